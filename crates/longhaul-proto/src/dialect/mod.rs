@@ -1,0 +1,145 @@
+//! The only place that knows revisions: which methods each has, and how each writes what we mean.
+//!
+//! Everything outside asks a [`Dialect`]. A method that is not in a revision's table does not exist in
+//! it, and is answered so by absence. `rules.rs` turns every other version question into a name.
+
+mod lifecycle;
+mod request;
+mod result;
+mod rules;
+mod task;
+mod tool;
+mod v2025_11_25;
+mod v2026_07_28;
+
+use std::fmt;
+
+use crate::jsonrpc::{Code, ErrorObject};
+use crate::method::{Method, Notice};
+pub use lifecycle::InitializeParams;
+pub use request::{Declaration, RequestWriter};
+pub use result::ResultWriter;
+pub use task::Called;
+
+/// A dated protocol revision, oldest first.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum Revision {
+    /// 2025-11-25.
+    V2025_11_25,
+    /// 2026-07-28.
+    V2026_07_28,
+}
+
+impl Revision {
+    /// Every revision this crate speaks, newest first.
+    pub const ALL: [Self; 2] = [Self::V2026_07_28, Self::V2025_11_25];
+
+    /// Its date, as it stands on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// The revision of that date, if this crate speaks it.
+    pub fn from_date(date: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|revision| revision.as_str() == date)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How a revision's requests relate to one another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the specification's two eras")]
+pub enum Era {
+    /// A session opened by `initialize`.
+    Legacy,
+    /// Every request describes itself; there is no session.
+    Modern,
+}
+
+/// One revision: its methods and its way of writing.
+#[derive(Debug)]
+pub struct Dialect {
+    revision: Revision,
+    era: Era,
+    requests: &'static [(&'static str, Method)],
+    notices: &'static [(&'static str, Notice)],
+}
+
+impl Dialect {
+    /// The dialect of a revision.
+    pub const fn of(revision: Revision) -> &'static Self {
+        match revision {
+            Revision::V2025_11_25 => &v2025_11_25::DIALECT,
+            Revision::V2026_07_28 => &v2026_07_28::DIALECT,
+        }
+    }
+
+    /// The newest revision with an `initialize` handshake.
+    pub const fn newest_legacy() -> &'static Self {
+        &v2025_11_25::DIALECT
+    }
+
+    /// The newest revision without one.
+    pub const fn newest_modern() -> &'static Self {
+        &v2026_07_28::DIALECT
+    }
+
+    /// The modern dialect a request's `_meta` names.
+    ///
+    /// # Errors
+    ///
+    /// `-32022` with the supported list, when it is unknown or has a handshake instead.
+    pub fn named_by_request(date: &str) -> Result<&'static Self, ErrorObject> {
+        Revision::from_date(date)
+            .map(Self::of)
+            .filter(|dialect| dialect.era == Era::Modern)
+            .ok_or_else(|| unsupported_version(date))
+    }
+
+    /// The legacy dialect to answer an `initialize` with: the one asked for, else the newest.
+    pub fn negotiated(date: &str) -> &'static Self {
+        Revision::from_date(date)
+            .map(Self::of)
+            .filter(|dialect| dialect.era == Era::Legacy)
+            .unwrap_or_else(Self::newest_legacy)
+    }
+
+    /// Which revision this is.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Which era it belongs to.
+    pub fn era(&self) -> Era {
+        self.era
+    }
+
+    /// What a request method of that name means here; `None` is "method not found".
+    pub fn request(&self, name: &str) -> Option<Method> {
+        self.requests.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
+    }
+
+    /// What a notification of that name means here; `None` is ignored.
+    pub fn notice(&self, name: &str) -> Option<Notice> {
+        self.notices.iter().find(|(known, _)| *known == name).map(|(_, notice)| *notice)
+    }
+}
+
+fn unsupported_version(requested: &str) -> ErrorObject {
+    #[derive(serde::Serialize)]
+    struct Data<'a> {
+        supported: [&'static str; 2],
+        requested: &'a str,
+    }
+    let data = Data { supported: Revision::ALL.map(Revision::as_str), requested };
+    ErrorObject::new(Code::UNSUPPORTED_VERSION, "unsupported protocol version").with_data(&data)
+}

@@ -1,0 +1,73 @@
+//! Writing a request: what the caller declares goes where its revision wants it.
+
+use serde::Serialize;
+
+use super::{Dialect, Era};
+use crate::jsonrpc::{ObjectWriter, ProgressToken, RequestId, write_request};
+use crate::model::{ClientCapabilities, Implementation, LoggingLevel};
+
+/// What a client says of itself.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Declaration {
+    /// Who it is.
+    pub info: Implementation,
+    /// What it can do.
+    pub capabilities: ClientCapabilities,
+    /// The least severe log message it wants.
+    pub log_level: Option<LoggingLevel>,
+}
+
+impl Declaration {
+    /// A client that says who it is and what it can do.
+    pub fn new(info: Implementation, capabilities: ClientCapabilities) -> Self {
+        Self { info, capabilities, log_level: None }
+    }
+}
+
+/// Writes the parameters of one request.
+#[derive(Debug)]
+pub struct RequestWriter<'o, 'b>(&'o mut ObjectWriter<'b>);
+
+impl RequestWriter<'_, '_> {
+    /// Writes a member.
+    pub fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> &mut Self {
+        self.0.field(name, value);
+        self
+    }
+
+    /// Writes a member whose value is JSON text already.
+    pub fn raw(&mut self, name: &str, json: &str) -> &mut Self {
+        self.0.raw(name, json);
+        self
+    }
+}
+
+impl Dialect {
+    /// Appends a whole request: its parameters by `body`, its `_meta` by the dialect.
+    pub fn write_request(
+        &self,
+        out: &mut Vec<u8>,
+        id: &RequestId,
+        method: &str,
+        declaration: &Declaration,
+        progress_token: Option<&ProgressToken>,
+        body: impl FnOnce(&mut RequestWriter<'_, '_>),
+    ) {
+        write_request(out, id, method, |params| {
+            body(&mut RequestWriter(params));
+            if self.era == Era::Legacy && progress_token.is_none() {
+                return;
+            }
+            let mut meta = params.object("_meta");
+            meta.optional("progressToken", progress_token);
+            if self.era == Era::Modern {
+                meta.field("io.modelcontextprotocol/protocolVersion", self.revision.as_str())
+                    .field("io.modelcontextprotocol/clientInfo", &declaration.info)
+                    .field("io.modelcontextprotocol/clientCapabilities", &declaration.capabilities)
+                    .optional("io.modelcontextprotocol/logLevel", declaration.log_level.as_ref());
+            }
+            meta.end();
+        });
+    }
+}

@@ -1,0 +1,161 @@
+//! Writing a result: one writer for all revisions, which adds what a revision demands and leaves out
+//! what it has no word for.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::Dialect;
+use crate::jsonrpc::{ObjectWriter, RequestId};
+use crate::model::{CacheScope, Meta};
+
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// Writes the members of one result.
+#[derive(Debug)]
+pub struct ResultWriter<'b> {
+    object: ObjectWriter<'b>,
+    dialect: &'static Dialect,
+    server_info: Option<&'b str>,
+    result_type: &'static str,
+    related_task: Option<String>,
+    meta_written: bool,
+}
+
+impl Dialect {
+    /// Appends a whole answer whose result is written by `body`. `server_info` is the JSON text of the
+    /// server's [`Implementation`](crate::model::Implementation), for the revisions that repeat it.
+    pub fn write_result(
+        &'static self,
+        out: &mut Vec<u8>,
+        id: &RequestId,
+        server_info: &str,
+        body: impl FnOnce(&mut ResultWriter<'_>),
+    ) {
+        let mut message = ObjectWriter::new(out);
+        message.raw("jsonrpc", "\"2.0\"").field("id", id);
+        let object = message.object("result");
+        ResultWriter::new(object, self, Some(server_info)).fill(body);
+        message.end();
+    }
+}
+
+impl<'b> ResultWriter<'b> {
+    fn new(object: ObjectWriter<'b>, dialect: &'static Dialect, server_info: Option<&'b str>) -> Self {
+        Self {
+            object,
+            dialect,
+            server_info,
+            result_type: "complete",
+            related_task: None,
+            meta_written: false,
+        }
+    }
+
+    fn fill(mut self, body: impl FnOnce(&mut ResultWriter<'_>)) {
+        body(&mut self);
+        if self.dialect.types_results() {
+            let result_type = self.result_type;
+            self.object.field("resultType", result_type);
+        }
+        if !self.meta_written {
+            self.meta(&Meta::new());
+        }
+        self.object.end();
+    }
+
+    /// The dialect being written.
+    pub fn dialect(&self) -> &'static Dialect {
+        self.dialect
+    }
+
+    /// Writes a member.
+    pub fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) {
+        self.object.field(name, value);
+    }
+
+    /// Writes a member if there is a value.
+    pub fn optional<T: Serialize>(&mut self, name: &str, value: Option<&T>) {
+        self.object.optional(name, value);
+    }
+
+    /// Writes a member whose value is JSON text already.
+    pub fn raw(&mut self, name: &str, json: &str) {
+        self.object.raw(name, json);
+    }
+
+    /// Opens a member that is itself an object.
+    pub fn object(&mut self, name: &str) -> ObjectWriter<'_> {
+        self.object.object(name)
+    }
+
+    /// Writes members through the plain object underneath.
+    pub(crate) fn members(&mut self, body: impl FnOnce(&mut ObjectWriter<'_>)) {
+        body(&mut self.object);
+    }
+
+    /// Writes a member that is itself a result, such as the one a finished task carries.
+    pub fn result(&mut self, name: &str, body: impl FnOnce(&mut ResultWriter<'_>)) {
+        let dialect = self.dialect;
+        ResultWriter::new(self.object.object(name), dialect, None).fill(body);
+    }
+
+    /// Writes `structuredContent`; where only objects are allowed, another value goes under `value`.
+    pub fn structured(&mut self, content: &RawValue) {
+        if self.dialect.structures_objects_only() && !content.get().trim_start().starts_with('{') {
+            let mut wrapped = self.object.object("structuredContent");
+            wrapped.raw("value", content.get());
+            wrapped.end();
+        } else {
+            self.object.raw("structuredContent", content.get());
+        }
+    }
+
+    /// Says how long, in milliseconds, and by whom the result may be kept, where the revision has words
+    /// for it.
+    pub fn cacheable(&mut self, ttl_ms: u64, scope: CacheScope) {
+        if self.dialect.types_results() {
+            self.object.field("ttlMs", &ttl_ms).field("cacheScope", &scope);
+        }
+    }
+
+    /// Marks the result as the creation of a task (D3).
+    pub(crate) fn as_task(&mut self) {
+        self.result_type = "task";
+    }
+
+    /// Says which task the result belongs to, where messages are related so. Call it before
+    /// [`meta`](Self::meta).
+    pub fn related_task(&mut self, id: &str) {
+        if self.dialect.relates_messages_to_tasks() {
+            self.related_task = Some(id.to_owned());
+        }
+    }
+
+    /// Writes `_meta`: what the result itself attaches and what the dialect adds. At most once.
+    pub fn meta(&mut self, meta: &Meta) {
+        self.meta_written = true;
+        let server_info = self.server_info.filter(|_| self.dialect.names_server_in_results());
+        if meta.is_empty() && server_info.is_none() && self.related_task.is_none() {
+            return;
+        }
+        let mut object = self.object.object("_meta");
+        for (key, value) in meta.iter().filter(|(key, _)| !reserved(key)) {
+            object.raw(key, value.get());
+        }
+        if let Some(info) = server_info {
+            object.raw(SERVER_INFO, info);
+        }
+        if let Some(id) = &self.related_task {
+            let mut related = object.object(RELATED_TASK);
+            related.field("taskId", id);
+            related.end();
+        }
+        object.end();
+    }
+}
+
+/// Keys that only the dialect writes, so that none stands twice.
+fn reserved(key: &str) -> bool {
+    key == SERVER_INFO || key == RELATED_TASK
+}

@@ -1,0 +1,24 @@
+//! Revision 2026-07-28: every request stands alone, and tasks are an extension (D3).
+
+mod lifecycle;
+pub(super) mod task;
+
+use super::{Dialect, Era, Revision};
+use crate::method::{Method, Notice};
+
+pub(super) static DIALECT: Dialect = Dialect {
+    revision: Revision::V2026_07_28,
+    era: Era::Modern,
+    requests: &[
+        ("tools/call", Method::CallTool),
+        ("tools/list", Method::ListTools),
+        ("tasks/get", Method::GetTask),
+        ("tasks/update", Method::UpdateTask),
+        ("tasks/cancel", Method::CancelTask),
+        ("resources/read", Method::ReadResource),
+        ("resources/list", Method::ListResources),
+        ("resources/templates/list", Method::ListResourceTemplates),
+        ("server/discover", Method::Discover),
+    ],
+    notices: &[("notifications/cancelled", Notice::Cancelled)],
+};

@@ -1,0 +1,65 @@
+//! Tasks as the extension writes them (D3: SEP-2663).
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::ResultWriter;
+use crate::jsonrpc::ErrorObject;
+use crate::model::{Task, TaskStatus};
+
+/// Writes what every answer about a task says.
+pub(in super::super) fn write_members(task: &Task, out: &mut ResultWriter<'_>) {
+    out.field("taskId", &task.id);
+    out.field("status", task.status.as_str());
+    out.optional("statusMessage", task.status_message.as_ref());
+    out.field("createdAt", &task.created_at);
+    out.field("lastUpdatedAt", &task.last_updated_at);
+    out.field("ttlMs", &task.ttl_ms);
+    out.optional("pollIntervalMs", task.poll_interval_ms.as_ref());
+}
+
+/// Writes how a task ended, as `tasks/get` shows it.
+pub(in super::super) fn write_outcome(task: &Task, out: &mut ResultWriter<'_>) {
+    if let (TaskStatus::Completed, Some(result)) = (task.status, &task.result) {
+        out.result("result", |nested| result.write(nested));
+    }
+    if let (TaskStatus::Failed, Some(error)) = (task.status, &task.error) {
+        out.field("error", error);
+    }
+}
+
+/// A task as a server of this revision wrote it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in super::super) struct Wire {
+    task_id: String,
+    status: String,
+    #[serde(default)]
+    status_message: Option<String>,
+    created_at: String,
+    last_updated_at: String,
+    #[serde(default)]
+    ttl_ms: Option<u64>,
+    #[serde(default)]
+    poll_interval_ms: Option<u64>,
+    #[serde(default)]
+    result: Option<Box<RawValue>>,
+    #[serde(default)]
+    error: Option<ErrorObject>,
+}
+
+impl Wire {
+    pub(in super::super) fn into_task(self) -> Option<Task> {
+        let status = TaskStatus::from_word(&self.status)?;
+        let mut task = Task::new(self.task_id, status, self.created_at, self.last_updated_at);
+        task.status_message = self.status_message;
+        task.ttl_ms = self.ttl_ms;
+        task.poll_interval_ms = self.poll_interval_ms;
+        task.result = match self.result {
+            Some(result) => Some(serde_json::from_str(result.get()).ok()?),
+            None => None,
+        };
+        task.error = self.error;
+        Some(task)
+    }
+}

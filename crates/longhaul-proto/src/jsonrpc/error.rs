@@ -1,0 +1,95 @@
+//! The JSON-RPC error object, a value that travels; and the codes MCP gives a meaning.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What went wrong with a request, as its answer says it.
+///
+/// This is a value on the wire, not a Rust error: a failed request is an ordinary answer.
+#[derive(Clone, Debug, Deserialize, Serialize, thiserror::Error)]
+#[error("{message} ({})", code.0)]
+#[non_exhaustive]
+pub struct ErrorObject {
+    /// Which kind of failure.
+    pub code: Code,
+    /// One sentence for a person.
+    pub message: Cow<'static, str>,
+    /// More, in the sender's own shape.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+}
+
+impl PartialEq for ErrorObject {
+    fn eq(&self, other: &Self) -> bool {
+        let data = |e: &Self| e.data.as_ref().map(|d| d.get().to_owned());
+        self.code == other.code && self.message == other.message && data(self) == data(other)
+    }
+}
+
+impl ErrorObject {
+    /// An error without data.
+    pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// The same error with `data` attached.
+    ///
+    /// Data that cannot be written as JSON (a map with non-string keys) is left out.
+    #[must_use]
+    pub fn with_data(mut self, data: &impl Serialize) -> Self {
+        self.data = serde_json::value::to_raw_value(data).ok();
+        self
+    }
+
+    /// `-32602` with `message`.
+    pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::INVALID_PARAMS, message)
+    }
+
+    /// `-32601` naming the method.
+    pub fn method_not_found(method: &str) -> Self {
+        Self::new(Code::METHOD_NOT_FOUND, format!("method not found: {}", clip(method)))
+    }
+
+    /// `-32603` with `message`.
+    pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::INTERNAL, message)
+    }
+}
+
+/// At most 100 characters of a peer's text, so that an error never repeats a megabyte.
+pub fn clip(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(100) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
+}
+
+/// A JSON-RPC error code.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(transparent)]
+#[expect(clippy::exhaustive_structs, reason = "a code is its number")]
+pub struct Code(pub i64);
+
+impl Code {
+    /// The bytes are not JSON.
+    pub const PARSE: Self = Self(-32700);
+    /// The JSON is not a JSON-RPC message.
+    pub const INVALID_REQUEST: Self = Self(-32600);
+    /// No such method in this revision.
+    pub const METHOD_NOT_FOUND: Self = Self(-32601);
+    /// The parameters do not fit the method.
+    pub const INVALID_PARAMS: Self = Self(-32602);
+    /// The receiver failed.
+    pub const INTERNAL: Self = Self(-32603);
+    /// HTTP headers and body disagree, or a header is missing (2026-07-28).
+    pub const HEADER_MISMATCH: Self = Self(-32020);
+    /// The request needs a capability its client did not declare (2026-07-28).
+    pub const MISSING_CAPABILITY: Self = Self(-32021);
+    /// The request names a revision the receiver does not serve (2026-07-28).
+    pub const UNSUPPORTED_VERSION: Self = Self(-32022);
+    /// Too much is asked; `data.retryAfterMs` says when to try again. Ours: outside the reserved range.
+    pub const OVERLOADED: Self = Self(-31001);
+}

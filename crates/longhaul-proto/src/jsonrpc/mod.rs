@@ -1,0 +1,15 @@
+//! JSON-RPC 2.0 as MCP narrows it: messages, ids, errors, decoded once and borrowing.
+
+mod error;
+mod id;
+mod message;
+mod scan;
+mod write;
+
+pub use error::{Code, ErrorObject, clip};
+pub use id::{ProgressToken, RequestId};
+pub use message::{
+    DecodeError, Limits, MAX_PARAMS, Message, Notification, Params, Request, Response, Text, raw,
+};
+pub use scan::{MAX_DEPTH, ScanError};
+pub use write::{ObjectWriter, write_error, write_notification, write_request};

@@ -1,0 +1,56 @@
+//! The methods of MCP, in the neutral vocabulary. Which of them a revision has is its dialect's table.
+
+/// A request a client may send.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Method {
+    /// Open a session (legacy era).
+    Initialize,
+    /// Ask what the server is and can do (modern era).
+    Discover,
+    /// Ask whether the peer is alive (legacy era).
+    Ping,
+    /// Choose the least severe log message of the session (legacy era).
+    SetLogLevel,
+    /// List the tools.
+    ListTools,
+    /// Call a tool.
+    CallTool,
+    /// List the resources.
+    ListResources,
+    /// List the resource templates.
+    ListResourceTemplates,
+    /// Read a resource.
+    ReadResource,
+    /// Ask where a task stands.
+    GetTask,
+    /// Wait for a task's result (D2).
+    TaskResult,
+    /// Answer what a task asks (D3).
+    UpdateTask,
+    /// Cancel a task.
+    CancelTask,
+}
+
+impl Method {
+    /// The member of `params` that HTTP repeats in the `Mcp-Name` header, if the method has one
+    /// (2026-07-28, Streamable HTTP, Standard Request Headers; the tasks extension, HTTP).
+    pub fn named_by(self) -> Option<&'static str> {
+        match self {
+            Self::CallTool => Some("name"),
+            Self::ReadResource => Some("uri"),
+            Self::GetTask | Self::UpdateTask | Self::CancelTask => Some("taskId"),
+            _ => None,
+        }
+    }
+}
+
+/// A notification a client may send.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// The session is open (legacy era).
+    Initialized,
+    /// A request is no longer wanted.
+    Cancelled,
+}

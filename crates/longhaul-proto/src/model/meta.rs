@@ -1,0 +1,132 @@
+//! `_meta`: what a request says about itself, and what anybody may attach to a result.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::capability::ClientCapabilities;
+use super::logging::LoggingLevel;
+use crate::jsonrpc::{ProgressToken, Text};
+
+/// Named values attached to a result, kept in the order they were added.
+#[derive(Clone, Debug, Default)]
+pub struct Meta(Vec<(Cow<'static, str>, Box<RawValue>)>);
+
+impl Meta {
+    /// Nothing attached.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The same with `value` under `key`. A value that cannot be written as JSON is left out.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<Cow<'static, str>>, value: &impl Serialize) -> Self {
+        if let Ok(value) = serde_json::value::to_raw_value(value) {
+            self.0.push((key.into(), value));
+        }
+        self
+    }
+
+    /// The JSON text under `key`.
+    pub fn find(&self, key: &str) -> Option<&RawValue> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, value)| &**value)
+    }
+
+    /// Every key with its JSON text.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(key, value)| (key.as_ref(), &**value))
+    }
+
+    /// Whether nothing is attached.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Serialize for Meta {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Meta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Meta;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta, A::Error> {
+                let mut meta = Meta::new();
+                while let Some((key, value)) = map.next_entry::<String, _>()? {
+                    meta.0.push((key.into(), value));
+                }
+                Ok(meta)
+            }
+        }
+        deserializer.deserialize_map(Entries)
+    }
+}
+
+/// What a request says about itself. Members this crate does not know are skipped, not kept.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct RequestMeta<'a> {
+    /// The caller wants progress under this token.
+    pub progress_token: Option<ProgressToken>,
+    /// The revision the request is written in (modern era).
+    pub protocol_version: Option<Cow<'a, str>>,
+    /// What the caller can do for this request (modern era).
+    pub client_capabilities: Option<ClientCapabilities>,
+    /// Who the caller says it is (modern era), not yet read.
+    pub client_info: Option<&'a RawValue>,
+    /// The least severe log message the caller wants (modern era).
+    pub log_level: Option<LoggingLevel>,
+    /// The task a message belongs to (2025-11-25), not yet read.
+    pub related_task: Option<&'a RawValue>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = RequestMeta<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut meta = RequestMeta::default();
+                while let Some(Text(key)) = map.next_key()? {
+                    match key.as_ref() {
+                        "progressToken" => meta.progress_token = map.next_value()?,
+                        "io.modelcontextprotocol/protocolVersion" => {
+                            meta.protocol_version = map.next_value::<Option<Text<'de>>>()?.map(|t| t.0);
+                        }
+                        "io.modelcontextprotocol/clientCapabilities" => {
+                            meta.client_capabilities = map.next_value()?;
+                        }
+                        "io.modelcontextprotocol/clientInfo" => meta.client_info = Some(map.next_value()?),
+                        "io.modelcontextprotocol/logLevel" => meta.log_level = map.next_value()?,
+                        "io.modelcontextprotocol/related-task" => {
+                            meta.related_task = Some(map.next_value()?);
+                        }
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(meta)
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}

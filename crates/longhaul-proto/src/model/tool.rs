@@ -1,0 +1,117 @@
+//! Tools as the list shows them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// A tool a client may call.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Tool {
+    /// Its name: 1 to 128 of `A-Z a-z 0-9 _ . -`.
+    pub name: String,
+    /// Its name for people.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// What it does, for the model.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// JSON Schema of its arguments, an object.
+    pub input_schema: Box<RawValue>,
+    /// JSON Schema of its `structuredContent`.
+    #[serde(default)]
+    pub output_schema: Option<Box<RawValue>>,
+    /// Hints about its behaviour.
+    #[serde(default)]
+    pub annotations: Option<ToolAnnotations>,
+    /// Whether a call may or must become a task (2025-11-25 says it per tool).
+    #[serde(rename = "execution", default)]
+    pub task_support: TaskSupport,
+}
+
+/// A name no tool may have.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("invalid tool name {name:?}: use 1 to 128 of the characters A-Z, a-z, 0-9, `_`, `.` and `-`")]
+#[non_exhaustive]
+pub struct InvalidToolName {
+    /// The name.
+    pub name: String,
+}
+
+impl Tool {
+    /// A tool with a name and the schema of its arguments.
+    pub fn new(name: impl Into<String>, input_schema: Box<RawValue>) -> Self {
+        Self {
+            name: name.into(),
+            title: None,
+            description: None,
+            input_schema,
+            output_schema: None,
+            annotations: None,
+            task_support: TaskSupport::Forbidden,
+        }
+    }
+
+    /// Whether `name` can name a tool.
+    ///
+    /// # Errors
+    ///
+    /// When it is empty, longer than 128 bytes or holds another character than `A-Za-z0-9_.-`.
+    pub fn check_name(name: &str) -> Result<(), InvalidToolName> {
+        let fits = (1..=128).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'));
+        if fits { Ok(()) } else { Err(InvalidToolName { name: name.to_owned() }) }
+    }
+}
+
+/// Hints about a tool. A client must not trust them unless it trusts the server.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct ToolAnnotations {
+    /// A name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// It changes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only_hint: Option<bool>,
+    /// It may destroy something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destructive_hint: Option<bool>,
+    /// Calling it again with the same arguments changes nothing more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotent_hint: Option<bool>,
+    /// It deals with the world outside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_world_hint: Option<bool>,
+}
+
+/// Whether a call of a tool may become a task.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(clippy::exhaustive_enums, reason = "the specification's three")]
+pub enum TaskSupport {
+    /// Never.
+    #[default]
+    Forbidden,
+    /// If the caller wishes.
+    Optional,
+    /// Always.
+    Required,
+}
+
+impl<'de> Deserialize<'de> for TaskSupport {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Execution {
+            #[serde(rename = "taskSupport", default)]
+            task_support: Option<String>,
+        }
+        let execution = Option::<Execution>::deserialize(deserializer)?;
+        Ok(match execution.and_then(|e| e.task_support).as_deref() {
+            Some("optional") => Self::Optional,
+            Some("required") => Self::Required,
+            _ => Self::Forbidden,
+        })
+    }
+}
