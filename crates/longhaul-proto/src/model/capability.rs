@@ -96,6 +96,36 @@ pub struct ServerCapabilities {
     pub tasks: bool,
 }
 
+impl ServerCapabilities {
+    /// The same, with tools or without.
+    #[must_use]
+    pub fn with_tools(mut self, tools: bool) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// The same, with resources or without.
+    #[must_use]
+    pub fn with_resources(mut self, resources: bool) -> Self {
+        self.resources = resources;
+        self
+    }
+
+    /// The same, with log messages or without.
+    #[must_use]
+    pub fn with_logging(mut self, logging: bool) -> Self {
+        self.logging = logging;
+        self
+    }
+
+    /// The same, with tasks or without.
+    #[must_use]
+    pub fn with_tasks(mut self, tasks: bool) -> Self {
+        self.tasks = tasks;
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,29 @@
+//! MCP servers and clients in which a call can outlive its connection, its process and its machine.
+//!
+//! A server is a name, a version and some tools:
+//!
+//! ```no_run
+//! use longhaul::{Server, Tool};
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Add {
+//!     /// The first number.
+//!     a: i64,
+//!     /// The second number.
+//!     b: i64,
+//! }
+//!
+//! # async fn run() -> Result<(), longhaul::ServeError> {
+//! let add = Tool::typed("add", "Add two numbers", |_, Add { a, b }| async move { (a + b).to_string() });
+//! Server::new("calculator", "1.0.0").tool(add).serve_stdio().await
+//! # }
+//! ```
+//!
+//! The same server speaks every revision that [`longhaul_proto`] knows, to every client, at once.
+
+pub mod driver;
+pub mod server;
+pub mod transport;
+
+pub use longhaul_proto as proto;
+pub use server::{Cx, ServeError, Server, Tool};

@@ -1,0 +1,45 @@
+//! A call whose panic becomes an answer.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::model::CallToolResult;
+
+use super::tool::ToolFuture;
+
+/// A tool's future that ends with `-32603` instead of unwinding: one call's bug must not end the
+/// connection that carries the others.
+///
+/// Nothing of ours is reached through the future after it has panicked, so unwind safety is asserted.
+pub(super) struct Caught(ToolFuture);
+
+impl Caught {
+    /// Starts a call, catching a panic in its first, synchronous part too.
+    pub(super) fn start(call: impl FnOnce() -> ToolFuture) -> Self {
+        let started = catch_unwind(AssertUnwindSafe(call));
+        Self(started.unwrap_or_else(|panic| Box::pin(std::future::ready(Err(told(&*panic))))))
+    }
+}
+
+impl Future for Caught {
+    type Output = Result<CallToolResult, ErrorObject>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx)))
+            .unwrap_or_else(|panic| Poll::Ready(Err(told(&*panic))))
+    }
+}
+
+/// The panic's message stays in the server's log: it may hold what the caller must not see.
+fn told(panic: &(dyn Any + Send)) -> ErrorObject {
+    let message = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(no message)");
+    tracing::error!(message, "a tool panicked");
+    ErrorObject::internal("internal error: the tool panicked")
+}

@@ -1,0 +1,141 @@
+//! What a handler sees of its call.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use longhaul_proto::jsonrpc::{ProgressToken, write_notification};
+use longhaul_proto::model::{ClientCapabilities, LoggingLevel, Progress};
+use serde::Serialize;
+use tokio::sync::Notify;
+
+use super::dispatch::Caller;
+use super::outlet::Outlet;
+use super::principal::Principal;
+
+/// A handler's view of its call, the same in every revision and on every transport. Clones are the same
+/// call.
+#[derive(Clone)]
+pub struct Cx(Arc<Call>);
+
+struct Call {
+    caller: Caller,
+    progress_token: Option<ProgressToken>,
+    last_progress: Mutex<Option<f64>>,
+    outlet: Outlet,
+    cancelled: AtomicBool,
+    on_cancel: Notify,
+}
+
+impl Cx {
+    pub(crate) fn new(caller: Caller, progress_token: Option<ProgressToken>, outlet: Outlet) -> Self {
+        Self(Arc::new(Call {
+            caller,
+            progress_token,
+            last_progress: Mutex::new(None),
+            outlet,
+            cancelled: AtomicBool::new(false),
+            on_cancel: Notify::new(),
+        }))
+    }
+
+    pub(crate) fn outlet(&self) -> &Outlet {
+        &self.0.outlet
+    }
+
+    /// Who the caller is proven to be; `None` when it is anonymous.
+    pub fn principal(&self) -> Option<&Principal> {
+        self.0.caller.principal.as_ref()
+    }
+
+    /// What the caller declared it can do.
+    pub fn capabilities(&self) -> ClientCapabilities {
+        self.0.caller.capabilities
+    }
+
+    /// Reports progress, if the caller asked for it.
+    ///
+    /// A value that does not rise is dropped, as the specification demands. Waits only while the
+    /// caller's stream is full.
+    pub async fn progress(&self, progress: Progress) {
+        let Some(token) = &self.0.progress_token else { return };
+        if !self.rises(progress.value) {
+            return;
+        }
+        let mut message = Vec::with_capacity(160);
+        write_notification(&mut message, "notifications/progress", |params| {
+            params.field("progressToken", token).field("progress", &progress.value);
+            params.optional("total", progress.total.as_ref());
+            params.optional("message", progress.message.as_ref());
+        });
+        self.0.outlet.notify(message).await;
+    }
+
+    /// Sends a log message, if the caller wants messages that severe.
+    pub async fn log(&self, level: LoggingLevel, data: &(impl Serialize + ?Sized + Sync)) {
+        if self.0.caller.log_level.is_none_or(|least| level < least) {
+            return;
+        }
+        let mut message = Vec::with_capacity(160);
+        write_notification(&mut message, "notifications/message", |params| {
+            params.field("level", &level).field("data", data);
+        });
+        self.0.outlet.notify(message).await;
+    }
+
+    /// Whether the caller no longer wants the answer.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Ordering::Acquire)
+    }
+
+    /// Completes when the caller no longer wants the answer.
+    ///
+    /// An async handler need not watch it, for its future is dropped then; what it has spawned or runs
+    /// on other threads should.
+    pub async fn cancelled(&self) {
+        loop {
+            let notified = self.0.on_cancel.notified();
+            if self.is_cancelled() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    fn rises(&self, value: f64) -> bool {
+        let mut last = self.0.last_progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let rises = value.is_finite() && last.is_none_or(|last| value > last);
+        if rises {
+            *last = Some(value);
+        }
+        rises
+    }
+
+    /// A guard that, dropped before it is defused, marks the call as cancelled.
+    pub(crate) fn cancel_on_drop(&self) -> CancelOnDrop {
+        CancelOnDrop(Some(self.clone()))
+    }
+}
+
+impl fmt::Debug for Cx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cx").field("caller", &self.0.caller).finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct CancelOnDrop(Option<Cx>);
+
+impl CancelOnDrop {
+    pub(crate) fn defuse(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(cx) = &self.0 {
+            cx.0.cancelled.store(true, Ordering::Release);
+            cx.0.on_cancel.notify_waiters();
+        }
+    }
+}

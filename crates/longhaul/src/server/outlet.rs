@@ -1,0 +1,123 @@
+//! Where a running call's notifications go, in one order with its answer.
+
+use std::sync::{Mutex, PoisonError};
+
+use longhaul_proto::connection::Serial;
+use longhaul_proto::jsonrpc::RequestId;
+use tokio::sync::mpsc;
+
+/// What a call sends towards its caller.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Outgoing {
+    /// A notification that belongs to an exchange.
+    #[non_exhaustive]
+    Notification {
+        /// Which exchange; `None` on a stream that carries only one.
+        serial: Option<Serial>,
+        /// The whole message.
+        message: Vec<u8>,
+    },
+    /// The answer, which ends the exchange.
+    #[non_exhaustive]
+    Answer {
+        /// Which request it answers.
+        id: RequestId,
+        /// Which exchange.
+        serial: Serial,
+        /// The whole message.
+        message: Vec<u8>,
+    },
+}
+
+impl Outgoing {
+    /// The answer `message` to request `id`.
+    pub fn answer(id: RequestId, serial: Serial, message: Vec<u8>) -> Self {
+        Self::Answer { id, serial, message }
+    }
+}
+
+/// How a call reaches its caller while it runs.
+///
+/// Most calls send nothing before their answer, so a stream of one exchange opens its channel only when
+/// it is first used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Outlet {
+    /// The shared channel of a connection that carries many exchanges.
+    #[non_exhaustive]
+    Shared {
+        /// Marks what is sent.
+        serial: Serial,
+        /// The connection's channel.
+        sender: mpsc::Sender<Outgoing>,
+    },
+    /// The stream of this exchange alone.
+    #[non_exhaustive]
+    Own(Mutex<OwnStream>),
+    /// Nobody listens.
+    None,
+}
+
+/// The two ends of a stream that may not have been opened yet.
+#[derive(Debug, Default)]
+pub struct OwnStream {
+    sender: Option<mpsc::Sender<Outgoing>>,
+    receiver: Option<mpsc::Receiver<Outgoing>>,
+}
+
+/// How many messages wait in a stream before the call that sends them waits too.
+const STREAM_BOUND: usize = 64;
+
+impl Outlet {
+    /// An outlet into the channel of a connection that carries many exchanges.
+    pub fn shared(serial: Serial, sender: mpsc::Sender<Outgoing>) -> Self {
+        Self::Shared { serial, sender }
+    }
+
+    /// An outlet of this exchange alone; [`take_stream`](Self::take_stream) is its other end.
+    pub fn own() -> Self {
+        Self::Own(Mutex::default())
+    }
+
+    /// The receiving end of an exchange's own stream, once.
+    pub fn take_stream(&self) -> Option<mpsc::Receiver<Outgoing>> {
+        let Self::Own(stream) = self else { return None };
+        let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+        stream.open();
+        stream.receiver.take()
+    }
+
+    /// Whether a notification sent now could reach anybody.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Self::Shared { sender, .. } => !sender.is_closed(),
+            Self::Own(stream) => {
+                let stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+                stream.sender.as_ref().is_none_or(|sender| !sender.is_closed())
+            }
+            Self::None => false,
+        }
+    }
+
+    /// Sends a notification, waiting while the stream is full. Dropping the future sends nothing.
+    pub async fn notify(&self, message: Vec<u8>) {
+        let (sender, serial) = match self {
+            Self::Shared { serial, sender } => (sender.clone(), Some(*serial)),
+            Self::Own(stream) => (stream.lock().unwrap_or_else(PoisonError::into_inner).open().clone(), None),
+            Self::None => return,
+        };
+        // A closed stream means that the caller is gone: there is nobody to tell.
+        let _ = sender.send(Outgoing::Notification { serial, message }).await;
+    }
+}
+
+impl OwnStream {
+    fn open(&mut self) -> &mpsc::Sender<Outgoing> {
+        self.sender.get_or_insert_with(|| {
+            let (sender, receiver) = mpsc::channel(STREAM_BOUND);
+            self.receiver = Some(receiver);
+            sender
+        })
+    }
+}

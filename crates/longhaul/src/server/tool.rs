@@ -1,0 +1,210 @@
+//! Tools: from a plain function to what the catalogue holds.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::model::{self, CallToolResult, Content, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::context::Cx;
+
+/// A call under way. An error is the protocol's; a tool's own failure is a result with `is_error`.
+pub type ToolFuture = Pin<Box<dyn Future<Output = Result<CallToolResult, ErrorObject>> + Send>>;
+
+/// What runs a tool's calls.
+pub trait ToolHandler: Send + Sync + 'static {
+    /// Starts a call with `arguments`, the JSON text of an object.
+    ///
+    /// Whatever is read from the text must be read here, for it does not outlive this function: the
+    /// future is dropped when the caller no longer wants its result.
+    fn call(&self, cx: Cx, arguments: &str) -> ToolFuture;
+}
+
+/// A tool: what the list shows of it, and what runs it.
+#[derive(Clone)]
+pub struct Tool {
+    pub(super) definition: model::Tool,
+    pub(super) handler: Arc<dyn ToolHandler>,
+}
+
+impl Tool {
+    /// A tool whose arguments are read as `A` and described by its JSON Schema.
+    ///
+    /// Arguments that are no `A` are answered with a result the model can read, and the function does
+    /// not run.
+    pub fn typed<A, F, R>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        function: impl Fn(Cx, A) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        F: Future<Output = R> + Send + 'static,
+        R: IntoToolResult,
+    {
+        let mut definition = model::Tool::new(name, schema_of::<A>());
+        definition.description = Some(description.into());
+        let handler = Typed { function, arguments: std::marker::PhantomData::<fn(A)> };
+        Self { definition, handler: Arc::new(handler) }
+    }
+
+    /// A tool described by hand: `handler` gets the arguments as JSON text.
+    pub fn raw(definition: model::Tool, handler: impl ToolHandler) -> Self {
+        Self { definition, handler: Arc::new(handler) }
+    }
+
+    /// Names the tool for people.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.definition.title = Some(title.into());
+        self
+    }
+
+    /// Hints at how the tool behaves.
+    #[must_use]
+    pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
+        self.definition.annotations = Some(annotations);
+        self
+    }
+
+    /// What the list shows of it.
+    pub fn definition(&self) -> &model::Tool {
+        &self.definition
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("definition", &self.definition).finish_non_exhaustive()
+    }
+}
+
+struct Typed<A, F> {
+    function: F,
+    arguments: std::marker::PhantomData<fn(A)>,
+}
+
+impl<A, F, Fut, R> ToolHandler for Typed<A, F>
+where
+    A: DeserializeOwned + Send + 'static,
+    F: Fn(Cx, A) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = R> + Send + 'static,
+    R: IntoToolResult,
+{
+    fn call(&self, cx: Cx, arguments: &str) -> ToolFuture {
+        match serde_json::from_str(arguments) {
+            Ok(arguments) => {
+                let future = (self.function)(cx, arguments);
+                Box::pin(async move { Ok(future.await.into_tool_result()) })
+            }
+            Err(error) => {
+                let refusal = CallToolResult::error(format!("invalid arguments: {error}"));
+                Box::pin(std::future::ready(Ok(refusal)))
+            }
+        }
+    }
+}
+
+/// The JSON Schema of `A`, as an object schema without the noise of a stand-alone document.
+fn schema_of<A: JsonSchema>() -> Box<RawValue> {
+    let mut schema = schemars::schema_for!(A);
+    schema.remove("$schema");
+    schema.remove("title");
+    schema.insert("type".to_owned(), "object".into());
+    serde_json::value::to_raw_value(&schema).expect("a JSON Schema is JSON")
+}
+
+/// What a tool function may return.
+pub trait IntoToolResult: Send + 'static {
+    /// Turns it into the result the caller gets.
+    fn into_tool_result(self) -> CallToolResult;
+}
+
+impl IntoToolResult for CallToolResult {
+    fn into_tool_result(self) -> CallToolResult {
+        self
+    }
+}
+
+impl IntoToolResult for String {
+    fn into_tool_result(self) -> CallToolResult {
+        CallToolResult::text(self)
+    }
+}
+
+impl IntoToolResult for &'static str {
+    fn into_tool_result(self) -> CallToolResult {
+        CallToolResult::text(self)
+    }
+}
+
+impl IntoToolResult for () {
+    fn into_tool_result(self) -> CallToolResult {
+        CallToolResult::default()
+    }
+}
+
+impl IntoToolResult for Content {
+    fn into_tool_result(self) -> CallToolResult {
+        CallToolResult::new(vec![self])
+    }
+}
+
+impl IntoToolResult for Vec<Content> {
+    fn into_tool_result(self) -> CallToolResult {
+        CallToolResult::new(self)
+    }
+}
+
+/// A value that becomes `structuredContent`, with its JSON as text for clients that read only text.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a wrapper to be written by hand")]
+pub struct Json<T>(pub T);
+
+impl<T: Serialize + Send + 'static> IntoToolResult for Json<T> {
+    fn into_tool_result(self) -> CallToolResult {
+        match serde_json::value::to_raw_value(&self.0) {
+            Ok(json) => CallToolResult::text(json.get()).with_structured(json),
+            Err(error) => CallToolResult::error(format!("the result cannot be written as JSON: {error}")),
+        }
+    }
+}
+
+impl<T: IntoToolResult, E: Into<ToolError> + Send + 'static> IntoToolResult for Result<T, E> {
+    fn into_tool_result(self) -> CallToolResult {
+        match self {
+            Ok(value) => value.into_tool_result(),
+            Err(error) => CallToolResult::error(error.into().0),
+        }
+    }
+}
+
+/// Why a tool failed, for the model to read. Any error converts into it, with its sources.
+#[derive(Clone, Debug)]
+pub struct ToolError(String);
+
+impl ToolError {
+    /// A failure in words.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl<E: std::error::Error> From<E> for ToolError {
+    fn from(error: E) -> Self {
+        let mut words = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            words.push_str(": ");
+            words.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        Self(words)
+    }
+}
