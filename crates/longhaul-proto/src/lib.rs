@@ -7,10 +7,12 @@
 //! - [`model`] holds what the protocol talks about, without a word of how a revision writes it.
 //! - [`method`] names the methods.
 //! - [`dialect`] is the only place that knows revisions.
+//! - [`http`] is the HTTP binding as data.
 //! - [`connection`] is the machine that keeps count of what is open on a connection.
 
 pub mod connection;
 pub mod dialect;
+pub mod http;
 pub mod jsonrpc;
 pub mod method;
 pub mod model;

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use longhaul_proto::connection::{Serial, ServerConnection};
-use longhaul_proto::dialect::{Dialect, InitializeParams};
+use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{
     DecodeError, ErrorObject, Message, Notification, Request, RequestId, write_error,
 };
-use longhaul_proto::method::{Method, Notice};
+use longhaul_proto::method::Notice;
 use longhaul_proto::model::RequestMeta;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -15,7 +15,8 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::lines::{Line, Lines};
 use super::{DriverError, Options};
-use crate::server::{Caller, Dispatched, Dispatcher, Exchange, Outgoing, Outlet, Principal};
+use crate::server::lifecycle::{caller, settle};
+use crate::server::{Dispatched, Dispatcher, Exchange, Outgoing, Outlet, Principal};
 
 /// Serves one client until its input ends, then returns at once: calls that are still running are
 /// cancelled, as their caller is gone.
@@ -145,16 +146,13 @@ impl Loop {
     fn admit(&mut self, request: &Request<'_>) -> Result<(), ErrorObject> {
         let meta: RequestMeta<'_> = request.params.read("_meta")?.unwrap_or_default();
         let admitted = self.connection.handle_request(&request.id, &request.method, &meta)?;
-        let settled = self.settle(admitted.method, admitted.dialect, request);
-        let dialect = match settled {
-            Ok(dialect) => dialect,
-            Err(error) => {
-                let _ = self.connection.handle_answered(&request.id, admitted.serial);
-                return Err(error);
-            }
-        };
+        let settled = settle(&mut self.connection, admitted.method, admitted.dialect, &request.params);
+        let dialect = settled.inspect_err(|_| {
+            let _ = self.connection.handle_answered(&request.id, admitted.serial);
+        })?;
+        let caller = caller(&self.connection, &meta, Some(self.principal.clone()));
         let mut exchange =
-            Exchange::new(request.id.clone(), dialect, admitted.method, &request.params, self.caller(&meta));
+            Exchange::new(request.id.clone(), dialect, admitted.method, &request.params, caller);
         exchange.progress_token = meta.progress_token;
         exchange.outlet = Outlet::shared(admitted.serial, self.sender.clone());
         match self.dispatcher.dispatch(exchange, &mut self.out) {
@@ -173,42 +171,6 @@ impl Loop {
             }
         }
         Ok(())
-    }
-
-    /// What the connection itself must know of a request; says in which dialect to answer.
-    fn settle(
-        &mut self,
-        method: Method,
-        dialect: &'static Dialect,
-        request: &Request<'_>,
-    ) -> Result<&'static Dialect, ErrorObject> {
-        match method {
-            Method::Initialize => {
-                let params = InitializeParams::read(&request.params)?;
-                Ok(self.connection.handle_initialize(params)?.dialect)
-            }
-            Method::SetLogLevel => {
-                self.connection.handle_log_level(request.params.require("level")?);
-                Ok(dialect)
-            }
-            _ => Ok(dialect),
-        }
-    }
-
-    fn caller(&self, meta: &RequestMeta<'_>) -> Caller {
-        let mut caller = Caller::new(Some(self.principal.clone()));
-        match (&meta.client_capabilities, self.connection.session()) {
-            (Some(capabilities), _) => {
-                caller.capabilities = *capabilities;
-                caller.log_level = meta.log_level;
-            }
-            (None, Some(session)) => {
-                caller.capabilities = session.capabilities;
-                caller.log_level = Some(session.log_level);
-            }
-            (None, None) => {}
-        }
-        caller
     }
 
     fn handle_notification(&mut self, notification: &Notification<'_>) {

@@ -4,6 +4,7 @@ mod catalogue;
 mod caught;
 mod context;
 mod dispatch;
+pub(crate) mod lifecycle;
 mod outlet;
 mod principal;
 mod tool;

@@ -1,3 +1,5 @@
 //! Where bytes come from and go to.
 
+#[cfg(feature = "http")]
+pub mod http;
 pub mod stdio;

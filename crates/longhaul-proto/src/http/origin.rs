@@ -1,0 +1,133 @@
+//! Which hosts and origins may speak to a server: the defence against DNS rebinding.
+
+/// The hosts a server answers to and the origins it lets in. An empty list lets nobody in.
+#[derive(Clone, Debug)]
+pub struct AllowList {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+/// Why a request was turned away.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Its `Host` is not one of ours.
+    #[error("forbidden: the Host {host:?} is not allowed; add it to `allowed_hosts` if it is yours")]
+    #[non_exhaustive]
+    Host {
+        /// The header's value, or nothing.
+        host: String,
+    },
+    /// It comes from a web page that is not one of ours.
+    #[error("forbidden: the Origin {origin:?} is not allowed; add it to `allowed_origins` if it is yours")]
+    #[non_exhaustive]
+    Origin {
+        /// The header's value.
+        origin: String,
+    },
+}
+
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+impl AllowList {
+    /// The names of this machine for itself, on any port.
+    pub fn loopback() -> Self {
+        Self { hosts: LOOPBACK.map(String::from).into(), origins: Vec::new() }
+    }
+
+    /// Exactly these. A host without a port allows every port of it; an origin is
+    /// `scheme://host[:port]`. Pages of an allowed host are allowed too.
+    pub fn new(
+        hosts: impl IntoIterator<Item = impl Into<String>>,
+        origins: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let lower = |text: String| text.to_ascii_lowercase();
+        Self {
+            hosts: hosts.into_iter().map(Into::into).map(lower).collect(),
+            origins: origins.into_iter().map(Into::into).map(lower).collect(),
+        }
+    }
+
+    /// Whether a request with these headers may come in.
+    ///
+    /// # Errors
+    ///
+    /// When its host is missing or foreign, or it comes from a foreign web page.
+    pub fn check(&self, host: Option<&str>, origin: Option<&str>) -> Result<(), Refused> {
+        if !host.is_some_and(|host| self.has_host(host)) {
+            return Err(Refused::Host { host: host.unwrap_or_default().to_owned() });
+        }
+        match origin {
+            Some(origin) if !self.has_origin(origin) => Err(Refused::Origin { origin: origin.to_owned() }),
+            _ => Ok(()),
+        }
+    }
+
+    fn has_host(&self, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        self.hosts.iter().any(|allowed| *allowed == host || *allowed == without_port(&host))
+    }
+
+    fn has_origin(&self, origin: &str) -> bool {
+        let origin = origin.to_ascii_lowercase();
+        if self.origins.contains(&origin) {
+            return true;
+        }
+        let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        host.is_some_and(|host| self.has_host(host))
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => {
+            if name.contains(':') && !name.ends_with(']') { host } else { name }
+        }
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_may_speak_to_itself_on_any_port() {
+        let list = AllowList::loopback();
+        for host in ["localhost", "LOCALHOST:8420", "127.0.0.1:1", "[::1]", "[::1]:8420"] {
+            assert_eq!(list.check(Some(host), None), Ok(()), "{host}");
+            assert_eq!(list.check(Some(host), Some(&format!("http://{host}"))), Ok(()), "{host}");
+        }
+    }
+
+    #[test]
+    fn everybody_else_is_turned_away() {
+        let list = AllowList::loopback();
+        for host in
+            ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "::1", "", "localhost:x"]
+        {
+            assert!(list.check(Some(host), None).is_err(), "{host}");
+        }
+        assert!(list.check(None, None).is_err());
+        for origin in
+            ["null", "http://evil.example", "file://", "http://localhost.evil.example", "ftp://localhost"]
+        {
+            assert!(list.check(Some("localhost"), Some(origin)).is_err(), "{origin}");
+        }
+    }
+
+    #[test]
+    fn an_empty_list_lets_nobody_in() {
+        let list = AllowList::new([""; 0], [""; 0]);
+        assert!(list.check(Some("localhost"), None).is_err());
+    }
+
+    #[test]
+    fn listed_names_may_come_in() {
+        let list = AllowList::new(["mcp.example:443", "ci.example"], ["https://app.example"]);
+        assert_eq!(list.check(Some("mcp.example:443"), Some("https://app.example")), Ok(()));
+        assert!(list.check(Some("mcp.example:444"), None).is_err());
+        assert_eq!(list.check(Some("ci.example:9"), None), Ok(()));
+        assert!(list.check(Some("ci.example"), Some("https://app.example:8443")).is_err());
+    }
+}

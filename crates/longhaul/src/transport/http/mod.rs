@@ -1,0 +1,3 @@
+//! Streamable HTTP, both eras on one endpoint.
+
+pub mod server;

@@ -1,0 +1,220 @@
+//! Answers: one JSON object, or a stream of events once there is something to say first.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use longhaul_proto::http::{Accept, write_comment, write_event};
+use longhaul_proto::jsonrpc::{ErrorObject, RequestId, write_error};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+
+use super::Options;
+use crate::server::{Outgoing, PendingAnswer};
+
+/// What a response carries.
+pub(super) enum Body {
+    /// All of it, at once.
+    Whole(Option<Bytes>),
+    /// Events, as they come.
+    Events(Box<EventStream>),
+}
+
+/// Where the messages of one answer come from.
+pub(super) enum Source {
+    /// A call that lives and dies with the response (modern era).
+    Own { pending: Option<PendingAnswer>, sent: Option<mpsc::Receiver<Outgoing>>, answer: Option<Vec<u8>> },
+    /// A call that lives on without it, or the push stream of a session (legacy era).
+    Apart(mpsc::Receiver<Outgoing>),
+}
+
+impl Source {
+    pub(super) fn own(pending: PendingAnswer) -> Self {
+        let sent = pending.outlet().take_stream();
+        Self::Own { pending: Some(pending), sent, answer: None }
+    }
+
+    /// The next message, and whether it is the last. `None` once there is nothing more.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Vec<u8>, bool)>> {
+        match self {
+            Self::Apart(receiver) => receiver.poll_recv(cx).map(|message| message.map(split)),
+            Self::Own { pending, sent, answer } => {
+                // The call runs first, so that what it sends is there to be sent on.
+                if let Some(call) = pending
+                    && let Poll::Ready(message) = Pin::new(call).poll(cx)
+                {
+                    *pending = None;
+                    *answer = Some(message);
+                }
+                let next = sent.as_mut().map_or(Poll::Ready(None), |sent| match (sent.try_recv(), &answer) {
+                    (Ok(message), _) => Poll::Ready(Some(split(message))),
+                    (Err(_), Some(_)) => Poll::Ready(None),
+                    (Err(_), None) => sent.poll_recv(cx).map(|message| message.map(split)),
+                });
+                match next {
+                    Poll::Ready(None) if pending.is_some() => Poll::Pending,
+                    Poll::Ready(None) => Poll::Ready(answer.take().map(|message| (message, true))),
+                    other => other,
+                }
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Option<(Vec<u8>, bool)> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+}
+
+fn split(message: Outgoing) -> (Vec<u8>, bool) {
+    match message {
+        Outgoing::Notification { message, .. } => (message, false),
+        Outgoing::Answer { message, .. } => (message, true),
+    }
+}
+
+/// Answers from `source`: as JSON if its answer comes before anything else does, and before silence has
+/// lasted too long for the proxies in between; as a stream otherwise.
+pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: Source) -> Response<Body> {
+    if !accept.events {
+        loop {
+            match source.next().await {
+                Some((message, true)) => return json(StatusCode::OK, message),
+                Some((_, false)) => {}
+                None => {
+                    return text(StatusCode::INTERNAL_SERVER_ERROR, "the call ended without an answer".into());
+                }
+            }
+        }
+    }
+    match tokio::time::timeout(options.patience, source.next()).await {
+        Ok(Some((message, true))) => json(StatusCode::OK, message),
+        Ok(first) => events(options.keep_alive, source, first.map(|(message, _)| message)),
+        Err(_) => events(options.keep_alive, source, None),
+    }
+}
+
+/// A response that is a stream of events, opened by `first`, or else by a comment.
+pub(super) fn events(keep_alive: Duration, source: Source, first: Option<Vec<u8>>) -> Response<Body> {
+    let mut ready = Vec::new();
+    match first {
+        Some(message) => write_event(&mut ready, None, &message),
+        None => write_comment(&mut ready),
+    }
+    let timer = Box::pin(tokio::time::sleep(keep_alive));
+    let stream = EventStream { source: Some(source), ready, keep_alive, timer };
+    let mut response = Response::new(Body::Events(Box::new(stream)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+/// The body of a stream of events. Dropping it drops a call that is its own.
+pub(super) struct EventStream {
+    source: Option<Source>,
+    ready: Vec<u8>,
+    keep_alive: Duration,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// How many bytes of events to gather into one write.
+const GATHER: usize = 32 << 10;
+
+impl EventStream {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        while let Some(source) = &mut self.source
+            && self.ready.len() < GATHER
+        {
+            match source.poll_next(cx) {
+                Poll::Ready(Some((message, last))) => {
+                    write_event(&mut self.ready, None, &message);
+                    if last {
+                        self.source = None;
+                    }
+                }
+                Poll::Ready(None) => self.source = None,
+                Poll::Pending => break,
+            }
+        }
+        if self.source.is_some() && self.ready.is_empty() {
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            write_comment(&mut self.ready);
+        }
+        self.timer.as_mut().reset(Instant::now() + self.keep_alive);
+        if self.source.is_some() {
+            // A reset timer must be polled again to wake anybody.
+            let _ = self.timer.as_mut().poll(cx);
+        }
+        if self.ready.is_empty() {
+            Poll::Ready(None)
+        } else {
+            Poll::Ready(Some(std::mem::take(&mut self.ready).into()))
+        }
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take()),
+            Self::Events(stream) => stream.poll_bytes(cx),
+        };
+        bytes.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Self::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// A JSON answer.
+pub(super) fn json(status: StatusCode, message: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(Some(message.into())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A JSON-RPC error as the whole answer.
+pub(super) fn refusal(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> Response<Body> {
+    let mut out = Vec::with_capacity(160);
+    write_error(&mut out, id, error);
+    json(status, out)
+}
+
+/// A sentence for a person, where no JSON-RPC message can answer.
+pub(super) fn text(status: StatusCode, sentence: String) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(Some(sentence.into())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// A status and nothing more.
+pub(super) fn empty(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(None));
+    *response.status_mut() = status;
+    response
+}

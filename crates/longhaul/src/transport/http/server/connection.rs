@@ -1,0 +1,101 @@
+//! Accepting connections, and letting them go.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::Endpoint;
+use super::route::route;
+
+pub(super) async fn accept(
+    endpoint: Arc<Endpoint>,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+) -> std::io::Result<()> {
+    let places = Arc::new(Semaphore::new(endpoint.options.max_connections));
+    let (closing, _) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let mut shutdown = pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = next(&listener, &places) => accepted,
+        };
+        let Some((stream, place)) = accepted else { continue };
+        let (endpoint, closing) = (Arc::clone(&endpoint), closing.subscribe());
+        connections.spawn(async move {
+            converse(endpoint, stream, closing).await;
+            drop(place);
+        });
+        while connections.try_join_next().is_some() {}
+    }
+    drop(listener);
+    closing.send_replace(true);
+    endpoint.sessions.close_streams();
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(endpoint.options.drain, drained).await.is_err() {
+        tracing::warn!(open = connections.len(), "closing connections whose answers did not end in time");
+    }
+    Ok(())
+}
+
+/// The next connection, once there is a place for it; `None` when accepting failed and should be tried
+/// again.
+async fn next(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => {
+            // Small answers must not wait for the acknowledgement of the one before.
+            if let Err(error) = stream.set_nodelay(true) {
+                tracing::debug!(%error, "TCP_NODELAY was refused");
+            }
+            Some((stream, place))
+        }
+        Err(error) => {
+            // Out of file descriptors, or the peer was gone already: the next attempt may do.
+            tracing::warn!(%error, "a connection could not be accepted");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            None
+        }
+    }
+}
+
+async fn converse(endpoint: Arc<Endpoint>, stream: TcpStream, mut closing: watch::Receiver<bool>) {
+    let header_timeout = endpoint.options.header_timeout;
+    let service = service_fn(move |request| {
+        let endpoint = Arc::clone(&endpoint);
+        async move { Ok::<_, Infallible>(route(&endpoint, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = closed(&mut closing) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Completes when the server is asked to stop, or is gone.
+async fn closed(closing: &mut watch::Receiver<bool>) {
+    let _ = closing.wait_for(|closing| *closing).await;
+}

@@ -1,0 +1,99 @@
+//! The server's side of Streamable HTTP.
+//!
+//! A request of the modern era is answered where it stands: no session, no spawn, no channel until it
+//! needs one. A session of the legacy era holds its exchanges, so that a lost connection ends none.
+
+mod answer;
+mod connection;
+mod legacy;
+mod modern;
+mod post;
+mod route;
+mod session;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_proto::http::AllowList;
+use longhaul_proto::jsonrpc::Limits;
+use tokio::net::TcpListener;
+
+use crate::server::Dispatcher;
+use session::Sessions;
+
+/// Bounds and rules of an HTTP server.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Where the endpoint is. Default `/mcp`.
+    pub path: String,
+    /// Who may speak to it. Default: this machine, by its names for itself.
+    pub allow: AllowList,
+    /// The size and depth of a message.
+    pub limits: Limits,
+    /// How many connections may be open at once; the next waits. Default 1024.
+    pub max_connections: usize,
+    /// How many legacy sessions may be open at once; the next is refused. Default 10 000.
+    pub max_sessions: usize,
+    /// How long a session may lie idle before it is closed. Default 30 minutes.
+    pub session_idle: Duration,
+    /// How many exchanges one session may have open at once. Default 256.
+    pub max_open: usize,
+    /// How long a client may take over its headers. Default 10 s.
+    pub header_timeout: Duration,
+    /// How long a client may take over its body. Default 30 s.
+    pub body_timeout: Duration,
+    /// How long an answer may be silent before it becomes a stream. Default 1 s.
+    pub patience: Duration,
+    /// How often a silent stream sends a comment. Default 15 s.
+    pub keep_alive: Duration,
+    /// How long open answers may take to end once the server is asked to stop. Default 10 s.
+    pub drain: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            path: "/mcp".to_owned(),
+            allow: AllowList::loopback(),
+            limits: Limits::default(),
+            max_connections: 1024,
+            max_sessions: 10_000,
+            session_idle: Duration::from_secs(30 * 60),
+            max_open: 256,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            patience: Duration::from_secs(1),
+            keep_alive: Duration::from_secs(15),
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What every request of one server shares.
+#[derive(Debug)]
+struct Endpoint {
+    dispatcher: Dispatcher,
+    options: Options,
+    sessions: Sessions,
+}
+
+/// Serves `dispatcher` on `listener` until `shutdown` completes; then takes no new connection, lets open
+/// answers end for [`Options::drain`], and returns.
+///
+/// Dropping the future closes every connection at once.
+///
+/// # Errors
+///
+/// When the listener fails for good.
+pub async fn serve(
+    dispatcher: Dispatcher,
+    listener: TcpListener,
+    options: Options,
+    shutdown: impl Future<Output = ()>,
+) -> std::io::Result<()> {
+    let sessions = Sessions::new(options.max_sessions, options.session_idle);
+    let endpoint = Arc::new(Endpoint { dispatcher, options, sessions });
+    connection::accept(endpoint, listener, shutdown).await
+}

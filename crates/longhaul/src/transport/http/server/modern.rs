@@ -1,0 +1,65 @@
+//! A self-describing request: answered where it stands.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use longhaul_proto::dialect::Dialect;
+use longhaul_proto::http::{Accept, MirroredHeaders, status_of};
+use longhaul_proto::jsonrpc::{Code, ErrorObject, Request};
+use longhaul_proto::model::RequestMeta;
+
+use super::Endpoint;
+use super::answer::{Body, Source, answer_with, json, refusal};
+use crate::server::{Answered, Caller, Dispatched, Exchange, Outlet};
+
+pub(super) async fn answer(
+    endpoint: &Arc<Endpoint>,
+    headers: &MirroredHeaders<'_>,
+    accept: Accept,
+    request: &Request<'_>,
+    meta: RequestMeta<'_>,
+) -> Response<Body> {
+    let mut out = Vec::with_capacity(512);
+    match start(endpoint, headers, request, meta, &mut out) {
+        Ok(Dispatched::Answered(answered)) => json(status(answered), out),
+        Ok(Dispatched::Pending(pending)) => {
+            answer_with(&endpoint.options, accept, Source::own(pending)).await
+        }
+        Err(error) => {
+            let status = StatusCode::from_u16(status_of(error.code)).unwrap_or(StatusCode::BAD_REQUEST);
+            refusal(status, Some(&request.id), &error)
+        }
+    }
+}
+
+/// Checks in the order the conformance suite asks for: headers, `_meta`, revision, method.
+fn start(
+    endpoint: &Endpoint,
+    headers: &MirroredHeaders<'_>,
+    request: &Request<'_>,
+    meta: RequestMeta<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Dispatched, ErrorObject> {
+    let known = Dialect::newest_modern().request(&request.method);
+    headers.check(meta.protocol_version.as_deref(), &request.method, known, &request.params)?;
+    let dialect = Dialect::of_request(&meta, None, "")?;
+    let method =
+        dialect.request(&request.method).ok_or_else(|| ErrorObject::method_not_found(&request.method))?;
+    let mut caller = Caller::new(None);
+    caller.capabilities = meta.client_capabilities.unwrap_or_default();
+    caller.log_level = meta.log_level;
+    let mut exchange = Exchange::new(request.id.clone(), dialect, method, &request.params, caller);
+    exchange.progress_token = meta.progress_token;
+    exchange.outlet = Outlet::own();
+    Ok(endpoint.dispatcher.dispatch(exchange, out))
+}
+
+/// Only what says that the request could not be served at all has a status of its own.
+fn status(answered: Answered) -> StatusCode {
+    match answered {
+        Answered::Error(code @ (Code::METHOD_NOT_FOUND | Code::MISSING_CAPABILITY | Code::OVERLOADED)) => {
+            StatusCode::from_u16(status_of(code)).unwrap_or(StatusCode::BAD_REQUEST)
+        }
+        _ => StatusCode::OK,
+    }
+}

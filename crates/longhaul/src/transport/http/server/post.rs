@@ -1,0 +1,105 @@
+//! A POST: reading its message and choosing its era.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_LENGTH};
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use longhaul_proto::dialect::Revision;
+use longhaul_proto::http::{Accept, MirroredHeaders, accepts};
+use longhaul_proto::jsonrpc::{ErrorObject, Message};
+use longhaul_proto::model::RequestMeta;
+
+use super::answer::{Body, empty, refusal, text};
+use super::route::{SESSION_ID, has_json, value};
+use super::{Endpoint, legacy, modern};
+
+pub(super) async fn answer(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    let accept = accepts(value(&head.headers, ACCEPT.as_str()));
+    if !has_json(&head.headers) {
+        return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json".into());
+    }
+    if !accept.json {
+        let advice = "send Accept: application/json, text/event-stream";
+        return text(StatusCode::NOT_ACCEPTABLE, advice.into());
+    }
+    let body = match read(endpoint, &head.headers, body).await {
+        Ok(body) => body,
+        Err(response) => return *response,
+    };
+    match Message::decode(&body, &endpoint.options.limits) {
+        Ok(message) => choose(endpoint, &head.headers, accept, message).await,
+        Err(error) => refusal(StatusCode::BAD_REQUEST, error.id(), &error.to_error_object()),
+    }
+}
+
+/// The whole body, within the limits of size and time.
+async fn read(
+    endpoint: &Endpoint,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<Bytes, Box<Response<Body>>> {
+    let limit = endpoint.options.limits.max_bytes;
+    let too_long =
+        || Box::new(text(StatusCode::PAYLOAD_TOO_LARGE, format!("a message may have {limit} bytes at most")));
+    let length = value(headers, CONTENT_LENGTH.as_str()).and_then(|length| length.parse::<usize>().ok());
+    if length.is_some_and(|length| length > limit) {
+        return Err(too_long());
+    }
+    let collected = Limited::new(body, limit).collect();
+    match tokio::time::timeout(endpoint.options.body_timeout, collected).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
+        Ok(Err(_)) => Err(Box::new(text(StatusCode::BAD_REQUEST, "the body ended early".into()))),
+        Err(_) => Err(Box::new(text(StatusCode::REQUEST_TIMEOUT, "the body took too long".into()))),
+    }
+}
+
+/// A request that says which modern revision it is in, in header or body, is modern; everything else
+/// belongs to a session. `initialize` opens one.
+async fn choose(
+    endpoint: &Arc<Endpoint>,
+    headers: &HeaderMap,
+    accept: Accept,
+    message: Message<'_>,
+) -> Response<Body> {
+    let version = value(headers, "mcp-protocol-version");
+    let session_id = value(headers, SESSION_ID);
+    let claims_modern = version.is_some_and(|version| !names_legacy(version));
+    match message {
+        Message::Request(request) => {
+            let meta = match request.params.read::<RequestMeta<'_>>("_meta") {
+                Ok(meta) => meta.unwrap_or_default(),
+                Err(error) => return refusal(StatusCode::BAD_REQUEST, Some(&request.id), &error),
+            };
+            if claims_modern || meta.protocol_version.is_some() {
+                let headers =
+                    MirroredHeaders::new(version, value(headers, "mcp-method"), value(headers, "mcp-name"));
+                return modern::answer(endpoint, &headers, accept, &request, meta).await;
+            }
+            legacy::answer(endpoint, session_id, accept, &request, meta).await
+        }
+        Message::Notification(notification) if !claims_modern => {
+            legacy::notice(endpoint, session_id, &notification)
+        }
+        // The modern era defines no notification over HTTP: closing the stream is what cancels.
+        Message::Notification(_) => empty(StatusCode::ACCEPTED),
+        Message::Response(_) if claims_modern => {
+            let error = ErrorObject::new(
+                longhaul_proto::jsonrpc::Code::INVALID_REQUEST,
+                "invalid request: this server asks nothing that a POST could answer",
+            );
+            refusal(StatusCode::BAD_REQUEST, None, &error)
+        }
+        Message::Response(_) => legacy::response(endpoint, session_id),
+    }
+}
+
+/// Whether the version header names a revision with sessions.
+fn names_legacy(version: &str) -> bool {
+    use longhaul_proto::dialect::{Dialect, Era};
+    Revision::from_date(version).is_some_and(|revision| Dialect::of(revision).era() == Era::Legacy)
+}

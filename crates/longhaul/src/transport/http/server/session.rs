@@ -1,0 +1,141 @@
+//! Legacy sessions: the exchanges of one client, whatever connections it uses.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use longhaul_proto::connection::{Serial, ServerConnection};
+use longhaul_proto::jsonrpc::RequestId;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::server::Outgoing;
+
+/// The open sessions of one server.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    open: Mutex<HashMap<String, Arc<Session>>>,
+    max_open: usize,
+    idle: Duration,
+}
+
+/// As many sessions are open as may be.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("{limit} sessions are open, the limit of this server: close one, or come back later")]
+pub(super) struct SessionLimit {
+    limit: usize,
+}
+
+/// One session.
+#[derive(Debug)]
+pub(super) struct Session {
+    id: String,
+    state: Mutex<State>,
+}
+
+/// What changes in a session.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) connection: ServerConnection,
+    pub(super) running: HashMap<Serial, AbortHandle>,
+    /// The stream for what belongs to no request.
+    push: Option<mpsc::Sender<Outgoing>>,
+    last_used: Instant,
+}
+
+impl Sessions {
+    pub(super) fn new(max_open: usize, idle: Duration) -> Self {
+        Self { open: Mutex::default(), max_open, idle }
+    }
+
+    /// Opens a session around a connection whose handshake has succeeded.
+    pub(super) fn open(&self, connection: ServerConnection) -> Result<Arc<Session>, SessionLimit> {
+        let mut open = lock(&self.open);
+        if open.len() >= self.max_open {
+            let idle = self.idle;
+            open.retain(|_, session| !session.is_idle_for(idle));
+        }
+        if open.len() >= self.max_open {
+            return Err(SessionLimit { limit: self.max_open });
+        }
+        let state = State { connection, running: HashMap::new(), push: None, last_used: Instant::now() };
+        let session = Arc::new(Session { id: new_id(), state: Mutex::new(state) });
+        open.insert(session.id.clone(), Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// The session with that id, if it is open and has not lain idle too long.
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Session>> {
+        let mut open = lock(&self.open);
+        let session = Arc::clone(open.get(id)?);
+        if session.is_idle_for(self.idle) {
+            open.remove(id);
+            return None;
+        }
+        session.lock().last_used = Instant::now();
+        Some(session)
+    }
+
+    /// Closes a session: what runs in it is cancelled. `false` means there was none.
+    pub(super) fn close(&self, id: &str) -> bool {
+        let closed = lock(&self.open).remove(id);
+        if let Some(session) = &closed {
+            let mut state = session.lock();
+            state.push = None;
+            for (_, running) in state.running.drain() {
+                running.abort();
+            }
+        }
+        closed.is_some()
+    }
+
+    /// Ends every push stream, so that connections can close.
+    pub(super) fn close_streams(&self) {
+        for session in lock(&self.open).values() {
+            session.lock().push = None;
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Opens the push stream; one that was open is ended, for its client has come back.
+    pub(super) fn open_push(&self, bound: usize) -> mpsc::Receiver<Outgoing> {
+        let (sender, receiver) = mpsc::channel(bound);
+        self.lock().push = Some(sender);
+        receiver
+    }
+
+    /// An exchange has its answer. `false` means it was cancelled meanwhile.
+    pub(super) fn answered(&self, id: &RequestId, serial: Serial) -> bool {
+        let mut state = self.lock();
+        state.running.remove(&serial);
+        state.last_used = Instant::now();
+        state.connection.handle_answered(id, serial)
+    }
+
+    fn is_idle_for(&self, idle: Duration) -> bool {
+        let state = self.lock();
+        let streaming = state.push.as_ref().is_some_and(|push| !push.is_closed());
+        state.connection.open() == 0 && !streaming && state.last_used.elapsed() >= idle
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// 128 random bits in hexadecimal: visible ASCII, and nobody's to guess.
+fn new_id() -> String {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).expect("the system has randomness");
+    random.iter().map(|byte| format!("{byte:02x}")).collect()
+}

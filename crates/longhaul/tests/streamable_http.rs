@@ -1,0 +1,383 @@
+//! Streamable HTTP as a client meets it: statuses, headers, sessions, streams.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use longhaul::proto::model::Progress;
+use longhaul::transport::http::server::{Options, serve};
+use longhaul::{Cx, Server, Tool};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Echo {
+    message: String,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Wait {
+    millis: u64,
+    #[serde(default)]
+    quiet: bool,
+}
+
+async fn wait(cx: Cx, Wait { millis, quiet }: Wait) -> &'static str {
+    if !quiet {
+        cx.progress(Progress::new(1.0)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+    "waited"
+}
+
+/// A server of its own for each test.
+struct Host {
+    address: std::net::SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    served: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+impl Host {
+    async fn start(change: impl FnOnce(&mut Options)) -> Self {
+        let server = Server::new("test", "1.0.0")
+            .tool(Tool::typed("echo", "Echo", |_, Echo { message }| async move { message }))
+            .tool(Tool::typed("wait", "Wait", wait));
+        Self::start_with(server, change).await
+    }
+
+    async fn start_with(server: Server, change: impl FnOnce(&mut Options)) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let dispatcher = server.dispatcher().unwrap();
+        let mut options = Options::default();
+        change(&mut options);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = tokio::spawn(serve(dispatcher, listener, options, async {
+            let _ = stopped.await;
+        }));
+        Self { address, stop: Some(stop), served }
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        sender.send_request(request).await.unwrap()
+    }
+
+    fn post(&self) -> http::request::Builder {
+        Request::post("/mcp")
+            .header("host", self.address.to_string())
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+    }
+
+    async fn modern(&self, method: &str, name: Option<&str>, params: Value) -> Response<Incoming> {
+        let mut request =
+            self.post().header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
+        if let Some(name) = name {
+            request = request.header("mcp-name", name);
+        }
+        self.send(request.body(body(method, modern_params(params))).unwrap()).await
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Response<Incoming> {
+        self.modern("tools/call", Some(tool), json!({"name": tool, "arguments": arguments})).await
+    }
+
+    /// Opens a session and gives its id.
+    async fn initialize(&self) -> String {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"}});
+        let response = self.send(self.post().body(body("initialize", params)).unwrap()).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        response.headers()["mcp-session-id"].to_str().unwrap().to_owned()
+    }
+
+    async fn in_session(&self, session: &str, body: Full<Bytes>) -> Response<Incoming> {
+        let request = self.post().header("mcp-session-id", session);
+        self.send(request.header("mcp-protocol-version", "2025-11-25").body(body).unwrap()).await
+    }
+}
+
+fn body(method: &str, params: Value) -> Full<Bytes> {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string().into()
+}
+
+fn modern_params(mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "progressToken": "p",
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    params
+}
+
+fn header<'r>(response: &'r Response<Incoming>, name: &str) -> &'r str {
+    response.headers().get(name).map_or("", |value| value.to_str().unwrap())
+}
+
+async fn text(response: Response<Incoming>) -> String {
+    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+}
+
+async fn read(response: Response<Incoming>) -> Value {
+    let text = text(response).await;
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// The messages of a whole stream of events.
+async fn events(response: Response<Incoming>) -> Vec<Value> {
+    assert_eq!(header(&response, "content-type"), "text/event-stream");
+    assert_eq!(header(&response, "x-accel-buffering"), "no");
+    let text = text(response).await;
+    text.lines().filter_map(|line| line.strip_prefix("data: ")).map(|data| data.parse().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_quick_call_is_one_json_answer() {
+    let host = Host::start(|_| ()).await;
+    let response = host.call("echo", json!({"message": "hi"})).await;
+    assert_eq!((response.status(), header(&response, "content-type")), (StatusCode::OK, "application/json"));
+    assert_eq!(response.headers().get("mcp-session-id"), None);
+    let answer = read(response).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "hi");
+    assert_eq!(answer["result"]["resultType"], "complete");
+}
+
+#[tokio::test]
+async fn a_notification_turns_the_answer_into_a_stream() {
+    let host = Host::start(|_| ()).await;
+    let messages = events(host.call("wait", json!({"millis": 30})).await).await;
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert_eq!(messages[0]["params"], json!({"progressToken": "p", "progress": 1.0}));
+    assert_eq!(messages[1]["result"]["content"][0]["text"], "waited");
+}
+
+#[tokio::test]
+async fn silence_turns_the_answer_into_a_stream() {
+    let host = Host::start(|options| options.patience = Duration::from_millis(20)).await;
+    let messages = events(host.call("wait", json!({"millis": 200, "quiet": true})).await).await;
+    assert_eq!(messages.len(), 1);
+}
+
+#[tokio::test]
+async fn a_caller_that_takes_only_json_gets_only_json() {
+    let host = Host::start(|options| options.patience = Duration::from_millis(20)).await;
+    let params = modern_params(json!({"name": "wait", "arguments": {"millis": 100}}));
+    let request = Request::post("/mcp")
+        .header("host", "localhost")
+        .header("content-type", "application/json; charset=utf-8")
+        .header("accept", "application/json")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", "wait");
+    let response = host.send(request.body(body("tools/call", params)).unwrap()).await;
+    assert_eq!(read(response).await["result"]["content"][0]["text"], "waited");
+}
+
+#[tokio::test]
+async fn modern_refusals_have_the_status_the_specification_gives_them() {
+    let host = Host::start(|_| ()).await;
+    let check = async |response: Response<Incoming>, status: u16, code: i64| {
+        assert_eq!(response.status().as_u16(), status);
+        let answer = read(response).await;
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &json!(1)), "{answer}");
+        answer
+    };
+    check(host.modern("unknown/method", None, json!({})).await, 404, -32601).await;
+    check(host.modern("ping", None, json!({})).await, 404, -32601).await;
+    check(host.modern("initialize", None, json!({})).await, 404, -32601).await;
+    check(host.call("nothing", json!({})).await, 200, -32602).await;
+
+    let headers = |version: &str, method: &str| {
+        host.post().header("mcp-protocol-version", version).header("mcp-method", method)
+    };
+    let list = |version: &str| {
+        let mut params = modern_params(json!({}));
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = version.into();
+        body("tools/list", params)
+    };
+    let unsupported = headers("v999", "tools/list").body(list("v999")).unwrap();
+    let answer = check(host.send(unsupported).await, 400, -32022).await;
+    assert_eq!(answer["error"]["data"]["requested"], "v999");
+    let mismatch = headers("2026-07-28", "tools/list").body(list("v999")).unwrap();
+    check(host.send(mismatch).await, 400, -32020).await;
+    let mismatch = headers("2026-07-28", "tools/call").body(list("2026-07-28")).unwrap();
+    check(host.send(mismatch).await, 400, -32020).await;
+    let headerless = host.post().body(list("2026-07-28")).unwrap();
+    check(host.send(headerless).await, 400, -32020).await;
+    let bare = headers("2026-07-28", "tools/list").body(body("tools/list", json!({}))).unwrap();
+    check(host.send(bare).await, 400, -32602).await;
+    let bare = headers("2026-07-28", "tools/list").body(body("tools/list", json!({"_meta": 5}))).unwrap();
+    check(host.send(bare).await, 400, -32602).await;
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_refused_before_it_is_read() {
+    let host = Host::start(|options| options.limits.max_bytes = 1000).await;
+    let status = async |request: Request<Full<Bytes>>| host.send(request).await.status().as_u16();
+    let ok = || body("ping", json!({}));
+    assert_eq!(status(host.post().body("{".into()).unwrap()).await, 400);
+    assert_eq!(status(host.post().body("x".repeat(1001).into()).unwrap()).await, 413);
+    let typed = |content_type: &str, accept: &str| {
+        let request = Request::post("/mcp").header("host", "localhost");
+        request.header("content-type", content_type).header("accept", accept).body(ok()).unwrap()
+    };
+    assert_eq!(status(typed("text/plain", "*/*")).await, 415);
+    assert_eq!(status(typed("application/json", "text/html")).await, 406);
+    assert_eq!(status(typed("application/json", "*/*")).await, 200);
+    let from = |host: &str, origin: &str| {
+        let request = Request::post("/mcp").header("host", host).header("origin", origin);
+        request.header("content-type", "application/json").body(ok()).unwrap()
+    };
+    assert_eq!(status(from("localhost", "http://localhost:3000")).await, 200);
+    assert_eq!(status(from("evil.example", "http://localhost")).await, 403);
+    assert_eq!(status(from("localhost", "http://evil.example")).await, 403);
+    assert_eq!(status(from("localhost", "null")).await, 403);
+    let elsewhere = Request::post("/other").header("host", "localhost").body(ok()).unwrap();
+    assert_eq!(status(elsewhere).await, 404);
+    let put = Request::put("/mcp").header("host", "localhost").body(ok()).unwrap();
+    assert_eq!(status(put).await, 405);
+}
+
+#[tokio::test]
+async fn a_session_is_opened_used_and_closed() {
+    let host = Host::start(|_| ()).await;
+    let session = host.initialize().await;
+    assert!(session.bytes().all(|b| b.is_ascii_graphic()));
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
+    assert_eq!(host.in_session(&session, initialized.into()).await.status(), StatusCode::ACCEPTED);
+    let answer = read(host.in_session(&session, body("ping", json!({}))).await).await;
+    assert_eq!(answer["result"], json!({}));
+    let call = json!({"name": "echo", "arguments": {"message": "hi"}});
+    let answer = read(host.in_session(&session, body("tools/call", call)).await).await;
+    assert_eq!(answer["result"], json!({"content": [{"type": "text", "text": "hi"}]}));
+
+    let delete = |session: &str| {
+        let request = Request::delete("/mcp").header("host", "localhost").header("mcp-session-id", session);
+        request.body(Full::default()).unwrap()
+    };
+    assert_eq!(host.send(delete(&session)).await.status(), StatusCode::NO_CONTENT);
+    assert_eq!(host.send(delete(&session)).await.status(), StatusCode::NOT_FOUND);
+    let response = host.in_session(&session, body("tools/list", json!({}))).await;
+    assert_eq!(response.status(), StatusCode::NOT_FOUND);
+    let response = host.send(host.post().body(body("tools/list", json!({}))).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_session_outlives_its_connections_and_its_calls_do_too() {
+    let host = Host::start(|_| ()).await;
+    let session = host.initialize().await;
+    let params = json!({"name": "wait", "arguments": {"millis": 300}, "_meta": {"progressToken": 7}});
+    let response = host.in_session(&session, body("tools/call", params.clone())).await;
+    assert_eq!(header(&response, "content-type"), "text/event-stream");
+    drop(response);
+    let again = host.in_session(&session, body("tools/call", params.clone())).await;
+    assert_eq!(read(again).await["error"]["code"], -32600, "the first call is still open under its id");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let messages = events(host.in_session(&session, body("tools/call", params)).await).await;
+    assert_eq!(messages.len(), 2, "its id is free once it has ended");
+}
+
+#[tokio::test]
+async fn a_call_of_a_session_can_be_cancelled() {
+    let host = Host::start(|_| ()).await;
+    let session = host.initialize().await;
+    let params = json!({"name": "wait", "arguments": {"millis": 60_000}, "_meta": {"progressToken": 7}});
+    let response = host.in_session(&session, body("tools/call", params)).await;
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    host.in_session(&session, cancel.to_string().into()).await;
+    assert_eq!(events(response).await.len(), 1, "the progress, and no answer");
+}
+
+#[tokio::test]
+async fn closing_a_modern_stream_cancels_its_call() {
+    struct OnDrop(tokio::sync::mpsc::UnboundedSender<()>);
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            let _ = self.0.send(());
+        }
+    }
+    let (sender, mut dropped) = tokio::sync::mpsc::unbounded_channel::<()>();
+    let tool = Tool::typed("hang", "Hang", move |cx: Cx, _: serde_json::Map<String, Value>| {
+        let on_drop = OnDrop(sender.clone());
+        async move {
+            let _on_drop = on_drop;
+            cx.progress(Progress::new(1.0)).await;
+            std::future::pending::<&'static str>().await
+        }
+    });
+    let host = Host::start_with(Server::new("test", "1.0.0").tool(tool), |_| ()).await;
+    let response = host.call("hang", json!({})).await;
+    assert_eq!(header(&response, "content-type"), "text/event-stream");
+    assert!(dropped.try_recv().is_err(), "it runs while somebody listens");
+    drop(response);
+    let ended = tokio::time::timeout(Duration::from_secs(10), dropped.recv()).await;
+    assert_eq!(ended, Ok(Some(())));
+}
+
+#[tokio::test]
+async fn sessions_are_bounded() {
+    let host = Host::start(|options| options.max_sessions = 1).await;
+    host.initialize().await;
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"}});
+    let response = host.send(host.post().body(body("initialize", params)).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(read(response).await["error"]["code"], -31001);
+}
+
+#[tokio::test]
+async fn an_idle_session_ends_and_one_in_use_does_not() {
+    let host = Host::start(|options| options.session_idle = Duration::from_millis(150)).await;
+    let (idle, used) = (host.initialize().await, host.initialize().await);
+    let params = json!({"name": "wait", "arguments": {"millis": 300}});
+    let response = host.in_session(&used, body("tools/call", params)).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(text(response).await.matches("waited").count(), 1);
+    let ping = body("ping", json!({}));
+    assert_eq!(host.in_session(&idle, ping.clone()).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(host.in_session(&used, ping).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn get_opens_a_sessions_stream_and_nothing_else() {
+    let host = Host::start(|_| ()).await;
+    let get = |session: Option<&str>, accept: &str| {
+        let request = Request::get("/mcp").header("host", "localhost").header("accept", accept);
+        let request = match session {
+            Some(session) => request.header("mcp-session-id", session),
+            None => request,
+        };
+        request.body(Full::default()).unwrap()
+    };
+    let events = "text/event-stream";
+    assert_eq!(host.send(get(None, events)).await.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(host.send(get(Some("nobody's"), events)).await.status(), StatusCode::NOT_FOUND);
+    let session = host.initialize().await;
+    assert_eq!(host.send(get(Some(&session), "application/json")).await.status(), StatusCode::NOT_ACCEPTABLE);
+    let first = host.send(get(Some(&session), events)).await;
+    assert_eq!(first.status(), StatusCode::OK);
+    let second = host.send(get(Some(&session), events)).await;
+    assert_eq!(second.status(), StatusCode::OK);
+    assert_eq!(text(first).await, ":\n\n", "the one before it ends");
+}
+
+#[tokio::test]
+async fn stopping_lets_open_answers_end() {
+    let mut host = Host::start(|_| ()).await;
+    let response = host.call("wait", json!({"millis": 200})).await;
+    host.stop.take().unwrap().send(()).unwrap();
+    let messages = events(response).await;
+    assert_eq!(messages.len(), 2, "the call under way has its answer");
+    host.served.await.unwrap().unwrap();
+    assert!(TcpStream::connect(host.address).await.is_err());
+}
