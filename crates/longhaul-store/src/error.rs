@@ -1,0 +1,175 @@
+//! Why a store refuses or fails, by what the caller should do about it.
+
+use std::{error::Error, fmt, path::PathBuf};
+
+use crate::{Epoch, TaskId};
+
+/// Why an operation was refused or failed. Nothing was acknowledged and, unless a variant says otherwise,
+/// nothing has changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The task was taken over, released, cancelled, expired or forgotten: stop this attempt.
+    #[error("task {id} is no longer held at epoch {held}; stop this attempt, nothing it writes is accepted")]
+    Fenced {
+        /// The task.
+        id: TaskId,
+        /// The epoch the caller believed in.
+        held: Epoch,
+    },
+    /// A limit on how much there may be is reached.
+    #[error("too many {what} (at most {limit}); wait until some end or raise `{}`", what.setting())]
+    Overloaded {
+        /// What there is too much of.
+        what: Quota,
+        /// The limit.
+        limit: u64,
+    },
+    /// A single value is too large.
+    #[error("{what} of {found} bytes (at most {limit}); send less or raise the limit")]
+    TooLarge {
+        /// Which value.
+        what: &'static str,
+        /// Its size in bytes.
+        found: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The id of a new task is taken, perhaps by an earlier try of the same call.
+    #[error("task {id} exists already; look at it, or create with a fresh id")]
+    AlreadyExists {
+        /// The id.
+        id: TaskId,
+    },
+    /// Anonymous callers have no list: each of their tasks is known by its id alone.
+    #[error("tasks of anonymous callers are not listed; ask by id, or sign in")]
+    Unlistable,
+    /// A cursor that this list never gave.
+    #[error("this cursor does not belong to this list; start again without one")]
+    InvalidCursor,
+    /// The store, or the place it is in, may not be written.
+    #[error(
+        "{place} cannot be written; check its permissions and that its file system is not mounted read-only"
+    )]
+    ReadOnly {
+        /// The file or folder.
+        place: PathBuf,
+        /// What the system said.
+        #[source]
+        source: Source,
+    },
+    /// No space is left. The store works again once there is some.
+    #[error("no space is left for {place}; free some and try again")]
+    Full {
+        /// The file.
+        place: PathBuf,
+        /// What the system said.
+        #[source]
+        source: Source,
+    },
+    /// Someone else holds a lock for longer than we wait.
+    #[error("the store is locked by {by}; try again, and if it lasts find who holds it")]
+    Busy {
+        /// What is known of the holder.
+        by: String,
+        /// What the system said.
+        #[source]
+        source: Source,
+    },
+    /// A newer release has written this store.
+    #[error("the store has format {found} and this release reads up to {supported}; install a newer release")]
+    Newer {
+        /// The store's format version.
+        found: u32,
+        /// The newest version this release knows.
+        supported: u32,
+    },
+    /// It is something, but no store of ours.
+    #[error("{place} is not a longhaul store ({why}); name another file")]
+    Foreign {
+        /// The file.
+        place: PathBuf,
+        /// What it is instead.
+        why: String,
+    },
+    /// What is stored cannot be read back.
+    #[error("the store is damaged ({what}); restore it from a backup")]
+    Corrupt {
+        /// What could not be read.
+        what: String,
+        /// What the system said, if it said anything.
+        #[source]
+        source: Option<Source>,
+    },
+    /// The handle is being closed.
+    #[error("this store handle is closed; open another")]
+    Closed,
+    /// Anything else the system below reports. A write may or may not have been made: look before repeating it.
+    #[error("the store failed while {doing}; see the cause, then try again")]
+    Backend {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        #[source]
+        source: Source,
+    },
+}
+
+/// What a system below said.
+pub type Source = Box<dyn Error + Send + Sync>;
+
+impl StoreError {
+    /// Whether the same call may succeed later without the caller changing anything.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Overloaded { .. } | Self::Busy { .. } | Self::Full { .. })
+    }
+
+    /// Whether the caller must stop working on its task.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, Self::Fenced { .. })
+    }
+}
+
+/// What there can be too much of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Quota {
+    /// Open tasks in all.
+    Open,
+    /// Open tasks of one principal.
+    OpenPerOwner,
+    /// Open tasks of anonymous callers.
+    OpenAnonymous,
+    /// Kept tasks in all.
+    Retained,
+    /// Kept tasks of one owner.
+    RetainedPerOwner,
+}
+
+impl Quota {
+    /// The name of the limit in [`Limits`](crate::Limits).
+    #[must_use]
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Open => "max_open",
+            Self::OpenPerOwner => "max_open_per_owner",
+            Self::OpenAnonymous => "max_open_anonymous",
+            Self::Retained => "max_retained",
+            Self::RetainedPerOwner => "max_retained_per_owner",
+        }
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open tasks",
+            Self::OpenPerOwner => "open tasks of this caller",
+            Self::OpenAnonymous => "open tasks of anonymous callers",
+            Self::Retained => "tasks kept",
+            Self::RetainedPerOwner => "tasks kept for this caller",
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! Names of things in a store: a task, a node, and the fencing number of one attempt.
+
+use std::{fmt, sync::Arc};
+
+/// The name of one task, unique in its store.
+///
+/// 1 to 128 visible ASCII characters other than those a header value or a URL segment would have to escape,
+/// so that an id can stand in a header, a path and a terminal as it is.
+/// An id minted from [`TaskId::from_entropy`] cannot be guessed; for a caller without a principal it *is* the key
+/// to the task.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TaskId(Arc<str>);
+
+impl TaskId {
+    /// The longest id, in bytes.
+    pub const MAX_LEN: usize = 128;
+
+    /// Takes an id that came from outside.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`] if it is empty, too long, or has a character outside `A-Z a-z 0-9 - _ . ~ :`.
+    ///
+    /// ```
+    /// use longhaul_store::TaskId;
+    /// assert!(TaskId::new("task_01").is_ok());
+    /// assert!(TaskId::new("no spaces").is_err());
+    /// ```
+    pub fn new(id: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
+        checked(id.into(), "task id", Self::MAX_LEN).map(Self)
+    }
+
+    /// Mints an id from 160 random bits, which the caller draws from a cryptographic source.
+    ///
+    /// ```
+    /// use longhaul_store::TaskId;
+    /// let id = TaskId::from_entropy([0xff; 20]);
+    /// assert_eq!(id.as_str(), "77777777777777777777777777777777");
+    /// ```
+    #[must_use]
+    pub fn from_entropy(bits: [u8; 20]) -> Self {
+        Self(base32(&bits).into())
+    }
+
+    /// The id as it is written everywhere.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::str::FromStr for TaskId {
+    type Err = InvalidName;
+
+    fn from_str(id: &str) -> Result<Self, InvalidName> {
+        Self::new(id)
+    }
+}
+
+/// The name of one open store handle: random, never used twice, dead once its handle is gone.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct NodeId(Arc<str>);
+
+impl NodeId {
+    /// The longest name, in bytes.
+    pub const MAX_LEN: usize = 64;
+
+    /// Takes a name; it may become a file name, so the alphabet is that of [`TaskId`] less `~` and `:`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`] if it is empty, too long, starts with a dot, or has a character outside `A-Z a-z 0-9 - _ .`.
+    pub fn new(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
+        let name = checked(name.into(), "node name", Self::MAX_LEN)?;
+        if name.starts_with('.') || name.contains(['~', ':']) {
+            return Err(InvalidName { what: "node name", max: Self::MAX_LEN });
+        }
+        Ok(Self(name))
+    }
+
+    /// Mints a name from 80 random bits.
+    #[must_use]
+    pub fn from_entropy(bits: [u8; 10]) -> Self {
+        Self(base32(&bits).into())
+    }
+
+    /// The name as it is written everywhere.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The fencing number of one attempt: every claim, release, cancel and expiry raises it, and a write that
+/// carries an older one is refused.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// The epoch with this number.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The epoch after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A name that cannot be one.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("invalid {what}: use 1 to {max} of the characters A-Z a-z 0-9 - _ . ~ : (a node name has no ~ or :)")]
+#[non_exhaustive]
+pub struct InvalidName {
+    what: &'static str,
+    max: usize,
+}
+
+fn checked(name: Arc<str>, what: &'static str, max: usize) -> Result<Arc<str>, InvalidName> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~' | b':');
+    if name.is_empty() || name.len() > max || !name.bytes().all(allowed) {
+        return Err(InvalidName { what, max });
+    }
+    Ok(name)
+}
+
+/// Lower-case base 32 of whole 40-bit groups, so no padding arises.
+fn base32(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let mut text = String::with_capacity(bytes.len() * 8 / 5);
+    for group in bytes.chunks(5) {
+        let bits = group.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
+        for place in (0..8).rev() {
+            text.push(char::from(ALPHABET[(bits >> (place * 5) & 31) as usize]));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_safe_in_a_header_a_path_and_a_terminal() {
+        for bad in ["", "a b", "a/b", "a\nb", "é", "a%b", "\"", "a{b}"] {
+            assert!(TaskId::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(TaskId::new("x".repeat(128)).is_ok());
+        assert!(TaskId::new("x".repeat(129)).is_err());
+        assert_eq!("a:b~c".parse::<TaskId>().unwrap().as_str(), "a:b~c");
+    }
+
+    #[test]
+    fn a_node_name_is_a_plain_file_name() {
+        for bad in ["..", ".hidden", "a:b", "a~", "a/b", ""] {
+            assert!(NodeId::new(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(NodeId::from_entropy([0; 10]).as_str(), "aaaaaaaaaaaaaaaa");
+    }
+
+    #[test]
+    fn entropy_is_spread_over_the_whole_id() {
+        let mut bits = [0; 20];
+        bits[19] = 1;
+        assert!(TaskId::from_entropy(bits).as_str().ends_with('b'));
+        bits[0] = 0x80;
+        assert!(TaskId::from_entropy(bits).as_str().starts_with('q'));
+    }
+}

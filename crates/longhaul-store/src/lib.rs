@@ -1,0 +1,60 @@
+//! Durable state of Model Context Protocol tasks.
+//!
+//! A task is kept as facts in a [`Record`]; a [`TaskStore`] creates, reads, claims, changes and forgets records,
+//! each operation atomic, for any number of nodes at once. Statuses, wire formats and the work itself belong to the
+//! layers above; payloads pass through as JSON text nobody here reads.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | (none) | the contract, and [`Memory`] |
+//! | `sqlite` | `Sqlite`: one file, shared by the processes of one machine |
+//! | `conformance` | `conformance`: the suite every backend passes, and a clock that tests step |
+//! | `crash-points` | points at which a test makes the process kill itself; never in a shipped build |
+//!
+//! ```
+//! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+//! use longhaul_store::{Batch, Json, Memory, NewTask, Outcome, Owner, Scope, TaskId, TaskStore};
+//!
+//! let (store, ann) = (Memory::new(), Owner::principal("ann")?);
+//! let task = NewTask::new(TaskId::new("t1")?, ann.clone(), "build", Json::parse("{}")?);
+//! let task = store.create(task).await?.into_record();
+//! store.finish(&task.id, task.epoch, Outcome::result(Json::parse("{}")?, false), Batch::new()).await?;
+//! assert!(store.get(Scope::Owner(&ann), &task.id).await?.is_some_and(|task| task.is_terminal()));
+//! # Ok(()) }
+//! ```
+
+mod clock;
+mod error;
+mod identity;
+mod json;
+mod memory;
+mod new_task;
+mod outcome;
+mod owner;
+mod page;
+mod record;
+mod settings;
+mod task_store;
+mod time;
+pub mod transition;
+mod watch;
+
+#[cfg(any(test, feature = "conformance"))]
+pub use clock::StepClock;
+pub use clock::{Clock, SystemClock};
+pub use error::{Quota, Source, StoreError};
+pub use identity::{Epoch, InvalidName, NodeId, TaskId};
+pub use json::Json;
+pub use memory::Memory;
+pub use new_task::{NewTask, Start};
+pub use outcome::Outcome;
+pub use owner::{InvalidPrincipal, Owner, Principal, Scope};
+pub use page::{Cursor, Page};
+pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention};
+pub use settings::{Limits, Settings};
+pub use task_store::{
+    Batch, Cancellation, Claimed, Counts, Created, Durability, Filter, Finished, StoreFuture, Swept,
+    TaskStore,
+};
+pub use time::Time;
+pub use watch::{TaskWatch, WatchHub};

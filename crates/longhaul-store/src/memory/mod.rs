@@ -1,0 +1,265 @@
+//! The store in memory: the contract in its plainest form, and what a program without a file uses.
+
+mod table;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use self::table::Table;
+use crate::{
+    Batch, Cancellation, Claimed, Clock, Counts, Created, Cursor, Durability, Epoch, Filter, Finished,
+    NewTask, NodeId, Outcome, Page, Record, Scope, Settings, StoreError, StoreFuture, Swept, SystemClock,
+    TaskId, TaskStore, TaskWatch, Time, WatchHub, clock::StoreClock, transition,
+};
+
+/// Tasks in this process's memory, gone with it.
+///
+/// Handles made by [`Memory::another_node`] share the tasks; each is a node of its own, dead when dropped.
+#[derive(Debug)]
+pub struct Memory {
+    node: NodeId,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: Settings,
+    clock: StoreClock,
+    hub: Arc<WatchHub>,
+    table: Mutex<Table>,
+}
+
+impl Memory {
+    /// An empty store with default [`Settings`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with(Settings::default(), Arc::new(SystemClock::new()))
+    }
+
+    /// An empty store with these settings, on this clock.
+    #[must_use]
+    pub fn with(settings: Settings, clock: Arc<dyn Clock>) -> Self {
+        let shared = Arc::new(Shared {
+            settings,
+            clock: StoreClock::resume(clock, None),
+            hub: WatchHub::new(),
+            table: Mutex::default(),
+        });
+        let node = shared.lock().join();
+        Self { node, shared }
+    }
+
+    /// Another node on the same tasks.
+    #[must_use]
+    pub fn another_node(&self) -> Self {
+        Self { node: self.shared.lock().join(), shared: self.shared.clone() }
+    }
+
+    /// Does one thing to the table, at one moment.
+    fn at_once<'a, T: Send>(
+        &'a self,
+        act: impl FnOnce(&mut Table, &Self, Time) -> Result<T, StoreError> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            let mut table = self.shared.lock();
+            // Under the lock, so that the order of times is the order of changes.
+            let now = self.shared.clock.now();
+            act(&mut table, self, now)
+        })
+    }
+
+    fn put(&self, table: &mut Table, record: Record) -> Record {
+        let record = table.replace(record);
+        self.shared.hub.wake(&record.id, record.seq);
+        record
+    }
+
+    /// Lets a worker change its task; `change` says whether anyone can see it.
+    fn as_worker(
+        &self,
+        table: &mut Table,
+        id: &TaskId,
+        epoch: Epoch,
+        change: impl FnOnce(&mut Record) -> Result<bool, StoreError>,
+    ) -> Result<Record, StoreError> {
+        let mut record =
+            table.find(id).ok_or_else(|| StoreError::Fenced { id: id.clone(), held: epoch })?.clone();
+        if change(&mut record)? { Ok(self.put(table, record)) } else { Ok(table.keep(record)) }
+    }
+
+    fn take(&self, table: &mut Table, id: &TaskId, now: Time) -> Option<Claimed> {
+        let mut record = table.find(id)?.clone();
+        let resumed = transition::claim(&mut record, &self.node, now, &self.shared.settings, &|node| {
+            !table.is_alive(node)
+        })?;
+        Some(Claimed::new(self.put(table, record), resumed))
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.shared.lock().leave(&self.node);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TaskStore for Memory {
+    fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
+        self.at_once(move |table, this, now| {
+            let settings = &this.shared.settings;
+            let record = transition::create(&task, &this.node, now, settings)?;
+            if let Some(found) = table.joinable(&record) {
+                return Ok(Created::Joined(found.clone()));
+            }
+            table.admit(&record, &settings.limits)?;
+            let record = table.insert(record);
+            this.shared.hub.wake(&record.id, record.seq);
+            Ok(Created::New(record))
+        })
+    }
+
+    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        self.at_once(move |table, _, now| {
+            Ok(table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now)).cloned())
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page> {
+        self.at_once(move |table, _, now| table.list(scope, filter, after, limit.clamp(1, Page::MAX), now))
+    }
+
+    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Claimed>> {
+        self.at_once(move |table, this, now| {
+            let due = table.claimable(now, limit, tools);
+            Ok(due.iter().filter_map(|id| this.take(table, id, now)).collect())
+        })
+    }
+
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Claimed>> {
+        self.at_once(move |table, this, now| Ok(this.take(table, id, now)))
+    }
+
+    fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
+        self.at_once(move |table, this, now| {
+            let mut fenced = Vec::new();
+            for (id, epoch) in held {
+                let renewed = this.as_worker(table, id, *epoch, |record| {
+                    transition::renew(record, *epoch, now, &this.shared.settings).map(|()| false)
+                });
+                if renewed.is_err() {
+                    fenced.push(id.clone());
+                }
+            }
+            Ok(fenced)
+        })
+    }
+
+    fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record> {
+        self.at_once(move |table, this, now| {
+            this.as_worker(table, id, epoch, |record| transition::release(record, epoch, now).map(|()| true))
+        })
+    }
+
+    fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
+        self.at_once(move |table, this, now| {
+            let limits = &this.shared.settings.limits;
+            let write = |record: &mut Record| transition::write(record, epoch, &batch, now, limits);
+            this.as_worker(table, id, epoch, write).map(|record| record.seq)
+        })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        id: &'a TaskId,
+        epoch: Epoch,
+        outcome: Outcome,
+        last: Batch,
+    ) -> StoreFuture<'a, Finished> {
+        self.at_once(move |table, this, now| {
+            let mut recorded = false;
+            let record = this.as_worker(table, id, epoch, |record| {
+                if record.is_forgotten(now) {
+                    return Err(StoreError::Fenced { id: id.clone(), held: epoch });
+                }
+                recorded = transition::finish(record, epoch, &outcome, &last, now, &this.shared.settings)?;
+                Ok(recorded)
+            })?;
+            Ok(if recorded { Finished::Recorded(record) } else { Finished::AlreadyTerminal(record) })
+        })
+    }
+
+    fn request_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, Cancellation> {
+        self.at_once(move |table, this, now| {
+            let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
+            let Some(mut record) = seen.cloned() else { return Ok(Cancellation::NotFound) };
+            Ok(if transition::cancel(&mut record, reason, now, &this.shared.settings) {
+                Cancellation::Cancelled(this.put(table, record))
+            } else {
+                Cancellation::AlreadyTerminal(record)
+            })
+        })
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        self.at_once(move |table, this, now| {
+            let settings = &this.shared.settings;
+            let mut swept = Swept::default();
+            for id in table.due(now, limit) {
+                let Some(mut record) = table.find(&id).cloned() else {
+                    table.remove(&id);
+                    swept.removed += 1;
+                    continue;
+                };
+                if transition::expire(&mut record, now, settings) {
+                    this.put(table, record);
+                    swept.expired.push(id);
+                } else {
+                    table.erase(&id, now.after(settings.tombstone));
+                    swept.erased += 1;
+                }
+            }
+            Ok(swept)
+        })
+    }
+
+    fn counts(&self) -> StoreFuture<'_, Counts> {
+        self.at_once(|table, _, _| Ok(table.counts()))
+    }
+
+    fn watch(&self, id: &TaskId) -> TaskWatch {
+        self.shared.hub.watch(id)
+    }
+
+    fn now(&self) -> Time {
+        self.shared.clock.now()
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::Volatile
+    }
+
+    fn node(&self) -> &NodeId {
+        &self.node
+    }
+}

@@ -1,0 +1,267 @@
+//! The tasks and what finds them. Every change goes through here, so that no index falls behind.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
+};
+
+use crate::{
+    Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Phase, Quota, Record, Scope, StoreError,
+    TaskId, Time, transition,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// By the number of their creation, which is the number of their first change.
+    tasks: BTreeMap<u64, Slot>,
+    by_id: HashMap<TaskId, u64>,
+    accounts: HashMap<Owner, Account>,
+    open: BTreeSet<u64>,
+    joins: HashMap<(Owner, Digest), u64>,
+    /// When time next demands something of a task.
+    due: BTreeSet<(Time, u64)>,
+    living: HashSet<NodeId>,
+    nodes: u64,
+    seq: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    record: Record,
+    /// The task's number among its owner's.
+    nth: u64,
+    /// Set once it is a tombstone: when that may go.
+    removable_at: Option<Time>,
+}
+
+impl Slot {
+    fn due(&self) -> Option<Time> {
+        self.removable_at.or(self.record.expires_at)
+    }
+}
+
+/// What there is of one owner.
+#[derive(Debug, Default)]
+struct Account {
+    /// Its tasks, by their numbers among them.
+    tasks: BTreeMap<u64, u64>,
+    open: u64,
+    last: u64,
+}
+
+impl Table {
+    /// Lets a node in and names it.
+    pub(super) fn join(&mut self) -> NodeId {
+        self.nodes += 1;
+        let node =
+            NodeId::new(format!("node-{}", self.nodes)).expect("letters, a dash and digits make a name");
+        self.living.insert(node.clone());
+        node
+    }
+
+    pub(super) fn leave(&mut self, node: &NodeId) {
+        self.living.remove(node);
+    }
+
+    pub(super) fn is_alive(&self, node: &NodeId) -> bool {
+        self.living.contains(node)
+    }
+
+    /// A task that is not a tombstone.
+    pub(super) fn find(&self, id: &TaskId) -> Option<&Record> {
+        let slot = self.tasks.get(self.by_id.get(id)?)?;
+        slot.removable_at.is_none().then_some(&slot.record)
+    }
+
+    /// The open task that this one joins.
+    pub(super) fn joinable(&self, new: &Record) -> Option<&Record> {
+        let ord = self.joins.get(&(new.owner.clone(), new.join?))?;
+        self.tasks.get(ord).map(|slot| &slot.record)
+    }
+
+    /// Whether there is room for it.
+    pub(super) fn admit(&self, new: &Record, limits: &Limits) -> Result<(), StoreError> {
+        if self.by_id.contains_key(&new.id) {
+            return Err(StoreError::AlreadyExists { id: new.id.clone() });
+        }
+        let Counts { open, retained, .. } = self.counts();
+        let account = self.accounts.get(&new.owner);
+        let (own_open, own_retained) = account.map_or((0, 0), |a| (a.open, a.tasks.len() as u64));
+        limits.admit(&new.owner, open, retained, own_open, own_retained)
+    }
+
+    pub(super) fn insert(&mut self, mut record: Record) -> Record {
+        self.seq += 1;
+        record.seq = self.seq;
+        let account = self.accounts.entry(record.owner.clone()).or_default();
+        account.last += 1;
+        account.tasks.insert(account.last, self.seq);
+        let slot = Slot { record: record.clone(), nth: account.last, removable_at: None };
+        self.by_id.insert(record.id.clone(), self.seq);
+        self.index(self.seq, &slot);
+        self.tasks.insert(self.seq, slot);
+        record
+    }
+
+    /// Puts a changed record in the place of the old and numbers the change.
+    pub(super) fn replace(&mut self, mut record: Record) -> Record {
+        self.seq += 1;
+        record.seq = self.seq;
+        self.keep(record)
+    }
+
+    /// Puts a record in the place of the old, with nothing changed that anyone can see.
+    pub(super) fn keep(&mut self, record: Record) -> Record {
+        let ord = self.by_id[&record.id];
+        let mut slot = self.tasks.remove(&ord).expect("an id points at a task");
+        self.unindex(ord, &slot);
+        slot.record = record.clone();
+        self.index(ord, &slot);
+        self.tasks.insert(ord, slot);
+        record
+    }
+
+    /// Makes a finished task a tombstone.
+    pub(super) fn erase(&mut self, id: &TaskId, removable_at: Time) {
+        let ord = self.by_id[id];
+        let mut slot = self.tasks.remove(&ord).expect("an id points at a task");
+        self.unindex(ord, &slot);
+        let old = &slot.record;
+        let null = crate::Json::parse("null").expect("null is JSON");
+        let mut record = Record::new(
+            old.id.clone(),
+            old.owner.clone(),
+            old.tool.clone(),
+            null.clone(),
+            null,
+            old.created_at,
+        );
+        record.phase = Phase::Done(crate::Outcome::cancelled(None));
+        record.seq = old.seq;
+        slot = Slot { record, nth: slot.nth, removable_at: Some(removable_at) };
+        self.index(ord, &slot);
+        self.tasks.insert(ord, slot);
+    }
+
+    pub(super) fn remove(&mut self, id: &TaskId) {
+        let Some(ord) = self.by_id.remove(id) else { return };
+        let Some(slot) = self.tasks.remove(&ord) else { return };
+        self.unindex(ord, &slot);
+        if let Some(account) = self.accounts.get_mut(&slot.record.owner) {
+            account.tasks.remove(&slot.nth);
+            if account.tasks.is_empty() {
+                self.accounts.remove(&slot.record.owner);
+            }
+        }
+    }
+
+    pub(super) fn claimable(&self, now: Time, limit: usize, tools: Option<&[Arc<str>]>) -> Vec<TaskId> {
+        let open = self.open.iter().filter_map(|ord| self.tasks.get(ord)).map(|slot| &slot.record);
+        open.filter(|record| tools.is_none_or(|tools| tools.contains(&record.tool)))
+            .filter(|record| transition::is_claimable(record, now, &|node| !self.is_alive(node)))
+            .take(limit)
+            .map(|record| record.id.clone())
+            .collect()
+    }
+
+    /// The tasks of which time demands something.
+    pub(super) fn due(&self, now: Time, limit: usize) -> Vec<TaskId> {
+        let due = self.due.iter().take_while(|(at, _)| *at <= now).take(limit);
+        due.filter_map(|(_, ord)| self.tasks.get(ord)).map(|slot| slot.record.id.clone()).collect()
+    }
+
+    pub(super) fn list(
+        &self,
+        scope: Scope<'_>,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+        now: Time,
+    ) -> Result<Page, StoreError> {
+        let before = after.map_or(Ok(u64::MAX), |cursor| cursor.number(scope))?;
+        let numbers: Box<dyn Iterator<Item = (u64, u64)>> = match scope {
+            Scope::Owner(Owner::Anonymous) => return Err(StoreError::Unlistable),
+            Scope::Owner(owner) => match self.accounts.get(owner) {
+                Some(account) => Box::new(account.tasks.range(..before).rev().map(|(nth, ord)| (*nth, *ord))),
+                None => return Ok(Page::default()),
+            },
+            Scope::Operator => Box::new(self.tasks.range(..before).rev().map(|(ord, _)| (*ord, *ord))),
+        };
+        let mut page = Page::default();
+        for (number, ord) in numbers {
+            let Some(slot) = self.tasks.get(&ord) else { continue };
+            if slot.removable_at.is_some() || slot.record.is_forgotten(now) || !filter.admits(&slot.record) {
+                continue;
+            }
+            page.tasks.push(slot.record.clone());
+            if page.tasks.len() == limit {
+                page.next = Some(Cursor::behind(scope, number));
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        Counts::new(self.open.len() as u64, self.tasks.len() as u64)
+    }
+
+    fn index(&mut self, ord: u64, slot: &Slot) {
+        if let Some(at) = slot.due() {
+            self.due.insert((at, ord));
+        }
+        if slot.record.is_terminal() {
+            return;
+        }
+        self.open.insert(ord);
+        if let Some(digest) = slot.record.join {
+            self.joins.insert((slot.record.owner.clone(), digest), ord);
+        }
+        if let Some(account) = self.accounts.get_mut(&slot.record.owner) {
+            account.open += 1;
+        }
+    }
+
+    fn unindex(&mut self, ord: u64, slot: &Slot) {
+        if let Some(at) = slot.due() {
+            self.due.remove(&(at, ord));
+        }
+        if slot.record.is_terminal() {
+            return;
+        }
+        self.open.remove(&ord);
+        if let Some(digest) = slot.record.join {
+            self.joins.remove(&(slot.record.owner.clone(), digest));
+        }
+        if let Some(account) = self.accounts.get_mut(&slot.record.owner) {
+            account.open -= 1;
+        }
+    }
+}
+
+impl Limits {
+    /// Refuses one more task where there are these already.
+    pub(crate) fn admit(
+        &self,
+        owner: &Owner,
+        open: u64,
+        retained: u64,
+        own_open: u64,
+        own_retained: u64,
+    ) -> Result<(), StoreError> {
+        let own = match owner {
+            Owner::Principal(_) => (Quota::OpenPerOwner, self.max_open_per_owner),
+            Owner::Anonymous => (Quota::OpenAnonymous, self.max_open_anonymous),
+        };
+        let quotas = [
+            (own.0, own_open, own.1),
+            (Quota::RetainedPerOwner, own_retained, self.max_retained_per_owner),
+            (Quota::Open, open, self.max_open),
+            (Quota::Retained, retained, self.max_retained),
+        ];
+        match quotas.into_iter().find(|(_, found, limit)| found >= limit) {
+            Some((what, _, limit)) => Err(StoreError::Overloaded { what, limit }),
+            None => Ok(()),
+        }
+    }
+}

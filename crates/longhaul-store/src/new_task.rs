@@ -1,0 +1,91 @@
+//! What is said of a task when it is created.
+
+use std::sync::Arc;
+
+use crate::{Dialect, Digest, Json, Owner, Rerun, Retention, TaskId, Time};
+
+/// A task that does not exist yet.
+///
+/// ```
+/// use longhaul_store::{Json, NewTask, Owner, Rerun, Start, TaskId};
+/// let mut task = NewTask::new(TaskId::new("t1")?, Owner::principal("ann")?, "build", Json::parse("{}")?);
+/// task.rerun = Rerun::Reattach;
+/// task.start = Start::Claimed;
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NewTask {
+    /// Its name, which no other task may have had within the tombstone time.
+    pub id: TaskId,
+    /// To whom it belongs.
+    pub owner: Owner,
+    /// The tool that does the work.
+    pub tool: Arc<str>,
+    /// What the tool is called with.
+    pub arguments: Json,
+    /// What the layer above must remember of the caller. Default `null`.
+    pub caller: Json,
+    /// What may be done with it when its worker is gone. Default [`Rerun::Never`].
+    pub rerun: Rerun,
+    /// The dialect it is created in. Default [`Dialect::Held`].
+    pub dialect: Dialect,
+    /// How long it is kept. Default [`Retention::Unlimited`].
+    pub retention: Retention,
+    /// Who starts it. Default [`Start::Claimed`].
+    pub start: Start,
+    /// Joins an open task of the same owner that has the same digest, instead of being created. Without effect for
+    /// [`Owner::Anonymous`]: one stranger must not be handed another's task.
+    pub join: Option<Digest>,
+    /// One line for a person to read.
+    pub status_message: Option<Arc<str>>,
+    /// How long a caller should wait between two looks, in milliseconds.
+    pub poll_interval_ms: Option<u64>,
+}
+
+impl NewTask {
+    /// A task with the defaults above.
+    ///
+    /// # Panics
+    ///
+    /// Never: `null` is JSON.
+    #[must_use]
+    pub fn new(id: TaskId, owner: Owner, tool: impl Into<Arc<str>>, arguments: Json) -> Self {
+        Self {
+            id,
+            owner,
+            tool: tool.into(),
+            arguments,
+            caller: Json::parse("null").expect("null is JSON"),
+            rerun: Rerun::Never,
+            dialect: Dialect::Held,
+            retention: Retention::Unlimited,
+            start: Start::Claimed,
+            join: None,
+            status_message: None,
+            poll_interval_ms: None,
+        }
+    }
+
+    /// The digest by which it joins and is joined.
+    #[must_use]
+    pub fn join_digest(&self) -> Option<&Digest> {
+        match self.owner {
+            Owner::Principal(_) => self.join.as_ref(),
+            Owner::Anonymous => None,
+        }
+    }
+}
+
+/// Who starts a new task.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Start {
+    /// The node that creates it: it is born with that node's lease.
+    Claimed,
+    /// Whoever claims it from this time on.
+    Queued {
+        /// When it becomes due.
+        not_before: Time,
+    },
+}

@@ -1,0 +1,240 @@
+//! The facts a store keeps of one task.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{Epoch, Json, NodeId, Outcome, Owner, TaskId, Time};
+
+/// The facts of one task. Statuses are not among them: each revision derives its own from these.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Record {
+    /// Its name.
+    pub id: TaskId,
+    /// To whom it belongs.
+    pub owner: Owner,
+    /// The tool that does the work.
+    pub tool: Arc<str>,
+    /// What the tool was called with.
+    pub arguments: Json,
+    /// What may be done with it when its worker is gone.
+    pub rerun: Rerun,
+    /// The dialect it was created in.
+    pub dialect: Dialect,
+    /// What the layer above must remember of the caller (capabilities, progress token, session); not read here.
+    pub caller: Json,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Whether it was ever claimed; never cleared, so a task that was seen at work is never seen waiting for its
+    /// first start again.
+    pub started: bool,
+    /// How many claims have been charged to it; a release takes its own back.
+    pub attempt: u32,
+    /// The fencing number; a worker's write must carry it.
+    pub epoch: Epoch,
+    /// How long it is kept.
+    pub retention: Retention,
+    /// When it ends if open, or is forgotten if done; `None` means never as things stand.
+    pub expires_at: Option<Time>,
+    /// When it was created.
+    pub created_at: Time,
+    /// When a caller could last see another status.
+    pub status_changed_at: Time,
+    /// When anything a caller can see last changed. Reading and renewing a lease change nothing.
+    pub updated_at: Time,
+    /// When it ended.
+    pub terminal_at: Option<Time>,
+    /// One line for a person to read.
+    pub status_message: Option<Arc<str>>,
+    /// How far it is.
+    pub progress: Option<Progress>,
+    /// How long a caller should wait between two looks, in milliseconds.
+    pub poll_interval_ms: Option<u64>,
+    /// What a second call must match to join this one while it is open.
+    pub join: Option<Digest>,
+    /// The store-wide number of its latest visible change; rises with every one. It counts other owners' changes
+    /// too, so it is not for callers' eyes.
+    pub seq: u64,
+}
+
+impl Record {
+    /// A record with the given identity, queued and due at once; a backend fills in the rest from what it keeps.
+    #[must_use]
+    pub fn new(
+        id: TaskId,
+        owner: Owner,
+        tool: impl Into<Arc<str>>,
+        arguments: Json,
+        caller: Json,
+        at: Time,
+    ) -> Self {
+        Self {
+            id,
+            owner,
+            tool: tool.into(),
+            arguments,
+            rerun: Rerun::Never,
+            dialect: Dialect::Held,
+            caller,
+            phase: Phase::Queued { not_before: at },
+            started: false,
+            attempt: 0,
+            epoch: Epoch::default(),
+            retention: Retention::Unlimited,
+            expires_at: None,
+            created_at: at,
+            status_changed_at: at,
+            updated_at: at,
+            terminal_at: None,
+            status_message: None,
+            progress: None,
+            poll_interval_ms: None,
+            join: None,
+            seq: 0,
+        }
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.phase, Phase::Done(_))
+    }
+
+    /// How it ended, if it has.
+    #[must_use]
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match &self.phase {
+            Phase::Done(outcome) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// The lease on it, if someone has one.
+    #[must_use]
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.phase {
+            Phase::Running { lease } => Some(lease),
+            _ => None,
+        }
+    }
+
+    /// Whether it has ended and its time is up: for every reader it no longer exists, swept or not.
+    #[must_use]
+    pub fn is_forgotten(&self, now: Time) -> bool {
+        self.is_terminal() && self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
+/// Where a task stands.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// Nobody works on it; anyone may from `not_before` on.
+    Queued {
+        /// When it becomes due.
+        not_before: Time,
+    },
+    /// A node works on it.
+    Running {
+        /// Which, and until when it need not prove it.
+        lease: Lease,
+    },
+    /// It ended; there is no way back.
+    Done(Outcome),
+}
+
+/// A node's right to work on a task.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Lease {
+    /// Who has it.
+    pub node: NodeId,
+    /// When anyone may take the task over. A node that is known to be dead loses it at once.
+    pub until: Time,
+}
+
+impl Lease {
+    /// A lease of `node`.
+    #[must_use]
+    pub fn new(node: NodeId, until: Time) -> Self {
+        Self { node, until }
+    }
+}
+
+/// What may be done with a task whose worker is gone.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Rerun {
+    /// The work goes on without us: find it again.
+    Reattach,
+    /// Its steps are recorded: enter it again and it continues.
+    Resumable,
+    /// It may simply be run again.
+    Restart,
+    /// It must not run twice: it ends as lost.
+    Never,
+}
+
+/// The dialect a task was created in, and which later requests may see it in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// By a caller that cannot take tasks: its request is held open, then handed over.
+    Held,
+    /// SEP-1686 as drafted.
+    D1,
+    /// The core protocol of 2025-11-25.
+    D2,
+    /// The `io.modelcontextprotocol/tasks` extension.
+    D3,
+}
+
+/// How long a task is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Retention {
+    /// For this long after it was created, open or not; but an outcome stays readable for at least
+    /// [`Settings::min_result_retention`](crate::Settings).
+    FromCreation(Duration),
+    /// For this long after it ended; while open it never expires.
+    AfterTerminal(Duration),
+    /// For ever.
+    Unlimited,
+}
+
+/// How far a task is.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// How much is done; only ever rises.
+    pub value: f64,
+    /// How much there is, if known.
+    pub total: Option<f64>,
+    /// What is being done.
+    pub message: Option<Arc<str>>,
+}
+
+impl Progress {
+    /// Progress of `value` out of `total`.
+    #[must_use]
+    pub fn new(value: f64, total: Option<f64>, message: Option<Arc<str>>) -> Self {
+        Self { value, total, message }
+    }
+}
+
+/// A 256-bit fingerprint of a call, by which a second one finds the first.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The fingerprint with these bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}

@@ -1,0 +1,68 @@
+//! What an operator may set: leases, retention and limits.
+
+use std::time::Duration;
+
+/// How a store behaves. Every process on one store should use the same.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Settings {
+    /// How long a claim holds without renewal. Default 30 s.
+    pub lease: Duration,
+    /// The least time an outcome can be read, even if the task's time is up at once. Default 5 min.
+    pub min_result_retention: Duration,
+    /// How long a forgotten task's id stays taken. Default 1 h.
+    pub tombstone: Duration,
+    /// How much there may be of everything.
+    pub limits: Limits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            min_result_retention: Duration::from_secs(5 * 60),
+            tombstone: Duration::from_secs(60 * 60),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// How much there may be of everything. What exceeds a limit is refused before anything is written.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Open tasks in all. Default 10,000.
+    pub max_open: u64,
+    /// Open tasks of one principal. Default 1,000.
+    pub max_open_per_owner: u64,
+    /// Open tasks of all anonymous callers together. Default 1,000.
+    pub max_open_anonymous: u64,
+    /// Tasks kept, open or done, tombstones included. Default 1,000,000.
+    pub max_retained: u64,
+    /// Tasks kept for one principal, or for all anonymous callers together. Default 100,000.
+    pub max_retained_per_owner: u64,
+    /// Bytes of a task's arguments. Default 4 MiB.
+    pub max_arguments: usize,
+    /// Bytes of what the layer above remembers of the caller. Default 64 KiB.
+    pub max_caller: usize,
+    /// Bytes of an outcome. Default 16 MiB.
+    pub max_outcome: usize,
+    /// Bytes of a status message, a progress message, a reason or a tool's name. Default 4 KiB.
+    pub max_text: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_open: 10_000,
+            max_open_per_owner: 1_000,
+            max_open_anonymous: 1_000,
+            max_retained: 1_000_000,
+            max_retained_per_owner: 100_000,
+            max_arguments: 4 << 20,
+            max_caller: 64 << 10,
+            max_outcome: 16 << 20,
+            max_text: 4 << 10,
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The contract: what a store of tasks does, each operation atomic.
+
+use std::{fmt, pin::Pin, sync::Arc};
+
+use crate::{
+    Cursor, Epoch, NewTask, NodeId, Outcome, Page, Progress, Record, Scope, StoreError, TaskId, TaskWatch,
+    Time,
+};
+
+/// What an operation returns: boxed, so that a store can be a `dyn TaskStore`.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Durable state of tasks, shared by any number of nodes.
+///
+/// One handle is one node. When a handle is dropped, or its process dies, its leases are void at once and any other
+/// node may claim the tasks.
+///
+/// **Atomic.** Each operation happens as a whole or not at all, at one moment between all others of all nodes, and
+/// has happened at the store's [`durability`](Self::durability) when its future yields `Ok`.
+///
+/// **Fenced.** Whoever works on a task got an [`Epoch`] with the claim and shows it with each write. Claim, release,
+/// cancel and expiry raise it, so a worker that lost its task without noticing cannot change it.
+///
+/// **Final.** A task that has ended never changes again, except that it is forgotten when its time is up.
+///
+/// **Scoped.** Whatever is read or cancelled on a caller's behalf takes a [`Scope`]. A task outside it cannot be
+/// told from one that never was.
+///
+/// **Cancel safety.** Dropping a read does nothing. Dropping a write before its first poll does nothing; after it, the
+/// write happens as a whole or not at all, and the caller does not learn which. Every write may be made again safely:
+/// a second `create` of one id is [`StoreError::AlreadyExists`], a second `finish` [`Finished::AlreadyTerminal`].
+pub trait TaskStore: fmt::Debug + Send + Sync {
+    /// Creates a task, or finds the open one it joins.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Overloaded`] and [`StoreError::TooLarge`] by the store's limits, [`StoreError::AlreadyExists`];
+    /// in each case nothing is written.
+    fn create(&self, task: NewTask) -> StoreFuture<'_, Created>;
+
+    /// The task of this id, if the scope sees one.
+    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>>;
+
+    /// Tasks from the newest to the oldest, at most `limit` (1 to 1,000; a limit outside is brought to the nearest).
+    ///
+    /// A page may be shorter than asked, even empty, while there is more: how much one call reads is bounded. A task
+    /// that exists throughout is met exactly once by whoever follows the cursors, whatever is created or removed
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unlistable`] for [`Owner::Anonymous`](crate::Owner), [`StoreError::InvalidCursor`].
+    fn list<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page>;
+
+    /// Takes up to `limit` tasks that nobody works on: queued and due, or whose holder is dead or let its lease run
+    /// out. With `tools`, only tasks of those.
+    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Claimed>>;
+
+    /// Takes this task if [`claim`](Self::claim) could.
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Claimed>>;
+
+    /// Prolongs leases; returns the tasks that are no longer held at the epoch given, whose work must stop.
+    fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>>;
+
+    /// Puts a task back in the queue, due at once, without charging the attempt: what a node does with what it
+    /// holds before it goes away in order.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Fenced`].
+    fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record>;
+
+    /// Records what the worker reports and returns the number of the task's latest change. A progress value not
+    /// greater than the last is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Fenced`], [`StoreError::TooLarge`].
+    fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64>;
+
+    /// Ends a task, with a last report.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Fenced`] if it is open and not held at this epoch, or forgotten; [`StoreError::TooLarge`].
+    fn finish<'a>(
+        &'a self,
+        id: &'a TaskId,
+        epoch: Epoch,
+        outcome: Outcome,
+        last: Batch,
+    ) -> StoreFuture<'a, Finished>;
+
+    /// Cancels a task at once, whoever works on it.
+    fn request_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, Cancellation>;
+
+    /// Does what time demands, to at most `limit` tasks: an open one past its time ends with an error; what is done
+    /// and past its time loses its payloads and stays as a tombstone, later not even that.
+    ///
+    /// Every node may sweep at any time. If [`Swept::total`] is `limit`, there may be more.
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept>;
+
+    /// How many tasks there are.
+    fn counts(&self) -> StoreFuture<'_, Counts>;
+
+    /// Tells when a task may have changed, on whichever node. Only a hint: the truth is [`get`](Self::get), asked
+    /// *after* this. It tells nothing of the task itself, so it takes no scope.
+    fn watch(&self, id: &TaskId) -> TaskWatch;
+
+    /// The store's time, from which all dates and deadlines of its tasks are made.
+    fn now(&self) -> Time;
+
+    /// What survives what.
+    fn durability(&self) -> Durability;
+
+    /// The name of this node.
+    fn node(&self) -> &NodeId;
+}
+
+/// What became of a create.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must decide what to do in each case")]
+pub enum Created {
+    /// It exists now.
+    New(Record),
+    /// An open task of the same owner and digest was found; nothing was created.
+    Joined(Record),
+}
+
+impl Created {
+    /// The task, whichever it is.
+    #[must_use]
+    pub fn into_record(self) -> Record {
+        match self {
+            Self::New(record) | Self::Joined(record) => record,
+        }
+    }
+}
+
+/// A task this node has just taken.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Claimed {
+    /// The task, with this node's lease and the epoch to show.
+    pub record: Record,
+    /// Whether someone had started it before: then its [`Rerun`](crate::Rerun) says what may be done.
+    pub resumed: bool,
+}
+
+impl Claimed {
+    /// A claim of `record`.
+    #[must_use]
+    pub fn new(record: Record, resumed: bool) -> Self {
+        Self { record, resumed }
+    }
+}
+
+/// What became of a finish.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must decide what to do in each case")]
+pub enum Finished {
+    /// This outcome is the task's.
+    Recorded(Record),
+    /// It had ended before, perhaps otherwise; nothing changed.
+    AlreadyTerminal(Record),
+}
+
+impl Finished {
+    /// The task as it ended.
+    #[must_use]
+    pub fn into_record(self) -> Record {
+        match self {
+            Self::Recorded(record) | Self::AlreadyTerminal(record) => record,
+        }
+    }
+}
+
+/// What became of a cancel.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must decide what to do in each case")]
+pub enum Cancellation {
+    /// It is cancelled now.
+    Cancelled(Record),
+    /// It had ended before; nothing changed.
+    AlreadyTerminal(Record),
+    /// The scope sees no such task.
+    NotFound,
+}
+
+/// What a worker reports: each part left out stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Batch {
+    /// How far it is.
+    pub progress: Option<Progress>,
+    /// The line for a person to read; `Some(None)` removes it.
+    pub status_message: Option<Option<Arc<str>>>,
+    /// How long a caller should wait between two looks, in milliseconds.
+    pub poll_interval_ms: Option<u64>,
+}
+
+impl Batch {
+    /// A report that says nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With progress.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Progress) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// With a status message.
+    #[must_use]
+    pub fn with_status_message(mut self, message: impl Into<Arc<str>>) -> Self {
+        self.status_message = Some(Some(message.into()));
+        self
+    }
+
+    /// With an interval between looks.
+    #[must_use]
+    pub fn with_poll_interval_ms(mut self, ms: u64) -> Self {
+        self.poll_interval_ms = Some(ms);
+        self
+    }
+}
+
+/// Which tasks a list is of.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Filter {
+    /// Only those that have not ended.
+    pub open_only: bool,
+    /// Only those of this tool.
+    pub tool: Option<Arc<str>>,
+}
+
+impl Filter {
+    /// All of them.
+    #[must_use]
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Those that have not ended.
+    #[must_use]
+    pub fn open() -> Self {
+        Self { open_only: true, tool: None }
+    }
+
+    /// Of those, the ones of this tool.
+    #[must_use]
+    pub fn of_tool(mut self, tool: impl Into<Arc<str>>) -> Self {
+        self.tool = Some(tool.into());
+        self
+    }
+
+    /// Whether a task is one of them.
+    #[must_use]
+    pub fn admits(&self, record: &Record) -> bool {
+        !(self.open_only && record.is_terminal())
+            && self.tool.as_ref().is_none_or(|tool| *tool == record.tool)
+    }
+}
+
+/// What a sweep did.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Swept {
+    /// Open tasks that ended because their time was up.
+    pub expired: Vec<TaskId>,
+    /// Finished tasks that were forgotten.
+    pub erased: usize,
+    /// Tombstones that went.
+    pub removed: usize,
+}
+
+impl Swept {
+    /// How many tasks it touched.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.expired.len() + self.erased + self.removed
+    }
+}
+
+/// How many tasks a store holds.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Those that have not ended.
+    pub open: u64,
+    /// All that take room, tombstones included.
+    pub retained: u64,
+}
+
+impl Counts {
+    /// These counts.
+    #[must_use]
+    pub fn new(open: u64, retained: u64) -> Self {
+        Self { open, retained }
+    }
+}
+
+/// What an acknowledged write survives.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum Durability {
+    /// Nothing: it ends with this process.
+    Volatile,
+    /// The end of this process, though not the loss of power.
+    Process,
+    /// The loss of power: it is synced to disk before it is acknowledged.
+    Disk,
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Volatile => "in memory, lost when the process ends",
+            Self::Process => "survives the process, not a power cut",
+            Self::Disk => "on disk before it is acknowledged",
+        })
+    }
+}

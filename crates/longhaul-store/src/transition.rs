@@ -1,0 +1,257 @@
+//! Every change a task can go through, as functions of the record and the time.
+//!
+//! No I/O, clock or lock: a backend brings the record here inside its own transaction and writes back what comes
+//! out. A terminal record never leaves any of these changed (G4), and [`Record::seq`] is the backend's to number.
+
+use std::sync::Arc;
+
+use crate::{
+    Batch, Epoch, Lease, Limits, NewTask, NodeId, Outcome, Phase, Progress, Record, Retention, Settings,
+    Start, StoreError, Time,
+};
+
+/// Makes the record of a new task; checks sizes only, for counts are the backend's to know.
+///
+/// # Errors
+///
+/// [`StoreError::TooLarge`].
+pub fn create(task: &NewTask, by: &NodeId, now: Time, settings: &Settings) -> Result<Record, StoreError> {
+    let limits = &settings.limits;
+    fits("the tool's name", task.tool.len(), limits.max_text)?;
+    fits("arguments", task.arguments.as_str().len(), limits.max_arguments)?;
+    fits("caller data", task.caller.as_str().len(), limits.max_caller)?;
+    fits("the status message", text_len(task.status_message.as_ref()), limits.max_text)?;
+    let mut record = Record::new(
+        task.id.clone(),
+        task.owner.clone(),
+        task.tool.clone(),
+        task.arguments.clone(),
+        task.caller.clone(),
+        now,
+    );
+    record.rerun = task.rerun;
+    record.dialect = task.dialect;
+    record.retention = task.retention;
+    record.expires_at = match task.retention {
+        Retention::FromCreation(ttl) => Some(now.after(ttl)),
+        Retention::AfterTerminal(_) | Retention::Unlimited => None,
+    };
+    record.join = task.join_digest().copied();
+    record.status_message.clone_from(&task.status_message);
+    record.poll_interval_ms = task.poll_interval_ms;
+    match task.start {
+        Start::Claimed => start(&mut record, by, now, settings),
+        Start::Queued { not_before } => record.phase = Phase::Queued { not_before },
+    }
+    Ok(record)
+}
+
+/// Whether anyone may take the task now: queued and due, or its holder dead or overdue. A task whose time is up
+/// is not worth starting.
+pub fn is_claimable(record: &Record, now: Time, is_dead: &dyn Fn(&NodeId) -> bool) -> bool {
+    if record.expires_at.is_some_and(|at| at <= now) {
+        return false;
+    }
+    match &record.phase {
+        Phase::Queued { not_before } => *not_before <= now,
+        Phase::Running { lease } => lease.until <= now || is_dead(&lease.node),
+        Phase::Done(_) => false,
+    }
+}
+
+/// Gives the task to `by`, if anyone may take it; tells whether it had been started before.
+pub fn claim(
+    record: &mut Record,
+    by: &NodeId,
+    now: Time,
+    settings: &Settings,
+    is_dead: &dyn Fn(&NodeId) -> bool,
+) -> Option<bool> {
+    if !is_claimable(record, now, is_dead) {
+        return None;
+    }
+    let resumed = record.started;
+    start(record, by, now, settings);
+    touch(record, now);
+    Some(resumed)
+}
+
+/// Prolongs the lease. Nobody can see it, so nothing else changes.
+///
+/// # Errors
+///
+/// [`StoreError::Fenced`].
+pub fn renew(record: &mut Record, epoch: Epoch, now: Time, settings: &Settings) -> Result<(), StoreError> {
+    let lease = held(record, epoch)?;
+    lease.until = lease.until.max(now.after(settings.lease));
+    Ok(())
+}
+
+/// Puts the task back in the queue as if this claim had not been; the epoch rises all the same.
+///
+/// # Errors
+///
+/// [`StoreError::Fenced`].
+pub fn release(record: &mut Record, epoch: Epoch, now: Time) -> Result<(), StoreError> {
+    held(record, epoch)?;
+    record.phase = Phase::Queued { not_before: now };
+    record.attempt = record.attempt.saturating_sub(1);
+    record.epoch = record.epoch.next();
+    touch(record, now);
+    Ok(())
+}
+
+/// Applies a worker's report; tells whether it said anything new.
+///
+/// # Errors
+///
+/// [`StoreError::Fenced`], [`StoreError::TooLarge`].
+pub fn write(
+    record: &mut Record,
+    epoch: Epoch,
+    batch: &Batch,
+    now: Time,
+    limits: &Limits,
+) -> Result<bool, StoreError> {
+    held(record, epoch)?;
+    batch_fits(batch, limits)?;
+    let changed = apply(record, batch);
+    if changed {
+        touch(record, now);
+    }
+    Ok(changed)
+}
+
+/// Ends the task with the worker's outcome and last report; `false` if it had ended before, which changes nothing.
+///
+/// # Errors
+///
+/// [`StoreError::Fenced`], [`StoreError::TooLarge`].
+pub fn finish(
+    record: &mut Record,
+    epoch: Epoch,
+    outcome: &Outcome,
+    last: &Batch,
+    now: Time,
+    settings: &Settings,
+) -> Result<bool, StoreError> {
+    if record.is_terminal() {
+        return Ok(false);
+    }
+    held(record, epoch)?;
+    fits("the outcome", outcome.len(), settings.limits.max_outcome)?;
+    batch_fits(last, &settings.limits)?;
+    apply(record, last);
+    end(record, outcome.clone(), now, settings);
+    Ok(true)
+}
+
+/// Ends the task as cancelled and fences its worker; `false` if it had ended before, which changes nothing.
+///
+/// A reason longer than [`Limits::max_text`] is cut there: a cancel must not fail for its words.
+pub fn cancel(record: &mut Record, reason: Option<&str>, now: Time, settings: &Settings) -> bool {
+    if record.is_terminal() {
+        return false;
+    }
+    let reason = reason.map(|words| Arc::from(&words[..words.floor_char_boundary(settings.limits.max_text)]));
+    end(record, Outcome::cancelled(reason), now, settings);
+    record.epoch = record.epoch.next();
+    true
+}
+
+/// Ends an open task whose time is up and fences its worker; `false` if there is nothing to end.
+pub fn expire(record: &mut Record, now: Time, settings: &Settings) -> bool {
+    if record.is_terminal() || record.expires_at.is_none_or(|at| at > now) {
+        return false;
+    }
+    end(record, Outcome::expired(), now, settings);
+    record.epoch = record.epoch.next();
+    true
+}
+
+/// Whether an erased task's id may be used again.
+#[must_use]
+pub fn is_removable(erased_at: Time, now: Time, settings: &Settings) -> bool {
+    erased_at.after(settings.tombstone) <= now
+}
+
+fn start(record: &mut Record, by: &NodeId, now: Time, settings: &Settings) {
+    record.phase = Phase::Running { lease: Lease::new(by.clone(), now.after(settings.lease)) };
+    record.started = true;
+    record.attempt = record.attempt.saturating_add(1);
+    record.epoch = record.epoch.next();
+}
+
+fn end(record: &mut Record, outcome: Outcome, now: Time, settings: &Settings) {
+    record.phase = Phase::Done(outcome);
+    touch(record, now);
+    let ended = record.updated_at;
+    record.terminal_at = Some(ended);
+    record.status_changed_at = ended;
+    record.expires_at = match record.retention {
+        Retention::FromCreation(ttl) => {
+            Some(record.created_at.after(ttl).max(ended.after(settings.min_result_retention)))
+        }
+        Retention::AfterTerminal(keep) => Some(ended.after(keep)),
+        Retention::Unlimited => None,
+    };
+}
+
+/// A task's own dates never run backwards, whatever two nodes think the time is.
+fn touch(record: &mut Record, now: Time) {
+    record.updated_at = record.updated_at.max(now);
+}
+
+fn held(record: &mut Record, epoch: Epoch) -> Result<&mut Lease, StoreError> {
+    match &mut record.phase {
+        Phase::Running { lease } if record.epoch == epoch => Ok(lease),
+        _ => Err(StoreError::Fenced { id: record.id.clone(), held: epoch }),
+    }
+}
+
+fn apply(record: &mut Record, batch: &Batch) -> bool {
+    let before = (record.progress.clone(), record.status_message.clone(), record.poll_interval_ms);
+    if let Some(new) = &batch.progress {
+        record.progress = advanced(record.progress.take(), new);
+    }
+    if let Some(message) = &batch.status_message {
+        record.status_message.clone_from(message);
+    }
+    if let Some(ms) = batch.poll_interval_ms {
+        record.poll_interval_ms = Some(ms);
+    }
+    before != (record.progress.clone(), record.status_message.clone(), record.poll_interval_ms)
+}
+
+/// A value that is not greater than the last is dropped with its total (a replay starts at zero); its message
+/// still says what is going on.
+fn advanced(last: Option<Progress>, new: &Progress) -> Option<Progress> {
+    match last {
+        _ if !new.value.is_finite() => last,
+        None => Some(new.clone()),
+        Some(last) if new.value > last.value => {
+            let total = new.total.filter(|total| total.is_finite()).or(last.total);
+            let message = new.message.clone().or(last.message);
+            Some(Progress { value: new.value, total, message })
+        }
+        Some(last) => Some(Progress { message: new.message.clone().or(last.message), ..last }),
+    }
+}
+
+fn batch_fits(batch: &Batch, limits: &Limits) -> Result<(), StoreError> {
+    let message = batch.progress.as_ref().and_then(|progress| progress.message.as_ref());
+    fits("the progress message", text_len(message), limits.max_text)?;
+    fits(
+        "the status message",
+        text_len(batch.status_message.as_ref().and_then(Option::as_ref)),
+        limits.max_text,
+    )
+}
+
+fn text_len(text: Option<&Arc<str>>) -> usize {
+    text.map_or(0, |text| text.len())
+}
+
+fn fits(what: &'static str, found: usize, limit: usize) -> Result<(), StoreError> {
+    if found > limit { Err(StoreError::TooLarge { what, found, limit }) } else { Ok(()) }
+}

@@ -1,0 +1,229 @@
+//! Hints that a task may have changed.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::watch;
+
+use crate::TaskId;
+
+/// Waits for a task to change.
+///
+/// Make it first and look at the task afterwards; then no change between the two is missed.
+///
+/// ```
+/// # async fn f(store: &dyn longhaul_store::TaskStore, scope: longhaul_store::Scope<'_>, id: &longhaul_store::TaskId)
+/// # -> Result<(), longhaul_store::StoreError> {
+/// let mut watch = store.watch(id);
+/// while store.get(scope, id).await?.is_some_and(|task| !task.is_terminal()) {
+///     watch.changed().await;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct TaskWatch {
+    id: TaskId,
+    changes: watch::Receiver<u64>,
+    hub: Arc<WatchHub>,
+}
+
+impl TaskWatch {
+    /// Resolves when the task may have changed since this was made or last resolved; at once, and from then on
+    /// always, if the store's handle is gone.
+    ///
+    /// Cancel safe: a change that comes while nobody waits is found by the next call.
+    pub async fn changed(&mut self) {
+        let _waiting = Waiting::begin(&self.hub);
+        // The only error is that the hub was closed, which is a change too: the next look will tell.
+        let _closed = self.changes.changed().await;
+    }
+}
+
+impl Drop for TaskWatch {
+    fn drop(&mut self) {
+        self.hub.leave(&self.id);
+    }
+}
+
+/// Where a backend keeps who watches what. Useful for a backend outside this crate too.
+#[derive(Debug, Default)]
+pub struct WatchHub {
+    state: Mutex<State>,
+    someone_waits: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    watched: HashMap<TaskId, Watched>,
+    /// The newest change that everyone watching has been told of, or that came before they watched.
+    known: u64,
+    waiting: usize,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Watched {
+    changes: watch::Sender<u64>,
+    watches: usize,
+}
+
+impl WatchHub {
+    /// A hub nobody watches.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Begins to watch a task.
+    #[must_use]
+    pub fn watch(self: &Arc<Self>, id: &TaskId) -> TaskWatch {
+        let mut state = self.lock();
+        let known = state.known;
+        let changes = if state.closed {
+            watch::channel(known).1
+        } else {
+            let watched = match state.watched.entry(id.clone()) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    entry.insert(Watched { changes: watch::channel(known).0, watches: 0 })
+                }
+            };
+            watched.watches += 1;
+            watched.changes.subscribe()
+        };
+        drop(state);
+        TaskWatch { id: id.clone(), changes, hub: self.clone() }
+    }
+
+    /// Tells whoever watches a task that its latest change has this number; an older number tells nothing.
+    pub fn wake(&self, id: &TaskId, seq: u64) {
+        let mut state = self.lock();
+        state.known = state.known.max(seq);
+        if let Some(watched) = state.watched.get(id) {
+            watched.changes.send_if_modified(|last| {
+                let newer = seq > *last;
+                *last = seq.max(*last);
+                newer
+            });
+        }
+    }
+
+    /// Ends every watch, now and later.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.watched.clear();
+        drop(state);
+        self.someone_waits.notify_all();
+    }
+
+    /// The tasks that someone watches.
+    #[must_use]
+    pub fn watched(&self) -> Vec<TaskId> {
+        self.lock().watched.keys().cloned().collect()
+    }
+
+    /// Blocks until someone waits for a change; `false` if the hub is closed.
+    #[must_use]
+    pub fn block_until_waited_for(&self) -> bool {
+        let state = self.lock();
+        let idle = |state: &mut State| state.waiting == 0 && !state.closed;
+        let state = self.someone_waits.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
+        !state.closed
+    }
+
+    fn leave(&self, id: &TaskId) {
+        let mut state = self.lock();
+        if let Some(watched) = state.watched.get_mut(id) {
+            watched.watches -= 1;
+            if watched.watches == 0 {
+                state.watched.remove(id);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One call of `changed` under way.
+struct Waiting<'a>(&'a WatchHub);
+
+impl<'a> Waiting<'a> {
+    fn begin(hub: &'a WatchHub) -> Self {
+        let mut state = hub.lock();
+        state.waiting += 1;
+        let first = state.waiting == 1;
+        drop(state);
+        if first {
+            hub.someone_waits.notify_all();
+        }
+        Self(hub)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    use super::*;
+
+    fn ready(watch: &mut TaskWatch) -> bool {
+        let mut changed = pin!(watch.changed());
+        changed.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+    }
+
+    #[test]
+    fn a_change_while_nobody_waits_is_found_by_the_next_call() {
+        let (hub, id) = (WatchHub::new(), TaskId::new("t").unwrap());
+        let mut watch = hub.watch(&id);
+        assert!(!ready(&mut watch));
+        hub.wake(&id, 1);
+        assert!(ready(&mut watch));
+        assert!(!ready(&mut watch));
+    }
+
+    #[test]
+    fn only_a_newer_change_of_the_same_task_wakes() {
+        let (hub, id) = (WatchHub::new(), TaskId::new("t").unwrap());
+        hub.wake(&id, 5);
+        let mut watch = hub.watch(&id);
+        hub.wake(&TaskId::new("u").unwrap(), 6);
+        hub.wake(&id, 5);
+        assert!(!ready(&mut watch));
+        hub.wake(&id, 7);
+        assert!(ready(&mut watch));
+    }
+
+    #[test]
+    fn a_watched_task_is_forgotten_with_its_last_watch() {
+        let (hub, id) = (WatchHub::new(), TaskId::new("t").unwrap());
+        let (one, two) = (hub.watch(&id), hub.watch(&id));
+        drop(one);
+        assert_eq!(hub.watched(), [id]);
+        drop(two);
+        assert!(hub.watched().is_empty());
+    }
+
+    #[test]
+    fn a_closed_hub_holds_nobody() {
+        let (hub, id) = (WatchHub::new(), TaskId::new("t").unwrap());
+        let mut before = hub.watch(&id);
+        hub.close();
+        assert!(ready(&mut before) && ready(&mut before));
+        assert!(ready(&mut hub.watch(&id)));
+        assert!(!hub.block_until_waited_for());
+    }
+}
