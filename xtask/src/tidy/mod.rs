@@ -1,0 +1,50 @@
+//! `cargo xtask tidy`: the shape of the tree, kept by rules that fail the build.
+
+mod exception;
+mod finding;
+mod rule;
+mod source;
+mod tree;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use exception::Exceptions;
+use finding::Report;
+use tree::Tree;
+
+/// What the rules look at.
+#[derive(Debug, Default)]
+pub(crate) struct Repository {
+    pub(crate) workspace: Workspace,
+    pub(crate) tree: Tree,
+}
+
+/// Checks the repository at `root` against every rule and prints one line per finding.
+///
+/// The tally counts the things examined: a file, an arrow or a path, once for each rule that examines it.
+///
+/// # Errors
+///
+/// When the repository cannot be read.
+pub(crate) fn run(root: &Path) -> Result<Tally> {
+    let repository = Repository { workspace: Workspace::resolved(root)?, tree: Tree::load(root)? };
+    let exceptions = Exceptions::load(&repository.tree)?;
+    let mut whole = Report::default();
+    for (name, _, check) in rule::ALL {
+        let report = check(&repository, &exceptions);
+        for finding in &report.findings {
+            println!("{finding} [{name}]");
+        }
+        whole.merge(report);
+    }
+    Ok(whole.tally())
+}
+
+/// The rules, a line each, for the help text.
+pub(crate) fn rules() -> String {
+    rule::ALL.iter().map(|(name, what, _)| format!("  {name:<13} {what}\n")).collect()
+}

@@ -1,0 +1,47 @@
+//! The rules, one a file, and the list of them.
+
+mod architecture;
+mod arrows;
+mod core;
+mod engine;
+mod forbidden;
+mod length;
+mod machine_path;
+mod manifest;
+mod module_doc;
+mod registry;
+mod revisions;
+mod unfinished;
+
+use super::Repository;
+use super::exception::Exceptions;
+use super::finding::Report;
+use super::tree::Tree;
+
+/// A rule's name, what it keeps, and its check.
+pub(super) type Rule = (&'static str, &'static str, fn(&Repository, &Exceptions) -> Report);
+
+/// Every rule, in the order they run.
+pub(super) const ALL: &[Rule] = &[
+    ("arrows", "dependencies between our crates point down", |r, _| arrows::check(r)),
+    ("revisions", "only the dialects name a protocol revision", |r, _| revisions::check(r)),
+    ("core", "longhaul-proto has no I/O, clock, runtime or further dependency", |r, _| core::check(r)),
+    ("engine", "longhaul-tasks takes clock and spawn from its caller", engine::check),
+    ("length", "files end by 800 lines", length::check),
+    ("architecture", "ARCHITECTURE.md names what is there, all of it", |r, _| architecture::check(r)),
+    ("module-doc", "every Rust file says what lives in it", |r, _| module_doc::check(r)),
+    ("manifest", "every crate takes lints and versions from the workspace", |r, _| manifest::check(r)),
+    ("machine-path", "no path of one machine", |r, _| machine_path::check(r)),
+    ("registry", "packages come from the public registries", |r, _| registry::check(r)),
+    ("unfinished", "nothing unfinished, no lint allowed", |r, _| unfinished::check(r)),
+];
+
+/// The line of a manifest that asks for a dependency, or its first.
+fn manifest_line(tree: &Tree, path: &str, dependency: &str) -> usize {
+    let asks = |line: &str| {
+        let rest = line.trim_start().trim_start_matches('"').strip_prefix(dependency);
+        rest.is_some_and(|rest| rest.starts_with(['.', ' ', '=', '"']))
+    };
+    let mut lines = tree.file(path).into_iter().flat_map(|file| file.lines());
+    lines.find(|(_, line)| asks(line)).map_or(1, |(number, _)| number)
+}

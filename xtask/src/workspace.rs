@@ -1,0 +1,243 @@
+//! The workspace as `cargo metadata` describes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+/// The workspace: its packages and what they depend on.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Workspace {
+    /// Members, and with [`Workspace::resolved`] every dependency too.
+    pub(crate) packages: Vec<Package>,
+    /// The folder of the root `Cargo.toml`.
+    pub(crate) workspace_root: PathBuf,
+    workspace_members: BTreeSet<String>,
+    resolve: Option<Resolve>,
+}
+
+/// One package.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Package {
+    /// Its name.
+    pub(crate) name: String,
+    /// What its manifest asks for.
+    pub(crate) dependencies: Vec<Dependency>,
+    /// Path of its `Cargo.toml`.
+    pub(crate) manifest_path: PathBuf,
+    id: String,
+}
+
+/// One line of a manifest's dependencies.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Dependency {
+    /// Name of the package, not its alias.
+    pub(crate) name: String,
+    /// `None` for a normal dependency, else `dev` or `build`.
+    pub(crate) kind: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Resolve {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Node {
+    id: String,
+    deps: Vec<Edge>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Edge {
+    pkg: String,
+    dep_kinds: Vec<EdgeKind>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct EdgeKind {
+    kind: Option<String>,
+}
+
+impl Workspace {
+    /// The members alone; reads manifests and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// When cargo cannot read the workspace at `root`.
+    pub(crate) fn members(root: &Path) -> Result<Self> {
+        Self::read(root, &["--no-deps"])
+    }
+
+    /// The members and everything they resolve to under the committed lock file.
+    ///
+    /// # Errors
+    ///
+    /// When cargo cannot resolve the workspace at `root`, also because `Cargo.lock` is out of date.
+    pub(crate) fn resolved(root: &Path) -> Result<Self> {
+        Self::read(root, &["--locked"])
+    }
+
+    /// Parses what `cargo metadata` printed.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not its format.
+    pub(crate) fn parse(json: &str) -> Result<Self> {
+        serde_json::from_str(json).context("cannot read the output of cargo metadata")
+    }
+
+    /// Whether the package is one of ours.
+    pub(crate) fn is_member(&self, package: &Package) -> bool {
+        self.workspace_members.contains(&package.id)
+    }
+
+    /// Our packages.
+    pub(crate) fn our_packages(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().filter(|package| self.is_member(package))
+    }
+
+    /// The folder of a package from the root, with forward slashes.
+    pub(crate) fn folder<'a>(&self, package: &'a Package) -> &'a str {
+        let manifest =
+            package.manifest_path.strip_prefix(&self.workspace_root).unwrap_or(&package.manifest_path);
+        manifest.parent().and_then(Path::to_str).unwrap_or_default()
+    }
+
+    /// Every package that `name` needs when it is built for use: normal dependencies, and theirs. Each comes with
+    /// the name of the package that asks for it.
+    pub(crate) fn reachable(&self, name: &str) -> BTreeMap<&str, &str> {
+        let names: BTreeMap<&str, &str> =
+            self.packages.iter().map(|p| (p.id.as_str(), p.name.as_str())).collect();
+        let nodes: BTreeMap<&str, &Node> = self
+            .resolve
+            .iter()
+            .flat_map(|resolve| &resolve.nodes)
+            .map(|node| (node.id.as_str(), node))
+            .collect();
+        let start =
+            self.our_packages().find(|package| package.name == name).map(|package| package.id.as_str());
+        let mut found = BTreeMap::new();
+        let mut waiting: Vec<&str> = start.into_iter().collect();
+        while let Some(id) = waiting.pop() {
+            let edges = nodes.get(id).map(|node| node.deps.as_slice()).unwrap_or_default();
+            for edge in edges.iter().filter(|edge| edge.dep_kinds.iter().any(|kind| kind.kind.is_none())) {
+                let (Some(needed), Some(asker)) = (names.get(edge.pkg.as_str()), names.get(id)) else {
+                    continue;
+                };
+                if !found.contains_key(needed) {
+                    found.insert(*needed, *asker);
+                    waiting.push(&edge.pkg);
+                }
+            }
+        }
+        found
+    }
+
+    fn read(root: &Path, arguments: &[&str]) -> Result<Self> {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let output = Command::new(cargo)
+            .args(["metadata", "--format-version", "1"])
+            .args(arguments)
+            .current_dir(root)
+            .output()
+            .context("cannot run cargo metadata")?;
+        if !output.status.success() {
+            bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Self::parse(
+            std::str::from_utf8(&output.stdout).context("cargo metadata printed bytes that are not UTF-8")?,
+        )
+    }
+}
+
+impl Package {
+    /// The names of its normal dependencies.
+    pub(crate) fn normal_dependencies(&self) -> impl Iterator<Item = &str> {
+        self.dependencies.iter().filter(|d| d.kind.is_none()).map(|d| d.name.as_str())
+    }
+}
+
+impl Dependency {
+    /// Whether only tests, examples and benches see it.
+    pub(crate) fn is_dev(&self) -> bool {
+        self.kind.as_deref() == Some("dev")
+    }
+}
+
+/// Builders for the fixtures of rules that read a workspace.
+#[cfg(test)]
+pub(crate) mod fixture {
+    use super::*;
+
+    /// A package as a fixture writes it: its folder, whose last part names it, and its dependencies by name and kind.
+    pub(crate) type Written<'a> = (&'a str, &'a [(&'a str, Option<&'a str>)]);
+
+    /// A workspace of these packages.
+    pub(crate) fn workspace(packages: &[Written<'_>]) -> Workspace {
+        let mut workspace = Workspace { workspace_root: "/repository".into(), ..Workspace::default() };
+        let mut nodes: Vec<Node> = Vec::new();
+        for (folder, dependencies) in packages {
+            let name = folder.rsplit('/').next().unwrap();
+            workspace.workspace_members.insert(name.to_owned());
+            workspace.packages.push(Package {
+                name: name.to_owned(),
+                id: name.to_owned(),
+                manifest_path: format!("/repository/{folder}/Cargo.toml").into(),
+                dependencies: dependencies
+                    .iter()
+                    .map(|(name, kind)| Dependency {
+                        name: (*name).to_owned(),
+                        kind: kind.map(str::to_owned),
+                    })
+                    .collect(),
+            });
+            let deps = dependencies
+                .iter()
+                .map(|(name, kind)| Edge {
+                    pkg: (*name).to_owned(),
+                    dep_kinds: vec![EdgeKind { kind: kind.map(str::to_owned) }],
+                })
+                .collect();
+            nodes.push(Node { id: name.to_owned(), deps });
+        }
+        workspace.resolve = Some(Resolve { nodes });
+        workspace
+    }
+
+    /// Makes one of the packages a dependency from outside.
+    pub(crate) fn foreign(workspace: &mut Workspace, name: &str) {
+        workspace.workspace_members.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixture::{foreign, workspace};
+    use super::*;
+
+    #[test]
+    fn only_normal_dependencies_are_reachable() {
+        let mut workspace = workspace(&[
+            ("crates/a", &[("b", None), ("d", Some("dev"))]),
+            ("b", &[("c", None), ("e", Some("build"))]),
+            ("c", &[]),
+            ("d", &[]),
+            ("e", &[]),
+        ]);
+        foreign(&mut workspace, "b");
+        let reachable: Vec<(&str, &str)> = workspace.reachable("a").into_iter().collect();
+        assert_eq!(reachable, [("b", "a"), ("c", "b")]);
+        assert_eq!(workspace.folder(&workspace.packages[0]), "crates/a");
+    }
+
+    #[test]
+    fn what_cargo_prints_of_this_workspace_can_be_read() {
+        let workspace = Workspace::members(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let xtask = workspace.our_packages().find(|package| package.name == "xtask").unwrap();
+        assert_eq!(workspace.folder(xtask), "xtask");
+        assert!(xtask.normal_dependencies().any(|name| name == "anyhow"));
+    }
+}
