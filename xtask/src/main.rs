@@ -1,32 +1,49 @@
 //! Every check this repository runs, as `cargo xtask NAME`.
 #![expect(clippy::print_stdout, reason = "this program's output is for the terminal")]
 
+mod interop;
+mod site;
 mod tally;
+mod test;
 mod tidy;
+mod tools;
 mod workspace;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use interop::Target;
+use site::Site;
+use tally::Tally;
 use workspace::Workspace;
 
 /// Every check this repository runs.
 #[derive(Debug, Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLE)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
-const EXAMPLE: &str = "\
-Example:
-  cargo xtask tidy     check the shape of the tree";
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask test                  everything, set-up included
+  cargo xtask test fmt clippy       two stages of it
+  cargo xtask tidy                  the shape of the tree
+  cargo xtask interop --checks echo -- target/debug/longhaul-everything --stdio";
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run every check, or the stages named, and set up what they need
+    #[command(after_help = test_help())]
+    Test {
+        /// Stages to run; all of them by default
+        stages: Vec<String>,
+    },
     /// Check the shape of the tree: arrows, names, lengths, the architecture document
     #[command(after_help = tidy_help())]
     Tidy {
@@ -34,6 +51,32 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
     },
+    /// Point clients in other languages at a server
+    #[command(after_help = interop_help())]
+    Interop {
+        /// Sets of checks to run
+        #[arg(long, value_name = "SET", value_delimiter = ',', default_value = "echo")]
+        checks: Vec<String>,
+        /// Clients to run; all that have the checks by default
+        #[arg(long, value_name = "CLIENT", value_delimiter = ',')]
+        client: Vec<String>,
+        /// The endpoint of a server that runs
+        #[arg(long, conflicts_with = "command", required_unless_present = "command")]
+        url: Option<String>,
+        /// A command that serves on its stdin and stdout
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+}
+
+fn test_help() -> String {
+    format!(
+        "Stages:\n{}\nWhat a stage needs is set up first: npm and PyPI packages under target/tools from committed\n\
+         lock files, Debian packages when this runs as root. Everything may take {} minutes.\n\n\
+         Examples:\n  cargo xtask test\n  cargo xtask test fmt clippy",
+        test::stages(),
+        test::BUDGET.as_secs() / 60
+    )
 }
 
 fn tidy_help() -> String {
@@ -43,18 +86,50 @@ fn tidy_help() -> String {
     )
 }
 
-fn main() -> Result<ExitCode> {
-    let passed = match Arguments::parse().command {
-        Command::Tidy { root } => {
-            let tally = tidy::run(&root.map_or_else(repository_root, Ok)?)?;
-            println!("tidy: {tally}");
-            tally.is_success()
-        }
-    };
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+fn interop_help() -> String {
+    format!(
+        "Clients and their sets of checks:\n{}\nconformance/interop/README.md says what each set expects of the server.\n\n\
+         Examples:\n  cargo xtask interop --checks echo -- target/debug/longhaul-everything --stdio\n  \
+         cargo xtask interop --checks tasks --client node-legacy --url http://127.0.0.1:8420/mcp",
+        interop::clients()
+    )
 }
 
-/// The root of the workspace around the current folder.
-fn repository_root() -> Result<PathBuf> {
-    Ok(Workspace::members(&std::env::current_dir()?)?.workspace_root)
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(tally) if tally.is_success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(e) => {
+            println!("cannot run: {e:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Tally> {
+    Ok(match command {
+        Command::Test { stages } => test::run(&site()?, &stages)?,
+        Command::Tidy { root } => {
+            let root = root.map_or_else(|| site().map(|site| site.root), Ok)?;
+            let tally = tidy::run(&root)?;
+            println!("tidy: {tally}");
+            tally
+        }
+        Command::Interop { checks, client, url, command } => {
+            let target = url.map_or(Target::Command(command), Target::Url);
+            let tally = interop::run(&site()?, &checks, &client, &target)?;
+            println!("interop: {tally}");
+            tally
+        }
+    })
+}
+
+/// The workspace around the current folder, and the time from now on.
+fn site() -> Result<Site> {
+    let workspace = Workspace::members(&std::env::current_dir()?)?;
+    Ok(Site {
+        root: workspace.workspace_root,
+        target: workspace.target_directory,
+        deadline: Instant::now() + test::BUDGET,
+    })
 }

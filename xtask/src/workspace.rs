@@ -7,13 +7,15 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-/// The workspace: its packages and what they depend on.
+/// The workspace: its packages, what they depend on, and where it builds.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Workspace {
     /// Members, and with [`Workspace::resolved`] every dependency too.
     pub(crate) packages: Vec<Package>,
     /// The folder of the root `Cargo.toml`.
     pub(crate) workspace_root: PathBuf,
+    /// Where cargo builds.
+    pub(crate) target_directory: PathBuf,
     workspace_members: BTreeSet<String>,
     resolve: Option<Resolve>,
 }
@@ -27,6 +29,9 @@ pub(crate) struct Package {
     pub(crate) dependencies: Vec<Dependency>,
     /// Path of its `Cargo.toml`.
     pub(crate) manifest_path: PathBuf,
+    /// Its features and what each turns on.
+    pub(crate) features: BTreeMap<String, Vec<String>>,
+    targets: Vec<Target>,
     id: String,
 }
 
@@ -37,6 +42,13 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// `None` for a normal dependency, else `dev` or `build`.
     pub(crate) kind: Option<String>,
+}
+
+/// One thing a package builds.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Target {
+    /// `lib`, `bin`, `test` and so on.
+    kind: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -158,6 +170,11 @@ impl Package {
     pub(crate) fn normal_dependencies(&self) -> impl Iterator<Item = &str> {
         self.dependencies.iter().filter(|d| d.kind.is_none()).map(|d| d.name.as_str())
     }
+
+    /// Whether it builds something of this kind: `lib`, `bin`, `test` and so on.
+    pub(crate) fn builds(&self, kind: &str) -> bool {
+        self.targets.iter().any(|target| target.kind.iter().any(|one| one == kind))
+    }
 }
 
 impl Dependency {
@@ -193,6 +210,7 @@ pub(crate) mod fixture {
                         kind: kind.map(str::to_owned),
                     })
                     .collect(),
+                ..Package::default()
             });
             let deps = dependencies
                 .iter()

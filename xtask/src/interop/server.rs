@@ -1,0 +1,76 @@
+//! A server that listens on a port of its own for as long as the value lives.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::site::{kill_tree, shown};
+
+/// How long a server may take to listen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct HttpServer {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl HttpServer {
+    /// Starts `program arguments… --http ADDRESS` and waits until it listens.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, ends, or does not listen in time.
+    pub(super) fn start(program: &str, arguments: &[&str]) -> Result<Self> {
+        let address = free_port()?;
+        let mut command = Command::new(program);
+        command.args(arguments).arg("--http").arg(address.to_string());
+        println!("$ {} &", shown(&command));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().with_context(|| format!("cannot run {program}"))?;
+        let mut server = Self { child, address };
+        let until = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).is_err() {
+            if let Some(status) = server.child.try_wait()? {
+                bail!("{program} ended ({status}) before it listened on {address}");
+            }
+            if Instant::now() > until {
+                bail!("{program} did not listen on {address} within {} s", PATIENCE.as_secs());
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+
+    /// The address of its endpoint.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        kill_tree(&mut self.child);
+    }
+}
+
+/// A port of this machine that nothing listens on now.
+fn free_port() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot find a free port")?;
+    listener.local_addr().context("cannot find a free port")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_ends_at_once_is_an_error() {
+        let error = HttpServer::start("false", &[]).unwrap_err().to_string();
+        assert!(error.contains("ended") && error.contains("before it listened"), "{error}");
+    }
+}

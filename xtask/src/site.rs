@@ -1,0 +1,191 @@
+//! Where the checks run: the repository, its build folder, and the time they have.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// How often a running command is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The place and the time of one run.
+#[derive(Debug)]
+pub(crate) struct Site {
+    /// The root of the repository.
+    pub(crate) root: PathBuf,
+    /// Where cargo builds, and where everything else that is made here goes.
+    pub(crate) target: PathBuf,
+    /// When everything must be done.
+    pub(crate) deadline: Instant,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// Whether it exited with 0.
+    pub(crate) success: bool,
+    /// What it printed on stdout, by lines.
+    pub(crate) lines: Vec<String>,
+}
+
+impl Site {
+    /// A cargo command in the root.
+    pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(arguments).current_dir(&self.root);
+        command
+    }
+
+    /// Runs a command to its end, printing it and its output; past the deadline it and its children are killed.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, or was still running at the deadline. A failed exit is not an error.
+    pub(crate) fn run(&self, command: &mut Command) -> Result<Ran> {
+        println!("$ {}", shown(command));
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+        let stdout = child.stdout.take().context("a piped stdout")?;
+        let reader = thread::spawn(move || echo(BufReader::new(stdout)));
+        let success = loop {
+            if let Some(status) = child.try_wait()? {
+                break status.success();
+            }
+            if Instant::now() > self.deadline {
+                kill_tree(&mut child);
+                bail!("{} was still running when the time was up, and was killed", shown(command));
+            }
+            thread::sleep(LOOK);
+        };
+        let lines =
+            reader.join().map_err(|_| anyhow::anyhow!("the reader of a command's output panicked"))?;
+        Ok(Ran { success, lines })
+    }
+
+    /// As [`Site::run`], for a command whose failure leaves nothing to go on with.
+    ///
+    /// # Errors
+    ///
+    /// When the command fails in any way.
+    pub(crate) fn must_run(&self, command: &mut Command) -> Result<Ran> {
+        let ran = self.run(command)?;
+        if !ran.success {
+            bail!("{} failed", shown(command));
+        }
+        Ok(ran)
+    }
+}
+
+/// Kills a process and everything it started that can still be traced to it.
+pub(crate) fn kill_tree(child: &mut Child) {
+    let descendants = descendants(child.id());
+    if !descendants.is_empty() {
+        let mut kill = Command::new("kill");
+        kill.arg("-KILL").args(descendants.iter().map(u32::to_string)).stderr(Stdio::null());
+        // Those that ended meanwhile make it fail, and that is fine.
+        drop(kill.status());
+    }
+    drop(child.kill());
+    drop(child.wait());
+}
+
+/// The command as one would type it.
+pub(crate) fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    // Cargo tells its children where it lies; everyone else finds it by its name.
+    let program =
+        program.file_name().filter(|name| *name == "cargo").unwrap_or_else(|| command.get_program());
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+fn echo(mut reader: impl BufRead) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = Vec::new();
+    while matches!(reader.read_until(b'\n', &mut line), Ok(read) if read > 0) {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        println!("{text}");
+        lines.push(text);
+        line.clear();
+    }
+    lines
+}
+
+/// The processes below `ancestor`; none where there is no `/proc`.
+fn descendants(ancestor: u32) -> Vec<u32> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if let Some(parent) = parent_of(&entry.path()) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut waiting = vec![ancestor];
+    while let Some(parent) = waiting.pop() {
+        let born = children.remove(&parent).unwrap_or_default();
+        found.extend(&born);
+        waiting.extend(born);
+    }
+    found
+}
+
+fn parent_of(process: &Path) -> Option<u32> {
+    let stat = fs::read_to_string(process.join("stat")).ok()?;
+    // The name in parentheses may hold anything, so count from its end: state, then parent.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(allowed: Duration) -> Site {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        Site { target: root.clone(), root, deadline: Instant::now() + allowed }
+    }
+
+    #[test]
+    fn output_and_exit_are_kept_apart() {
+        let ran = site(Duration::from_secs(60))
+            .run(Command::new("sh").args(["-c", "echo a; echo b; exit 3"]))
+            .unwrap();
+        assert!(!ran.success);
+        assert_eq!(ran.lines, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_command_past_the_deadline_is_killed_with_its_children() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        // The background process would hold the pipe open for a minute if it were left alive.
+        let script = format!("sleep 60 & echo $! > {}; wait", file.path().display());
+        let error =
+            site(Duration::from_millis(500)).run(Command::new("sh").args(["-c", &script])).unwrap_err();
+        assert!(error.to_string().contains("was killed"), "{error}");
+        let pid = fs::read_to_string(file.path()).unwrap();
+        let stat = PathBuf::from(format!("/proc/{}/stat", pid.trim()));
+        let is_alive = || fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+        // The kernel delivers the signal in its own time, and init reaps in its own.
+        for _ in 0..200 {
+            if !is_alive() {
+                return;
+            }
+            thread::sleep(LOOK);
+        }
+        panic!("process {pid} is still alive");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = site(Duration::from_secs(60)).run(&mut Command::new("no-such-program")).unwrap_err();
+        assert_eq!(error.to_string(), "cannot run no-such-program");
+    }
+}

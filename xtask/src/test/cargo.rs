@@ -1,0 +1,105 @@
+//! The stages that are cargo's own: format, lints, tests, documentation, the release build.
+
+use anyhow::Result;
+
+use super::libtest::Tests;
+use crate::site::Site;
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+
+/// Every file is formatted.
+pub(super) fn fmt(site: &Site) -> Result<Tally> {
+    Ok(Tally::one(site.run(&mut site.cargo(&["fmt", "--all", "--check"]))?.success))
+}
+
+/// No warning in any target, nor in any library under each of its features alone, none of them, and all.
+pub(super) fn clippy(site: &Site) -> Result<Tally> {
+    let mut tally = Tally::default();
+    for arguments in clippy_runs(&Workspace::members(&site.root)?) {
+        let mut command = site.cargo(&["clippy", "--quiet", "--locked"]);
+        command.args(arguments).args(["--", "-D", "warnings"]);
+        tally += Tally::one(site.run(&mut command)?.success);
+    }
+    Ok(tally)
+}
+
+/// Every test of every crate, and the examples in the documentation.
+pub(super) fn tests(site: &Site) -> Result<Tally> {
+    let ran = site.run(&mut site.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]))?;
+    let tests = Tests::read(&ran.lines, ran.success);
+    for name in &tests.ignored {
+        println!("left out: {name}");
+    }
+    Ok(tests.tally)
+}
+
+/// The documentation builds without a warning: first of the libraries, then of the programs, one of which has the
+/// name of a library.
+pub(super) fn docs(site: &Site) -> Result<Tally> {
+    let workspace = Workspace::members(&site.root)?;
+    let mut tally = Tally::default();
+    for (kind, option) in [("lib", "--lib"), ("bin", "--bins")] {
+        if workspace.our_packages().any(|package| package.builds(kind)) {
+            let mut command = site.cargo(&["doc", "--workspace", option, "--no-deps", "--locked", "--quiet"]);
+            tally += Tally::one(site.run(command.env("RUSTDOCFLAGS", "-D warnings"))?.success);
+        }
+    }
+    Ok(tally)
+}
+
+/// The program builds as users build it.
+pub(super) fn build(site: &Site) -> Result<Tally> {
+    Ok(Tally::one(site.run(&mut site.cargo(&["build", "--release", "--locked", "--quiet"]))?.success))
+}
+
+/// What clippy looks at, one list of arguments a run.
+fn clippy_runs(workspace: &Workspace) -> Vec<Vec<String>> {
+    let mut runs: Vec<Vec<String>> = vec![
+        vec!["--workspace".into(), "--all-targets".into()],
+        vec!["--workspace".into(), "--all-targets".into(), "--all-features".into()],
+    ];
+    for package in workspace.our_packages().filter(|package| package.builds("lib")) {
+        // A private feature changes a build for its own purpose and is linted with all the others.
+        let features: Vec<&String> =
+            package.features.keys().filter(|name| *name != "default" && !name.starts_with("__")).collect();
+        if package.features.is_empty() {
+            continue;
+        }
+        let of = |more: &[&str]| {
+            let start = ["-p", &package.name, "--lib"].into_iter().chain(more.iter().copied());
+            start.map(str::to_owned).collect::<Vec<_>>()
+        };
+        runs.push(of(&["--no-default-features"]));
+        runs.extend(features.iter().map(|feature| of(&["--no-default-features", "--features", feature])));
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_feature_of_a_library_is_linted_alone() {
+        let workspace = Workspace::parse(
+            r#"{"packages": [
+                {"name": "a", "id": "a", "manifest_path": "/r/crates/a/Cargo.toml", "dependencies": [],
+                 "features": {"default": ["x"], "x": [], "y": [], "__z": []}, "targets": [{"kind": ["lib"]}]},
+                {"name": "b", "id": "b", "manifest_path": "/r/crates/b/Cargo.toml", "dependencies": [],
+                 "features": {"x": []}, "targets": [{"kind": ["bin"]}]}
+            ], "workspace_root": "/r", "target_directory": "/r/target", "workspace_members": ["a", "b"], "resolve": null}"#,
+        )
+        .unwrap();
+        let runs: Vec<String> = clippy_runs(&workspace).iter().map(|run| run.join(" ")).collect();
+        assert_eq!(
+            runs,
+            [
+                "--workspace --all-targets",
+                "--workspace --all-targets --all-features",
+                "-p a --lib --no-default-features",
+                "-p a --lib --no-default-features --features x",
+                "-p a --lib --no-default-features --features y",
+            ]
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! What `cargo test` said, read from the lines that every test binary ends with.
+
+use crate::tally::Tally;
+
+/// The tests of a run: how many passed and failed, and which were left out.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Tests {
+    /// The sum over all binaries.
+    pub(super) tally: Tally,
+    /// Names of the tests that were ignored.
+    pub(super) ignored: Vec<String>,
+}
+
+impl Tests {
+    /// Reads the output of `cargo test`. A run that failed without a failed test (a binary that did not build, or
+    /// died) counts as one failure.
+    pub(super) fn read(lines: &[String], success: bool) -> Self {
+        let mut tests = Self::default();
+        for line in lines {
+            if let Some(counts) = line.strip_prefix("test result: ") {
+                tests.tally += Tally { passed: count(counts, "passed"), failed: count(counts, "failed") };
+            } else if let Some((name, outcome)) =
+                line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "))
+                && outcome.starts_with("ignored")
+            {
+                tests.ignored.push(format!("{name} ({outcome})"));
+            }
+        }
+        if !success && tests.tally.failed == 0 {
+            tests.tally += Tally::one(false);
+        }
+        tests
+    }
+}
+
+/// The number before a word, as in `3 passed;`.
+fn count(counts: &str, word: &str) -> usize {
+    let words: Vec<&str> = counts.split([' ', ';', '.']).filter(|word| !word.is_empty()).collect();
+    words.windows(2).find(|pair| pair[1] == word).and_then(|pair| pair[0].parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str, success: bool) -> Tests {
+        Tests::read(&text.lines().map(str::to_owned).collect::<Vec<_>>(), success)
+    }
+
+    #[test]
+    fn the_binaries_are_summed() {
+        let tests = read(
+            "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\
+             test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.02s\n\
+             test result: ok. 40 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.02s",
+            false,
+        );
+        assert_eq!(tests.tally, Tally { passed: 41, failed: 1 });
+    }
+
+    #[test]
+    fn a_run_that_died_fails_though_no_test_did() {
+        let lines =
+            "test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.02s";
+        assert_eq!(read(lines, false).tally, Tally { passed: 4, failed: 1 });
+        assert_eq!(read(lines, true).tally, Tally { passed: 4, failed: 0 });
+    }
+
+    #[test]
+    fn ignored_tests_are_named() {
+        let tests =
+            read("test a::b ... ignored, needs a server\ntest src/lib.rs - f (line 3) ... ignored", true);
+        assert_eq!(tests.ignored, ["a::b (ignored, needs a server)", "src/lib.rs - f (line 3) (ignored)"]);
+    }
+}

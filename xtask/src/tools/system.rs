@@ -1,0 +1,86 @@
+//! Programs of the operating system: found, or installed as Debian packages when this runs as root.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, bail};
+
+use crate::site::Site;
+
+/// A program, how to see that it is there, and the Debian packages that bring it.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// What it is called in messages.
+    pub(super) name: &'static str,
+    /// A command that succeeds when it is there and new enough.
+    pub(super) probe: &'static [&'static str],
+    /// The Debian packages.
+    pub(super) packages: &'static [&'static str],
+}
+
+/// npm, and with it some version of Node.
+pub(super) const NPM: Program =
+    Program { name: "npm", probe: &["npm", "--version"], packages: &["nodejs", "npm"] };
+
+/// A Python new enough for the packages locked here, able to make virtual environments.
+pub(super) const PYTHON: Program = Program {
+    name: "python3 (3.10 or later, with venv)",
+    probe: &["python3", "-c", "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"],
+    packages: &["python3", "python3-venv"],
+};
+
+/// Whether the package lists are as new as this run.
+static LISTS_ARE_FRESH: AtomicBool = AtomicBool::new(false);
+
+/// Makes sure the program is there.
+///
+/// # Errors
+///
+/// When it is missing and cannot be installed here; the message has the line that installs it.
+pub(super) fn require(site: &Site, program: &Program) -> Result<()> {
+    if is_there(program) {
+        return Ok(());
+    }
+    if !is_there(&Program { name: "apt-get", probe: &["apt-get", "--version"], packages: &[] }) {
+        bail!("{} is missing: install it with this system's package manager", program.name);
+    }
+    if !is_root() {
+        bail!("{} is missing: sudo apt-get install -y {}", program.name, program.packages.join(" "));
+    }
+    if !LISTS_ARE_FRESH.swap(true, Ordering::Relaxed) {
+        site.must_run(Command::new("apt-get").args(["update", "-qq"]))?;
+    }
+    let mut install = Command::new("apt-get");
+    install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(program.packages);
+    site.must_run(install.env("DEBIAN_FRONTEND", "noninteractive"))?;
+    if !is_there(program) {
+        bail!(
+            "{} is still missing or too old after the installation of {}",
+            program.name,
+            program.packages.join(", ")
+        );
+    }
+    Ok(())
+}
+
+fn is_there(program: &Program) -> bool {
+    let mut probe = Command::new(program.probe[0]);
+    probe.args(&program.probe[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    probe.status().is_ok_and(|status| status.success())
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_fails_its_probe_is_not_there() {
+        assert!(is_there(&Program { name: "sh", probe: &["sh", "-c", "exit 0"], packages: &[] }));
+        assert!(!is_there(&Program { name: "sh", probe: &["sh", "-c", "exit 1"], packages: &[] }));
+        assert!(!is_there(&Program { name: "none", probe: &["no-such-program"], packages: &[] }));
+    }
+}
