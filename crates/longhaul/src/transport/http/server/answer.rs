@@ -87,7 +87,10 @@ pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: S
                 Some((message, true)) => return json(StatusCode::OK, message),
                 Some((_, false)) => {}
                 None => {
-                    return text(StatusCode::INTERNAL_SERVER_ERROR, "the call ended without an answer".into());
+                    return text(
+                        StatusCode::INTERNAL_SERVER_ERROR,
+                        "the call ended without an answer".into(),
+                    );
                 }
             }
         }

@@ -1,0 +1,81 @@
+//! Work that lives outside this process: it goes on when the process does not, and is found again.
+
+use std::fmt;
+use std::sync::Arc;
+
+use longhaul_store::{Json, Outcome, TaskId};
+
+use crate::environment::BoxFuture;
+use crate::report::Reporter;
+
+/// Starts, finds and ends jobs outside this process.
+///
+/// Each is named by its effect key, the same in every attempt: a job started twice under one key runs
+/// once.
+pub trait ExternalJob: fmt::Debug + Send + Sync + 'static {
+    /// Starts the job, or finds it started. Until it is [kept](JobRun::keep) it ends with this process.
+    ///
+    /// # Errors
+    ///
+    /// The outcome of a job that could not start.
+    fn start<'a>(
+        &'a self,
+        key: &'a TaskId,
+        arguments: &'a Json,
+        reporter: Reporter,
+    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>>;
+
+    /// Finds a job that an earlier process started.
+    fn attach<'a>(&'a self, key: &'a TaskId, reporter: Reporter) -> BoxFuture<'a, Attached>;
+
+    /// Ends a job wherever it runs; one that has ended or never started is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// When it may still run.
+    fn cancel<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, Result<(), JobError>>;
+}
+
+/// One running job, as this process sees it. Dropping it leaves a kept job alone.
+pub trait JobRun: fmt::Debug + Send + Sync {
+    /// Tells the job that it is to outlive this process, and hears back.
+    ///
+    /// # Errors
+    ///
+    /// When the job could not be told: it may end with this process.
+    fn keep(&self) -> BoxFuture<'_, Result<(), JobError>>;
+
+    /// Completes with the job's outcome once it has ended.
+    fn ended(&self) -> BoxFuture<'_, Outcome>;
+}
+
+/// What became of a job of an earlier process.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "the engine must decide on each")]
+pub enum Attached {
+    /// It is there: running, or ended with its outcome at hand.
+    Found(Arc<dyn JobRun>),
+    /// It never started, and may.
+    NeverStarted,
+    /// It had started and is gone without an outcome.
+    Lost {
+        /// What is known of it.
+        reason: Arc<str>,
+    },
+}
+
+/// A job could not be reached.
+#[derive(Debug, thiserror::Error)]
+#[error("the job could not be reached")]
+#[non_exhaustive]
+pub struct JobError {
+    #[source]
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl JobError {
+    /// For this reason.
+    pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { source: source.into() }
+    }
+}

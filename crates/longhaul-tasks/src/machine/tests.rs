@@ -1,0 +1,240 @@
+//! Each path by name, and then every path at random against the promises.
+
+use longhaul_store::Json;
+use proptest::prelude::*;
+
+use super::*;
+
+fn done() -> Outcome {
+    Outcome::result(Json::parse("{}").unwrap(), false)
+}
+
+fn run(plan: Plan, events: impl IntoIterator<Item = Event>) -> (Machine, Vec<Effect>) {
+    let (mut machine, mut effects) = Machine::begin(plan);
+    for event in events {
+        effects.extend(machine.handle(event));
+    }
+    (machine, effects)
+}
+
+const TAKES: Plan = Plan { caller: Caller::TakesTask, row_first: false };
+const ASKS: Plan = Plan { caller: Caller::AsksForTask, row_first: true };
+const WAITS: Plan = Plan { caller: Caller::Waits, row_first: false };
+
+#[test]
+fn a_quick_call_leaves_no_trace() {
+    let (machine, effects) = run(TAKES, [Event::Started, Event::Ended(done())]);
+    assert_eq!(effects, [Effect::Start, Effect::Answer(Reply::Outcome(done()))]);
+    assert!(machine.is_over());
+}
+
+#[test]
+fn a_long_call_is_a_task_once_the_work_knows() {
+    let (_, effects) = run(TAKES, [Event::Started, Event::AfterElapsed, Event::Committed]);
+    assert_eq!(effects, [Effect::Start, Effect::Commit, Effect::Tell], "not answered yet");
+    let (machine, effects) = run(
+        TAKES,
+        [Event::Started, Event::AfterElapsed, Event::Committed, Event::Told, Event::Ended(done())],
+    );
+    assert_eq!(effects[3..], [Effect::Answer(Reply::Task), Effect::Finish(done())]);
+    assert!(!machine.is_over(), "until the outcome is on disk");
+}
+
+#[test]
+fn a_call_asked_for_as_a_task_starts_after_its_row() {
+    let (_, effects) = run(ASKS, [Event::Committed, Event::Started, Event::Told]);
+    assert_eq!(effects, [Effect::Commit, Effect::Start, Effect::Tell, Effect::Answer(Reply::Task)]);
+    let refusal = Refusal::new("full", true);
+    let (machine, effects) = run(ASKS, [Event::CommitFailed(refusal.clone())]);
+    assert_eq!(effects, [Effect::Commit, Effect::Answer(Reply::Refused(refusal))], "and nothing ran");
+    assert!(machine.is_over());
+}
+
+#[test]
+fn a_call_asked_for_as_a_task_is_answered_with_one_even_if_it_ends_at_once() {
+    let (_, effects) = run(ASKS, [Event::Committed, Event::Ended(done()), Event::Recorded(done())]);
+    assert_eq!(effects[2..], [Effect::Finish(done()), Effect::Answer(Reply::Task)]);
+}
+
+#[test]
+fn a_waiting_caller_is_handed_over_once() {
+    let begin = [Event::Started, Event::AfterElapsed, Event::Committed, Event::Told];
+    let (mut machine, effects) = run(WAITS, begin);
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Answer(_))));
+    assert_eq!(machine.handle(Event::HoldElapsed), [Effect::Answer(Reply::HandOver)]);
+    assert_eq!(machine.handle(Event::HoldElapsed), []);
+    assert_eq!(machine.handle(Event::Ended(done())), [Effect::Finish(done())]);
+    assert_eq!(machine.handle(Event::Recorded(done())), []);
+}
+
+#[test]
+fn a_waiting_caller_gets_the_result_if_it_comes_in_time() {
+    let begin = [Event::Started, Event::AfterElapsed, Event::Committed, Event::Told, Event::Ended(done())];
+    let (mut machine, _) = run(WAITS, begin);
+    assert_eq!(machine.handle(Event::Recorded(done())), [Effect::Answer(Reply::Outcome(done()))]);
+}
+
+#[test]
+fn a_caller_that_cancels_ends_its_call_until_it_is_answered() {
+    let (machine, effects) = run(TAKES, [Event::Started, Event::CallerCancelled]);
+    assert_eq!(effects, [Effect::Start, Effect::Stop]);
+    assert!(machine.is_over());
+    let mid_commit = [Event::Started, Event::AfterElapsed, Event::CallerCancelled, Event::Committed];
+    let (_, effects) = run(TAKES, mid_commit);
+    assert_eq!(effects[2..], [Effect::Cancel, Effect::Stop]);
+    let answered =
+        [Event::Started, Event::AfterElapsed, Event::Committed, Event::Told, Event::CallerCancelled];
+    let (machine, effects) = run(TAKES, answered);
+    assert_eq!(effects.last(), Some(&Effect::Answer(Reply::Task)), "after the answer it lives on");
+    assert!(!machine.is_over());
+}
+
+#[test]
+fn a_row_that_cannot_be_written_keeps_the_call_as_it_was() {
+    let failed = Event::CommitFailed(Refusal::new("disk full", false));
+    let (mut machine, effects) = run(TAKES, [Event::Started, Event::AfterElapsed, failed]);
+    assert_eq!(effects[2..], [Effect::CommitLater]);
+    assert_eq!(machine.handle(Event::Ended(done())), [Effect::Answer(Reply::Outcome(done()))]);
+}
+
+#[test]
+fn a_cancel_from_elsewhere_stops_the_work() {
+    let cancelled = Outcome::cancelled(None);
+    let begin = [Event::Started, Event::AfterElapsed, Event::Committed, Event::Told];
+    let (mut machine, _) = run(TAKES, begin);
+    assert_eq!(machine.handle(Event::Recorded(cancelled)), [Effect::Stop]);
+    assert!(machine.is_over());
+}
+
+#[test]
+fn a_takeover_leaves_the_work_alone() {
+    let mut machine = Machine::resume();
+    assert_eq!(machine.handle(Event::TakenOver), []);
+    assert!(machine.is_over());
+}
+
+#[test]
+fn draining_keeps_the_work_and_lets_the_callers_go() {
+    let (mut machine, effects) = run(WAITS, [Event::Started, Event::Draining]);
+    assert_eq!(effects, [Effect::Start, Effect::Commit]);
+    assert_eq!(machine.handle(Event::Committed), [Effect::Tell]);
+    assert_eq!(machine.handle(Event::Told), [Effect::Answer(Reply::HandOver)]);
+}
+
+/// What has been asked of the outside and not yet reported: only those events can come.
+#[derive(Default)]
+struct Outside {
+    starting: bool,
+    running: bool,
+    committing: bool,
+    telling: bool,
+    finishing: bool,
+    rows: usize,
+    starts: usize,
+    answers: Vec<Reply>,
+    finished: Vec<Outcome>,
+}
+
+impl Outside {
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Start => {
+                    self.starting = true;
+                    self.starts += 1;
+                }
+                Effect::Commit => self.committing = true,
+                Effect::Tell => self.telling = true,
+                Effect::Finish(outcome) => {
+                    self.finishing = true;
+                    self.finished.push(outcome);
+                }
+                Effect::Cancel => self.finishing = true,
+                Effect::Stop => (self.running, self.starting) = (false, false),
+                Effect::Answer(reply) => self.answers.push(reply),
+                Effect::CommitLater => {}
+            }
+        }
+    }
+
+    /// The event that `choice` picks among those that can come now.
+    fn next(&mut self, choice: usize) -> Option<Event> {
+        let mut possible =
+            vec![Event::AfterElapsed, Event::HoldElapsed, Event::CallerCancelled, Event::Draining];
+        if self.starting {
+            possible.extend([Event::Started, Event::Ended(Outcome::lost("could not start"))]);
+        }
+        if self.running {
+            possible.push(Event::Ended(done()));
+        }
+        if self.committing {
+            possible.extend([Event::Committed, Event::CommitFailed(Refusal::new("full", true))]);
+        }
+        if self.telling {
+            possible.push(Event::Told);
+        }
+        if self.finishing {
+            possible.push(Event::Recorded(self.finished.last().cloned().unwrap_or_else(done)));
+        } else if self.rows > 0 {
+            possible.extend([Event::Recorded(Outcome::cancelled(None)), Event::TakenOver]);
+        }
+        let event = possible.swap_remove(choice % possible.len());
+        match &event {
+            Event::Started => (self.starting, self.running) = (false, true),
+            Event::Ended(_) => (self.starting, self.running, self.telling) = (false, false, false),
+            Event::Committed => {
+                self.committing = false;
+                self.rows += 1;
+            }
+            Event::CommitFailed(_) => self.committing = false,
+            Event::Told => self.telling = false,
+            _ => {}
+        }
+        Some(event)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #[test]
+    fn every_path_keeps_the_promises(
+        caller in prop_oneof![Just(Caller::AsksForTask), Just(Caller::TakesTask), Just(Caller::Waits)],
+        row_first: bool,
+        choices in prop::collection::vec(any::<usize>(), 1..24),
+    ) {
+        let row_first = row_first || caller == Caller::AsksForTask;
+        let plan = Plan { caller, row_first };
+        let (mut machine, effects) = Machine::begin(plan);
+        let mut outside = Outside::default();
+        outside.carry_out(effects);
+        let mut told = false;
+        let mut gone = false;
+        for choice in choices {
+            let Some(event) = outside.next(choice) else { break };
+            told |= event == Event::Told;
+            gone |= event == Event::CallerCancelled;
+            let over = machine.is_over();
+            let effects = machine.handle(event.clone());
+            prop_assert!(!over || effects.is_empty(), "something follows the end");
+            for effect in &effects {
+                if let Effect::Answer(Reply::Task) = effect {
+                    prop_assert!(outside.rows > 0, "a task is acknowledged after its row");
+                    let known = told || !matches!(event, Event::Told | Event::Committed);
+                    prop_assert!(known, "and after its work knows");
+                }
+                if let Effect::Answer(Reply::HandOver) = effect {
+                    prop_assert!(outside.rows > 0);
+                }
+                if let Effect::Start = effect {
+                    prop_assert!(!row_first || outside.rows > 0, "a row that comes first comes first");
+                }
+            }
+            outside.carry_out(effects);
+            prop_assert!(outside.answers.len() <= 1, "a caller is answered once");
+            prop_assert!(outside.starts <= 1, "work starts once");
+            if machine.is_over() {
+                prop_assert!(outside.answers.len() == 1 || gone, "nobody is left without an answer");
+            }
+        }
+    }
+}

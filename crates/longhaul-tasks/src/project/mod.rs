@@ -1,0 +1,131 @@
+//! From facts to statuses: what each dialect may see of a task.
+//!
+//! A store keeps what happened; a status is a pure function of that, one for each dialect.
+
+use jiff::Timestamp;
+use longhaul_proto::jsonrpc::{Code, ErrorObject};
+use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
+use longhaul_store::{Outcome, Phase, Record, Retention, Time};
+
+/// The dialect a task is looked at in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a new dialect needs every projection looked at")]
+pub enum View {
+    /// 2025-11-25: a result that is an error is a failure, and results are fetched apart.
+    D2,
+    /// The tasks extension: any result completes, and results are inlined.
+    D3,
+}
+
+/// The status of a task in one dialect.
+pub fn status(record: &Record, view: View) -> TaskStatus {
+    match &record.phase {
+        Phase::Done(Outcome::Result { is_error: true, .. }) if view == View::D2 => TaskStatus::Failed,
+        Phase::Done(Outcome::Result { .. }) => TaskStatus::Completed,
+        Phase::Done(Outcome::Cancelled { .. }) => TaskStatus::Cancelled,
+        Phase::Done(_) => TaskStatus::Failed,
+        _ => TaskStatus::Working,
+    }
+}
+
+/// A task as one dialect shows it.
+pub fn task(record: &Record, view: View) -> Task {
+    let status = status(record, view);
+    let last_updated = match view {
+        View::D2 => record.status_changed_at,
+        View::D3 => record.updated_at,
+    };
+    let mut task =
+        Task::new(record.id.as_str(), status, timestamp(record.created_at), timestamp(last_updated));
+    task.status_message = message(record);
+    task.ttl_ms = ttl_ms(record);
+    task.poll_interval_ms = record.poll_interval_ms;
+    match outcome(record) {
+        Some(Ok(result)) => task.result = Some(result),
+        Some(Err(error)) => task.error = Some(error),
+        None => {}
+    }
+    task
+}
+
+/// How a task ended: the tool's result, or the error its request would have been answered with. `None`
+/// while it has not.
+pub fn outcome(record: &Record) -> Option<Result<CallToolResult, ErrorObject>> {
+    let Phase::Done(outcome) = &record.phase else { return None };
+    Some(answer(outcome, record.id.as_str()))
+}
+
+/// What a request whose call ended so is answered with.
+pub fn answer(outcome: &Outcome, id: &str) -> Result<CallToolResult, ErrorObject> {
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct About<'a> {
+        task_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'a str>,
+    }
+    match outcome {
+        Outcome::Result { value, .. } => serde_json::from_str(value.as_str())
+            .map_err(|_| ErrorObject::internal("internal error: the stored result cannot be read")),
+        Outcome::Error { code, message, data } => {
+            let error = ErrorObject::new(Code(*code), message.to_string());
+            Err(match data {
+                Some(data) => error.with_data(data),
+                None => error,
+            })
+        }
+        Outcome::Cancelled { .. } => {
+            let about = About { task_id: id, reason: None, status: Some("cancelled") };
+            Err(ErrorObject::internal("Task was cancelled").with_data(&about))
+        }
+        Outcome::Lost { reason } => {
+            let about = About { task_id: id, reason: Some("worker_lost"), status: None };
+            Err(ErrorObject::internal(reason.to_string()).with_data(&about))
+        }
+        _ => Err(ErrorObject::internal("internal error: an outcome of a later release")),
+    }
+}
+
+/// The longest status message, in characters.
+const MESSAGE: usize = 200;
+
+/// What to say of where the task stands; of a failure, why: some clients show nothing else.
+fn message(record: &Record) -> Option<String> {
+    let clip = |text: &str| text.chars().take(MESSAGE).collect::<String>();
+    match &record.phase {
+        Phase::Done(Outcome::Error { message, .. }) => Some(clip(message)),
+        Phase::Done(Outcome::Lost { reason }) => Some(clip(reason)),
+        Phase::Done(Outcome::Cancelled { reason: Some(reason) }) => Some(clip(reason)),
+        Phase::Done(Outcome::Result { is_error: true, .. }) => {
+            let result = outcome(record)?.ok()?;
+            // The last block says why: a command's standard error, or all a tool said.
+            let text = result.content.iter().rev().find_map(|content| content.as_text())?;
+            let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+            Some(clip(line.trim()))
+        }
+        _ => record.status_message.as_deref().map(clip),
+    }
+}
+
+/// How long the task is kept, counted from its creation as the wire does; `None` while that is open.
+fn ttl_ms(record: &Record) -> Option<u64> {
+    let millis = |from: Time, to: Time| u64::try_from(to.since(from).as_millis()).unwrap_or(u64::MAX);
+    match (record.retention, record.expires_at) {
+        (Retention::Unlimited, _) | (_, None) => None,
+        (_, Some(at)) => Some(millis(record.created_at, at)),
+    }
+}
+
+/// RFC 3339, to the millisecond.
+fn timestamp(time: Time) -> String {
+    match Timestamp::from_millisecond(time.unix_ms()) {
+        Ok(at) => format!("{at:.3}"),
+        // Past the year 9999: the latest there is.
+        Err(_) => format!("{:.3}", Timestamp::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! One row of the projection table a test.
+
+use longhaul_store::{Json, NodeId, Owner, TaskId};
+
+use super::*;
+
+fn record(phase: Phase) -> Record {
+    let json = || Json::parse("{}").unwrap();
+    let at = Time::from_unix_ms(1_700_000_000_123);
+    let mut record = Record::new(TaskId::new("t").unwrap(), Owner::Anonymous, "tool", json(), json(), at);
+    record.phase = phase;
+    record
+}
+
+fn result(text: &str, is_error: bool) -> Phase {
+    let result = CallToolResult::text(text).failed(is_error);
+    Phase::Done(Outcome::result(Json::parse(serde_json::to_string(&result).unwrap()).unwrap(), is_error))
+}
+
+#[test]
+fn a_status_is_what_its_dialect_calls_the_fact() {
+    let until = Time::from_unix_ms(0);
+    let node = NodeId::new("n").unwrap();
+    let open = [
+        Phase::Queued { not_before: until },
+        Phase::Running { lease: longhaul_store::Lease::new(node, until) },
+    ];
+    for phase in open {
+        assert_eq!(status(&record(phase.clone()), View::D2), TaskStatus::Working);
+        assert_eq!(status(&record(phase), View::D3), TaskStatus::Working);
+    }
+    let ended = [
+        (result("ok", false), TaskStatus::Completed, TaskStatus::Completed),
+        (result("no", true), TaskStatus::Failed, TaskStatus::Completed),
+        (Phase::Done(Outcome::error(-32603, "x", None)), TaskStatus::Failed, TaskStatus::Failed),
+        (Phase::Done(Outcome::lost("x")), TaskStatus::Failed, TaskStatus::Failed),
+        (Phase::Done(Outcome::cancelled(None)), TaskStatus::Cancelled, TaskStatus::Cancelled),
+    ];
+    for (phase, d2, d3) in ended {
+        assert_eq!(status(&record(phase.clone()), View::D2), d2, "{phase:?}");
+        assert_eq!(status(&record(phase.clone()), View::D3), d3, "{phase:?}");
+    }
+}
+
+#[test]
+fn a_failure_says_why_in_its_status_message() {
+    let shown = |phase| task(&record(phase), View::D2).status_message;
+    assert_eq!(shown(result("long output\nerror: it broke\n\n", true)).as_deref(), Some("error: it broke"));
+    assert_eq!(shown(Phase::Done(Outcome::lost("worker_lost: gone"))).as_deref(), Some("worker_lost: gone"));
+    assert_eq!(shown(result("fine", false)), None);
+}
+
+#[test]
+fn times_are_written_to_the_millisecond() {
+    assert_eq!(task(&record(result("ok", false)), View::D3).created_at, "2023-11-14T22:13:20.123Z");
+}
+
+#[test]
+fn a_cancelled_task_has_no_result_to_give() {
+    let Some(Err(error)) = outcome(&record(Phase::Done(Outcome::cancelled(None)))) else { panic!() };
+    assert_eq!((error.code, error.message.as_ref()), (Code::INTERNAL, "Task was cancelled"));
+    assert_eq!(error.data.unwrap().get(), r#"{"taskId":"t","status":"cancelled"}"#);
+}

@@ -1,0 +1,179 @@
+//! A call as the engine is given it, and what it gives back.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use longhaul_store::{Dialect, Digest, Json, Outcome, Owner, Progress, Record, Rerun, Retention};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::run::Control;
+use crate::environment::BoxFuture;
+use crate::job::ExternalJob;
+use crate::machine::{Caller, Plan, Refusal};
+use crate::report::Report;
+
+/// What runs.
+#[expect(clippy::exhaustive_enums, reason = "work is here or elsewhere")]
+pub enum Work {
+    /// A future of this process, which ends with it.
+    Future(BoxFuture<'static, Outcome>),
+    /// A job outside this process.
+    Job(Arc<dyn ExternalJob>),
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Future(_) => f.write_str("Future"),
+            Self::Job(job) => f.debug_tuple("Job").field(job).finish(),
+        }
+    }
+}
+
+/// A call that may become a task.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Call {
+    /// How the caller can be answered, and whether the row comes before the work.
+    pub plan: Plan,
+    /// To whom the task will belong.
+    pub owner: Owner,
+    /// The tool.
+    pub tool: Arc<str>,
+    /// What it is called with.
+    pub arguments: Json,
+    /// Which dialect the task will be in.
+    pub dialect: Dialect,
+    /// What may be done when this process is gone.
+    pub rerun: Rerun,
+    /// How long the task is kept.
+    pub retention: Retention,
+    /// How long the call runs before it becomes durable; `None` never.
+    pub after: Option<Duration>,
+    /// How long a caller that waits is kept waiting; `None` to the end.
+    pub hold: Option<Duration>,
+    /// How often a task should be asked after, in milliseconds.
+    pub poll_interval_ms: Option<u64>,
+    /// What a second call must match to join this one.
+    pub join: Option<Digest>,
+    /// What runs.
+    pub work: Work,
+    /// Where it says how far it is.
+    pub reports: (crate::report::Reporter, watch::Receiver<Report>),
+    /// Who is told of what happens meanwhile.
+    pub observer: Arc<dyn Observer>,
+}
+
+impl Call {
+    /// A call of `tool` by a caller that waits to the end, and that never becomes durable.
+    pub fn new(owner: Owner, tool: impl Into<Arc<str>>, arguments: Json, work: Work) -> Self {
+        Self {
+            plan: Plan::new(Caller::Waits, false),
+            owner,
+            tool: tool.into(),
+            arguments,
+            dialect: Dialect::Held,
+            rerun: Rerun::Never,
+            retention: Retention::Unlimited,
+            after: None,
+            hold: None,
+            poll_interval_ms: None,
+            join: None,
+            work,
+            reports: crate::report::Reporter::new(),
+            observer: Arc::new(Nobody),
+        }
+    }
+}
+
+/// What happens to a call while its caller waits, or after it has become a task.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a server decides on each")]
+pub enum Observed<'a> {
+    /// The work is further. `answered`: the caller has its answer, so the call is a task to it.
+    Progress {
+        /// How far.
+        progress: &'a Progress,
+        /// The caller has its answer.
+        answered: bool,
+    },
+    /// The task has changed in the store.
+    Changed(&'a Record),
+    /// The caller has been answered.
+    Answered,
+}
+
+/// Told of what happens to a call.
+pub trait Observer: fmt::Debug + Send + Sync + 'static {
+    /// Something has happened. The call goes on when this returns.
+    fn observe<'a>(&'a self, observed: Observed<'a>) -> BoxFuture<'a, ()>;
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Observer for Nobody {
+    fn observe<'a>(&'a self, _: Observed<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// What the caller of a call is told.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "a server writes each")]
+pub enum Answer {
+    /// It ended so.
+    Outcome(Outcome),
+    /// It is this task now.
+    Task(Box<Record>),
+    /// It goes on as this task, though the caller cannot take one.
+    HandOver(Box<Record>),
+    /// It was not begun.
+    Refused(Refusal),
+}
+
+/// The answer to a call, when it comes. Dropping it changes nothing about the call.
+#[derive(Debug)]
+pub struct Ticket {
+    pub(super) answer: oneshot::Receiver<Answer>,
+    pub(super) control: mpsc::UnboundedSender<Control>,
+}
+
+/// Ends a call for its caller.
+#[derive(Clone, Debug)]
+pub struct Canceller(mpsc::UnboundedSender<Control>);
+
+impl Canceller {
+    /// The caller no longer wants the answer: the call ends, unless it was answered.
+    pub fn cancel(&self) {
+        // A call that has ended needs no ending.
+        let _ = self.0.send(Control::Cancel);
+    }
+}
+
+impl Ticket {
+    /// A handle that ends the call.
+    pub fn canceller(&self) -> Canceller {
+        Canceller(self.control.clone())
+    }
+
+    /// The caller no longer wants the answer: the call ends, unless it was answered.
+    pub fn cancel(&self) {
+        self.canceller().cancel();
+    }
+}
+
+impl Future for Ticket {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        Pin::new(&mut self.answer).poll(cx).map(|answer| {
+            // The run was dropped with the runtime, or was cancelled by this caller.
+            answer.unwrap_or_else(|_| Answer::Outcome(Outcome::lost("the call ended without an answer")))
+        })
+    }
+}

@@ -1,0 +1,247 @@
+//! Carrying calls out: claims, leases, and the work itself.
+
+mod call;
+mod held;
+mod recovery;
+mod run;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use longhaul_store::{
+    Cancellation, Counts, Cursor, Filter, Outcome, Page, Record, Scope, StoreError, TaskId, TaskStore,
+};
+use tokio::sync::mpsc;
+
+pub use call::{Answer, Call, Canceller, Observed, Observer, Ticket, Work};
+
+use crate::environment::Environment;
+use crate::id;
+use crate::job::ExternalJob;
+use held::Held;
+use run::{Control, Run};
+
+/// How an engine paces itself. The lease is the store's setting.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Pace {
+    /// How often leases are renewed; a third of the lease. Default 10 s.
+    pub renew_every: Duration,
+    /// How often to look for tasks whose node is gone. Default 2 s.
+    pub recover_every: Duration,
+    /// How often to do what time demands. Default 30 s.
+    pub sweep_every: Duration,
+    /// The least time between two reports of one task to the store. Default 1 s.
+    pub report_every: Duration,
+    /// How long to wait before trying again to make a call durable. Default 5 s.
+    pub retry_commit: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            renew_every: Duration::from_secs(10),
+            recover_every: Duration::from_secs(2),
+            sweep_every: Duration::from_secs(30),
+            report_every: Duration::from_secs(1),
+            retry_commit: Duration::from_secs(5),
+        }
+    }
+}
+
+/// The durable task engine of one node. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    store: Arc<dyn TaskStore>,
+    environment: Arc<dyn Environment>,
+    pace: Pace,
+    /// Every tool this node can work on; those that are jobs outside this process with how to reach them.
+    tools: HashMap<Arc<str>, Option<Arc<dyn ExternalJob>>>,
+    held: Held,
+    /// Every call under way, by its id, to be told that the process is about to go.
+    running: Mutex<HashMap<TaskId, mpsc::UnboundedSender<Control>>>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// An engine over `store` that can work on `tools`: those with a job run outside this process.
+    pub fn new(
+        store: Arc<dyn TaskStore>,
+        environment: Arc<dyn Environment>,
+        pace: Pace,
+        tools: impl IntoIterator<Item = (Arc<str>, Option<Arc<dyn ExternalJob>>)>,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            store,
+            environment,
+            pace,
+            tools: tools.into_iter().collect(),
+            held: Held::default(),
+            running: Mutex::default(),
+        }))
+    }
+
+    /// The store underneath.
+    pub fn store(&self) -> &Arc<dyn TaskStore> {
+        &self.0.store
+    }
+
+    /// Takes up what earlier processes left, then keeps leases alive, looks for work of dead nodes and does
+    /// what time demands, for as long as the runtime lives.
+    ///
+    /// Returns how many tasks were taken up at once.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read or written.
+    pub async fn start(&self) -> Result<usize, StoreError> {
+        let taken = recovery::recover(&self.0).await?;
+        let (inner, environment) = (Arc::clone(&self.0), Arc::clone(&self.0.environment));
+        environment.spawn(Box::pin(held::renew_leases(inner)));
+        environment.spawn(Box::pin(recovery::keep_recovering(Arc::clone(&self.0))));
+        environment.spawn(Box::pin(recovery::keep_sweeping(Arc::clone(&self.0))));
+        Ok(taken)
+    }
+
+    /// Begins a call. The work goes on when the ticket is dropped; [`Ticket::cancel`] ends it.
+    pub fn call(&self, call: Call) -> Ticket {
+        let id = id::mint(&call.tool, &*self.0.environment);
+        let (run, ticket) = Run::begin(Arc::clone(&self.0), id, call);
+        self.0.environment.spawn(Box::pin(run.drive()));
+        ticket
+    }
+
+    /// The task, if the scope sees it.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub async fn find(&self, scope: Scope<'_>, id: &TaskId) -> Result<Option<Record>, StoreError> {
+        self.0.store.get(scope, id).await
+    }
+
+    /// Waits until the task has ended, wherever it runs; `None` when the scope sees no such task. Dropping
+    /// the future changes nothing, and the call can be made again, on any node.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub async fn ended(&self, scope: Scope<'_>, id: &TaskId) -> Result<Option<Record>, StoreError> {
+        let mut watch = self.0.store.watch(id);
+        loop {
+            match self.0.store.get(scope, id).await? {
+                Some(record) if !record.is_terminal() => watch.changed().await,
+                ended => return Ok(ended),
+            }
+        }
+    }
+
+    /// Waits until the task has changed since `seen`, or is gone.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub async fn changed(
+        &self,
+        scope: Scope<'_>,
+        id: &TaskId,
+        seen: u64,
+    ) -> Result<Option<Record>, StoreError> {
+        let mut watch = self.0.store.watch(id);
+        loop {
+            match self.0.store.get(scope, id).await? {
+                Some(record) if record.seq <= seen => watch.changed().await,
+                changed => return Ok(changed),
+            }
+        }
+    }
+
+    /// A page of tasks, newest first.
+    ///
+    /// # Errors
+    ///
+    /// When the scope may not list, or the store cannot be read.
+    pub async fn list(
+        &self,
+        scope: Scope<'_>,
+        filter: &Filter,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<Page, StoreError> {
+        self.0.store.list(scope, filter, after, limit).await
+    }
+
+    /// How many tasks there are.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub async fn counts(&self) -> Result<Counts, StoreError> {
+        self.0.store.counts().await
+    }
+
+    /// Cancels a task at once, whichever node works on it, and ends its job.
+    ///
+    /// The cancellation is on disk when this returns. A job that cannot be reached now is ended when its
+    /// node next looks.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be written: the task goes on.
+    pub async fn cancel(
+        &self,
+        scope: Scope<'_>,
+        id: &TaskId,
+        reason: Option<&str>,
+    ) -> Result<Cancellation, StoreError> {
+        let cancellation = self.0.store.request_cancel(scope, id, reason).await?;
+        if let Cancellation::Cancelled(record) = &cancellation
+            && let Some(Some(job)) = self.0.tools.get(&record.tool)
+        {
+            let (job, id) = (Arc::clone(job), id.clone());
+            self.0.environment.spawn(Box::pin(async move {
+                if let Err(error) = job.cancel(&id).await {
+                    tracing::warn!(%id, ?error, "a cancelled job could not be reached");
+                }
+            }));
+        }
+        Ok(cancellation)
+    }
+
+    /// Lets every caller go, keeping the work that can outlive this process: what is not durable yet becomes
+    /// so, and who still waits is handed over. Returns once no caller waits, or after `limit`.
+    pub async fn drain(&self, limit: Duration) {
+        let controls: Vec<_> = self.running().values().cloned().collect();
+        for control in &controls {
+            // One that has just ended needs no telling.
+            let _ = control.send(Control::Drain);
+        }
+        let answered = async {
+            while self.0.held.waiting() > 0 {
+                self.0.environment.sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            () = answered => {}
+            () = self.0.environment.sleep(limit) => tracing::warn!("some callers could not be let go in time"),
+        }
+    }
+
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, mpsc::UnboundedSender<Control>>> {
+        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a record ended; a record that has not ended is no outcome.
+fn outcome_of(record: &Record) -> Option<Outcome> {
+    record.outcome().cloned()
+}

@@ -1,0 +1,83 @@
+//! Taking up what other processes left, and doing what time demands.
+
+use std::sync::Arc;
+
+use longhaul_store::{Batch, Claimed, Outcome, StoreError};
+
+use super::Inner;
+use super::run::Run;
+use crate::job::{Attached, ExternalJob};
+use crate::report::Reporter;
+
+/// How many tasks to take up, or to sweep, at a time.
+const AT_A_TIME: usize = 64;
+
+/// Takes up every task of this node's tools that nobody works on; says how many.
+pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
+    let tools: Vec<Arc<str>> = inner.tools.keys().cloned().collect();
+    if tools.is_empty() {
+        return Ok(0);
+    }
+    let mut taken = 0;
+    loop {
+        let claimed = inner.store.claim(AT_A_TIME, Some(&tools)).await?;
+        let count = claimed.len();
+        for claim in claimed {
+            take_up(inner, claim).await;
+        }
+        taken += count;
+        if count < AT_A_TIME {
+            return Ok(taken);
+        }
+    }
+}
+
+async fn take_up(inner: &Arc<Inner>, Claimed { record, .. }: Claimed) {
+    let (reporter, reports) = Reporter::new();
+    let job: Option<Arc<dyn ExternalJob>> = inner.tools.get(&record.tool).cloned().flatten();
+    let Some(job) = job else {
+        // A future of the process that is gone: it is not run twice.
+        return lose(inner, &record, "the process that ran it is gone").await;
+    };
+    match job.attach(&record.id, reporter.clone()).await {
+        Attached::Lost { reason } => lose(inner, &record, &reason).await,
+        found => {
+            tracing::info!(task = %record.id, tool = %record.tool, "took up a task");
+            let run = Run::take_up(Arc::clone(inner), record, job, found, (reporter, reports));
+            inner.environment.spawn(Box::pin(run.drive()));
+        }
+    }
+}
+
+async fn lose(inner: &Inner, record: &longhaul_store::Record, reason: &str) {
+    tracing::warn!(task = %record.id, tool = %record.tool, reason, "a task is lost");
+    let message = format!("worker_lost: {reason}");
+    let last = Batch::new().with_status_message(message.as_str());
+    if let Err(error) = inner.store.finish(&record.id, record.epoch, Outcome::lost(message), last).await {
+        // Its lease is ours and runs out: the next look finds it again.
+        tracing::warn!(task = %record.id, %error, "could not record that a task is lost");
+    }
+}
+
+/// Looks for tasks of dead nodes, for ever.
+pub(super) async fn keep_recovering(inner: Arc<Inner>) {
+    loop {
+        inner.environment.sleep(inner.pace.recover_every).await;
+        if let Err(error) = recover(&inner).await {
+            tracing::warn!(%error, "could not look for tasks to take up");
+        }
+    }
+}
+
+/// Ends and forgets what is past its time, for ever.
+pub(super) async fn keep_sweeping(inner: Arc<Inner>) {
+    loop {
+        match inner.store.sweep(AT_A_TIME).await {
+            // There may be more: go on without a pause, but let others in.
+            Ok(swept) if swept.total() >= AT_A_TIME => continue,
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "could not sweep the store"),
+        }
+        inner.environment.sleep(inner.pace.sweep_every).await;
+    }
+}

@@ -1,0 +1,528 @@
+//! One call under way: the loop that carries out what its machine decides.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use longhaul_store::{
+    Batch, Cancellation, Epoch, Finished, Json, NewTask, Outcome, Record, Scope, StoreError, TaskId,
+    TaskWatch,
+};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::call::{Answer, Call, Observed, Observer, Ticket, Work};
+use super::{Inner, outcome_of};
+use crate::environment::BoxFuture;
+use crate::job::{Attached, ExternalJob, JobRun};
+use crate::machine::{Effect, Event, Machine, Refusal, Reply};
+use crate::report::{Report, Reporter};
+
+/// What a run is told from outside.
+#[derive(Debug)]
+pub(super) enum Control {
+    /// The caller no longer wants the answer.
+    Cancel,
+    /// The process is about to go.
+    Drain,
+    /// The row may no longer be this node's.
+    LookAgain,
+}
+
+/// What one operation reports.
+enum Done {
+    /// This happened.
+    Event(Event),
+    /// The row is on disk.
+    Committed(Box<Record>),
+    /// The job runs.
+    Started(Arc<dyn JobRun>),
+    /// The record as it is now.
+    Seen(Option<Box<Record>>),
+    /// Nothing to report.
+    Nothing,
+}
+
+type Operation = BoxFuture<'static, Done>;
+
+pub(super) struct Run {
+    inner: Arc<Inner>,
+    id: TaskId,
+    machine: Machine,
+    todo: VecDeque<Effect>,
+    operation: Option<Operation>,
+    /// What is still to be written when the call becomes durable.
+    new_task: Option<NewTask>,
+    record: Option<Record>,
+    job: Option<Arc<dyn ExternalJob>>,
+    arguments: Json,
+    work: Option<BoxFuture<'static, Outcome>>,
+    kept: Option<Arc<dyn JobRun>>,
+    reporter: Reporter,
+    reports: watch::Receiver<Report>,
+    observer: Option<Arc<dyn Observer>>,
+    answer: Option<oneshot::Sender<Answer>>,
+    control: mpsc::UnboundedReceiver<Control>,
+    sender: mpsc::UnboundedSender<Control>,
+    timers: Timers,
+    watch: Option<TaskWatch>,
+}
+
+struct Timers {
+    after: Option<BoxFuture<'static, ()>>,
+    hold: Option<BoxFuture<'static, ()>>,
+    report: Option<BoxFuture<'static, ()>>,
+    report_due: bool,
+}
+
+impl Run {
+    pub(super) fn begin(inner: Arc<Inner>, id: TaskId, call: Call) -> (Self, Ticket) {
+        let (machine, first) = Machine::begin(call.plan);
+        let (answer, receiver) = oneshot::channel();
+        let (sender, control) = mpsc::unbounded_channel();
+        let ticket = Ticket { answer: receiver, control: sender.clone() };
+        let sleep = |duration: Option<Duration>| duration.map(|duration| inner.environment.sleep(duration));
+        let after = if call.plan.row_first { None } else { sleep(call.after) };
+        let timers = Timers { after, hold: sleep(call.hold), report: None, report_due: false };
+        let new_task = new_task(&id, &call);
+        let (reporter, reports) = call.reports;
+        let (job, work) = match call.work {
+            Work::Future(work) => (None, Some(work)),
+            Work::Job(job) => (Some(job), None),
+        };
+        inner.held.waits();
+        let this = Self {
+            inner,
+            id,
+            machine,
+            todo: first.into(),
+            operation: None,
+            new_task: Some(new_task),
+            record: None,
+            job,
+            arguments: call.arguments,
+            work,
+            kept: None,
+            reporter,
+            reports,
+            observer: Some(call.observer),
+            answer: Some(answer),
+            control,
+            sender,
+            timers,
+            watch: None,
+        };
+        this.register();
+        (this, ticket)
+    }
+
+    /// A run of a task that an earlier process left; its row is this node's already.
+    pub(super) fn take_up(
+        inner: Arc<Inner>,
+        record: Record,
+        job: Arc<dyn ExternalJob>,
+        found: Attached,
+        reports: (Reporter, watch::Receiver<Report>),
+    ) -> Self {
+        let (sender, control) = mpsc::unbounded_channel();
+        let (machine, first, kept) = match found {
+            Attached::Found(run) => (Machine::resume(), vec![], Some(run)),
+            Attached::NeverStarted | Attached::Lost { .. } => {
+                let (machine, first) = Machine::restart();
+                (machine, first, None)
+            }
+        };
+        let mut this = Self {
+            id: record.id.clone(),
+            machine,
+            todo: first.into(),
+            operation: None,
+            new_task: None,
+            job: Some(job),
+            arguments: record.arguments.clone(),
+            work: None,
+            kept,
+            reporter: reports.0,
+            reports: reports.1,
+            observer: None,
+            answer: None,
+            control,
+            sender,
+            timers: Timers { after: None, hold: None, report: None, report_due: false },
+            watch: None,
+            record: None,
+            inner,
+        };
+        this.work = this.kept.clone().map(ended);
+        this.hold_row(record);
+        this.register();
+        this
+    }
+
+    fn register(&self) {
+        let mut running = self.inner.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.insert(self.id.clone(), self.sender.clone());
+    }
+
+    /// Carries the call to its end.
+    pub(super) async fn drive(mut self) {
+        loop {
+            while self.operation.is_none()
+                && let Some(effect) = self.todo.pop_front()
+            {
+                self.carry_out(effect).await;
+            }
+            if self.machine.is_over() && self.operation.is_none() {
+                return;
+            }
+            self.wait().await;
+        }
+    }
+
+    /// Waits for the next thing to happen and lets the machine decide.
+    async fn wait(&mut self) {
+        let event = tokio::select! {
+            biased;
+            done = optional(&mut self.operation) => {
+                self.operation = None;
+                self.handle_done(done).await
+            }
+            Some(control) = self.control.recv() => match control {
+                Control::Cancel => Some(Event::CallerCancelled),
+                Control::Drain => Some(Event::Draining),
+                Control::LookAgain => self.look_again(),
+            },
+            () = changed(&mut self.watch) => self.look_again(),
+            outcome = optional(&mut self.work) => {
+                self.work = None;
+                // What was said last is written with the outcome.
+                Some(Event::Ended(outcome))
+            }
+            Ok(()) = self.reports.changed() => {
+                self.handle_report().await;
+                None
+            }
+            () = optional(&mut self.timers.report) => {
+                self.timers.report = None;
+                self.write_report();
+                None
+            }
+            () = optional(&mut self.timers.after) => {
+                self.timers.after = None;
+                Some(Event::AfterElapsed)
+            }
+            () = optional(&mut self.timers.hold) => {
+                self.timers.hold = None;
+                Some(Event::HoldElapsed)
+            }
+        };
+        if let Some(event) = event {
+            self.todo.extend(self.machine.handle(event));
+        }
+    }
+
+    async fn handle_done(&mut self, done: Done) -> Option<Event> {
+        match done {
+            Done::Event(event) => Some(event),
+            Done::Nothing => None,
+            Done::Started(run) => {
+                self.work = Some(ended(Arc::clone(&run)));
+                self.kept = Some(run);
+                Some(Event::Started)
+            }
+            Done::Committed(record) => {
+                self.hold_row(*record);
+                observe_change(self.observer.clone(), self.record.clone()).await;
+                Some(Event::Committed)
+            }
+            Done::Seen(record) => self.handle_seen(record).await,
+        }
+    }
+
+    fn hold_row(&mut self, record: Record) {
+        self.inner.held.add(self.id.clone(), record.epoch, self.sender.clone());
+        self.watch = Some(self.inner.store.watch(&self.id));
+        self.record = Some(record);
+    }
+
+    /// The record was read again: is it still ours, and has it ended?
+    async fn handle_seen(&mut self, record: Option<Box<Record>>) -> Option<Event> {
+        let Some(record) = record else {
+            return Some(Event::Recorded(Outcome::lost("the task is forgotten")));
+        };
+        let epoch = self.epoch();
+        let changed = self.record.as_ref().is_none_or(|known| known.seq != record.seq);
+        let ended = outcome_of(&record);
+        let ours = record.epoch == epoch;
+        self.record = Some(*record);
+        if changed {
+            observe_change(self.observer.clone(), self.record.clone()).await;
+        }
+        match (ended, ours) {
+            (Some(outcome), _) => Some(Event::Recorded(outcome)),
+            (None, false) => Some(Event::TakenOver),
+            (None, true) => None,
+        }
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.record.as_ref().map_or_else(Epoch::default, |record| record.epoch)
+    }
+
+    /// Reads the record again, unless something is being written, which will tell as well.
+    fn look_again(&mut self) -> Option<Event> {
+        if self.operation.is_none() && self.record.is_some() {
+            self.operation = Some(look(Arc::clone(&self.inner), self.id.clone()));
+        }
+        None
+    }
+
+    async fn carry_out(&mut self, effect: Effect) {
+        let inner = Arc::clone(&self.inner);
+        self.operation = match effect {
+            Effect::Start => {
+                let (id, arguments) = (self.id.clone(), self.arguments.clone());
+                Some(start(self.job.clone(), id, arguments, self.reporter.clone()))
+            }
+            Effect::Commit => self.new_task.clone().map(|task| commit(inner, task)),
+            Effect::CommitLater => {
+                self.timers.after = Some(inner.environment.sleep(inner.pace.retry_commit));
+                None
+            }
+            Effect::Tell => Some(tell(self.kept.clone())),
+            Effect::Finish(outcome) => {
+                let last = batch(&self.reports.borrow());
+                Some(finish(inner, self.id.clone(), self.epoch(), outcome, last))
+            }
+            Effect::Cancel => Some(cancel(inner, self.id.clone())),
+            Effect::Stop => {
+                self.work = None;
+                self.job.clone().map(|job| stop(job, self.id.clone()))
+            }
+            Effect::Answer(reply) => {
+                self.reply(reply).await;
+                None
+            }
+        };
+    }
+
+    async fn reply(&mut self, reply: Reply) {
+        self.timers.hold = None;
+        self.inner.held.waits_no_more();
+        let Some(answer) = self.answer.take() else { return };
+        let record = || self.record.clone().map(Box::new);
+        let told = match reply {
+            Reply::Outcome(outcome) => Some(Answer::Outcome(outcome)),
+            Reply::Refused(refusal) => Some(Answer::Refused(refusal)),
+            Reply::Task => record().map(Answer::Task),
+            Reply::HandOver => record().map(Answer::HandOver),
+        };
+        if let Some(told) = told {
+            // A caller that is gone can ask for the task by its id.
+            let _ = answer.send(told);
+        }
+        if let Some(observer) = &self.observer {
+            observer.observe(Observed::Answered).await;
+        }
+    }
+
+    async fn handle_report(&mut self) {
+        let progress = self.reports.borrow_and_update().progress.clone();
+        if let (Some(observer), Some(progress)) = (&self.observer, &progress) {
+            let answered = self.machine.is_answered();
+            observer.observe(Observed::Progress { progress, answered }).await;
+        }
+        self.timers.report_due = true;
+        if self.timers.report.is_none() {
+            self.write_report();
+        }
+    }
+
+    /// Writes the latest report, at most one in so long.
+    fn write_report(&mut self) {
+        if !self.timers.report_due || !self.machine.is_durable() || self.operation.is_some() {
+            if self.timers.report_due && self.timers.report.is_none() {
+                self.timers.report = Some(self.inner.environment.sleep(self.inner.pace.report_every));
+            }
+            return;
+        }
+        self.timers.report_due = false;
+        self.timers.report = Some(self.inner.environment.sleep(self.inner.pace.report_every));
+        let batch = batch(&self.reports.borrow());
+        self.operation = Some(report(Arc::clone(&self.inner), self.id.clone(), self.epoch(), batch));
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.inner.held.remove(&self.id);
+        if self.answer.is_some() {
+            self.inner.held.waits_no_more();
+        }
+        self.inner.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+fn new_task(id: &TaskId, call: &Call) -> NewTask {
+    let mut task =
+        NewTask::new(id.clone(), call.owner.clone(), Arc::clone(&call.tool), call.arguments.clone());
+    task.rerun = call.rerun;
+    task.dialect = call.dialect;
+    task.retention = call.retention;
+    task.join = call.join;
+    task.poll_interval_ms = call.poll_interval_ms;
+    task
+}
+
+fn batch(report: &Report) -> Batch {
+    let mut batch = Batch::new();
+    batch.progress.clone_from(&report.progress);
+    if let Some(status) = &report.status {
+        batch = batch.with_status_message(Arc::clone(status));
+    }
+    batch
+}
+
+fn ended(run: Arc<dyn JobRun>) -> BoxFuture<'static, Outcome> {
+    Box::pin(async move { run.ended().await })
+}
+
+async fn observe_change(observer: Option<Arc<dyn Observer>>, record: Option<Record>) {
+    if let (Some(observer), Some(record)) = (observer, record) {
+        observer.observe(Observed::Changed(&record)).await;
+    }
+}
+
+/// Starts a job; a future of this process runs as it is polled.
+fn start(job: Option<Arc<dyn ExternalJob>>, id: TaskId, arguments: Json, reporter: Reporter) -> Operation {
+    Box::pin(async move {
+        let Some(job) = job else { return Done::Event(Event::Started) };
+        match job.start(&id, &arguments, reporter).await {
+            Ok(run) => Done::Started(run),
+            Err(outcome) => Done::Event(Event::Ended(outcome)),
+        }
+    })
+}
+
+fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
+    Box::pin(async move {
+        match inner.store.create(task).await {
+            Ok(created) => Done::Committed(Box::new(created.into_record())),
+            Err(error) => {
+                let overloaded = matches!(error, StoreError::Overloaded { .. });
+                if !overloaded {
+                    tracing::warn!(%error, "a call could not be made durable");
+                }
+                Done::Event(Event::CommitFailed(Refusal::new(error.to_string(), overloaded)))
+            }
+        }
+    })
+}
+
+fn tell(run: Option<Arc<dyn JobRun>>) -> Operation {
+    Box::pin(async move {
+        let Some(run) = run else { return Done::Event(Event::Told) };
+        match run.keep().await {
+            Ok(()) => Done::Event(Event::Told),
+            Err(error) => {
+                tracing::warn!(?error, "a job could not be told to outlive this process");
+                Done::Event(Event::Ended(run.ended().await))
+            }
+        }
+    })
+}
+
+fn stop(job: Arc<dyn ExternalJob>, id: TaskId) -> Operation {
+    Box::pin(async move {
+        if let Err(error) = job.cancel(&id).await {
+            tracing::warn!(task = %id, ?error, "a job could not be ended");
+        }
+        Done::Nothing
+    })
+}
+
+fn look(inner: Arc<Inner>, id: TaskId) -> Operation {
+    Box::pin(async move {
+        match inner.store.get(Scope::Operator, &id).await {
+            Ok(record) => Done::Seen(record.map(Box::new)),
+            Err(error) => {
+                tracing::warn!(task = %id, %error, "a task could not be read");
+                Done::Nothing
+            }
+        }
+    })
+}
+
+fn report(inner: Arc<Inner>, id: TaskId, epoch: Epoch, batch: Batch) -> Operation {
+    Box::pin(async move {
+        match inner.store.write(&id, epoch, batch).await {
+            Ok(_) | Err(StoreError::Fenced { .. }) => look(inner, id).await,
+            Err(error) => {
+                tracing::warn!(task = %id, %error, "a report could not be written");
+                Done::Nothing
+            }
+        }
+    })
+}
+
+/// Writes the outcome, however long the store takes to be writable again.
+fn finish(inner: Arc<Inner>, id: TaskId, epoch: Epoch, outcome: Outcome, last: Batch) -> Operation {
+    Box::pin(async move {
+        let (mut outcome, mut pause) = (outcome, FIRST_PAUSE);
+        loop {
+            match inner.store.finish(&id, epoch, outcome.clone(), last.clone()).await {
+                Ok(Finished::Recorded(record) | Finished::AlreadyTerminal(record)) => {
+                    return Done::Seen(Some(Box::new(record)));
+                }
+                Err(StoreError::Fenced { .. }) => return look(inner, id).await,
+                Err(error @ StoreError::TooLarge { .. }) => {
+                    outcome = Outcome::error(INTERNAL_ERROR, error.to_string(), None);
+                }
+                Err(error) => {
+                    tracing::warn!(task = %id, %error, "an outcome could not be written yet");
+                    inner.environment.sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    })
+}
+
+fn cancel(inner: Arc<Inner>, id: TaskId) -> Operation {
+    Box::pin(async move {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match inner.store.request_cancel(Scope::Operator, &id, Some("the caller cancelled it")).await {
+                Ok(Cancellation::Cancelled(record) | Cancellation::AlreadyTerminal(record)) => {
+                    return Done::Seen(Some(Box::new(record)));
+                }
+                Ok(Cancellation::NotFound) => return Done::Seen(None),
+                Err(error) => {
+                    tracing::warn!(task = %id, %error, "a cancellation could not be written yet");
+                    inner.environment.sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    })
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const INTERNAL_ERROR: i64 = -32603;
+
+/// The future in `slot`, or none that ever completes.
+async fn optional<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
+    match slot {
+        Some(future) => Pin::new(future).await,
+        None => pending().await,
+    }
+}
+
+async fn changed(watch: &mut Option<TaskWatch>) {
+    match watch {
+        Some(watch) => watch.changed().await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,333 @@
+//! The engine on the memory store: calls of futures and of jobs, by callers of every kind, on two nodes.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "a test steps the runtime's paused clock")]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use longhaul_store::{
+    Dialect, Filter, Json, Limits, Memory, Outcome, Owner, Progress, Scope, Settings, TaskId, TaskStore,
+};
+use longhaul_tasks::environment::{BoxFuture, Tokio};
+use longhaul_tasks::job::{Attached, ExternalJob, JobError, JobRun};
+use longhaul_tasks::machine::{Caller, Plan};
+use longhaul_tasks::report::Reporter;
+use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Work};
+use tokio::sync::watch;
+
+fn json(text: &str) -> Json {
+    Json::parse(text).unwrap()
+}
+
+fn success() -> Outcome {
+    Outcome::result(json(r#"{"content":[]}"#), false)
+}
+
+fn ann() -> Owner {
+    Owner::principal("ann").unwrap()
+}
+
+/// The world outside: jobs that go on whatever happens to the engine.
+#[derive(Clone, Debug, Default)]
+struct Outside(Arc<Mutex<HashMap<TaskId, Job>>>);
+
+#[derive(Debug)]
+struct Job {
+    outcome: watch::Sender<Option<Outcome>>,
+    starts: usize,
+    kept: bool,
+}
+
+impl Outside {
+    fn end(&self, id: &TaskId, outcome: Outcome) {
+        self.0.lock().unwrap()[id].outcome.send_replace(Some(outcome));
+    }
+
+    fn kept(&self, id: &TaskId) -> bool {
+        self.0.lock().unwrap()[id].kept
+    }
+
+    fn only(&self) -> TaskId {
+        let jobs = self.0.lock().unwrap();
+        assert_eq!(jobs.len(), 1);
+        jobs.keys().next().unwrap().clone()
+    }
+
+    fn outcome(&self, id: &TaskId) -> Option<Outcome> {
+        self.0.lock().unwrap()[id].outcome.borrow().clone()
+    }
+
+    fn run(&self, id: &TaskId) -> Arc<dyn JobRun> {
+        let ended = self.0.lock().unwrap()[id].outcome.subscribe();
+        Arc::new(Running { outside: self.clone(), id: id.clone(), ended })
+    }
+}
+
+#[derive(Debug)]
+struct Running {
+    outside: Outside,
+    id: TaskId,
+    ended: watch::Receiver<Option<Outcome>>,
+}
+
+impl JobRun for Running {
+    fn keep(&self) -> BoxFuture<'_, Result<(), JobError>> {
+        self.outside.0.lock().unwrap().get_mut(&self.id).unwrap().kept = true;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn ended(&self) -> BoxFuture<'_, Outcome> {
+        let mut ended = self.ended.clone();
+        Box::pin(async move { ended.wait_for(Option::is_some).await.unwrap().clone().unwrap() })
+    }
+}
+
+impl ExternalJob for Outside {
+    fn start<'a>(
+        &'a self,
+        key: &'a TaskId,
+        _: &'a Json,
+        reporter: Reporter,
+    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>> {
+        let mut jobs = self.0.lock().unwrap();
+        let new = || Job { outcome: watch::channel(None).0, starts: 0, kept: false };
+        jobs.entry(key.clone()).or_insert_with(new).starts += 1;
+        drop(jobs);
+        reporter.status("started");
+        reporter.progress(Progress::new(1.0, Some(2.0), None));
+        Box::pin(std::future::ready(Ok(self.run(key))))
+    }
+
+    fn attach<'a>(&'a self, key: &'a TaskId, _: Reporter) -> BoxFuture<'a, Attached> {
+        let there = self.0.lock().unwrap().contains_key(key);
+        let found = if there { Attached::Found(self.run(key)) } else { Attached::NeverStarted };
+        Box::pin(std::future::ready(found))
+    }
+
+    fn cancel<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, Result<(), JobError>> {
+        if let Some(job) = self.0.lock().unwrap().get(key) {
+            job.outcome.send_if_modified(|outcome| {
+                outcome.is_none() && outcome.replace(Outcome::cancelled(None)).is_none()
+            });
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+fn engine(store: Memory, outside: &Outside) -> Engine {
+    let job: Arc<dyn ExternalJob> = Arc::new(outside.clone());
+    let tools = [("job".into(), Some(job)), ("future".into(), None)];
+    Engine::new(Arc::new(store), Arc::new(Tokio::new()), Pace::default(), tools)
+}
+
+fn call(caller: Caller, work: Work) -> Call {
+    let tool = if matches!(work, Work::Job(_)) { "job" } else { "future" };
+    let mut call = Call::new(ann(), tool, json("{}"), work);
+    call.plan = Plan::new(caller, caller == Caller::AsksForTask);
+    call.dialect = Dialect::D3;
+    call.after = Some(Duration::from_secs(2));
+    call.hold = Some(Duration::from_secs(50));
+    call
+}
+
+fn job(outside: &Outside) -> Work {
+    Work::Job(Arc::new(outside.clone()))
+}
+
+fn future(seconds: u64) -> Work {
+    Work::Future(Box::pin(async move {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        success()
+    }))
+}
+
+async fn open(engine: &Engine) -> usize {
+    engine.list(Scope::Operator, &Filter::open(), None, 100).await.unwrap().tasks.len()
+}
+
+fn task(answer: Answer) -> TaskId {
+    match answer {
+        Answer::Task(record) | Answer::HandOver(record) => record.id,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quick_call_leaves_no_row() {
+    let engine = engine(Memory::new(), &Outside::default());
+    let answer = engine.call(call(Caller::TakesTask, future(1))).await;
+    assert!(matches!(answer, Answer::Outcome(outcome) if outcome == success()));
+    assert_eq!(engine.counts().await.unwrap().retained, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_call_becomes_a_task_and_ends_as_one() {
+    let engine = engine(Memory::new(), &Outside::default());
+    let id = task(engine.call(call(Caller::TakesTask, future(60))).await);
+    assert!(!engine.find(Scope::Owner(&ann()), &id).await.unwrap().unwrap().is_terminal());
+    let ended = engine.ended(Scope::Owner(&ann()), &id).await.unwrap().unwrap();
+    assert_eq!(ended.outcome(), Some(&success()));
+    let bob = Owner::principal("bob").unwrap();
+    assert_eq!(engine.ended(Scope::Owner(&bob), &id).await.unwrap(), None, "nobody else sees it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_kept_before_its_task_is_acknowledged() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    for caller in [Caller::TakesTask, Caller::AsksForTask] {
+        let id = task(engine.call(call(caller, job(&outside))).await);
+        assert!(outside.kept(&id));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let record = engine.find(Scope::Operator, &id).await.unwrap().unwrap();
+        assert_eq!(record.status_message.as_deref(), Some("started"));
+        assert_eq!(record.progress.unwrap().value, 1.0);
+        outside.end(&id, success());
+        engine.ended(Scope::Operator, &id).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_gets_the_result_or_is_handed_over() {
+    let engine = engine(Memory::new(), &Outside::default());
+    let answer = engine.call(call(Caller::Waits, future(40))).await;
+    assert!(matches!(answer, Answer::Outcome(_)));
+    let answer = engine.call(call(Caller::Waits, future(60))).await;
+    let Answer::HandOver(record) = answer else { panic!("{answer:?}") };
+    assert!(engine.ended(Scope::Operator, &record.id).await.unwrap().unwrap().is_terminal());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_cancels_ends_its_call_and_leaves_nothing_running() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    for waited in [1, 10] {
+        let ticket = engine.call(call(Caller::Waits, job(&outside)));
+        tokio::time::sleep(Duration::from_secs(waited)).await;
+        ticket.cancel();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(outside.outcome(&outside.only()), Some(Outcome::cancelled(None)));
+        assert_eq!(open(&engine).await, 0);
+        outside.0.lock().unwrap().clear();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_ends_nothing() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    drop(engine.call(call(Caller::Waits, job(&outside))));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((open(&engine).await, outside.outcome(&outside.only())), (1, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_is_committed_before_it_is_acknowledged_and_ends_the_job() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    let id = task(engine.call(call(Caller::TakesTask, job(&outside))).await);
+    engine.cancel(Scope::Owner(&ann()), &id, Some("enough")).await.unwrap();
+    let record = engine.find(Scope::Operator, &id).await.unwrap().unwrap();
+    assert!(matches!(record.outcome(), Some(Outcome::Cancelled { .. })));
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert_eq!(outside.outcome(&id), Some(Outcome::cancelled(None)));
+    let then = engine.find(Scope::Operator, &id).await.unwrap().unwrap();
+    assert_eq!(then.outcome(), record.outcome(), "what the worker made of it changes nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_node_finds_the_job_of_one_that_died() {
+    let outside = Outside::default();
+    let store = Memory::new();
+    let next = store.another_node();
+    let (running, unfinished) = {
+        let first = engine(store, &outside);
+        let running = task(first.call(call(Caller::TakesTask, job(&outside))).await);
+        let lost = task(first.call(call(Caller::TakesTask, future(100_000))).await);
+        (running, lost)
+    };
+    // The first engine's runs live on in this runtime, as a paused process would: its store handle does too.
+    let second = engine(next, &outside);
+    assert_eq!(second.start().await.unwrap(), 0, "a living node keeps its tasks");
+    outside.end(&running, success());
+    let ended = second.ended(Scope::Operator, &running).await.unwrap().unwrap();
+    assert_eq!(ended.outcome(), Some(&success()));
+    assert!(!second.find(Scope::Operator, &unfinished).await.unwrap().unwrap().is_terminal());
+}
+
+#[test]
+fn a_node_that_dies_leaves_jobs_to_be_found_and_futures_lost() {
+    let outside = Outside::default();
+    let store = Memory::new();
+    let next = store.another_node();
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let dying = runtime();
+    let (running, lost) = dying.block_on(async {
+        let first = engine(store, &outside);
+        let running = task(first.call(call(Caller::TakesTask, job(&outside))).await);
+        (running, task(first.call(call(Caller::TakesTask, future(100_000))).await))
+    });
+    drop(dying);
+    runtime().block_on(async {
+        let second = engine(next, &outside);
+        assert_eq!(second.start().await.unwrap(), 2);
+        let ended = second.ended(Scope::Operator, &lost).await.unwrap().unwrap();
+        assert!(matches!(ended.outcome(), Some(Outcome::Lost { .. })));
+        assert_eq!(outside.0.lock().unwrap()[&running].starts, 1, "found, not started again");
+        outside.end(&running, success());
+        let ended = second.ended(Scope::Operator, &running).await.unwrap().unwrap();
+        assert_eq!(ended.outcome(), Some(&success()));
+        let forgetful = Outside::default();
+        assert!(forgetful.0.lock().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_job_whose_row_was_written_and_that_never_started_is_started_once() {
+    let outside = Outside::default();
+    let store = Memory::new();
+    let next = store.another_node();
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let id = TaskId::new("job-1").unwrap();
+    runtime().block_on(async {
+        let task = longhaul_store::NewTask::new(id.clone(), ann(), "job", json("{}"));
+        store.create(task).await.unwrap();
+        drop(store);
+    });
+    runtime().block_on(async {
+        let engine = engine(next, &outside);
+        assert_eq!(engine.start().await.unwrap(), 1);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(outside.0.lock().unwrap()[&id].starts, 1);
+        outside.end(&id, success());
+        assert!(engine.ended(Scope::Operator, &id).await.unwrap().unwrap().is_terminal());
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_store_refuses_before_anything_runs() {
+    let outside = Outside::default();
+    let mut settings = Settings::default();
+    settings.limits = Limits::default();
+    settings.limits.max_open_per_owner = 1;
+    let engine = engine(Memory::with(settings, Arc::new(longhaul_store::SystemClock::new())), &outside);
+    task(engine.call(call(Caller::AsksForTask, job(&outside))).await);
+    let answer = engine.call(call(Caller::AsksForTask, job(&outside))).await;
+    assert!(matches!(answer, Answer::Refused(refusal) if refusal.overloaded));
+    outside.only();
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_hands_over_who_waits_and_keeps_the_job() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    let ticket = engine.call(call(Caller::Waits, job(&outside)));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    engine.drain(Duration::from_secs(10)).await;
+    let Answer::HandOver(record) = ticket.await else { panic!() };
+    assert!(outside.kept(&record.id));
+    assert_eq!(outside.outcome(&record.id), None);
+}
