@@ -1,0 +1,188 @@
+//! The environment of a command: the server's own, and what the configuration sets on top of it.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fmt,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+use super::template::Template;
+
+/// One variable that a tool sets: its name, and where its value comes from.
+#[derive(Clone)]
+pub(super) struct Variable {
+    pub(super) name: String,
+    pub(super) value: VariableValue,
+}
+
+#[derive(Clone)]
+pub(super) enum VariableValue {
+    Template(Template),
+    From(EnvSource),
+}
+
+/// Values are left out: they may be secrets.
+impl fmt::Debug for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            VariableValue::Template(_) => write!(f, "{}=[hidden]", self.name),
+            VariableValue::From(source) => write!(f, "{} from {source}", self.name),
+        }
+    }
+}
+
+/// Where the value of a variable is read when a call starts, so that it never stands in the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EnvSource {
+    /// `env:NAME`: a variable of the server's own environment.
+    Variable(String),
+    /// `file:PATH`: the content of a file, without its last newline.
+    File(PathBuf),
+}
+
+impl fmt::Display for EnvSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(name) => write!(f, "env:{name}"),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+        }
+    }
+}
+
+impl EnvSource {
+    /// Reads the value.
+    ///
+    /// # Errors
+    ///
+    /// When the variable is not set, or the file cannot be read, is longer than [`MAX_VARIABLE`] bytes or is not
+    /// text without NUL characters. The value itself is in no error.
+    pub fn read(&self, sources: &dyn Sources) -> Result<OsString, EnvError> {
+        match self {
+            Self::Variable(name) => {
+                sources.variable(name).ok_or_else(|| EnvError::Unset { name: name.clone() })
+            }
+            Self::File(path) => {
+                let unusable = |reason| EnvError::Unusable { path: path.clone(), reason };
+                let bytes = sources
+                    .file(path, MAX_VARIABLE + 1)
+                    .map_err(|source| EnvError::Unreadable { path: path.clone(), source })?;
+                if bytes.len() > MAX_VARIABLE {
+                    return Err(unusable("it is too long for a variable"));
+                }
+                let text = String::from_utf8(bytes).map_err(|_| unusable("it is not UTF-8 text"))?;
+                if text.contains('\0') {
+                    return Err(unusable("it holds a NUL character"));
+                }
+                let text = text.strip_suffix('\n').unwrap_or(&text);
+                Ok(text.strip_suffix('\r').unwrap_or(text).into())
+            }
+        }
+    }
+}
+
+/// Where variables and files are read: the machine itself, or a test's idea of one.
+pub trait Sources {
+    /// The value of one variable of the server's environment.
+    fn variable(&self, name: &str) -> Option<OsString>;
+
+    /// Every variable of the server's environment.
+    fn variables(&self) -> Vec<(OsString, OsString)>;
+
+    /// The first `limit` bytes of a file.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened or read.
+    fn file(&self, path: &Path, limit: usize) -> io::Result<Vec<u8>>;
+}
+
+/// The environment and the files of this process.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::exhaustive_structs, reason = "it is only a name for the machine")]
+pub struct Machine;
+
+impl Sources for Machine {
+    fn variable(&self, name: &str) -> Option<OsString> {
+        env::var_os(name)
+    }
+
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        env::vars_os().collect()
+    }
+
+    fn file(&self, path: &Path, limit: usize) -> io::Result<Vec<u8>> {
+        let file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let mut bytes = Vec::new();
+        file.take(limit as u64).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// What a bound call sets: a value, or the place it is read from.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Setting {
+    Value(String),
+    From(EnvSource),
+}
+
+/// The whole environment of one command: the server's without `LONGHAUL_*`, with `settings` on top.
+pub(super) fn environment(
+    settings: &[(String, Setting)],
+    sources: &dyn Sources,
+) -> Result<Vec<(OsString, OsString)>, EnvError> {
+    let mut all = sources.variables();
+    all.retain(|(name, _)| {
+        let ours = name.as_encoded_bytes().starts_with(b"LONGHAUL_");
+        let replaced = settings.iter().any(|(setting, _)| OsStr::new(setting) == name);
+        !ours && !replaced
+    });
+    for (name, setting) in settings {
+        let value = match setting {
+            Setting::Value(value) => value.into(),
+            Setting::From(source) => source.read(sources)?,
+        };
+        all.push((name.into(), value));
+    }
+    Ok(all)
+}
+
+/// Why a variable that a tool needs has no value.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EnvError {
+    /// The variable is not set where the server runs.
+    #[error("the environment variable `{name}` is not set")]
+    Unset {
+        /// Its name.
+        name: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: io::Error,
+    },
+    /// The file's content cannot be the value of a variable.
+    #[error("cannot use `{}`: {reason}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+/// The most bytes of one variable. Linux takes no longer one, its name and `=` included.
+pub const MAX_VARIABLE: usize = 128 * 1024 - 1024;

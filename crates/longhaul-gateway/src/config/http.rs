@@ -1,0 +1,201 @@
+//! `[http]`: where the server listens and whom it answers.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use super::{
+    diagnostic::{Diagnostic, Edit},
+    reader::{At, Reader, Section, quoted},
+};
+
+/// Where the server listens and whom it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Http {
+    /// The address it listens on.
+    pub listen: SocketAddr,
+    /// The `Host` headers it answers, as `name` or `name:port`. `None` leaves the choice to the server (the names
+    /// of this machine on loopback); an empty list answers nobody.
+    pub allowed_hosts: Option<Vec<String>>,
+    /// The `Origin` headers it answers, as `scheme://host` or `scheme://host:port`. `None` leaves the choice to
+    /// the server; an empty list answers no browser.
+    pub allowed_origins: Option<Vec<String>>,
+    /// The most bytes of one request's body.
+    pub max_body: u64,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], PORT)),
+            allowed_hosts: None,
+            allowed_origins: None,
+            max_body: MAX_BODY,
+        }
+    }
+}
+
+impl Http {
+    pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>) -> Self {
+        reader.reject_unknown(section, &["listen", "allowed_hosts", "allowed_origins", "max_body"]);
+        let mut http = Self::default();
+        if let Some(text) = reader.text(section, "listen") {
+            match text.value.parse() {
+                Ok(listen) => http.listen = listen,
+                Err(_) => reader.push(bad_listen(&text)),
+            }
+        }
+        http.allowed_hosts = list(reader, section, "allowed_hosts", bad_host);
+        http.allowed_origins = list(reader, section, "allowed_origins", bad_origin);
+        http.max_body = reader.size(section, "max_body", (MAX_BODY_MIN, MAX_BODY_MAX)).unwrap_or(MAX_BODY);
+        http
+    }
+}
+
+fn list(
+    reader: &mut Reader<'_>,
+    section: &Section<'_>,
+    key: &str,
+    mistake: fn(&str) -> Option<Mistake>,
+) -> Option<Vec<String>> {
+    let texts = reader.texts(section, key)?;
+    for text in &texts {
+        let Some(Mistake { what, instead }) = mistake(text.value) else { continue };
+        let message = format!("`{key}` of {} holds {what}", section.place);
+        let diagnostic = Diagnostic::error(message).at(text.span.clone(), what);
+        let form = if key == "allowed_hosts" { HOST_FORM } else { ORIGIN_FORM };
+        reader.push(match instead {
+            Some(instead) => diagnostic
+                .fix(format!("write `{instead}`"), vec![Edit::new(text.span.clone(), quoted(&instead))]),
+            None => diagnostic.help(form),
+        });
+    }
+    Some(texts.into_iter().map(|text| text.value.to_ascii_lowercase()).collect())
+}
+
+/// What is wrong with an item, and what was probably meant.
+struct Mistake {
+    what: &'static str,
+    instead: Option<String>,
+}
+
+fn bad_host(host: &str) -> Option<Mistake> {
+    if let Some((_, rest)) = host.split_once("://") {
+        let name = rest.split('/').next().filter(|name| is_host(name)).map(str::to_owned);
+        return Some(Mistake { what: "a URL instead of a host", instead: name });
+    }
+    if host.contains('*') {
+        return Some(Mistake { what: "a wildcard, and hosts are compared exactly", instead: None });
+    }
+    (!is_host(host)).then_some(Mistake { what: "something else than a host", instead: None })
+}
+
+fn bad_origin(origin: &str) -> Option<Mistake> {
+    if origin.contains('*') {
+        return Some(Mistake { what: "a wildcard, and origins are compared exactly", instead: None });
+    }
+    let Some((scheme, rest)) = origin.split_once("://") else {
+        let instead = is_host(origin).then(|| format!("https://{origin}"));
+        return Some(Mistake { what: "an origin without its scheme", instead });
+    };
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if scheme.is_empty()
+        || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        || !is_host(host)
+    {
+        return Some(Mistake { what: "something else than an origin", instead: None });
+    }
+    let instead = format!("{scheme}://{host}");
+    (!path.is_empty()).then_some(Mistake { what: "an origin with a path", instead: Some(instead) })
+}
+
+/// Whether a text is `name`, `name:port`, `[v6]` or `[v6]:port`.
+fn is_host(text: &str) -> bool {
+    let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, rest)) if address.parse::<Ipv6Addr>().is_ok() => {
+            ("v6", if rest.is_empty() { Some("0") } else { rest.strip_prefix(':') })
+        }
+        Some(_) => return false,
+        None => match text.split_once(':') {
+            Some((name, port)) => (name, Some(port)),
+            None => (text, Some("0")),
+        },
+    };
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    let port = port
+        .is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok());
+    !name.is_empty() && name.bytes().all(is_name) && port
+}
+
+fn bad_listen(text: &At<&str>) -> Diagnostic {
+    let message = format!("`listen` of `[http]` is not an address: `{}`", text.value.escape_debug());
+    let diagnostic = Diagnostic::error(message).at(text.span.clone(), "not an address");
+    match meant_listen(text.value) {
+        Some(address) => {
+            diagnostic.fix(format!("write `{address}`"), vec![Edit::new(text.span.clone(), quoted(&address))])
+        }
+        None => diagnostic
+            .help(format!("an address is an IP address and a port: `127.0.0.1:{PORT}`, `[::1]:{PORT}`")),
+    }
+}
+
+/// The address that a near miss stands for: a port alone, an address alone, `localhost`.
+fn meant_listen(written: &str) -> Option<String> {
+    let written = written.trim();
+    let written = written.strip_prefix("http://").unwrap_or(written).trim_end_matches('/');
+    let address = match written.strip_prefix("localhost").unwrap_or(written) {
+        "" => format!("127.0.0.1:{PORT}"),
+        port if port.bytes().all(|byte| byte.is_ascii_digit()) => format!("127.0.0.1:{port}"),
+        other => match other.parse::<IpAddr>() {
+            Ok(address) => SocketAddr::new(address, PORT).to_string(),
+            Err(_) if other.starts_with(':') => format!("127.0.0.1{other}"),
+            Err(_) => other.to_owned(),
+        },
+    };
+    address.parse::<SocketAddr>().ok().map(|address| address.to_string())
+}
+
+/// The port of a server that is not told another.
+const PORT: u16 = 8420;
+const MAX_BODY: u64 = 4 << 20;
+const MAX_BODY_MIN: u64 = 1 << 10;
+const MAX_BODY_MAX: u64 = 1 << 30;
+const HOST_FORM: &str =
+    "a host is a name or an address, with a port if it is not the usual one: `ci.example:8420`";
+const ORIGIN_FORM: &str =
+    "an origin is a scheme and a host, with a port if it is not the usual one: `https://ci.example`";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_near_miss_of_an_address_is_understood() {
+        for (written, meant) in [
+            ("8420", Some("127.0.0.1:8420")),
+            (":9000", Some("127.0.0.1:9000")),
+            ("localhost", Some("127.0.0.1:8420")),
+            ("http://localhost:9000/", Some("127.0.0.1:9000")),
+            ("0.0.0.0", Some("0.0.0.0:8420")),
+            ("::1", Some("[::1]:8420")),
+            ("example.org:80", None),
+            ("127.0.0.1:99999", None),
+        ] {
+            assert_eq!(meant_listen(written).as_deref(), meant, "{written}");
+        }
+    }
+
+    #[test]
+    fn hosts_and_origins_are_told_from_what_only_looks_like_them() {
+        for host in ["localhost", "ci.example:8420", "127.0.0.1", "[::1]:80", "[::1]"] {
+            assert!(is_host(host), "{host}");
+        }
+        for host in ["", ":80", "a b", "x:", "x:99999", "x:+1", "[zz]", "::1", "a/b"] {
+            assert!(!is_host(host), "{host}");
+        }
+        assert!(bad_origin("https://ci.example").is_none());
+        assert_eq!(bad_origin("https://ci.example/").unwrap().instead.as_deref(), Some("https://ci.example"));
+        assert_eq!(bad_origin("ci.example").unwrap().instead.as_deref(), Some("https://ci.example"));
+        assert!(bad_origin("*").is_some());
+        assert_eq!(bad_host("http://ci.example/mcp").unwrap().instead.as_deref(), Some("ci.example"));
+    }
+}

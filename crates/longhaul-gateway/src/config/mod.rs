@@ -1,0 +1,77 @@
+//! The configuration file: read once, checked whole, and from then on a model without doubts.
+//!
+//! [`load`] reads a file and [`check`] a text; either gives a [`Config`] with its warnings, or every mistake of the
+//! file at once ([`Diagnostics`]), shown as `rustc` shows its own. A [`CommandTool`] then turns the arguments of a call
+//! into a command line with [`CommandTool::bind`].
+//!
+//! ```toml
+//! [tools.test]
+//! description = "Run a crate's tests"
+//! command = ["cargo", "test", "-p", "{crate}"]
+//! input.crate = { type = "string", description = "Package name" }
+//! ```
+//!
+//! Relative paths (`cwd`, `file:` sources, `sqlite:` stores, `state`) start at the folder of the file, wherever the
+//! server is started.
+
+mod argument;
+mod bind;
+mod check;
+mod diagnostic;
+mod duration;
+mod environment;
+mod http;
+mod input;
+mod pattern;
+mod policy;
+mod reader;
+mod server;
+mod size;
+mod spelling;
+mod store;
+mod template;
+mod tool;
+mod value;
+mod violation;
+
+pub use self::{
+    argument::{ArgumentError, ArgumentErrors},
+    bind::{Bound, MAX_COMMAND_LINE},
+    check::{Checked, MAX_FILE, check, check_with, load},
+    diagnostic::{Colour, Diagnostic, Diagnostics, MAX_RENDERED, Severity},
+    duration::{DurationError, format_duration, parse_duration},
+    environment::{EnvError, EnvSource, MAX_VARIABLE, Machine, Sources},
+    http::Http,
+    input::{Input, Kind, MAX_VALUE, Presence, Range, Text},
+    pattern::Pattern,
+    policy::{Join, Output, Rerun, TaskPolicy},
+    server::Server,
+    size::{SizeError, format_size, parse_size},
+    store::{Store, StoreUrl, StoreUrlError},
+    template::escape_placeholders,
+    tool::{Annotations, CommandTool, Progress},
+    value::{Number, Value},
+    violation::{Rule, Violation},
+};
+
+/// A whole configuration, checked.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// What the server says about itself.
+    pub server: Server,
+    /// Where tasks and output are kept.
+    pub store: Store,
+    /// Where the server listens.
+    pub http: Http,
+    /// The tools, in the order of the file.
+    pub tools: Vec<CommandTool>,
+}
+
+impl Config {
+    /// The tool of this name.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&CommandTool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+}

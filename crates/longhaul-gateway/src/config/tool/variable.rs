@@ -1,0 +1,94 @@
+//! `[tools.<name>.env]`: the variables a tool sets.
+
+use toml::de::DeValue;
+
+use super::{command, read::Context};
+use crate::config::{
+    diagnostic::{Diagnostic, Edit},
+    environment::{EnvError, EnvSource, Variable, VariableValue},
+    input::read::Declared,
+    reader::{At, Entry, Reader, Section},
+};
+
+/// Reads the variables of one tool; `None` when one has a mistake.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    tool: &Section<'_>,
+    inputs: &mut [Declared],
+    context: Context<'_>,
+) -> Option<Vec<Variable>> {
+    if tool.entry("env").is_none() {
+        return Some(Vec::new());
+    }
+    let section = reader.section(tool, "env", format!("the environment of {}", tool.place))?;
+    let mut variables = Vec::new();
+    for entry in section.entries() {
+        if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
+            let message = format!("`{}` cannot be the name of a variable", entry.key.escape_debug());
+            let help = "a name is not empty and has no `=` and no NUL character";
+            reader.push(Diagnostic::error(message).at(entry.key_span.clone(), "not a name").help(help));
+        }
+        let value = match entry.value {
+            DeValue::String(value) => {
+                let text = At { value: value.as_ref(), span: entry.span.clone() };
+                let template = command::template(reader, &tool.place, &text, inputs);
+                template.map(|template| {
+                    command::reject_lists(reader, &tool.place, "a variable", &text, &template, inputs);
+                    VariableValue::Template(template)
+                })
+            }
+            DeValue::Table(_) => env_source(reader, &tool.place, &entry, context),
+            _ => {
+                let diagnostic = reader.wrong_type(&entry, &section.place, "a string or `{ from = … }`");
+                let fixed = format!("\"{}\"", &reader.source()[entry.span.clone()]);
+                let scalar = !matches!(entry.value, DeValue::Array(_));
+                let edits = if scalar { vec![Edit::new(entry.span.clone(), fixed)] } else { Vec::new() };
+                reader.push(if scalar { diagnostic.fix("write it as a string", edits) } else { diagnostic });
+                None
+            }
+        };
+        variables.push(value.map(|value| Variable { name: entry.key.to_owned(), value }));
+    }
+    variables.into_iter().collect()
+}
+
+fn env_source(
+    reader: &mut Reader<'_>,
+    tool: &str,
+    entry: &Entry<'_>,
+    context: Context<'_>,
+) -> Option<VariableValue> {
+    let place = format!("variable `{}` of {tool}", entry.key.escape_debug());
+    let section = reader.table(entry, place)?;
+    reader.reject_unknown(&section, &["from"]);
+    let help = "a value is read `from = \"env:NAME\"` or `from = \"file:PATH\"`";
+    if section.entry("from").is_none() {
+        let message = format!("{} has no value", section.place);
+        reader.push(Diagnostic::error(message).at(entry.span.clone(), "no `from`").help(help));
+        return None;
+    }
+    let text = reader.text(&section, "from")?;
+    let source = match text.value.split_once(':') {
+        Some(("env", name)) if !name.is_empty() && !name.contains(['=', '\0']) => {
+            EnvSource::Variable(name.to_owned())
+        }
+        Some(("file", path)) if !path.is_empty() && !path.contains('\0') => {
+            EnvSource::File(context.base.join(path))
+        }
+        _ => {
+            let message = format!("`from` of {} names no source", section.place);
+            reader.push(Diagnostic::error(message).at(text.span, "no source").help(help));
+            return None;
+        }
+    };
+    if let Err(error) = source.read(context.sources) {
+        let reason = match &error {
+            EnvError::Unreadable { source, .. } => format!("{error}: {source}"),
+            _ => error.to_string(),
+        };
+        let message = format!("{} has no value now: {reason}", section.place);
+        let diagnostic = Diagnostic::warning(message).at(text.span, "nothing there");
+        reader.push(diagnostic.help("it is read when a call starts, and calls fail until it is there"));
+    }
+    Some(VariableValue::From(source))
+}

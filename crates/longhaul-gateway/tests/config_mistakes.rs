@@ -1,0 +1,212 @@
+//! Every kind of mistake a configuration can have, with the whole text its author is shown.
+//!
+//! Each `tests/config_mistakes/NAME.toml` is checked, and what is reported must be `NAME.stderr` to the byte. Run with
+//! `LONGHAUL_BLESS=1` to write those files anew, and read the difference before it is committed.
+
+#![expect(clippy::unwrap_used, reason = "a test, and what it is built of, fails by panicking")]
+
+use std::{collections::BTreeSet, env, ffi::OsString, fs, io, path::Path};
+
+use longhaul_gateway::config::{Colour, Severity, Sources, StoreUrl, check_with, load};
+
+/// A machine where `CI_TOKEN` is set and `/run/secrets/token` holds one.
+struct Known;
+
+impl Sources for Known {
+    fn variable(&self, name: &str) -> Option<OsString> {
+        (name == "CI_TOKEN").then(|| "s3cret".into())
+    }
+
+    fn variables(&self) -> Vec<(OsString, OsString)> {
+        vec![("CI_TOKEN".into(), "s3cret".into())]
+    }
+
+    fn file(&self, path: &Path, _: usize) -> io::Result<Vec<u8>> {
+        match path.to_str() {
+            Some("/run/secrets/token") => Ok(b"s3cret\n".to_vec()),
+            Some("/run/secrets/key") => Ok(vec![0xff, 0xfe]),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+#[test]
+fn every_mistake_is_shown_to_the_byte() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config_mistakes");
+    let bless = env::var_os("LONGHAUL_BLESS").is_some();
+    let mut wrong = Vec::new();
+    let cases = names(&folder, "toml");
+    for name in &cases {
+        let text = fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap();
+        let diagnostics = match check_with("longhaul.toml", &text, &Known) {
+            Ok(checked) => checked.warnings,
+            Err(diagnostics) => diagnostics,
+        };
+        let shown = diagnostics.render(Colour::Never);
+        assert!(!shown.is_empty(), "{name}.toml has no mistake");
+        let expected = folder.join(format!("{name}.stderr"));
+        if bless {
+            fs::write(&expected, &shown).unwrap();
+        } else if fs::read_to_string(&expected).unwrap_or_default() != shown {
+            wrong.push(format!("== {name}\n{shown}"));
+        }
+    }
+    assert!(wrong.is_empty(), "these differ from what is expected:\n\n{}", wrong.join("\n"));
+    assert_eq!(cases, names(&folder, "stderr"), "each mistake needs its expected text, and no more of them");
+}
+
+fn names(folder: &Path, extension: &str) -> BTreeSet<String> {
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect()
+}
+
+/// What `load` reports about a file with this content, with the folder left out.
+fn loaded(content: &[u8]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("longhaul.toml");
+    fs::write(&path, content).unwrap();
+    report(&path)
+}
+
+fn report(path: &Path) -> String {
+    let diagnostics = match load(path) {
+        Ok(checked) => checked.warnings,
+        Err(diagnostics) => diagnostics,
+    };
+    diagnostics.to_string().replace(&format!("{}/", path.parent().unwrap().display()), "")
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(
+        report(&folder.path().join("absent.toml")),
+        "\
+error: absent.toml: cannot read the configuration: No such file or directory (os error 2)
+ |
+ = help: name the file that describes your tools
+"
+    );
+}
+
+#[test]
+fn every_path_of_a_loaded_file_is_absolute() {
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let path = Path::new(folder.path().file_name().unwrap()).join("longhaul.toml");
+    fs::write(&path, "[tools.a]\ndescription = \"A\"\ncommand = [\"true\"]\n").unwrap();
+    assert!(path.is_relative());
+    let config = load(&path).unwrap().config;
+    let here = env::current_dir().unwrap().join(path.parent().unwrap());
+    assert_eq!(config.tools[0].cwd, here);
+    assert_eq!(config.store.url, StoreUrl::Sqlite(here.join("longhaul.db")));
+}
+
+#[test]
+fn a_folder_is_no_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("conf");
+    fs::create_dir(&path).unwrap();
+    assert_eq!(
+        report(&path),
+        "\
+error: conf: cannot read the configuration: it is a folder
+ |
+ = help: name the file inside it, such as `longhaul.toml`
+"
+    );
+}
+
+#[test]
+fn bytes_that_are_not_utf8_are_pointed_at() {
+    assert_eq!(
+        loaded(b"[server]\nname = \"caf\xe9\"\n"),
+        "\
+error: the configuration is not UTF-8 text
+ --> longhaul.toml:2:12
+  |
+2 | name = \"caf\u{fffd}\"
+  |            ^ not UTF-8
+  |
+  = help: save the file as UTF-8
+"
+    );
+}
+
+#[test]
+fn a_file_larger_than_a_mebibyte_is_refused_unread() {
+    let mut content = b"[server]\n#".to_vec();
+    content.resize((1 << 20) + 1, b'x');
+    assert_eq!(
+        loaded(&content),
+        "\
+error: longhaul.toml: the configuration is larger than 1MiB
+ |
+ = help: is it the right file?
+"
+    );
+    content.truncate(1 << 20);
+    assert!(loaded(&content).contains("the configuration has no tools"), "the bound itself is allowed");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_others_can_change_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("longhaul.toml");
+    fs::write(&path, "[tools.a]\ndescription = \"A\"\ncommand = [\"true\"]\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(
+        report(&path),
+        "\
+warning: longhaul.toml: every user of this machine can change the configuration
+ |
+ = help: whoever changes it chooses the commands that run: `chmod o-w` it
+"
+    );
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
+    assert_eq!(report(&path), "");
+}
+
+#[test]
+fn hostile_text_in_a_file_cannot_reach_the_terminal() {
+    let text = "[tools.\"a\\u001b]0;x\\u0007\"]\ncommand = [\"{\u{202e}x}\", \"{a}\", \"\\u001b[2J{b}\"]\n\"\\u001b[1m\" = 1\n";
+    let shown = check_with("long\u{1b}haul.toml", text, &Known).unwrap_err().render(Colour::Never);
+    let hostile = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);
+    assert!(!shown.contains(hostile), "{shown:?}");
+}
+
+#[test]
+fn colour_is_the_callers_choice() {
+    let diagnostics = check_with("longhaul.toml", "[tols]\n", &Known).unwrap_err();
+    assert!(diagnostics.render(Colour::Always).contains("\u{1b}["));
+    assert!(!diagnostics.render(Colour::Never).contains('\u{1b}'));
+}
+
+#[test]
+fn a_mistake_says_where_it_is_to_programs_too() {
+    let text = "[server]\n# é\nnaem = \"x\"\n\n[tools.a]\ncommand = []\n";
+    let diagnostics = check_with("longhaul.toml", text, &Known).unwrap_err();
+    let found: Vec<_> = diagnostics
+        .iter()
+        .map(|diagnostic| (diagnostics.position(diagnostic).unwrap(), diagnostic.severity()))
+        .collect();
+    let expected = [((3, 1), Severity::Error), ((5, 8), Severity::Warning), ((6, 11), Severity::Error)];
+    assert_eq!(found, expected);
+    assert_eq!((diagnostics.errors(), diagnostics.warnings()), (2, 1));
+}
+
+#[test]
+fn a_flood_of_mistakes_is_cut_and_counted() {
+    let text: String = (0..150).map(|n| format!("key{n} = 1\n")).collect();
+    let diagnostics = check_with("longhaul.toml", &text, &Known).unwrap_err();
+    assert_eq!(diagnostics.errors(), 150);
+    let shown = diagnostics.render(Colour::Never);
+    assert_eq!(shown.matches("error: unknown key").count(), 100);
+    assert!(shown.ends_with("\nnote: 50 more mistakes are not shown\n"), "{shown}");
+}
