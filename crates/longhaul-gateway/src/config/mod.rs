@@ -2,7 +2,8 @@
 //!
 //! [`load`] reads a file and [`check`] a text; either gives a [`Config`] with its warnings, or every mistake of the
 //! file at once ([`Diagnostics`]), shown as `rustc` shows its own. A [`CommandTool`] then turns the arguments of a call
-//! into a command line with [`CommandTool::bind`].
+//! into a command line with [`CommandTool::bind`], and tells clients what it takes with
+//! [`CommandTool::input_schema`].
 //!
 //! ```toml
 //! [tools.test]
@@ -25,6 +26,7 @@ mod input;
 mod pattern;
 mod policy;
 mod reader;
+mod schema;
 mod server;
 mod size;
 mod spelling;

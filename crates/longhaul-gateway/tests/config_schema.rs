@@ -1,0 +1,203 @@
+//! What a tool tells its callers about itself, and the defaults of a configuration that says little.
+
+use std::time::Duration;
+
+use longhaul_gateway::config::{CommandTool, Config, Join, Output, Rerun, StoreUrl, TaskPolicy, check};
+
+fn config(text: &str) -> Config {
+    match check("longhaul.toml", text) {
+        Ok(checked) => {
+            assert!(checked.warnings.is_empty(), "{}", checked.warnings);
+            checked.config
+        }
+        Err(mistakes) => panic!("{mistakes}"),
+    }
+}
+
+fn tool(lines: &str) -> CommandTool {
+    config(&format!("[tools.t]\ndescription = \"d\"\n{lines}")).tools.remove(0)
+}
+
+const EVERY_INPUT: &str = r#"
+command = ["x", "{s}", "{i}", "{n}", "{b}", "{l}", "{plain}"]
+input.s = { type = "string", description = "Say \"which\"", enum = ["a", "b"], default = "a" }
+input.i = { type = "integer", minimum = 1, maximum = 10, required = false }
+input.n = { type = "number", minimum = 0.5, enum = [0.5, 2], default = 2 }
+input.b = { type = "boolean", default = false }
+input.l = { type = "array", pattern = "^[a-z]$", default = ["x"] }
+input.plain = {}
+"#;
+
+#[test]
+fn every_rule_stands_in_the_schema_in_the_order_of_the_file() {
+    assert_eq!(
+        tool(EVERY_INPUT).input_schema().get(),
+        concat!(
+            r#"{"type":"object","properties":{"#,
+            r#""s":{"type":"string","description":"Say \"which\"","enum":["a","b"],"default":"a"},"#,
+            r#""i":{"type":"integer","minimum":1,"maximum":10},"#,
+            r#""n":{"type":"number","enum":[0.5,2],"minimum":0.5,"default":2},"#,
+            r#""b":{"type":"boolean","default":false},"#,
+            r#""l":{"type":"array","items":{"type":"string","pattern":"^[a-z]$"},"default":["x"]},"#,
+            r#""plain":{"type":"string"}"#,
+            r#"},"required":["plain"],"additionalProperties":false}"#,
+        )
+    );
+    assert_eq!(
+        tool("command = [\"x\"]\n").input_schema().get(),
+        r#"{"type":"object","properties":{},"additionalProperties":false}"#
+    );
+}
+
+#[test]
+fn the_schema_accepts_what_a_call_accepts() {
+    let tool = tool(EVERY_INPUT);
+    let schema = serde_json::from_str(tool.input_schema().get()).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    for arguments in [
+        r#"{"plain":"x"}"#,
+        r#"{"plain":"x","s":"b","i":10,"n":0.5,"b":true,"l":["a","b"]}"#,
+        r#"{"plain":"x","i":3.0,"n":2.0,"l":[]}"#,
+        r#"{}"#,
+        r#"{"plain":1}"#,
+        r#"{"plain":null}"#,
+        r#"{"plain":"x","s":"c"}"#,
+        r#"{"plain":"x","i":0}"#,
+        r#"{"plain":"x","i":11}"#,
+        r#"{"plain":"x","i":1.5}"#,
+        r#"{"plain":"x","i":"1"}"#,
+        r#"{"plain":"x","n":1}"#,
+        r#"{"plain":"x","b":"true"}"#,
+        r#"{"plain":"x","l":"a"}"#,
+        r#"{"plain":"x","l":["A"]}"#,
+        r#"{"plain":"x","l":[1]}"#,
+        r#"{"plain":"x","other":1}"#,
+        r#"[]"#,
+    ] {
+        let value = serde_json::from_str(arguments).unwrap();
+        assert_eq!(tool.bind(arguments).is_ok(), validator.is_valid(&value), "{arguments}");
+    }
+}
+
+#[test]
+fn a_tool_of_text_promises_its_run_facts() {
+    let schema = tool("command = [\"x\"]\n").output_schema().unwrap();
+    let schema = serde_json::from_str(schema.get()).unwrap();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let facts = |text: &str| validator.is_valid(&serde_json::from_str(text).unwrap());
+    assert!(facts(
+        r#"{"exitCode":0,"signal":null,"durationMs":5,"stdoutBytes":1,"stderrBytes":0,"truncated":false}"#
+    ));
+    assert!(facts(
+        r#"{"exitCode":null,"signal":9,"durationMs":5,"stdoutBytes":1,"stderrBytes":0,"truncated":true}"#
+    ));
+    assert!(!facts(r#"{"exitCode":0}"#));
+    assert!(tool("command = [\"x\"]\noutput = \"json\"\n").output_schema().is_none());
+}
+
+#[test]
+fn what_is_not_said_has_the_documented_default() {
+    let config = config("[tools.t]\ndescription = \"d\"\ncommand = [\"x\"]\n");
+    assert_eq!(config.server.name, "longhaul");
+    assert_eq!(config.http.listen.to_string(), "127.0.0.1:8420");
+    assert_eq!((config.http.allowed_hosts, config.http.allowed_origins), (None, None));
+    assert_eq!(config.http.max_body, 4 << 20);
+    assert_eq!(config.store.url, StoreUrl::Sqlite("longhaul.db".into()));
+    assert_eq!(config.store.state, None);
+    assert_eq!(config.store.max_run_bytes, 10 << 30);
+    let tool = &config.tools[0];
+    assert_eq!(tool.task, TaskPolicy::After(Duration::from_secs(2)));
+    assert_eq!((tool.rerun, tool.join, tool.output), (Rerun::Reattach, Join::SameArguments, Output::Text));
+    assert_eq!((tool.timeout, tool.grace), (None, Duration::from_secs(10)));
+    assert_eq!((tool.ttl, tool.hold), (Duration::from_secs(86_400), Duration::from_secs(50)));
+    assert_eq!((tool.limit, tool.max_output), (None, 64 << 20));
+    assert!(!tool.answer_by_model && tool.progress.is_none());
+}
+
+#[test]
+fn everything_that_is_said_is_taken() {
+    let config = config(
+        r#"
+        [server]
+        name = "ci"
+        version = "1.2.3"
+        title = "CI"
+        instructions = "Test before you build."
+
+        [store]
+        url = "sqlite:state/tasks.db"
+        state = "/var/lib/longhaul"
+        max_run_bytes = "1GB"
+
+        [http]
+        listen = "[::1]:9000"
+        allowed_hosts = ["CI.example:9000"]
+        allowed_origins = []
+        max_body = "64KiB"
+
+        [tools.build]
+        title = "Build"
+        description = "Build it"
+        command = ["make"]
+        timeout = "1h30m"
+        grace = "0s"
+        limit = 2
+        output = "json"
+        max_output = "16MiB"
+        annotations = { readOnlyHint = false, destructiveHint = true, idempotentHint = true, openWorldHint = false }
+        task = "after 1m 30s"
+        ttl = "7d"
+        rerun = "never"
+        hold = "3s"
+        progress = '(\d+)/(\d+)'
+        join = "never"
+        answer_by_model = true
+
+        [tools.a]
+        description = "A"
+        command = ["x"]
+        task = "always"
+
+        [tools.b]
+        description = "B"
+        command = ["x"]
+        task = "required"
+
+        [tools.c]
+        description = "C"
+        command = ["x"]
+        task = "never"
+        "#,
+    );
+    assert_eq!((config.server.name.as_str(), config.server.version.as_str()), ("ci", "1.2.3"));
+    assert_eq!(config.server.title.as_deref(), Some("CI"));
+    assert_eq!(config.server.instructions.as_deref(), Some("Test before you build."));
+    assert_eq!(config.store.url, StoreUrl::Sqlite("state/tasks.db".into()));
+    assert_eq!(config.store.state, Some("/var/lib/longhaul".into()));
+    assert_eq!(config.store.max_run_bytes, 1_000_000_000);
+    assert_eq!(config.http.listen.to_string(), "[::1]:9000");
+    assert_eq!(config.http.allowed_hosts.as_deref(), Some(["ci.example:9000".to_owned()].as_slice()));
+    assert_eq!(
+        config.http.allowed_origins.as_deref(),
+        Some([].as_slice()),
+        "an empty list denies, none decides"
+    );
+    assert_eq!(config.http.max_body, 64 << 10);
+    let names: Vec<_> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["build", "a", "b", "c"], "the order of the file");
+    let tool = config.tool("build").unwrap();
+    assert_eq!((tool.timeout, tool.grace), (Some(Duration::from_secs(5400)), Duration::ZERO));
+    assert_eq!((tool.limit.map(u32::from), tool.max_output), (Some(2), 16 << 20));
+    assert_eq!((tool.rerun, tool.join, tool.output), (Rerun::Never, Join::Never, Output::Json));
+    assert_eq!(tool.task, TaskPolicy::After(Duration::from_secs(90)));
+    assert_eq!((tool.ttl, tool.hold), (Duration::from_secs(604_800), Duration::from_secs(3)));
+    let annotations = tool.annotations;
+    assert_eq!((annotations.read_only_hint, annotations.destructive_hint), (Some(false), Some(true)));
+    assert_eq!((annotations.idempotent_hint, annotations.open_world_hint), (Some(true), Some(false)));
+    assert_eq!(tool.progress.as_ref().unwrap().pattern.as_str(), r"(\d+)/(\d+)");
+    assert!(tool.answer_by_model);
+    let policies: Vec<_> = config.tools[1..].iter().map(|tool| tool.task).collect();
+    assert_eq!(policies, [TaskPolicy::Always, TaskPolicy::Required, TaskPolicy::Never]);
+    let delays: Vec<_> = policies.iter().map(TaskPolicy::promote_after).collect();
+    assert_eq!(delays, [Some(Duration::ZERO), Some(Duration::ZERO), None]);
+}
