@@ -126,6 +126,9 @@ fn command_line(
     inputs: &mut [Declared],
 ) -> Option<Vec<Template>> {
     let Some(entry) = section.entry("command") else {
+        if misspells(section, "command") {
+            return None;
+        }
         let message = format!("{} has no command", section.place);
         let help = "say what to run, the program and each argument apart: `command = [\"cargo\", \"test\"]`";
         let diagnostic = Diagnostic::error(message).at(section.span.clone(), "no `command`");
@@ -184,6 +187,7 @@ fn cwd(reader: &mut Reader<'_>, section: &Section<'_>, base: &Path) -> PathBuf {
 fn description(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<String> {
     let help = "models choose tools by their description: say what it does and when to use it";
     match section.entry("description") {
+        None if misspells(section, "description") => None,
         None => {
             let message = format!("{} has no description", section.place);
             reader.push(Diagnostic::warning(message).at(section.span.clone(), "no `description`").help(help));
@@ -198,6 +202,12 @@ fn description(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<String>
             Some(text.value.to_owned())
         }
     }
+}
+
+/// Whether an unknown key is this one misspelled, which is reported and explains why it is missing.
+fn misspells(section: &Section<'_>, key: &str) -> bool {
+    let unknown = |entry: &Entry<'_>| !KEYS.contains(&entry.key) && nearest(entry.key, KEYS) == Some(key);
+    section.entries().iter().any(unknown)
 }
 
 fn annotations(reader: &mut Reader<'_>, tool: &Section<'_>) -> Annotations {
