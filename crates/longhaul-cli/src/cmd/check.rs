@@ -1,0 +1,34 @@
+//! `longhaul check`: every mistake in a configuration, before it is served.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use longhaul_gateway::config::{self, Colour};
+
+use crate::exit::Exit;
+
+/// Show every mistake in a configuration.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  longhaul check longhaul.toml")]
+pub(crate) struct Args {
+    /// The configuration.
+    #[arg(default_value = "longhaul.toml")]
+    file: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Exit {
+    let mut out = anstream::stderr().lock();
+    match config::load(&args.file) {
+        Ok(checked) => {
+            let _ = write!(out, "{}", checked.warnings.render(Colour::Always));
+            let count = checked.config.tools.len();
+            let tools = if count == 1 { "tool" } else { "tools" };
+            let _ = writeln!(out, "{}: {count} {tools}, no mistakes", args.file.display());
+            Exit::Done
+        }
+        Err(mistakes) => {
+            let _ = write!(out, "{}", mistakes.render(Colour::Always));
+            Exit::Usage
+        }
+    }
+}
