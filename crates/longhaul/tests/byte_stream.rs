@@ -55,7 +55,8 @@ impl Client {
         let (ours, theirs) = tokio::io::duplex(4096);
         let (reader, writer) = tokio::io::split(theirs);
         let dispatcher = server().dispatcher().unwrap();
-        let served = tokio::spawn(driver::serve(dispatcher, Principal::new("test"), reader, writer, options));
+        let served =
+            tokio::spawn(driver::serve(dispatcher, Principal::new("test").unwrap(), reader, writer, options));
         let (reader, writer) = tokio::io::split(ours);
         Self { reader: BufReader::new(reader), writer, served }
     }

@@ -18,7 +18,7 @@ use crate::jsonrpc::{Code, ErrorObject};
 use crate::method::{Method, Notice};
 pub use lifecycle::InitializeParams;
 pub use request::{Declaration, RequestWriter};
-pub use result::ResultWriter;
+pub use result::{ResultWriter, write_related_task};
 pub use task::Called;
 
 /// A dated protocol revision, oldest first.

@@ -147,12 +147,23 @@ impl<'b> ResultWriter<'b> {
             object.raw(SERVER_INFO, info);
         }
         if let Some(id) = &self.related_task {
-            let mut related = object.object(RELATED_TASK);
-            related.field("taskId", id);
-            related.end();
+            write_related(&mut object, id);
         }
         object.end();
     }
+}
+
+/// Writes the `_meta` that relates a notification to a task, where messages are related so (D2).
+pub fn write_related_task(params: &mut ObjectWriter<'_>, id: &str) {
+    let mut meta = params.object("_meta");
+    write_related(&mut meta, id);
+    meta.end();
+}
+
+fn write_related(meta: &mut ObjectWriter<'_>, id: &str) {
+    let mut related = meta.object(RELATED_TASK);
+    related.field("taskId", id);
+    related.end();
 }
 
 /// Keys that only the dialect writes, so that none stands twice.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use longhaul_store::{Dialect, Digest, Json, Outcome, Owner, Progress, Record, Rerun, Retention};
+use longhaul_store::{Dialect, Digest, Json, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::run::Control;
@@ -94,17 +94,15 @@ impl Call {
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a server decides on each")]
 pub enum Observed<'a> {
-    /// The work is further. `answered`: the caller has its answer, so the call is a task to it.
+    /// The work is further.
     Progress {
         /// How far.
         progress: &'a Progress,
-        /// The caller has its answer.
-        answered: bool,
+        /// The task that the caller has been answered with; `None` while it waits.
+        task: Option<&'a TaskId>,
     },
-    /// The task has changed in the store.
+    /// The task that the caller has been answered with has changed since.
     Changed(&'a Record),
-    /// The caller has been answered.
-    Answered,
 }
 
 /// Told of what happens to a call.

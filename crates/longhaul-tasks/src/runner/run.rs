@@ -55,6 +55,8 @@ pub(super) struct Run {
     /// What is still to be written when the call becomes durable.
     new_task: Option<NewTask>,
     record: Option<Record>,
+    /// The row as it was written, until the caller has been answered with it.
+    created: Option<Box<Record>>,
     job: Option<Arc<dyn ExternalJob>>,
     arguments: Json,
     work: Option<BoxFuture<'static, Outcome>>,
@@ -100,6 +102,7 @@ impl Run {
             operation: None,
             new_task: Some(new_task),
             record: None,
+            created: None,
             job,
             arguments: call.arguments,
             work,
@@ -152,6 +155,7 @@ impl Run {
             timers: Timers { after: None, hold: None, report: None, report_due: false },
             watch: None,
             record: None,
+            created: None,
             inner,
         };
         this.work = this.kept.clone().map(ended);
@@ -232,8 +236,8 @@ impl Run {
                 Some(Event::Started)
             }
             Done::Committed(record) => {
+                self.created = Some(record.clone());
                 self.hold_row(*record);
-                observe_change(self.observer.clone(), self.record.clone()).await;
                 Some(Event::Committed)
             }
             Done::Seen(record) => self.handle_seen(record).await,
@@ -256,7 +260,7 @@ impl Run {
         let ended = outcome_of(&record);
         let ours = record.epoch == epoch;
         self.record = Some(*record);
-        if changed {
+        if changed && self.machine.is_answered() {
             observe_change(self.observer.clone(), self.record.clone()).await;
         }
         match (ended, ours) {
@@ -312,26 +316,28 @@ impl Run {
         self.inner.held.waits_no_more();
         let Some(answer) = self.answer.take() else { return };
         let record = || self.record.clone().map(Box::new);
+        let as_created = self.created.as_ref().map(|record| record.seq);
         let told = match reply {
             Reply::Outcome(outcome) => Some(Answer::Outcome(outcome)),
             Reply::Refused(refusal) => Some(Answer::Refused(refusal)),
-            Reply::Task => record().map(Answer::Task),
+            // As it was created, whatever has become of it: its caller is told of that apart.
+            Reply::Task => self.created.take().or_else(record).map(Answer::Task),
             Reply::HandOver => record().map(Answer::HandOver),
         };
         if let Some(told) = told {
             // A caller that is gone can ask for the task by its id.
             let _ = answer.send(told);
         }
-        if let Some(observer) = &self.observer {
-            observer.observe(Observed::Answered).await;
+        if self.record.as_ref().map(|record| record.seq) != as_created {
+            observe_change(self.observer.clone(), self.record.clone()).await;
         }
     }
 
     async fn handle_report(&mut self) {
         let progress = self.reports.borrow_and_update().progress.clone();
         if let (Some(observer), Some(progress)) = (&self.observer, &progress) {
-            let answered = self.machine.is_answered();
-            observer.observe(Observed::Progress { progress, answered }).await;
+            let task = self.machine.is_answered().then_some(&self.id);
+            observer.observe(Observed::Progress { progress, task }).await;
         }
         self.timers.report_due = true;
         if self.timers.report.is_none() {

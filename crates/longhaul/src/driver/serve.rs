@@ -1,6 +1,7 @@
 //! Serving one client over a byte stream.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use longhaul_proto::connection::{Serial, ServerConnection};
 use longhaul_proto::dialect::Dialect;
@@ -16,10 +17,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::lines::{Line, Lines};
 use super::{DriverError, Options};
 use crate::server::lifecycle::{caller, settle};
-use crate::server::{Dispatched, Dispatcher, Exchange, Outgoing, Outlet, Principal};
+use crate::server::{
+    CallCanceller, ConnectionPush, Dispatched, Dispatcher, Exchange, Outgoing, Outlet, Principal,
+};
 
-/// Serves one client until its input ends, then returns at once: calls that are still running are
-/// cancelled, as their caller is gone.
+/// Serves one client until its input ends, then returns at once. Calls that are still running are
+/// dropped, as their caller is gone; what has become durable goes on.
 ///
 /// Dropping the future does the same.
 ///
@@ -84,7 +87,7 @@ struct Loop {
     options: Options,
     connection: ServerConnection,
     running: JoinSet<()>,
-    aborts: HashMap<Serial, AbortHandle>,
+    aborts: HashMap<Serial, (AbortHandle, CallCanceller)>,
     sender: mpsc::Sender<Outgoing>,
     out: Vec<u8>,
 }
@@ -155,19 +158,21 @@ impl Loop {
             Exchange::new(request.id.clone(), dialect, admitted.method, &request.params, caller);
         exchange.progress_token = meta.progress_token;
         exchange.outlet = Outlet::shared(admitted.serial, self.sender.clone());
+        exchange.push = Some(Arc::new(ConnectionPush::new(self.sender.clone())));
         match self.dispatcher.dispatch(exchange, &mut self.out) {
             Dispatched::Answered(_) => {
                 self.out.push(b'\n');
                 let _ = self.connection.handle_answered(&request.id, admitted.serial);
             }
             Dispatched::Pending(answer) => {
+                let canceller = answer.canceller();
                 let (id, serial, sender) = (request.id.clone(), admitted.serial, self.sender.clone());
                 let abort = self.running.spawn(async move {
                     let message = answer.await;
                     // A closed channel means that the connection has ended: nobody is left to answer.
                     let _ = sender.send(Outgoing::answer(id, serial, message)).await;
                 });
-                self.aborts.insert(serial, abort);
+                self.aborts.insert(serial, (abort, canceller));
             }
         }
         Ok(())
@@ -181,8 +186,9 @@ impl Loop {
         // An invalid cancellation is ignored, as the specification asks.
         let Ok(Some(id)) = notification.params.read::<RequestId>("requestId") else { return };
         if let Some(serial) = self.connection.handle_cancelled(&id)
-            && let Some(abort) = self.aborts.remove(&serial)
+            && let Some((abort, canceller)) = self.aborts.remove(&serial)
         {
+            canceller.cancel();
             abort.abort();
         }
     }

@@ -1,12 +1,18 @@
 //! What the server offers, and its lists as bytes: serialized once, then copied.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use longhaul_proto::dialect::{Dialect, Revision};
-use longhaul_proto::model;
+use longhaul_proto::model::{self, TaskSupport};
+use longhaul_tasks::job::ExternalJob;
 
 use super::BuildError;
-use super::tool::Tool;
+use super::dispatch::Caller;
+use super::tool::{Kind, Tool};
+
+/// A tool that an engine can work on, and how to reach its jobs if they are jobs.
+type Worker = (Arc<str>, Option<Arc<dyn ExternalJob>>);
 
 /// The tools, by name, and each revision's list of them as JSON.
 #[derive(Debug)]
@@ -37,8 +43,25 @@ impl Catalogue {
         self.by_name.get(name).map(|index| &self.tools[*index])
     }
 
+    /// Whether a call of any tool can become a task.
+    pub(super) fn has_tasks(&self) -> bool {
+        self.tools.iter().any(|tool| tool.definition.task_support != TaskSupport::Forbidden)
+    }
+
+    /// The tools whose calls can become tasks, and how to reach the jobs of those that are jobs.
+    pub(super) fn workers(&self) -> Vec<Worker> {
+        let workers = self.tools.iter().map(|tool| {
+            let job = match &tool.kind {
+                Kind::Function(_) => None,
+                Kind::Job(job) => Some(Arc::clone(job).into_job()),
+            };
+            (tool.definition.name.as_str().into(), job)
+        });
+        workers.collect()
+    }
+
     /// The JSON array of every tool, as `dialect` lists it.
-    pub(super) fn list(&self, dialect: &Dialect) -> &str {
+    pub(super) fn list(&self, dialect: &Dialect, _caller: &Caller) -> &str {
         let revision = dialect.revision();
         self.lists.iter().find(|(known, _)| *known == revision).map_or("[]", |(_, list)| list)
     }

@@ -18,9 +18,17 @@ pub(super) struct Caught(ToolFuture);
 
 impl Caught {
     /// Starts a call, catching a panic in its first, synchronous part too.
-    pub(super) fn start(call: impl FnOnce() -> ToolFuture) -> Self {
-        let started = catch_unwind(AssertUnwindSafe(call));
-        Self(started.unwrap_or_else(|panic| Box::pin(std::future::ready(Err(told(&*panic))))))
+    ///
+    /// # Errors
+    ///
+    /// What `call` refuses.
+    pub(super) fn start(
+        call: impl FnOnce() -> Result<ToolFuture, CallToolResult>,
+    ) -> Result<Self, CallToolResult> {
+        match catch_unwind(AssertUnwindSafe(call)) {
+            Ok(started) => started.map(Self),
+            Err(panic) => Ok(Self(Box::pin(std::future::ready(Err(told(&*panic)))))),
+        }
     }
 }
 

@@ -4,14 +4,16 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use longhaul_proto::dialect::write_related_task;
 use longhaul_proto::jsonrpc::{ProgressToken, write_notification};
 use longhaul_proto::model::{ClientCapabilities, LoggingLevel, Progress};
+use longhaul_tasks::report::Reporter;
+use longhaul_tasks::store::{self, Principal};
 use serde::Serialize;
 use tokio::sync::Notify;
 
 use super::dispatch::Caller;
 use super::outlet::Outlet;
-use super::principal::Principal;
 
 /// A handler's view of its call, the same in every revision and on every transport. Clones are the same
 /// call.
@@ -23,17 +25,25 @@ struct Call {
     progress_token: Option<ProgressToken>,
     last_progress: Mutex<Option<f64>>,
     outlet: Outlet,
+    /// Where progress goes of a call that may become a task: the engine sends it on.
+    reporter: Option<Reporter>,
     cancelled: AtomicBool,
     on_cancel: Notify,
 }
 
 impl Cx {
-    pub(crate) fn new(caller: Caller, progress_token: Option<ProgressToken>, outlet: Outlet) -> Self {
+    pub(crate) fn new(
+        caller: Caller,
+        progress_token: Option<ProgressToken>,
+        outlet: Outlet,
+        reporter: Option<Reporter>,
+    ) -> Self {
         Self(Arc::new(Call {
             caller,
             progress_token,
             last_progress: Mutex::new(None),
             outlet,
+            reporter,
             cancelled: AtomicBool::new(false),
             on_cancel: Notify::new(),
         }))
@@ -53,22 +63,37 @@ impl Cx {
         self.0.caller.capabilities
     }
 
-    /// Reports progress, if the caller asked for it.
+    /// Who asks, and what it can do.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.0.caller
+    }
+
+    /// Reports progress: to the caller if it asked for it, and to whoever looks at the task if there is
+    /// one.
     ///
     /// A value that does not rise is dropped, as the specification demands. Waits only while the
     /// caller's stream is full.
     pub async fn progress(&self, progress: Progress) {
-        let Some(token) = &self.0.progress_token else { return };
-        if !self.rises(progress.value) {
-            return;
+        if let Some(reporter) = &self.0.reporter {
+            let message = progress.message.map(Arc::from);
+            return reporter.progress(store::Progress::new(progress.value, progress.total, message));
         }
-        let mut message = Vec::with_capacity(160);
-        write_notification(&mut message, "notifications/progress", |params| {
-            params.field("progressToken", token).field("progress", &progress.value);
-            params.optional("total", progress.total.as_ref());
-            params.optional("message", progress.message.as_ref());
-        });
-        self.0.outlet.notify(message).await;
+        self.notify_progress(&progress).await;
+    }
+
+    /// Sends progress to the caller, if it asked for it.
+    pub(crate) async fn notify_progress(&self, progress: &Progress) {
+        let Some(token) = &self.0.progress_token else { return };
+        if self.rises(progress.value) {
+            self.0.outlet.notify(progress_message(token, progress, None)).await;
+        }
+    }
+
+    /// The notification of progress of a task, under the token of the call that created it (D2), if the
+    /// caller asked for it.
+    pub(crate) fn task_progress_message(&self, progress: &Progress, task: &str) -> Option<Vec<u8>> {
+        let token = self.0.progress_token.as_ref()?;
+        self.rises(progress.value).then(|| progress_message(token, progress, Some(task)))
     }
 
     /// Sends a log message, if the caller wants messages that severe.
@@ -121,6 +146,19 @@ impl fmt::Debug for Cx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cx").field("caller", &self.0.caller).finish_non_exhaustive()
     }
+}
+
+fn progress_message(token: &ProgressToken, progress: &Progress, task: Option<&str>) -> Vec<u8> {
+    let mut message = Vec::with_capacity(160);
+    write_notification(&mut message, "notifications/progress", |params| {
+        params.field("progressToken", token).field("progress", &progress.value);
+        params.optional("total", progress.total.as_ref());
+        params.optional("message", progress.message.as_ref());
+        if let Some(task) = task {
+            write_related_task(params, task);
+        }
+    });
+    message
 }
 
 pub(crate) struct CancelOnDrop(Option<Cx>);

@@ -4,36 +4,37 @@
 //! spawn or a channel. A call that is not comes back as a future, for the transport to run.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use longhaul_proto::dialect::Dialect;
-use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, ProgressToken, RequestId, clip, write_error};
+use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, ProgressToken, RequestId, Text};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{
-    CacheScope, CallToolParams, CallToolResult, ClientCapabilities, Implementation, LoggingLevel,
-    ServerCapabilities,
+    CacheScope, ClientCapabilities, Implementation, LoggingLevel, ServerCapabilities,
 };
+use longhaul_tasks::runner::Engine;
+use longhaul_tasks::store::{Owner, Principal, StoreError};
 
+use super::answer::{Dispatched, Envelope, now_or_later, refused};
 use super::catalogue::Catalogue;
-use super::caught::Caught;
 use super::context::Cx;
-use super::outlet::Outlet;
-use super::principal::Principal;
+use super::outlet::{Outlet, Push};
+use super::resource::{Resources, not_found};
+use super::{call, tasks};
 
 /// Finds and runs the handler of a request. Clones share one server.
 #[derive(Clone, Debug)]
-pub struct Dispatcher(Arc<Shared>);
+pub struct Dispatcher(pub(super) Arc<Shared>);
 
 #[derive(Debug)]
-struct Shared {
-    info_json: String,
-    info: Implementation,
-    instructions: Option<String>,
-    capabilities: ServerCapabilities,
-    catalogue: Catalogue,
+pub(super) struct Shared {
+    pub(super) info_json: Arc<str>,
+    pub(super) info: Implementation,
+    pub(super) instructions: Option<String>,
+    pub(super) capabilities: ServerCapabilities,
+    pub(super) catalogue: Catalogue,
+    pub(super) resources: Option<Arc<dyn Resources>>,
+    pub(super) engine: Engine,
 }
 
 /// Who asks, and what it can do.
@@ -46,12 +47,19 @@ pub struct Caller {
     pub capabilities: ClientCapabilities,
     /// The least severe log message it wants; `None` for none.
     pub log_level: Option<LoggingLevel>,
+    /// What it calls itself, in a session.
+    pub client_name: Option<Arc<str>>,
 }
 
 impl Caller {
     /// A caller who has declared nothing yet.
     pub fn new(principal: Option<Principal>) -> Self {
         Self { principal, ..Self::default() }
+    }
+
+    /// To whom its tasks belong.
+    pub fn owner(&self) -> Owner {
+        self.principal.clone().map_or(Owner::Anonymous, Owner::Principal)
     }
 }
 
@@ -73,10 +81,12 @@ pub struct Exchange<'r, 'a> {
     pub caller: Caller,
     /// How to reach the caller before the answer.
     pub outlet: Outlet,
+    /// How to reach the caller after it, if it has a session.
+    pub push: Option<Arc<dyn Push>>,
 }
 
 impl<'r, 'a> Exchange<'r, 'a> {
-    /// An exchange that wants no progress and whose caller cannot be reached before the answer.
+    /// An exchange that wants no progress and whose caller cannot be reached but by the answer.
     pub fn new(
         id: RequestId,
         dialect: &'static Dialect,
@@ -84,168 +94,137 @@ impl<'r, 'a> Exchange<'r, 'a> {
         params: &'r Params<'a>,
         caller: Caller,
     ) -> Self {
-        Self { id, dialect, method, params, progress_token: None, caller, outlet: Outlet::None }
-    }
-}
-
-/// What became of an exchange.
-#[must_use]
-#[derive(Debug)]
-#[expect(clippy::exhaustive_enums, reason = "it is answered or it is not yet")]
-pub enum Dispatched {
-    /// The answer is written.
-    Answered(Answered),
-    /// The answer takes longer.
-    Pending(PendingAnswer),
-}
-
-/// How an exchange was answered.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "JSON-RPC's two answers")]
-pub enum Answered {
-    /// With a result.
-    Result,
-    /// With an error of this code.
-    Error(Code),
-}
-
-/// An answer in the making. Dropping it cancels the call.
-#[must_use]
-pub struct PendingAnswer {
-    future: Pin<Box<dyn Future<Output = Vec<u8>> + Send>>,
-    cx: Cx,
-}
-
-impl PendingAnswer {
-    /// How the call reaches its caller meanwhile.
-    pub fn outlet(&self) -> &Outlet {
-        self.cx.outlet()
-    }
-}
-
-impl Future for PendingAnswer {
-    type Output = Vec<u8>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
-        self.future.as_mut().poll(cx)
-    }
-}
-
-impl fmt::Debug for PendingAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PendingAnswer").field("cx", &self.cx).finish_non_exhaustive()
+        Self { id, dialect, method, params, progress_token: None, caller, outlet: Outlet::None, push: None }
     }
 }
 
 impl Dispatcher {
-    pub(super) fn new(
-        info: Implementation,
-        instructions: Option<String>,
-        capabilities: ServerCapabilities,
-        catalogue: Catalogue,
-    ) -> Self {
-        let info_json = serde_json::to_string(&info).expect("strings are JSON");
-        Self(Arc::new(Shared { info_json, info, instructions, capabilities, catalogue }))
-    }
-
     /// Who the server says it is.
     pub fn info(&self) -> &Implementation {
         &self.0.info
+    }
+
+    /// The engine that runs the server's tasks.
+    pub fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// Takes up the tasks that earlier processes left; says how many. Call it once, before serving, within
+    /// the runtime that serves.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read or written.
+    pub async fn start(&self) -> Result<usize, StoreError> {
+        self.0.engine.start().await
     }
 
     /// Answers `exchange` into `out`, or says that the answer takes longer.
     ///
     /// Must be called within a tokio runtime.
     pub fn dispatch(&self, exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
-        let shared = &*self.0;
-        let Exchange { id, dialect, .. } = &exchange;
-        let written = match exchange.method {
-            Method::CallTool => return self.call_tool(exchange, out),
-            Method::ListTools => exchange.params.read::<&str>("cursor").and_then(|cursor| match cursor {
-                Some(_) => Err(ErrorObject::invalid_params("invalid params: `cursor` was not issued here")),
-                None => {
-                    dialect.write_result(out, id, &shared.info_json, |result| {
-                        result.raw("tools", shared.catalogue.list(dialect));
-                        result.cacheable(LIST_TTL_MS, CacheScope::Private);
-                    });
-                    Ok(())
-                }
-            }),
-            Method::Ping | Method::SetLogLevel => {
-                dialect.write_result(out, id, &shared.info_json, |_| ());
-                Ok(())
-            }
-            Method::Initialize => {
-                dialect.write_result(out, id, &shared.info_json, |result| {
-                    let instructions = shared.instructions.as_deref();
-                    dialect.write_initialize(result, &shared.capabilities, &shared.info_json, instructions);
-                });
-                Ok(())
-            }
-            Method::Discover => {
-                dialect.write_result(out, id, &shared.info_json, |result| {
-                    dialect.write_discover(result, &shared.capabilities, shared.instructions.as_deref());
-                });
-                Ok(())
-            }
-            _ => Err(ErrorObject::new(
-                Code::METHOD_NOT_FOUND,
-                "method not found: this server offers no such thing",
-            )),
+        let envelope = Envelope {
+            id: exchange.id.clone(),
+            dialect: exchange.dialect,
+            server_info: Arc::clone(&self.0.info_json),
         };
-        Dispatched::Answered(match written {
-            Ok(()) => Answered::Result,
-            Err(error) => refuse(out, id, &error),
+        match exchange.method {
+            Method::CallTool => call::call_tool(self, envelope, exchange, out),
+            Method::ReadResource => self.read_resource(envelope, exchange, out),
+            Method::GetTask | Method::TaskResult | Method::UpdateTask | Method::CancelTask
+                if self.0.capabilities.tasks =>
+            {
+                tasks::answer(self, envelope, exchange, out)
+            }
+            _ => Dispatched::Answered(match self.at_once(&envelope, &exchange, out) {
+                Ok(answered) => answered,
+                Err(error) => envelope.error(out, &error),
+            }),
+        }
+    }
+
+    /// The methods whose answers are always at hand.
+    fn at_once(
+        &self,
+        envelope: &Envelope,
+        exchange: &Exchange<'_, '_>,
+        out: &mut Vec<u8>,
+    ) -> Result<super::Answered, ErrorObject> {
+        let shared = &*self.0;
+        let (dialect, instructions) = (exchange.dialect, shared.instructions.as_deref());
+        Ok(match exchange.method {
+            Method::ListTools => {
+                no_cursor(exchange.params)?;
+                let list = shared.catalogue.list(dialect, &exchange.caller);
+                envelope.result(out, |result| {
+                    result.raw("tools", list);
+                    result.cacheable(LIST_TTL_MS, CacheScope::Private);
+                })
+            }
+            Method::ListResources if shared.resources.is_some() => {
+                no_cursor(exchange.params)?;
+                envelope.result(out, |result| {
+                    result.raw("resources", "[]");
+                    result.cacheable(LIST_TTL_MS, CacheScope::Private);
+                })
+            }
+            Method::ListResourceTemplates if let Some(resources) = &shared.resources => {
+                no_cursor(exchange.params)?;
+                envelope.result(out, |result| {
+                    result.field("resourceTemplates", &resources.templates());
+                    result.cacheable(LIST_TTL_MS, CacheScope::Public);
+                })
+            }
+            Method::Ping | Method::SetLogLevel => envelope.result(out, |_| ()),
+            Method::Initialize => envelope.result(out, |result| {
+                dialect.write_initialize(result, &shared.capabilities, &shared.info_json, instructions);
+            }),
+            Method::Discover => envelope.result(out, |result| {
+                dialect.write_discover(result, &shared.capabilities, instructions);
+            }),
+            _ => {
+                let message = "method not found: this server offers no such thing";
+                return Err(ErrorObject::new(Code::METHOD_NOT_FOUND, message));
+            }
         })
     }
 
-    fn call_tool(&self, exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
-        let Exchange { id, dialect, params, progress_token, caller, outlet, .. } = exchange;
-        let call = match CallToolParams::read(params) {
-            Ok(call) => call,
-            Err(error) => return Dispatched::Answered(refuse(out, &id, &error)),
-        };
-        let Some(tool) = self.0.catalogue.tool(&call.name) else {
-            let error = ErrorObject::invalid_params(format!("unknown tool: {}", clip(&call.name)));
-            return Dispatched::Answered(refuse(out, &id, &error));
-        };
-        let cx = Cx::new(caller, progress_token, outlet);
-        let mut future = Caught::start(|| tool.handler.call(cx.clone(), call.arguments));
-        if let Poll::Ready(outcome) = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
-            return Dispatched::Answered(self.write_call(out, &id, dialect, outcome));
-        }
-        let this = self.clone();
-        let guard = cx.cancel_on_drop();
-        let future = Box::pin(async move {
-            let outcome = future.await;
-            guard.defuse();
-            let mut answer = Vec::with_capacity(256);
-            this.write_call(&mut answer, &id, dialect, outcome);
-            answer
-        });
-        Dispatched::Pending(PendingAnswer { future, cx })
-    }
-
-    fn write_call(
-        &self,
-        out: &mut Vec<u8>,
-        id: &RequestId,
-        dialect: &'static Dialect,
-        outcome: Result<CallToolResult, ErrorObject>,
-    ) -> Answered {
-        match outcome {
-            Ok(result) => {
-                dialect.write_result(out, id, &self.0.info_json, |writer| result.write(writer));
-                Answered::Result
+    fn read_resource(&self, envelope: Envelope, exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
+        let resources = self.0.resources.clone();
+        let uri = exchange.params.require::<Text<'_>>("uri").map(|Text(uri)| uri.into_owned());
+        let cx = Cx::new(exchange.caller, exchange.progress_token, exchange.outlet, None);
+        let reader = cx.clone();
+        let answer = async move {
+            let uri = match uri {
+                Ok(uri) => uri,
+                Err(error) => return refused(error),
+            };
+            let Some(resources) = resources.filter(|resources| resources.has(&uri)) else {
+                return refused(not_found(&uri));
+            };
+            match resources.read(reader, &uri).await {
+                Ok(read) => Box::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
+                    envelope.result(out, |result| read.write(result))
+                }) as super::answer::Write,
+                Err(error) => refused(error),
             }
-            Err(error) => refuse(out, id, &error),
-        }
+        };
+        now_or_later(envelope, cx, None, answer, out)
     }
 }
 
-fn refuse(out: &mut Vec<u8>, id: &RequestId, error: &ErrorObject) -> Answered {
-    write_error(out, Some(id), error);
-    Answered::Error(error.code)
+/// Every list is one page, so no cursor was ever issued.
+fn no_cursor(params: &Params<'_>) -> Result<(), ErrorObject> {
+    match params.read::<Text<'_>>("cursor")? {
+        None => Ok(()),
+        Some(_) => Err(ErrorObject::invalid_params("invalid params: `cursor` was not issued here")),
+    }
+}
+
+impl fmt::Display for Dispatcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0.info.name, self.0.info.version)
+    }
 }
 
 /// How long a client may keep a list, in milliseconds.

@@ -6,8 +6,8 @@ use longhaul_proto::jsonrpc::{ErrorObject, Params};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 
+use super::Principal;
 use super::dispatch::Caller;
-use super::principal::Principal;
 
 /// Lets the requests that are about the session change it; says in which dialect to answer.
 ///
@@ -48,6 +48,7 @@ pub(crate) fn caller(
         (None, Some(session)) => {
             caller.capabilities = session.capabilities;
             caller.log_level = Some(session.log_level);
+            caller.client_name = Some(session.client_info.name.as_str().into());
         }
         (None, None) => {}
     }

@@ -1,21 +1,36 @@
 //! Writing a server: what it offers, and how a request finds its handler.
 
+mod answer;
+mod call;
 mod catalogue;
 mod caught;
 mod context;
 mod dispatch;
+mod hand_over;
 pub(crate) mod lifecycle;
+mod observer;
 mod outlet;
+mod policy;
 mod principal;
+mod resource;
+mod tasks;
 mod tool;
 
-use longhaul_proto::model::{Implementation, InvalidToolName, ServerCapabilities};
+use std::sync::Arc;
 
+use longhaul_proto::model::{Implementation, InvalidToolName, ServerCapabilities};
+use longhaul_tasks::environment::Tokio;
+use longhaul_tasks::runner::{Engine, Pace};
+use longhaul_tasks::store::{Memory, StoreError, TaskStore};
+
+pub use answer::{Answered, CallCanceller, Dispatched, PendingAnswer};
 pub use context::Cx;
-pub use dispatch::{Answered, Caller, Dispatched, Dispatcher, Exchange, PendingAnswer};
-pub use outlet::{Outgoing, Outlet, OwnStream};
-pub use principal::Principal;
-pub use tool::{IntoToolResult, Json, Tool, ToolError, ToolFuture, ToolHandler};
+pub use dispatch::{Caller, Dispatcher, Exchange};
+pub use outlet::{ConnectionPush, Outgoing, Outlet, OwnStream, Push};
+pub use policy::{TaskMode, TaskPolicy};
+pub use principal::{Principal, local_user};
+pub use resource::{ReadFuture, Resources, not_found};
+pub use tool::{IntoToolResult, JobTool, Json, Tool, ToolError, ToolFuture, ToolHandler};
 
 use crate::driver::{self, DriverError};
 use crate::transport::stdio;
@@ -26,6 +41,9 @@ pub struct Server {
     info: Implementation,
     instructions: Option<String>,
     tools: Vec<Tool>,
+    resources: Option<Arc<dyn Resources>>,
+    store: Option<Arc<dyn TaskStore>>,
+    pace: Pace,
     options: driver::Options,
 }
 
@@ -51,6 +69,9 @@ pub enum ServeError {
     /// The server could not be put together.
     #[error("the server cannot start")]
     Build(#[from] BuildError),
+    /// The store of tasks cannot be used.
+    #[error("the store of tasks cannot be used")]
+    Store(#[from] StoreError),
     /// The connection failed.
     #[error("the connection failed")]
     Connection(#[from] DriverError),
@@ -63,6 +84,9 @@ impl Server {
             info: Implementation::new(name, version),
             instructions: None,
             tools: Vec::new(),
+            resources: None,
+            store: None,
+            pace: Pace::default(),
             options: driver::Options::default(),
         }
     }
@@ -88,6 +112,27 @@ impl Server {
         self
     }
 
+    /// Offers a family of resources.
+    #[must_use]
+    pub fn resources(mut self, resources: Arc<dyn Resources>) -> Self {
+        self.resources = Some(resources);
+        self
+    }
+
+    /// Keeps tasks in `store`. Without one they are kept in memory and end with the process.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn TaskStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Paces the engine.
+    #[must_use]
+    pub fn pace(mut self, pace: Pace) -> Self {
+        self.pace = pace;
+        self
+    }
+
     /// Bounds what one connection may ask of the server.
     #[must_use]
     pub fn options(mut self, options: driver::Options) -> Self {
@@ -102,8 +147,23 @@ impl Server {
     /// When a tool's name is invalid or taken.
     pub fn dispatcher(self) -> Result<Dispatcher, BuildError> {
         let catalogue = catalogue::Catalogue::new(self.tools)?;
-        let capabilities = ServerCapabilities::default().with_tools(!catalogue.is_empty()).with_logging(true);
-        Ok(Dispatcher::new(self.info, self.instructions, capabilities, catalogue))
+        let capabilities = ServerCapabilities::default()
+            .with_tools(!catalogue.is_empty())
+            .with_resources(self.resources.is_some())
+            .with_logging(true)
+            .with_tasks(catalogue.has_tasks());
+        let store = self.store.unwrap_or_else(|| Arc::new(Memory::new()));
+        let engine = Engine::new(store, Arc::new(Tokio::new()), self.pace, catalogue.workers());
+        let info_json = serde_json::to_string(&self.info).expect("strings are JSON").into();
+        Ok(Dispatcher(Arc::new(dispatch::Shared {
+            info_json,
+            info: self.info,
+            instructions: self.instructions,
+            capabilities,
+            catalogue,
+            resources: self.resources,
+            engine,
+        })))
     }
 
     /// Serves one client over this process's standard input and output, until the input ends.
@@ -116,7 +176,8 @@ impl Server {
     pub async fn serve_stdio(self) -> Result<(), ServeError> {
         let options = self.options.clone();
         let dispatcher = self.dispatcher()?;
+        dispatcher.start().await?;
         let (reader, writer) = stdio::stdio();
-        Ok(driver::serve(dispatcher, Principal::local_user(), reader, writer, options).await?)
+        Ok(driver::serve(dispatcher, local_user(), reader, writer, options).await?)
     }
 }

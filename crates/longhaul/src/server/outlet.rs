@@ -1,5 +1,6 @@
 //! Where a running call's notifications go, in one order with its answer.
 
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use longhaul_proto::connection::Serial;
@@ -13,7 +14,7 @@ pub enum Outgoing {
     /// A notification that belongs to an exchange.
     #[non_exhaustive]
     Notification {
-        /// Which exchange; `None` on a stream that carries only one.
+        /// Which exchange; `None` if it belongs to none, or the stream carries only one.
         serial: Option<Serial>,
         /// The whole message.
         message: Vec<u8>,
@@ -34,6 +35,37 @@ impl Outgoing {
     /// The answer `message` to request `id`.
     pub fn answer(id: RequestId, serial: Serial, message: Vec<u8>) -> Self {
         Self::Answer { id, serial, message }
+    }
+
+    /// A notification that belongs to no request.
+    pub fn pushed(message: Vec<u8>) -> Self {
+        Self::Notification { serial: None, message }
+    }
+}
+
+/// Where messages go that belong to no request: the stream of a session, or the one stream of a
+/// connection.
+pub trait Push: fmt::Debug + Send + Sync + 'static {
+    /// Sends a message if there is room for it. One that is not sent is lost: nobody may rely on it.
+    fn push(&self, message: Vec<u8>);
+}
+
+/// The channel of a connection that carries many exchanges.
+#[derive(Clone, Debug)]
+pub struct ConnectionPush(mpsc::Sender<Outgoing>);
+
+impl ConnectionPush {
+    /// Pushes into `sender`.
+    pub fn new(sender: mpsc::Sender<Outgoing>) -> Self {
+        Self(sender)
+    }
+}
+
+impl Push for ConnectionPush {
+    fn push(&self, message: Vec<u8>) {
+        if self.0.try_send(Outgoing::pushed(message)).is_err() {
+            tracing::debug!("a notification found no room");
+        }
     }
 }
 

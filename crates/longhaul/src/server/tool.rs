@@ -7,30 +7,62 @@ use std::sync::Arc;
 
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_proto::model::{self, CallToolResult, Content, ToolAnnotations};
+use longhaul_tasks::job::ExternalJob;
+use longhaul_tasks::store::Json as StoredJson;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::context::Cx;
+use super::policy::TaskPolicy;
 
 /// A call under way. An error is the protocol's; a tool's own failure is a result with `is_error`.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<CallToolResult, ErrorObject>> + Send>>;
 
 /// What runs a tool's calls.
 pub trait ToolHandler: Send + Sync + 'static {
-    /// Starts a call with `arguments`, the JSON text of an object.
+    /// Reads `arguments`, the JSON text of an object, and gives the call as a future that does nothing
+    /// until it is polled.
     ///
-    /// Whatever is read from the text must be read here, for it does not outlive this function: the
-    /// future is dropped when the caller no longer wants its result.
-    fn call(&self, cx: Cx, arguments: &str) -> ToolFuture;
+    /// The text does not outlive this function. The future is dropped when the caller no longer wants its
+    /// result.
+    ///
+    /// # Errors
+    ///
+    /// What the model should read to mend its arguments: nothing has run.
+    fn call(&self, cx: Cx, arguments: &str) -> Result<ToolFuture, CallToolResult>;
+}
+
+/// What a tool's calls are.
+#[derive(Clone)]
+pub(super) enum Kind {
+    /// A function of this process.
+    Function(Arc<dyn ToolHandler>),
+    /// A job outside this process.
+    Job(Arc<dyn JobTool>),
+}
+
+/// A tool whose calls are jobs outside this process.
+pub trait JobTool: ExternalJob {
+    /// Checks `arguments`, the JSON text of an object, before anything runs, and gives the form of them
+    /// that the job is started with: equal for equal calls.
+    ///
+    /// # Errors
+    ///
+    /// What the model should read to mend its arguments.
+    fn check(&self, arguments: &str) -> Result<StoredJson, CallToolResult>;
+
+    /// The same tool as what starts and finds its jobs.
+    fn into_job(self: Arc<Self>) -> Arc<dyn ExternalJob>;
 }
 
 /// A tool: what the list shows of it, and what runs it.
 #[derive(Clone)]
 pub struct Tool {
     pub(super) definition: model::Tool,
-    pub(super) handler: Arc<dyn ToolHandler>,
+    pub(super) policy: TaskPolicy,
+    pub(super) kind: Kind,
 }
 
 impl Tool {
@@ -51,12 +83,29 @@ impl Tool {
         let mut definition = model::Tool::new(name, schema_of::<A>());
         definition.description = Some(description.into());
         let handler = Typed { function, arguments: std::marker::PhantomData::<fn(A)> };
-        Self { definition, handler: Arc::new(handler) }
+        Self::of(definition, Kind::Function(Arc::new(handler)))
     }
 
     /// A tool described by hand: `handler` gets the arguments as JSON text.
     pub fn raw(definition: model::Tool, handler: impl ToolHandler) -> Self {
-        Self { definition, handler: Arc::new(handler) }
+        Self::of(definition, Kind::Function(Arc::new(handler)))
+    }
+
+    /// A tool whose calls are jobs outside this process.
+    pub fn job(definition: model::Tool, job: Arc<dyn JobTool>) -> Self {
+        Self::of(definition, Kind::Job(job))
+    }
+
+    fn of(definition: model::Tool, kind: Kind) -> Self {
+        Self { definition, policy: TaskPolicy::default(), kind }
+    }
+
+    /// Says when its calls become tasks.
+    #[must_use]
+    pub fn task(mut self, policy: TaskPolicy) -> Self {
+        self.definition.task_support = policy.support();
+        self.policy = policy;
+        self
     }
 
     /// Names the tool for people.
@@ -97,17 +146,11 @@ where
     Fut: Future<Output = R> + Send + 'static,
     R: IntoToolResult,
 {
-    fn call(&self, cx: Cx, arguments: &str) -> ToolFuture {
-        match serde_json::from_str(arguments) {
-            Ok(arguments) => {
-                let future = (self.function)(cx, arguments);
-                Box::pin(async move { Ok(future.await.into_tool_result()) })
-            }
-            Err(error) => {
-                let refusal = CallToolResult::error(format!("invalid arguments: {error}"));
-                Box::pin(std::future::ready(Ok(refusal)))
-            }
-        }
+    fn call(&self, cx: Cx, arguments: &str) -> Result<ToolFuture, CallToolResult> {
+        let arguments = serde_json::from_str(arguments)
+            .map_err(|error| CallToolResult::error(format!("invalid arguments: {error}")))?;
+        let future = (self.function)(cx, arguments);
+        Ok(Box::pin(async move { Ok(future.await.into_tool_result()) }))
     }
 }
 

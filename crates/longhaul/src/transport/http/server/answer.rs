@@ -40,6 +40,13 @@ impl Source {
         Self::Own { pending: Some(pending), sent, answer: None }
     }
 
+    /// The response was let go before its call had ended: that is how a caller of the modern era cancels.
+    fn let_go(&mut self) {
+        if let Self::Own { pending: Some(pending), .. } = self {
+            pending.canceller().cancel();
+        }
+    }
+
     /// The next message, and whether it is the last. `None` once there is nothing more.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Vec<u8>, bool)>> {
         match self {
@@ -68,6 +75,12 @@ impl Source {
 
     async fn next(&mut self) -> Option<(Vec<u8>, bool)> {
         poll_fn(|cx| self.poll_next(cx)).await
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::Endpoint;
 use super::answer::{Body, Source, answer_with, empty, events, json, refusal, text};
 use super::route::{SESSION_ID, not_allowed};
-use super::session::Session;
+use super::session::{Session, SessionPush};
 use crate::server::lifecycle::{caller, settle};
 use crate::server::{Dispatched, Exchange, Outgoing, Outlet};
 
@@ -105,6 +105,7 @@ fn start(
     let mut exchange = Exchange::new(request.id.clone(), dialect, admitted.method, &request.params, caller);
     exchange.progress_token = meta.progress_token;
     exchange.outlet = Outlet::shared(admitted.serial, sender.clone());
+    exchange.push = Some(Arc::new(SessionPush(Arc::downgrade(session))));
     let mut out = Vec::with_capacity(512);
     match endpoint.dispatcher.dispatch(exchange, &mut out) {
         Dispatched::Answered(_) => {
@@ -112,6 +113,7 @@ fn start(
             Ok(Started::Answered(out))
         }
         Dispatched::Pending(answer) => {
+            let canceller = answer.canceller();
             let (id, serial, session_then) = (request.id.clone(), admitted.serial, Arc::clone(session));
             // Held while the task is entered, so that it cannot end before it is there to be removed.
             let mut state = session.lock();
@@ -122,7 +124,7 @@ fn start(
                     let _ = sender.send(Outgoing::answer(id, serial, message)).await;
                 }
             });
-            state.running.insert(serial, running.abort_handle());
+            state.running.insert(serial, (running.abort_handle(), canceller));
             Ok(Started::Running(receiver))
         }
     }
@@ -143,8 +145,9 @@ pub(super) fn notice(
         // An invalid cancellation is ignored, as the specification asks.
         && let Ok(Some(id)) = notification.params.read::<RequestId>("requestId")
         && let Some(serial) = state.connection.handle_cancelled(&id)
-        && let Some(running) = state.running.remove(&serial)
+        && let Some((running, canceller)) = state.running.remove(&serial)
     {
+        canceller.cancel();
         running.abort();
     }
     empty(StatusCode::ACCEPTED)

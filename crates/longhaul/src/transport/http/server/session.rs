@@ -1,7 +1,7 @@
 //! Legacy sessions: the exchanges of one client, whatever connections it uses.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use longhaul_proto::connection::{Serial, ServerConnection};
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::server::Outgoing;
+use crate::server::{CallCanceller, Outgoing, Push};
 
 /// The open sessions of one server.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Session {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) connection: ServerConnection,
-    pub(super) running: HashMap<Serial, AbortHandle>,
+    pub(super) running: HashMap<Serial, (AbortHandle, CallCanceller)>,
     /// The stream for what belongs to no request.
     push: Option<mpsc::Sender<Outgoing>>,
     last_used: Instant,
@@ -83,7 +83,8 @@ impl Sessions {
         if let Some(session) = &closed {
             let mut state = session.lock();
             state.push = None;
-            for (_, running) in state.running.drain() {
+            for (_, (running, canceller)) in state.running.drain() {
+                canceller.cancel();
                 running.abort();
             }
         }
@@ -126,6 +127,21 @@ impl Session {
         let state = self.lock();
         let streaming = state.push.as_ref().is_some_and(|push| !push.is_closed());
         state.connection.open() == 0 && !streaming && state.last_used.elapsed() >= idle
+    }
+}
+
+/// The push stream of a session, for as long as the session is open.
+#[derive(Debug)]
+pub(super) struct SessionPush(pub(super) Weak<Session>);
+
+impl Push for SessionPush {
+    fn push(&self, message: Vec<u8>) {
+        let Some(session) = self.0.upgrade() else { return };
+        let state = session.lock();
+        let sent = state.push.as_ref().map(|push| push.try_send(Outgoing::pushed(message)));
+        if !matches!(sent, Some(Ok(()))) {
+            tracing::debug!("a notification found no stream, or no room in it");
+        }
     }
 }
 

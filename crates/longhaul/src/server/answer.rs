@@ -1,0 +1,130 @@
+//! Answers that may take longer than one poll.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use longhaul_proto::dialect::{Dialect, ResultWriter};
+use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId, write_error};
+use longhaul_tasks::runner::Canceller;
+
+use super::context::Cx;
+use super::outlet::Outlet;
+
+/// What became of an exchange.
+#[must_use]
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "it is answered or it is not yet")]
+pub enum Dispatched {
+    /// The answer is written.
+    Answered(Answered),
+    /// The answer takes longer.
+    Pending(PendingAnswer),
+}
+
+/// How an exchange was answered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "JSON-RPC's two answers")]
+pub enum Answered {
+    /// With a result.
+    Result,
+    /// With an error of this code.
+    Error(Code),
+}
+
+/// The way an answer is addressed and written.
+#[derive(Clone, Debug)]
+pub(super) struct Envelope {
+    pub(super) id: RequestId,
+    pub(super) dialect: &'static Dialect,
+    pub(super) server_info: std::sync::Arc<str>,
+}
+
+impl Envelope {
+    pub(super) fn result(&self, out: &mut Vec<u8>, body: impl FnOnce(&mut ResultWriter<'_>)) -> Answered {
+        self.dialect.write_result(out, &self.id, &self.server_info, body);
+        Answered::Result
+    }
+
+    pub(super) fn error(&self, out: &mut Vec<u8>, error: &ErrorObject) -> Answered {
+        write_error(out, Some(&self.id), error);
+        Answered::Error(error.code)
+    }
+}
+
+/// What writes an answer once it is known.
+pub(super) type Write = Box<dyn FnOnce(&Envelope, &mut Vec<u8>) -> Answered + Send>;
+
+/// An answer in the making. Dropping it lets go of the answer; [`cancel`](Self::cancel) ends the call.
+#[must_use]
+pub struct PendingAnswer {
+    future: Pin<Box<dyn Future<Output = Write> + Send>>,
+    envelope: Envelope,
+    cx: Cx,
+    call: Option<Canceller>,
+}
+
+impl PendingAnswer {
+    /// How the call reaches its caller meanwhile.
+    pub fn outlet(&self) -> &Outlet {
+        self.cx.outlet()
+    }
+
+    /// What ends the call when its caller no longer wants the answer.
+    pub fn canceller(&self) -> CallCanceller {
+        CallCanceller(self.call.clone())
+    }
+}
+
+/// Ends a call whose caller no longer wants the answer. A call that has become a task and was answered
+/// goes on.
+#[derive(Clone, Debug)]
+pub struct CallCanceller(Option<Canceller>);
+
+impl CallCanceller {
+    /// Ends the call. One that is not durable ends when its [`PendingAnswer`] is dropped.
+    pub fn cancel(&self) {
+        if let Some(call) = &self.0 {
+            call.cancel();
+        }
+    }
+}
+
+impl Future for PendingAnswer {
+    type Output = Vec<u8>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+        self.future.as_mut().poll(cx).map(|write| {
+            let mut out = Vec::with_capacity(256);
+            write(&self.envelope, &mut out);
+            out
+        })
+    }
+}
+
+impl fmt::Debug for PendingAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingAnswer").field("envelope", &self.envelope).finish_non_exhaustive()
+    }
+}
+
+/// Answers at once if `future` is ready at its first poll, else later.
+pub(super) fn now_or_later(
+    envelope: Envelope,
+    cx: Cx,
+    call: Option<Canceller>,
+    future: impl Future<Output = Write> + Send + 'static,
+    out: &mut Vec<u8>,
+) -> Dispatched {
+    let mut future: Pin<Box<dyn Future<Output = Write> + Send>> = Box::pin(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(write) => Dispatched::Answered(write(&envelope, out)),
+        Poll::Pending => Dispatched::Pending(PendingAnswer { future, envelope, cx, call }),
+    }
+}
+
+/// Answers with an error.
+pub(super) fn refused(error: ErrorObject) -> Write {
+    Box::new(move |envelope, out| envelope.error(out, &error))
+}

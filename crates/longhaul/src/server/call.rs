@@ -1,0 +1,310 @@
+//! `tools/call`: which way a call goes, and what its caller is told.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use longhaul_proto::jsonrpc::{Code, ErrorObject, clip};
+use longhaul_proto::model::{CallToolParams, CallToolResult, TASKS_EXTENSION};
+use longhaul_tasks::machine::{Caller as Stance, Plan, Refusal};
+use longhaul_tasks::project::{self, View};
+use longhaul_tasks::report::Reporter;
+use longhaul_tasks::runner::{Answer, Call, Work};
+use longhaul_tasks::store::{Dialect as Door, Json, Outcome, Record};
+
+use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
+use super::caught::Caught;
+use super::context::Cx;
+use super::dispatch::{Dispatcher, Exchange};
+use super::hand_over::hand_over;
+use super::observer::CallObserver;
+use super::policy::TaskMode;
+use super::tool::{Kind, Tool, ToolHandler};
+
+pub(super) fn call_tool(
+    dispatcher: &Dispatcher,
+    envelope: Envelope,
+    exchange: Exchange<'_, '_>,
+    out: &mut Vec<u8>,
+) -> Dispatched {
+    let refuse = |out: &mut Vec<u8>, error| Dispatched::Answered(envelope.error(out, &error));
+    let params = match CallToolParams::read(exchange.params) {
+        Ok(params) => params,
+        Err(error) => return refuse(out, error),
+    };
+    let Some(tool) = dispatcher.0.catalogue.tool(&params.name) else {
+        return refuse(out, ErrorObject::invalid_params(format!("unknown tool: {}", clip(&params.name))));
+    };
+    match Way::choose(tool, &envelope, &exchange, params.task.is_some()) {
+        Err(error) => refuse(out, error),
+        Ok(Way::InPlace(handler)) => in_place(&**handler, envelope, exchange, params.arguments, out),
+        Ok(Way::Engine(stance)) => {
+            let arguments = params.arguments;
+            Begin { dispatcher, tool, stance }.begin(envelope, exchange, arguments, out)
+        }
+    }
+}
+
+/// Which way a call goes.
+enum Way<'t> {
+    /// It runs and is answered; nothing more.
+    InPlace(&'t Arc<dyn ToolHandler>),
+    /// It may become a task.
+    Engine(Stance),
+}
+
+impl<'t> Way<'t> {
+    /// By what the tool, the revision and the caller say (2025-11-25, Tasks, Tool-Level Negotiation; the
+    /// tasks extension, Capabilities).
+    fn choose(
+        tool: &'t Tool,
+        envelope: &Envelope,
+        exchange: &Exchange<'_, '_>,
+        asked: bool,
+    ) -> Result<Self, ErrorObject> {
+        let dialect = envelope.dialect;
+        let (asks, takes) = (
+            dialect.asks_for_tasks() && asked,
+            dialect.has_tasks_extension() && exchange.caller.capabilities.extensions.tasks,
+        );
+        let name = &tool.definition.name;
+        match tool.policy.mode {
+            TaskMode::Never if asks => Err(ErrorObject::new(
+                Code::METHOD_NOT_FOUND,
+                format!("tool {name} cannot be called as a task: call it without `task`"),
+            )),
+            TaskMode::Never => Ok(match &tool.kind {
+                Kind::Function(handler) => Self::InPlace(handler),
+                Kind::Job(_) => Self::Engine(Stance::Waits),
+            }),
+            TaskMode::Required if !asks && !takes => Err(if dialect.has_tasks_extension() {
+                missing_tasks()
+            } else {
+                ErrorObject::new(
+                    Code::METHOD_NOT_FOUND,
+                    format!("tool {name} can only be called as a task: call it with `task`"),
+                )
+            }),
+            _ if asks => Ok(Self::Engine(Stance::AsksForTask)),
+            _ if takes => Ok(Self::Engine(Stance::TakesTask)),
+            _ => Ok(Self::Engine(Stance::Waits)),
+        }
+    }
+}
+
+/// `-32021`: the request does not declare the tasks extension.
+pub(super) fn missing_tasks() -> ErrorObject {
+    let required = longhaul_proto::model::ClientCapabilities::default().with_tasks();
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Data {
+        required_capabilities: longhaul_proto::model::ClientCapabilities,
+    }
+    ErrorObject::new(
+        Code::MISSING_CAPABILITY,
+        format!("this request must declare the extension {TASKS_EXTENSION}"),
+    )
+    .with_data(&Data { required_capabilities: required })
+}
+
+/// The hot path: the call is polled once where it stands.
+fn in_place(
+    handler: &dyn ToolHandler,
+    envelope: Envelope,
+    exchange: Exchange<'_, '_>,
+    arguments: &str,
+    out: &mut Vec<u8>,
+) -> Dispatched {
+    let cx = Cx::new(exchange.caller, exchange.progress_token, exchange.outlet, None);
+    let mut future = match Caught::start(|| handler.call(cx.clone(), arguments)) {
+        Ok(future) => future,
+        Err(refusal) => return Dispatched::Answered(envelope.result(out, |result| refusal.write(result))),
+    };
+    if let Poll::Ready(outcome) = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+        return Dispatched::Answered(match outcome {
+            Ok(result) => envelope.result(out, |writer| result.write(writer)),
+            Err(error) => envelope.error(out, &error),
+        });
+    }
+    let guard = cx.cancel_on_drop();
+    let later = async move {
+        let outcome = future.await;
+        guard.defuse();
+        written(outcome)
+    };
+    now_or_later(envelope, cx, None, later, out)
+}
+
+/// A call that goes to the engine.
+struct Begin<'s> {
+    dispatcher: &'s Dispatcher,
+    tool: &'s Tool,
+    stance: Stance,
+}
+
+impl Begin<'_> {
+    fn begin(
+        &self,
+        envelope: Envelope,
+        exchange: Exchange<'_, '_>,
+        arguments: &str,
+        out: &mut Vec<u8>,
+    ) -> Dispatched {
+        let (reporter, reports) = Reporter::new();
+        let Exchange { caller, progress_token, outlet, push, .. } = exchange;
+        let cx = Cx::new(caller, progress_token, outlet, Some(reporter.clone()));
+        let (work, arguments) = match self.work(&cx, arguments) {
+            Ok(Prepared::Pending(work, arguments)) => (work, arguments),
+            Ok(Prepared::Ready(outcome)) => {
+                return Dispatched::Answered(written(outcome)(&envelope, out));
+            }
+            // Whoever asked for a task can read no other result.
+            Err(refusal) if self.stance == Stance::AsksForTask => {
+                let text = refusal.content.first().and_then(|content| content.as_text()).unwrap_or_default();
+                let error = ErrorObject::invalid_params(text.to_owned());
+                return Dispatched::Answered(envelope.error(out, &error));
+            }
+            Err(refusal) => {
+                return Dispatched::Answered(envelope.result(out, |result| refusal.write(result)));
+            }
+        };
+        let mut call = Call::new(cx.caller().owner(), self.tool.definition.name.as_str(), arguments, work);
+        self.lay_out(&mut call);
+        call.reports = (reporter, reports);
+        call.observer = Arc::new(CallObserver::new(cx.clone(), push, self.stance == Stance::AsksForTask));
+        let ticket = self.dispatcher.0.engine.call(call);
+        let canceller = ticket.canceller();
+        let hold = self.tool.policy.hold;
+        let later = async move { told(ticket.await, hold) };
+        now_or_later(envelope, cx, Some(canceller), later, out)
+    }
+
+    fn row_first(&self) -> bool {
+        let at_once = match self.tool.policy.mode {
+            TaskMode::After(after) => after.is_zero(),
+            TaskMode::Never => false,
+            TaskMode::Required => true,
+        };
+        at_once || self.stance == Stance::AsksForTask
+    }
+
+    /// What is to run. A function that is polled and ready needs no engine.
+    fn work(&self, cx: &Cx, arguments: &str) -> Result<Prepared, CallToolResult> {
+        match &self.tool.kind {
+            Kind::Job(job) => {
+                let arguments = job.check(arguments)?;
+                Ok(Prepared::Pending(Work::Job(Arc::clone(job).into_job()), arguments))
+            }
+            Kind::Function(handler) => {
+                let mut future = Caught::start(|| handler.call(cx.clone(), arguments))?;
+                if !self.row_first()
+                    && let Poll::Ready(outcome) =
+                        Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()))
+                {
+                    return Ok(Prepared::Ready(outcome));
+                }
+                let arguments = Json::parse(arguments)
+                    .map_err(|error| CallToolResult::error(format!("invalid arguments: {error}")))?;
+                let guard = cx.cancel_on_drop();
+                let work = Work::Future(Box::pin(async move {
+                    let outcome = future.await;
+                    guard.defuse();
+                    outcome_of(outcome)
+                }));
+                Ok(Prepared::Pending(work, arguments))
+            }
+        }
+    }
+
+    fn lay_out(&self, call: &mut Call) {
+        let policy = &self.tool.policy;
+        call.plan = Plan::new(self.stance, self.row_first());
+        call.dialect = match self.stance {
+            Stance::AsksForTask => Door::D2,
+            Stance::TakesTask => Door::D3,
+            Stance::Waits => Door::Held,
+        };
+        call.rerun = policy.rerun;
+        call.retention = policy.retention();
+        call.poll_interval_ms = u64::try_from(policy.poll_interval.as_millis()).ok();
+        let may_hand_over = self.stance == Stance::Waits && policy.mode != TaskMode::Never;
+        call.hold = policy.hold.filter(|_| may_hand_over);
+        call.after = match policy.mode {
+            // A caller is handed over only to what is durable.
+            TaskMode::After(after) => Some(call.hold.map_or(after, |hold| after.min(hold / 2))),
+            TaskMode::Required => Some(Duration::ZERO),
+            TaskMode::Never => None,
+        };
+    }
+}
+
+enum Prepared {
+    Ready(Result<CallToolResult, ErrorObject>),
+    Pending(Work, Json),
+}
+
+/// A tool's outcome as the store keeps it.
+fn outcome_of(outcome: Result<CallToolResult, ErrorObject>) -> Outcome {
+    match outcome {
+        Ok(result) => match serde_json::value::to_raw_value(&result) {
+            Ok(value) => Outcome::result(value.into(), result.is_error),
+            Err(error) => {
+                Outcome::error(Code::INTERNAL.0, format!("the result cannot be stored: {error}"), None)
+            }
+        },
+        Err(error) => Outcome::error(error.code.0, error.message.as_ref(), error.data.map(Json::from)),
+    }
+}
+
+/// What the caller of a call that went to the engine is told.
+fn told(answer: Answer, hold: Option<Duration>) -> Write {
+    match answer {
+        Answer::Outcome(outcome) => written(project::answer(&outcome, "")),
+        Answer::Task(record) => created(record),
+        Answer::HandOver(record) => written(Ok(hand_over(&record, hold))),
+        Answer::Refused(refusal) => {
+            Box::new(move |envelope, out| envelope.error(out, &overload(&refusal, envelope)))
+        }
+    }
+}
+
+/// The answer that says a call has become a task.
+fn created(record: Box<Record>) -> Write {
+    Box::new(move |envelope, out| {
+        let task = project::task(&record, view(envelope.dialect));
+        envelope.result(out, |result| envelope.dialect.write_task_created(&task, result))
+    })
+}
+
+/// How tasks look in a dialect.
+pub(super) fn view(dialect: &longhaul_proto::dialect::Dialect) -> View {
+    if dialect.has_tasks_extension() { View::D3 } else { View::D2 }
+}
+
+/// Too much is asked: when to come back.
+fn overload(refusal: &Refusal, envelope: &Envelope) -> ErrorObject {
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Data {
+        reason: &'static str,
+        retry_after_ms: u64,
+    }
+    if !refusal.overloaded {
+        return ErrorObject::internal(refusal.message.to_string());
+    }
+    let code = if envelope.dialect.has_tasks_extension() { Code::OVERLOADED } else { Code::INTERNAL };
+    let data = Data { reason: "overloaded", retry_after_ms: RETRY_AFTER_MS };
+    ErrorObject::new(code, refusal.message.to_string()).with_data(&data)
+}
+
+const RETRY_AFTER_MS: u64 = 5_000;
+
+/// Writes what a tool gave, or the error.
+pub(super) fn written(outcome: Result<CallToolResult, ErrorObject>) -> Write {
+    match outcome {
+        Ok(result) => Box::new(move |envelope, out| envelope.result(out, |writer| result.write(writer))),
+        Err(error) => refused(error),
+    }
+}

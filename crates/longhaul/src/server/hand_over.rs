@@ -1,0 +1,58 @@
+//! What a caller that cannot take a task is told when its patience is nearly spent: a result like any
+//! other, which says that the work goes on and how to come back to it.
+
+use std::time::Duration;
+
+use longhaul_proto::model::CallToolResult;
+use longhaul_tasks::project::{self, View};
+use longhaul_tasks::store::Record;
+use serde::Serialize;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HandOver<'a> {
+    task_id: &'a str,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_message: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<f64>,
+}
+
+/// The result that hands a caller over to its task.
+pub(super) fn hand_over(record: &Record, waited: Option<Duration>) -> CallToolResult {
+    let id = record.id.as_str();
+    let mut text = "Still running".to_owned();
+    if let Some(waited) = waited {
+        text.push_str(&format!(" after {} s", waited.as_secs()));
+    }
+    if let Some(progress) = &record.progress {
+        text.push_str(&format!(": {}", progress.value));
+        if let Some(total) = progress.total {
+            text.push_str(&format!(" of {total}"));
+        }
+    }
+    if let Some(message) = &record.status_message {
+        text.push_str(&format!(" ({message})"));
+    }
+    text.push_str(&format!(
+        ". The work goes on as task `{id}`. Call `task_wait` with it to wait for the result, \
+         `task_output` to read what it has written so far, or `task_cancel` to stop it. \
+         Do not start it again."
+    ));
+    let structured = HandOver {
+        task_id: id,
+        status: project::status(record, View::D3).as_str(),
+        status_message: record.status_message.as_deref(),
+        progress: record.progress.as_ref().map(|progress| progress.value),
+        total: record.progress.as_ref().and_then(|progress| progress.total),
+    };
+    let result = CallToolResult::text(text);
+    match serde_json::value::to_raw_value(&structured) {
+        Ok(structured) => result.with_structured(structured),
+        // Finite numbers and strings are always JSON; without them the text says it all.
+        Err(_) => result,
+    }
+}

@@ -1,0 +1,73 @@
+//! Telling a caller what happens to its call: on its request's stream while it waits, and where the
+//! revision allows it, on its session's stream once it has a task.
+
+use std::sync::Arc;
+
+use longhaul_proto::dialect::Dialect;
+use longhaul_proto::jsonrpc::write_notification;
+use longhaul_proto::model::Progress;
+use longhaul_tasks::environment::BoxFuture;
+use longhaul_tasks::project::{self, View};
+use longhaul_tasks::runner::{Observed, Observer};
+use longhaul_tasks::store::{self, Record};
+
+use super::context::Cx;
+use super::outlet::Push;
+
+#[derive(Debug)]
+pub(super) struct CallObserver {
+    cx: Cx,
+    push: Option<Arc<dyn Push>>,
+    /// The caller asked for a task, so it is told of the task itself.
+    asked: bool,
+}
+
+impl CallObserver {
+    pub(super) fn new(cx: Cx, push: Option<Arc<dyn Push>>, asked: bool) -> Self {
+        Self { cx, push, asked }
+    }
+
+    /// Progress goes on under the original token for as long as the task is open (2025-11-25, Tasks,
+    /// Progress).
+    fn push_progress(&self, progress: &Progress, task: &str) {
+        if let Some(push) = &self.push
+            && let Some(message) = self.cx.task_progress_message(progress, task)
+        {
+            push.push(message);
+        }
+    }
+
+    fn push_status(&self, record: &Record) {
+        let Some(push) = &self.push else { return };
+        let task = project::task(record, View::D2);
+        let mut message = Vec::with_capacity(320);
+        write_notification(&mut message, "notifications/tasks/status", |params| {
+            Dialect::newest_legacy().write_task_status(&task, params);
+        });
+        push.push(message);
+    }
+}
+
+impl Observer for CallObserver {
+    fn observe<'a>(&'a self, observed: Observed<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            match observed {
+                Observed::Progress { progress, task: None } => {
+                    self.cx.notify_progress(&of(progress)).await;
+                }
+                Observed::Progress { progress, task: Some(task) } if self.asked => {
+                    self.push_progress(&of(progress), task.as_str());
+                }
+                Observed::Changed(record) if self.asked => self.push_status(record),
+                Observed::Progress { .. } | Observed::Changed(_) => {}
+            }
+        })
+    }
+}
+
+fn of(progress: &store::Progress) -> Progress {
+    let mut point = Progress::new(progress.value);
+    point.total = progress.total;
+    point.message = progress.message.as_deref().map(str::to_owned);
+    point
+}

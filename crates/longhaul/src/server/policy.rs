@@ -1,0 +1,75 @@
+//! When a tool's calls become tasks, and for how long a task is kept.
+
+use std::time::Duration;
+
+use longhaul_proto::model::TaskSupport;
+use longhaul_tasks::store::{Rerun, Retention};
+
+/// How a tool's calls and tasks relate.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TaskPolicy {
+    /// When a call becomes a task.
+    pub mode: TaskMode,
+    /// What may be done with a task whose process is gone.
+    pub rerun: Rerun,
+    /// How long a task is kept after it has ended. Default 24 h.
+    pub ttl: Duration,
+    /// How long a caller that cannot take a task is kept waiting before it is handed over; `None` is as
+    /// long as it takes. Default 50 s, which is within every known client's clock.
+    pub hold: Option<Duration>,
+    /// A second call by the same principal with the same arguments joins a task that is open.
+    pub join: bool,
+    /// How often a task should be asked after. Default 1 s.
+    pub poll_interval: Duration,
+}
+
+/// When a call becomes a task.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the configuration's words")]
+pub enum TaskMode {
+    /// Never: the answer comes in place, however long it takes.
+    Never,
+    /// Once it has run this long; at once if the caller asks.
+    After(Duration),
+    /// At once, and a caller that cannot take a task is refused.
+    Required,
+}
+
+impl TaskPolicy {
+    /// Calls become tasks as `mode` says; everything else by default.
+    pub fn new(mode: TaskMode) -> Self {
+        Self {
+            mode,
+            rerun: Rerun::Never,
+            ttl: Duration::from_secs(24 * 60 * 60),
+            hold: Some(Duration::from_secs(50)),
+            join: false,
+            poll_interval: Duration::from_secs(1),
+        }
+    }
+
+    /// A call is a task at once.
+    pub fn always() -> Self {
+        Self::new(TaskMode::After(Duration::ZERO))
+    }
+
+    /// What a revision that says it per tool says of this one.
+    pub fn support(&self) -> TaskSupport {
+        match self.mode {
+            TaskMode::Never => TaskSupport::Forbidden,
+            TaskMode::After(_) => TaskSupport::Optional,
+            TaskMode::Required => TaskSupport::Required,
+        }
+    }
+
+    pub(super) fn retention(&self) -> Retention {
+        Retention::AfterTerminal(self.ttl)
+    }
+}
+
+impl Default for TaskPolicy {
+    fn default() -> Self {
+        Self::new(TaskMode::Never)
+    }
+}

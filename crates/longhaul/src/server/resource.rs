@@ -1,0 +1,38 @@
+//! Resources a server lets its clients read.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::model::{ReadResourceResult, ResourceTemplate};
+
+use super::context::Cx;
+
+/// A read under way.
+pub type ReadFuture<'a> = Pin<Box<dyn Future<Output = Result<ReadResourceResult, ErrorObject>> + Send + 'a>>;
+
+/// A family of resources.
+pub trait Resources: fmt::Debug + Send + Sync + 'static {
+    /// The templates of their URIs, for the list.
+    fn templates(&self) -> Vec<ResourceTemplate>;
+
+    /// Whether `uri` is one of theirs.
+    fn has(&self, uri: &str) -> bool;
+
+    /// Reads one. What the caller may not see does not exist.
+    ///
+    /// # Errors
+    ///
+    /// `-32602` for a URI that names nothing.
+    fn read<'a>(&'a self, cx: Cx, uri: &'a str) -> ReadFuture<'a>;
+}
+
+/// `-32602`: there is no such resource.
+pub fn not_found(uri: &str) -> ErrorObject {
+    #[derive(serde::Serialize)]
+    struct Data<'a> {
+        uri: &'a str,
+    }
+    ErrorObject::invalid_params("resource not found").with_data(&Data { uri })
+}
