@@ -5,15 +5,18 @@ use anyhow::Result;
 use super::libtest::Tests;
 use crate::site::Site;
 use crate::tally::Tally;
+use crate::tools::system;
 use crate::workspace::Workspace;
 
 /// Every file is formatted.
 pub(super) fn fmt(site: &Site) -> Result<Tally> {
+    system::require_component(site, "rustfmt", "fmt")?;
     Ok(Tally::one(site.run(&mut site.cargo(&["fmt", "--all", "--check"]))?.success))
 }
 
 /// No warning in any target, nor in any library under each of its features alone, none of them, and all.
 pub(super) fn clippy(site: &Site) -> Result<Tally> {
+    system::require_component(site, "clippy", "clippy")?;
     let mut tally = Tally::default();
     for arguments in clippy_runs(&Workspace::members(&site.root)?) {
         let mut command = site.cargo(&["clippy", "--quiet", "--locked"]);

@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::site::Site;
 use crate::tally::Tally;
+use crate::tools::system;
 use crate::{interop, tidy};
 
 /// The most time everything may take together.
@@ -21,7 +22,7 @@ type Stage = (&'static str, &'static str, fn(&Site) -> Result<Tally>);
 const STAGES: &[Stage] = &[
     ("fmt", "every file is formatted", cargo::fmt),
     ("clippy", "no warning, under any feature", cargo::clippy),
-    ("tidy", "the shape of the tree (cargo xtask tidy --help)", |site| tidy::run(&site.root)),
+    ("tidy", "the shape of the tree (cargo xtask tidy --help)", shape),
     ("tests", "unit, integration and documentation tests of every crate", cargo::tests),
     ("docs", "the documentation builds without a warning", cargo::docs),
     ("build", "the program builds for release", cargo::build),
@@ -71,6 +72,12 @@ pub(crate) fn run(site: &Site, names: &[String]) -> Result<Tally> {
 /// The stages, a line each, for the help text.
 pub(crate) fn stages() -> String {
     STAGES.iter().map(|(name, what, _)| format!("  {name:<8} {what}\n")).collect()
+}
+
+/// The stage `tidy`.
+fn shape(site: &Site) -> Result<Tally> {
+    system::require(site, &system::GIT)?;
+    tidy::run(&site.root)
 }
 
 /// A stage that could not be carried out, or that checked nothing, is one failure.

@@ -2,7 +2,7 @@
 
 mod node;
 mod python;
-mod system;
+pub(crate) mod system;
 
 pub(crate) use node::Node;
 pub(crate) use python::Python;

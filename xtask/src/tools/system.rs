@@ -9,7 +9,7 @@ use crate::site::Site;
 
 /// A program, how to see that it is there, and the Debian packages that bring it.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     /// What it is called in messages.
     pub(super) name: &'static str,
     /// A command that succeeds when it is there and new enough.
@@ -18,12 +18,15 @@ pub(super) struct Program {
     pub(super) packages: &'static [&'static str],
 }
 
+/// git, which says what belongs to the repository.
+pub(crate) const GIT: Program = Program { name: "git", probe: &["git", "--version"], packages: &["git"] };
+
 /// npm, and with it some version of Node.
-pub(super) const NPM: Program =
+pub(crate) const NPM: Program =
     Program { name: "npm", probe: &["npm", "--version"], packages: &["nodejs", "npm"] };
 
 /// A Python new enough for the packages locked here, able to make virtual environments.
-pub(super) const PYTHON: Program = Program {
+pub(crate) const PYTHON: Program = Program {
     name: "python3 (3.10 or later, with venv)",
     probe: &["python3", "-c", "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))"],
     packages: &["python3", "python3-venv"],
@@ -37,7 +40,7 @@ static LISTS_ARE_FRESH: AtomicBool = AtomicBool::new(false);
 /// # Errors
 ///
 /// When it is missing and cannot be installed here; the message has the line that installs it.
-pub(super) fn require(site: &Site, program: &Program) -> Result<()> {
+pub(crate) fn require(site: &Site, program: &Program) -> Result<()> {
     if is_there(program) {
         return Ok(());
     }
@@ -59,6 +62,25 @@ pub(super) fn require(site: &Site, program: &Program) -> Result<()> {
             program.name,
             program.packages.join(", ")
         );
+    }
+    Ok(())
+}
+
+/// Makes sure that cargo has the subcommand that a component of the toolchain brings.
+///
+/// # Errors
+///
+/// When it is missing and rustup cannot add it.
+pub(crate) fn require_component(site: &Site, component: &'static str, subcommand: &str) -> Result<()> {
+    let is_there = || {
+        let mut probe = site.cargo(&[subcommand, "--version"]);
+        probe.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    if !is_there() {
+        site.must_run(Command::new("rustup").args(["component", "add", component]))?;
+    }
+    if !is_there() {
+        bail!("cargo {subcommand} is missing: install the component {component} of the toolchain");
     }
     Ok(())
 }
