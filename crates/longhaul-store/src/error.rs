@@ -1,12 +1,12 @@
 //! Why a store refuses or fails, by what the caller should do about it.
 
-use std::{error::Error, fmt, path::PathBuf};
+use std::{error::Error, fmt, path::PathBuf, sync::Arc};
 
 use crate::{Epoch, TaskId};
 
 /// Why an operation was refused or failed. Nothing was acknowledged and, unless a variant says otherwise,
 /// nothing has changed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The task was taken over, released, cancelled, expired or forgotten: stop this attempt.
@@ -115,8 +115,8 @@ pub enum StoreError {
     },
 }
 
-/// What a system below said.
-pub type Source = Box<dyn Error + Send + Sync>;
+/// What a system below said; shared, because one failure may be that of a whole group of writes.
+pub type Source = Arc<dyn Error + Send + Sync>;
 
 impl StoreError {
     /// Whether the same call may succeed later without the caller changing anything.

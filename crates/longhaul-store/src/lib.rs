@@ -24,6 +24,8 @@
 //! ```
 
 mod clock;
+#[doc(hidden)]
+pub mod crash_point;
 mod error;
 mod identity;
 mod json;
@@ -34,6 +36,9 @@ mod owner;
 mod page;
 mod record;
 mod settings;
+mod shared;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 mod task_store;
 mod time;
 pub mod transition;
@@ -52,6 +57,8 @@ pub use owner::{InvalidPrincipal, Owner, Principal, Scope};
 pub use page::{Cursor, Page};
 pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention};
 pub use settings::{Limits, Settings};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{Sqlite, SqliteOptions};
 pub use task_store::{
     Batch, Cancellation, Claimed, Counts, Created, Durability, Filter, Finished, StoreFuture, Swept,
     TaskStore,

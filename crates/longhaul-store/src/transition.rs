@@ -226,13 +226,13 @@ fn apply(record: &mut Record, batch: &Batch) -> bool {
 /// A value that is not greater than the last is dropped with its total (a replay starts at zero); its message
 /// still says what is going on.
 fn advanced(last: Option<Progress>, new: &Progress) -> Option<Progress> {
+    let total = new.total.filter(|total| total.is_finite());
     match last {
         _ if !new.value.is_finite() => last,
-        None => Some(new.clone()),
+        None => Some(Progress { total, ..new.clone() }),
         Some(last) if new.value > last.value => {
-            let total = new.total.filter(|total| total.is_finite()).or(last.total);
             let message = new.message.clone().or(last.message);
-            Some(Progress { value: new.value, total, message })
+            Some(Progress { value: new.value, total: total.or(last.total), message })
         }
         Some(last) => Some(Progress { message: new.message.clone().or(last.message), ..last }),
     }

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::sync::watch;
@@ -52,6 +53,7 @@ impl Drop for TaskWatch {
 pub struct WatchHub {
     state: Mutex<State>,
     someone_waits: Condvar,
+    closing: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +119,7 @@ impl WatchHub {
         state.watched.clear();
         drop(state);
         self.someone_waits.notify_all();
+        self.closing.notify_all();
     }
 
     /// The tasks that someone watches.
@@ -132,6 +135,20 @@ impl WatchHub {
         let idle = |state: &mut State| state.waiting == 0 && !state.closed;
         let state = self.someone_waits.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
         !state.closed
+    }
+
+    /// Tells everyone to look again.
+    pub fn wake_all(&self) {
+        for watched in self.lock().watched.values() {
+            watched.changes.send_modify(|_| {});
+        }
+    }
+
+    /// Blocks for this long, or less if the hub is closed.
+    pub fn block_until_closed(&self, pause: Duration) {
+        let state = self.lock();
+        let open = |state: &mut State| !state.closed;
+        drop(self.closing.wait_timeout_while(state, pause, open).unwrap_or_else(PoisonError::into_inner));
     }
 
     fn leave(&self, id: &TaskId) {

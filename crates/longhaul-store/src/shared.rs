@@ -1,0 +1,91 @@
+//! A shared store is a store.
+
+use std::sync::Arc;
+
+use crate::{
+    Batch, Cancellation, Claimed, Counts, Created, Cursor, Durability, Epoch, Filter, Finished, NewTask,
+    NodeId, Outcome, Page, Record, Scope, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+};
+
+impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
+    fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
+        (**self).create(task)
+    }
+
+    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        (**self).get(scope, id)
+    }
+
+    fn list<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page> {
+        (**self).list(scope, filter, after, limit)
+    }
+
+    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Claimed>> {
+        (**self).claim(limit, tools)
+    }
+
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Claimed>> {
+        (**self).claim_one(id)
+    }
+
+    fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
+        (**self).renew(held)
+    }
+
+    fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record> {
+        (**self).release(id, epoch)
+    }
+
+    fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
+        (**self).write(id, epoch, batch)
+    }
+
+    fn finish<'a>(
+        &'a self,
+        id: &'a TaskId,
+        epoch: Epoch,
+        outcome: Outcome,
+        last: Batch,
+    ) -> StoreFuture<'a, Finished> {
+        (**self).finish(id, epoch, outcome, last)
+    }
+
+    fn request_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, Cancellation> {
+        (**self).request_cancel(scope, id, reason)
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        (**self).sweep(limit)
+    }
+
+    fn counts(&self) -> StoreFuture<'_, Counts> {
+        (**self).counts()
+    }
+
+    fn watch(&self, id: &TaskId) -> TaskWatch {
+        (**self).watch(id)
+    }
+
+    fn now(&self) -> Time {
+        (**self).now()
+    }
+
+    fn durability(&self) -> Durability {
+        (**self).durability()
+    }
+
+    fn node(&self) -> &NodeId {
+        (**self).node()
+    }
+}

@@ -1,0 +1,242 @@
+//! The store in one SQLite file, shared by any number of processes of one machine.
+
+mod fault;
+mod file_lock;
+mod job;
+mod open;
+mod operation;
+mod presence;
+mod read;
+mod row;
+mod schema;
+mod tx;
+mod watcher;
+mod writer;
+mod writer_lock;
+
+use std::{path::Path, sync::Arc, thread::JoinHandle};
+
+pub use self::open::SqliteOptions;
+use self::{
+    job::{Jobs, Points},
+    presence::Presence,
+    read::Readers,
+    tx::Site,
+};
+use crate::{
+    Batch, Cancellation, Claimed, Counts, Created, Cursor, Durability, Epoch, Filter, Finished, NewTask,
+    NodeId, Outcome, Owner, Page, Record, Scope, StoreError, StoreFuture, Swept, TaskId, TaskStore,
+    TaskWatch, Time,
+};
+
+/// Tasks in one SQLite file.
+///
+/// Reads run where they are called, on a connection of their own: a few microseconds, no thread changes hands. Writes
+/// go to one thread, which commits what has come together in the meantime and answers when it is on disk.
+///
+/// Beside the file lie SQLite's own `-wal` and `-shm`, `<file>.writer` (whose turn it is to write) and `<file>.nodes/`
+/// (who is alive). All are readable by their owner only. The file belongs on a local disk; copy it with SQLite's own
+/// tools or while no process has it open, and never open it directly within a process that has a store on it.
+///
+/// Dropping the handle finishes the writes in line, then gives up its leases; it blocks meanwhile.
+///
+/// ```no_run
+/// # fn main() -> Result<(), longhaul_store::StoreError> {
+/// let store = longhaul_store::Sqlite::open("tasks.db")?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Sqlite {
+    /// `None` only while being dropped, as are the threads.
+    jobs: Option<Jobs>,
+    writer: Option<JoinHandle<()>>,
+    watcher: Option<JoinHandle<()>>,
+    readers: Readers,
+    site: Arc<Site>,
+    presence: Presence,
+}
+
+impl Sqlite {
+    /// Opens the store in this file with default [`SqliteOptions`], creating it if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`SqliteOptions::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        SqliteOptions::new().open(path)
+    }
+
+    /// The file, by its one true name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.site.path
+    }
+
+    /// Has the writer do something.
+    fn write_with<T, F>(&self, points: &'static Points, operation: F) -> StoreFuture<'_, T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut tx::Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        match &self.jobs {
+            Some(jobs) => jobs.call(points, operation),
+            None => Box::pin(async { Err(StoreError::Closed) }),
+        }
+    }
+
+    /// Reads something here and now.
+    fn read_with<'a, T: Send>(
+        &'a self,
+        read: impl FnOnce(&rusqlite::Connection, &Site) -> Result<T, StoreError> + Send + 'a,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move { self.readers.read(&self.site, |conn| read(conn, &self.site)) })
+    }
+
+    /// The holders of leases that are dead, or `None` if nothing can be claimed.
+    fn claimable(&self) -> Result<Option<Vec<NodeId>>, StoreError> {
+        self.readers.read(&self.site, |conn| {
+            let holders = read::lease_holders(conn, &self.site)?;
+            let dead: Vec<NodeId> =
+                holders.iter().filter(|node| self.presence.is_dead(node)).cloned().collect();
+            let any = read::has_claimable(conn, &self.site, &dead, &holders, self.site.clock.now())?;
+            Ok(any.then_some(dead))
+        })
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        self.site.hub.close();
+        for thread in [self.writer.take(), self.watcher.take()].into_iter().flatten() {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store has panicked");
+            }
+        }
+    }
+}
+
+impl TaskStore for Sqlite {
+    fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
+        let node = self.presence.node().clone();
+        self.write_with(&CREATE, move |tx| operation::create(tx, &node, &task))
+    }
+
+    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        self.read_with(move |conn, site| read::get(conn, site, scope, id, site.clock.now()))
+    }
+
+    fn list<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page> {
+        let limit = limit.clamp(1, Page::MAX);
+        self.read_with(move |conn, site| {
+            read::list(conn, site, scope, filter, after, limit, site.clock.now())
+        })
+    }
+
+    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Claimed>> {
+        Box::pin(async move {
+            let Some(dead) = self.claimable()? else { return Ok(Vec::new()) };
+            let (node, tools) = (self.presence.node().clone(), tools.map(<[Arc<str>]>::to_vec));
+            self.write_with(&CLAIM, move |tx| operation::claim(tx, &node, &dead, limit, tools.as_deref()))
+                .await
+        })
+    }
+
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Claimed>> {
+        Box::pin(async move {
+            let Some(dead) = self.claimable()? else { return Ok(None) };
+            let (node, id) = (self.presence.node().clone(), id.clone());
+            self.write_with(&CLAIM, move |tx| operation::claim_one(tx, &node, &dead, &id)).await
+        })
+    }
+
+    fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
+        let held = held.to_vec();
+        self.write_with(&RENEW, move |tx| operation::renew(tx, &held))
+    }
+
+    fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record> {
+        let id = id.clone();
+        self.write_with(&RELEASE, move |tx| operation::release(tx, &id, epoch))
+    }
+
+    fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
+        let id = id.clone();
+        self.write_with(&WRITE, move |tx| operation::write(tx, &id, epoch, &batch))
+    }
+
+    fn finish<'a>(
+        &'a self,
+        id: &'a TaskId,
+        epoch: Epoch,
+        outcome: Outcome,
+        last: Batch,
+    ) -> StoreFuture<'a, Finished> {
+        let id = id.clone();
+        self.write_with(&FINISH, move |tx| operation::finish(tx, &id, epoch, &outcome, &last))
+    }
+
+    fn request_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, Cancellation> {
+        let owner: Option<Owner> = match scope {
+            Scope::Owner(owner) => Some(owner.clone()),
+            Scope::Operator => None,
+        };
+        let (id, reason) = (id.clone(), reason.map(str::to_owned));
+        self.write_with(&CANCEL, move |tx| {
+            let scope = owner.as_ref().map_or(Scope::Operator, Scope::Owner);
+            operation::cancel(tx, scope, &id, reason.as_deref())
+        })
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        Box::pin(async move {
+            if !self
+                .readers
+                .read(&self.site, |conn| read::has_due(conn, &self.site, self.site.clock.now()))?
+            {
+                return Ok(Swept::default());
+            }
+            self.write_with(&SWEEP, move |tx| operation::sweep(tx, limit)).await
+        })
+    }
+
+    fn counts(&self) -> StoreFuture<'_, Counts> {
+        self.read_with(read::counts)
+    }
+
+    fn watch(&self, id: &TaskId) -> TaskWatch {
+        self.site.hub.watch(id)
+    }
+
+    fn now(&self) -> Time {
+        self.site.clock.now()
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::Disk
+    }
+
+    fn node(&self) -> &NodeId {
+        self.presence.node()
+    }
+}
+
+const CREATE: Points = Points { before: "store.create.before", after: "store.create.after" };
+const CLAIM: Points = Points { before: "store.claim.before", after: "store.claim.after" };
+const RENEW: Points = Points { before: "store.renew.before", after: "store.renew.after" };
+const RELEASE: Points = Points { before: "store.release.before", after: "store.release.after" };
+const WRITE: Points = Points { before: "store.write.before", after: "store.write.after" };
+const FINISH: Points = Points { before: "store.finish.before", after: "store.finish.after" };
+const CANCEL: Points = Points { before: "store.cancel.before", after: "store.cancel.after" };
+const SWEEP: Points = Points { before: "store.sweep.before", after: "store.sweep.after" };

@@ -1,0 +1,273 @@
+//! Opening a store: the file, its format, this node's place in it.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicU64},
+    thread,
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::mpsc;
+
+use super::{
+    Sqlite,
+    fault::{io_error, said, sqlite_error},
+    job::Jobs,
+    presence::Presence,
+    read::Readers,
+    schema::{self, Found},
+    tx::Site,
+    watcher,
+    writer::Writer,
+    writer_lock::{WriterLock, beside},
+};
+use crate::{
+    Clock, Settings, StoreError, SystemClock, Time, WatchHub,
+    clock::{Mark, StoreClock},
+    crash_point::crash_point,
+};
+
+/// How to open a store in a file.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SqliteOptions {
+    /// How it behaves.
+    pub settings: Settings,
+    /// Where its time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// How long a write waits for another process to finish its own before it is [`StoreError::Busy`]. Default 5 s.
+    pub patience: Duration,
+    /// How many writes may wait in line; those beyond wait for a place. Default 1,024.
+    pub queue: usize,
+}
+
+impl SqliteOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            settings: Settings::default(),
+            clock: Arc::new(SystemClock::new()),
+            patience: Duration::from_secs(5),
+            queue: 1024,
+        }
+    }
+
+    /// With these settings.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// On this clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Waiting this long for other processes.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Opens the store in this file, creating it if there is none. Blocks for as long as the disk takes.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Busy`]; [`StoreError::Newer`] for a file of a newer
+    /// release, [`StoreError::Foreign`] for a file that is something else.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
+        let path = create_private(path.as_ref())?;
+        let presence = Presence::enter(beside(&path, ".nodes"))?;
+        let turn = WriterLock::open(beside(&path, ".writer"))?;
+        let (conn, last) = {
+            let _turn = turn.acquire(self.patience)?;
+            let conn = connect(&path, self.patience)?;
+            let last = prepare(&conn, &path, &presence)?;
+            (conn, last)
+        };
+        let (seq, mark) = last;
+        let clock = StoreClock::resume(self.clock, mark);
+        let site = Arc::new(Site {
+            path,
+            settings: self.settings,
+            clock,
+            hub: WatchHub::new(),
+            told: AtomicU64::new(seq),
+        });
+        let (jobs, queue) = mpsc::channel(self.queue.max(1));
+        let writer = Writer { site: site.clone(), conn, turn, patience: self.patience };
+        let started = |error| io_error(&site.path, "starting a thread", error);
+        let writer = thread::Builder::new()
+            .name("longhaul-store-write".to_owned())
+            .spawn(move || writer.run(queue))
+            .map_err(started)?;
+        let watcher = watcher::start(site.clone()).map_err(started)?;
+        Ok(Sqlite {
+            jobs: Some(Jobs(jobs)),
+            writer: Some(writer),
+            watcher: Some(watcher),
+            readers: Readers::new(),
+            site,
+            presence,
+        })
+    }
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Makes sure the file exists, readable by its owner only, without ever opening it: closing a file drops all locks
+/// this process has on it, SQLite's included. Returns its one true name.
+fn create_private(path: &Path) -> Result<PathBuf, StoreError> {
+    let failed = |error| io_error(path, "creating the store's file", error);
+    match fs::canonicalize(path) {
+        Ok(path) => {
+            warn_if_shared(&path);
+            return Ok(path);
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    match create_unopened(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+        _ => {}
+    }
+    fs::canonicalize(path).map_err(failed)
+}
+
+#[cfg(target_os = "linux")]
+fn create_unopened(path: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    Ok(mknodat(CWD, path, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0)?)
+}
+
+/// Elsewhere a file is made under a name nobody else has and then given its own, so that the one that is closed
+/// here is not yet anyone's database.
+#[cfg(not(target_os = "linux"))]
+fn create_unopened(path: &Path) -> io::Result<()> {
+    let mut bits = [0; 10];
+    getrandom::fill(&mut bits).map_err(io::Error::other)?;
+    let unnamed = beside(path, &format!(".new-{}", crate::NodeId::from_entropy(bits)));
+    drop(super::writer_lock::private(fs::OpenOptions::new().create_new(true).write(true)).open(&unnamed)?);
+    let named = fs::hard_link(&unnamed, path);
+    fs::remove_file(&unnamed)?;
+    named
+}
+
+fn warn_if_shared(path: &Path) {
+    #[cfg(unix)]
+    if let Ok(found) = fs::metadata(path) {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = found.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 {
+            tracing::warn!(path = %path.display(), mode = format!("{mode:o}"),
+                "others on this machine may read the store; `chmod 600` it unless that is meant");
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+}
+
+/// Opens the connection that writes, at the durability we promise.
+fn connect(path: &Path, patience: Duration) -> Result<Connection, StoreError> {
+    let failed = |error| sqlite_error(path, "opening the store", error);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags).map_err(failed)?;
+    conn.busy_timeout(patience).map_err(failed)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    // Looked at before anything is set: the log mode alone would change a file that is not ours.
+    schema::look(&conn, path, schema::MIGRATIONS)?;
+    if conn.is_readonly(rusqlite::MAIN_DB).map_err(failed)? {
+        let source = said("SQLite could open it for reading only");
+        return Err(StoreError::ReadOnly { place: path.to_owned(), source });
+    }
+    let mode: String =
+        conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(failed)?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        let source = said(format!("journal mode is {mode}; put the file on a local disk"));
+        return Err(StoreError::Backend { doing: "turning on the write-ahead log", source });
+    }
+    let set = || {
+        conn.pragma_update(None, "synchronous", "full")?;
+        // Apple's fsync stops at the drive's cache.
+        conn.pragma_update(None, "fullfsync", true)?;
+        conn.pragma_update(None, "checkpoint_fullfsync", true)?;
+        // What is erased shall be gone from the file, too.
+        conn.pragma_update(None, "secure_delete", true)?;
+        conn.pragma_update(None, "temp_store", "memory")?;
+        conn.pragma_update(None, "journal_size_limit", LARGEST_IDLE_LOG)?;
+        conn.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))
+    };
+    let level = set().map_err(failed)?;
+    if level < SYNCHRONOUS_FULL {
+        let source = said(format!("synchronous is {level}"));
+        return Err(StoreError::Backend { doing: "making every commit reach the disk", source });
+    }
+    Ok(conn)
+}
+
+/// Brings the format up to date; returns the latest change and the newest time stored.
+fn prepare(conn: &Connection, path: &Path, presence: &Presence) -> Result<(u64, Option<Mark>), StoreError> {
+    let failed = |error| sqlite_error(path, "preparing the store", error);
+    let from = match schema::look(conn, path, schema::MIGRATIONS)? {
+        Found::Current => return last(conn).map_err(failed),
+        Found::Empty => 0,
+        Found::Older(version) => {
+            let others = presence.others()?;
+            if others > 0 {
+                let by = format!("{others} other process(es) of an older release; stop them first");
+                return Err(StoreError::Busy {
+                    by,
+                    source: said("the store's format must be brought up to date"),
+                });
+            }
+            version
+        }
+    };
+    crash_point("store.open.before");
+    let build = || {
+        conn.execute_batch("BEGIN IMMEDIATE")?;
+        schema::migrate(conn, from, schema::MIGRATIONS)?;
+        conn.execute_batch("COMMIT")?;
+        last(conn)
+    };
+    let built = build();
+    if built.is_err()
+        && !conn.is_autocommit()
+        && let Err(error) = conn.execute_batch("ROLLBACK")
+    {
+        tracing::error!(%error, "a failed transaction cannot be rolled back");
+    }
+    crash_point("store.open.after");
+    built.map_err(failed)
+}
+
+fn last(conn: &Connection) -> rusqlite::Result<(u64, Option<Mark>)> {
+    conn.query_row("SELECT seq, time, steady_ms, boot FROM store WHERE one = 1", [], |row| {
+        let unsigned = |index| row.get::<_, i64>(index).map(|n| u64::try_from(n).unwrap_or(0));
+        let mark = Mark {
+            time: Time::from_unix_ms(row.get(1)?),
+            steady: Duration::from_millis(unsigned(2)?),
+            boot: row.get(3)?,
+        };
+        // Nothing has ever been written, so no time has been stored.
+        let seq = unsigned(0)?;
+        Ok((seq, (seq > 0).then_some(mark)))
+    })
+}
+
+/// `PRAGMA synchronous`: every commit is synced before it is reported.
+const SYNCHRONOUS_FULL: i64 = 2;
+
+/// The size to which an emptied log is cut.
+const LARGEST_IDLE_LOG: i64 = 64 << 20;

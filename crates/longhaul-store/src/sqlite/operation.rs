@@ -1,0 +1,213 @@
+//! The writes of the contract, each within a group's transaction: load, apply the pure transition, write back.
+
+use std::sync::Arc;
+
+use rusqlite::params;
+
+use super::{
+    fault::corrupt,
+    row::{Place, signed},
+    tx::Tx,
+};
+use crate::{
+    Batch, Cancellation, Claimed, Created, Epoch, Finished, NewTask, NodeId, Outcome, Owner, Record, Scope,
+    StoreError, Swept, TaskId, transition,
+};
+
+pub(super) fn create(tx: &mut Tx<'_>, node: &NodeId, task: &NewTask) -> Result<Created, StoreError> {
+    let mut record = transition::create(task, node, tx.now(), tx.settings())?;
+    if let Some(found) = tx.joinable(&record)? {
+        return Ok(Created::Joined(found));
+    }
+    if tx.is_taken(&record.id)? {
+        return Err(StoreError::AlreadyExists { id: record.id });
+    }
+    tx.admit(&record.owner, &tx.settings().limits)?;
+    tx.insert(&mut record)?;
+    Ok(Created::New(record))
+}
+
+/// Takes up to `limit` tasks nobody works on; the holders in `dead` have been proved dead.
+pub(super) fn claim(
+    tx: &mut Tx<'_>,
+    node: &NodeId,
+    dead: &[NodeId],
+    limit: usize,
+    tools: Option<&[Arc<str>]>,
+) -> Result<Vec<Claimed>, StoreError> {
+    let mut claimed = Vec::new();
+    for id in claimable(tx, dead, limit, tools)? {
+        claimed.extend(claim_one(tx, node, dead, &id)?);
+    }
+    Ok(claimed)
+}
+
+pub(super) fn claim_one(
+    tx: &mut Tx<'_>,
+    node: &NodeId,
+    dead: &[NodeId],
+    id: &TaskId,
+) -> Result<Option<Claimed>, StoreError> {
+    let Some((place, mut record)) = tx.load(id)? else { return Ok(None) };
+    let claim =
+        transition::claim(&mut record, node, tx.now(), tx.settings(), &|holder| dead.contains(holder));
+    let Some(resumed) = claim else { return Ok(None) };
+    tx.update(place.ord, &mut record, true)?;
+    Ok(Some(Claimed::new(record, resumed)))
+}
+
+/// Returns the tasks that are not held as the caller believes.
+pub(super) fn renew(tx: &mut Tx<'_>, held: &[(TaskId, Epoch)]) -> Result<Vec<TaskId>, StoreError> {
+    let mut fenced = Vec::new();
+    for (id, epoch) in held {
+        let renewed = as_worker(tx, id, *epoch).and_then(|(place, mut record)| {
+            transition::renew(&mut record, *epoch, tx.now(), tx.settings())?;
+            Ok((place, record))
+        });
+        match renewed {
+            Ok((place, record)) => {
+                let lease = record.lease().map(|lease| lease.until);
+                tx.update_lease(place.ord, lease.unwrap_or_else(|| tx.now()))?;
+            }
+            Err(error) if error.is_fenced() => fenced.push(id.clone()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(fenced)
+}
+
+pub(super) fn release(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch) -> Result<Record, StoreError> {
+    let (place, mut record) = as_worker(tx, id, epoch)?;
+    transition::release(&mut record, epoch, tx.now())?;
+    tx.update(place.ord, &mut record, true)?;
+    Ok(record)
+}
+
+pub(super) fn write(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch, batch: &Batch) -> Result<u64, StoreError> {
+    let (place, mut record) = as_worker(tx, id, epoch)?;
+    if transition::write(&mut record, epoch, batch, tx.now(), &tx.settings().limits)? {
+        tx.update_report(place.ord, &mut record)?;
+    }
+    Ok(record.seq)
+}
+
+pub(super) fn finish(
+    tx: &mut Tx<'_>,
+    id: &TaskId,
+    epoch: Epoch,
+    outcome: &Outcome,
+    last: &Batch,
+) -> Result<Finished, StoreError> {
+    let (place, mut record) = as_worker(tx, id, epoch)?;
+    if !place.is_visible() {
+        return Err(StoreError::Fenced { id: id.clone(), held: epoch });
+    }
+    if !transition::finish(&mut record, epoch, outcome, last, tx.now(), tx.settings())? {
+        return Ok(Finished::AlreadyTerminal(record));
+    }
+    tx.update(place.ord, &mut record, true)?;
+    Ok(Finished::Recorded(record))
+}
+
+pub(super) fn cancel(
+    tx: &mut Tx<'_>,
+    scope: Scope<'_>,
+    id: &TaskId,
+    reason: Option<&str>,
+) -> Result<Cancellation, StoreError> {
+    let seen = tx.load(id)?.filter(|(place, record)| place.is_visible() && scope.sees(&record.owner));
+    let Some((place, mut record)) = seen else { return Ok(Cancellation::NotFound) };
+    if !transition::cancel(&mut record, reason, tx.now(), tx.settings()) {
+        return Ok(Cancellation::AlreadyTerminal(record));
+    }
+    tx.update(place.ord, &mut record, true)?;
+    Ok(Cancellation::Cancelled(record))
+}
+
+pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> {
+    let mut swept = Swept::default();
+    for (place, id, owner) in due(tx, limit)? {
+        if place.is_tombstone() {
+            tx.remove(place.ord, &owner)?;
+            swept.removed += 1;
+            continue;
+        }
+        let now = tx.now();
+        let Some((place, mut record)) = tx.load(&id)? else { continue };
+        if transition::expire(&mut record, now, tx.settings()) {
+            tx.update(place.ord, &mut record, true)?;
+            swept.expired.push(id);
+        } else if record.is_forgotten(now) {
+            tx.erase(place.ord, now.after(tx.settings().tombstone))?;
+            swept.erased += 1;
+        }
+    }
+    Ok(swept)
+}
+
+/// Loads a task for its worker, for whom one that is gone is as good as taken away.
+fn as_worker(tx: &Tx<'_>, id: &TaskId, epoch: Epoch) -> Result<(Place, Record), StoreError> {
+    tx.load(id)?.ok_or_else(|| StoreError::Fenced { id: id.clone(), held: epoch })
+}
+
+/// The tasks nobody works on: due, or held by the dead, or overdue.
+fn claimable(
+    tx: &Tx<'_>,
+    dead: &[NodeId],
+    limit: usize,
+    tools: Option<&[Arc<str>]>,
+) -> Result<Vec<TaskId>, StoreError> {
+    let now = tx.now().unix_ms();
+    let mut found = Vec::new();
+    let mut statement = tx.prepare(
+        "SELECT id, tool FROM tasks WHERE phase = 0 AND not_before <= ?1 \
+         AND (expires_at IS NULL OR expires_at > ?1) ORDER BY not_before",
+    )?;
+    collect(tx, &mut statement, params![now], limit, tools, &mut found)?;
+    let mut statement = tx.prepare(
+        "SELECT id, tool FROM tasks WHERE phase = 1 AND lease_node = ?2 AND lease_until <= ?3 \
+         AND (expires_at IS NULL OR expires_at > ?1) ORDER BY lease_until",
+    )?;
+    for node in super::read::lease_holders(tx.conn, tx.site)? {
+        let until = if dead.contains(&node) { i64::MAX } else { now };
+        collect(tx, &mut statement, params![now, node.as_str(), until], limit, tools, &mut found)?;
+    }
+    Ok(found)
+}
+
+fn collect(
+    tx: &Tx<'_>,
+    statement: &mut rusqlite::Statement<'_>,
+    values: &[&dyn rusqlite::ToSql],
+    limit: usize,
+    tools: Option<&[Arc<str>]>,
+    found: &mut Vec<TaskId>,
+) -> Result<(), StoreError> {
+    let failed = |error| tx.site.error("looking for tasks to claim", error);
+    let mut rows = statement.query(values).map_err(failed)?;
+    while found.len() < limit
+        && let Some(row) = rows.next().map_err(failed)?
+    {
+        let tool = row.get_ref(1).map_err(failed)?;
+        if tools.is_none_or(|tools| tools.iter().any(|known| tool.as_str() == Ok(&**known))) {
+            let id = row.get::<_, String>(0).map_err(failed)?;
+            found.push(TaskId::new(id).map_err(corrupt)?);
+        }
+    }
+    Ok(())
+}
+
+/// The tasks of which time demands something.
+fn due(tx: &Tx<'_>, limit: usize) -> Result<Vec<(Place, TaskId, Owner)>, StoreError> {
+    let failed = |error| tx.site.error("looking for expired tasks", error);
+    let now = tx.now();
+    let mut statement = tx.prepare(
+        "SELECT ord, nth, phase, id, owner FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2",
+    )?;
+    let mut rows = statement.query(params![now.unix_ms(), signed(limit as u64)]).map_err(failed)?;
+    let mut due = Vec::new();
+    while let Some(row) = rows.next().map_err(failed)? {
+        due.push(super::row::due(row)?);
+    }
+    Ok(due)
+}

@@ -1,0 +1,233 @@
+//! Reads: in place, on a connection taken from a small stack, each one statement and so one moment.
+
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags, params};
+
+use super::{
+    fault::corrupt,
+    row::{self, Place, encode_owner, signed},
+    tx::Site,
+};
+use crate::{Counts, Cursor, Filter, NodeId, Owner, Page, Record, Scope, StoreError, TaskId, Time};
+
+/// Connections that only read. As many exist as threads have ever read at once; the last one used is used next.
+pub(super) struct Readers {
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub(super) fn new() -> Self {
+        Self { idle: Mutex::default() }
+    }
+
+    /// Reads something on a connection that is this thread's alone meanwhile.
+    pub(super) fn read<T>(
+        &self,
+        site: &Site,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let idle = self.lock().pop();
+        let conn = match idle {
+            Some(conn) => conn,
+            None => open(site).map_err(|error| site.error("opening the store for reading", error))?,
+        };
+        let result = read(&conn);
+        self.lock().push(conn);
+        result
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Readers").finish_non_exhaustive()
+    }
+}
+
+/// Opens a connection that can only read.
+pub(super) fn open(site: &Site) -> rusqlite::Result<Connection> {
+    // Even a reader of a write-ahead log writes to its shared index, so the file is opened for both.
+    let conn = Connection::open_with_flags(
+        &site.path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    conn.busy_timeout(READ_PATIENCE)?;
+    conn.pragma_update(None, "query_only", true)?;
+    conn.set_prepared_statement_cache_capacity(32);
+    Ok(conn)
+}
+
+pub(super) fn get(
+    conn: &Connection,
+    site: &Site,
+    scope: Scope<'_>,
+    id: &TaskId,
+    now: Time,
+) -> Result<Option<Record>, StoreError> {
+    let failed = |error| site.error("reading a task", error);
+    let mut statement = conn.prepare_cached(sql::GET).map_err(failed)?;
+    let owner = match scope {
+        Scope::Owner(owner) => Some(encode_owner(owner)),
+        Scope::Operator => None,
+    };
+    let mut rows = statement.query(params![id.as_str(), owner]).map_err(failed)?;
+    let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
+    if !Place::of(row, now)?.is_visible() {
+        return Ok(None);
+    }
+    row::decode(row).map(Some)
+}
+
+pub(super) fn list(
+    conn: &Connection,
+    site: &Site,
+    scope: Scope<'_>,
+    filter: &Filter,
+    after: Option<&Cursor>,
+    limit: usize,
+    now: Time,
+) -> Result<Page, StoreError> {
+    let failed = |error| site.error("listing tasks", error);
+    let before = signed(after.map_or(Ok(u64::MAX), |cursor| cursor.number(scope))?);
+    let scan = signed(LONGEST_SCAN as u64);
+    let (sql, owner) = match (scope, filter.open_only) {
+        (Scope::Owner(Owner::Anonymous), _) => return Err(StoreError::Unlistable),
+        (Scope::Owner(owner), false) => (sql::LIST_OWN, Some(encode_owner(owner))),
+        (Scope::Owner(owner), true) => (sql::LIST_OWN_OPEN, Some(encode_owner(owner))),
+        (Scope::Operator, false) => (sql::LIST_ALL, None),
+        (Scope::Operator, true) => (sql::LIST_ALL_OPEN, None),
+    };
+    let mut statement = conn.prepare_cached(sql).map_err(failed)?;
+    let mut rows = statement.query(params![before, scan, owner]).map_err(failed)?;
+    let (mut page, mut scanned, mut bytes) = (Page::default(), 0, 0);
+    while let Some(row) = rows.next().map_err(failed)? {
+        let place = Place::of(row, now)?;
+        scanned += 1;
+        let wanted = match &filter.tool {
+            Some(tool) => row::tool(row)? == &**tool,
+            None => true,
+        };
+        if wanted && place.is_visible() {
+            let record = row::decode(row)?;
+            bytes += record.arguments.as_str().len() + record.outcome().map_or(0, crate::Outcome::len);
+            page.tasks.push(record);
+        }
+        if page.tasks.len() == limit || scanned == LONGEST_SCAN || bytes >= LARGEST_PAGE {
+            let number = if owner.is_some() { place.nth } else { place.ord };
+            page.next = Some(Cursor::behind(scope, number));
+            break;
+        }
+    }
+    Ok(page)
+}
+
+pub(super) fn counts(conn: &Connection, site: &Site) -> Result<Counts, StoreError> {
+    let number =
+        |row: &rusqlite::Row<'_>, index| row.get::<_, i64>(index).map(|n| u64::try_from(n).unwrap_or(0));
+    conn.prepare_cached("SELECT open, retained FROM store WHERE one = 1")
+        .and_then(|mut statement| {
+            statement.query_row([], |row| Ok(Counts::new(number(row, 0)?, number(row, 1)?)))
+        })
+        .map_err(|error| site.error("counting tasks", error))
+}
+
+/// Every node that holds a lease, each found by one step into the index of leases.
+pub(super) fn lease_holders(conn: &Connection, site: &Site) -> Result<Vec<NodeId>, StoreError> {
+    let failed = |error| site.error("reading who holds leases", error);
+    let mut statement = conn
+        .prepare_cached(
+            "SELECT lease_node FROM tasks WHERE phase = 1 AND lease_node > ?1 ORDER BY lease_node LIMIT 1",
+        )
+        .map_err(failed)?;
+    let mut nodes: Vec<NodeId> = Vec::new();
+    loop {
+        let mut rows = statement.query([nodes.last().map_or("", NodeId::as_str)]).map_err(failed)?;
+        let Some(row) = rows.next().map_err(failed)? else { return Ok(nodes) };
+        let node = row.get::<_, String>(0).map_err(failed)?;
+        nodes.push(NodeId::new(node).map_err(corrupt)?);
+    }
+}
+
+/// Whether a claim would find anything, so that an idle node takes no lock.
+pub(super) fn has_claimable(
+    conn: &Connection,
+    site: &Site,
+    dead: &[NodeId],
+    holders: &[NodeId],
+    now: Time,
+) -> Result<bool, StoreError> {
+    let failed = |error| site.error("looking for tasks to claim", error);
+    if holders.iter().any(|node| dead.contains(node)) {
+        return Ok(true);
+    }
+    let now = now.unix_ms();
+    let due = "SELECT 1 FROM tasks WHERE phase = 0 AND not_before <= ?1 LIMIT 1";
+    if conn.prepare_cached(due).and_then(|mut statement| statement.exists([now])).map_err(failed)? {
+        return Ok(true);
+    }
+    let overdue = "SELECT 1 FROM tasks WHERE phase = 1 AND lease_node = ?1 AND lease_until <= ?2 LIMIT 1";
+    let mut overdue = conn.prepare_cached(overdue).map_err(failed)?;
+    for node in holders {
+        if overdue.exists(params![node.as_str(), now]).map_err(failed)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a sweep would find anything.
+pub(super) fn has_due(conn: &Connection, site: &Site, now: Time) -> Result<bool, StoreError> {
+    conn.prepare_cached("SELECT 1 FROM tasks WHERE expires_at <= ?1 LIMIT 1")
+        .and_then(|mut statement| statement.exists([now.unix_ms()]))
+        .map_err(|error| site.error("looking for expired tasks", error))
+}
+
+/// How long a read waits while another process recovers the log or holds everything; short, for it blocks a
+/// thread of the runtime.
+const READ_PATIENCE: Duration = Duration::from_millis(250);
+
+/// The most rows one page looks at.
+const LONGEST_SCAN: usize = 5000;
+
+/// The payload bytes after which a page ends.
+const LARGEST_PAGE: usize = 4 << 20;
+
+mod sql {
+    use super::row::columns;
+
+    pub(super) const GET: &str =
+        concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1 AND (?2 IS NULL OR owner = ?2)");
+
+    pub(super) const LIST_OWN: &str = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM tasks WHERE owner = ?3 AND nth < ?1 ORDER BY nth DESC LIMIT ?2"
+    );
+
+    pub(super) const LIST_OWN_OPEN: &str = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM tasks INDEXED BY open_tasks WHERE owner = ?3 AND nth < ?1 AND phase < 8 ORDER BY nth DESC LIMIT ?2"
+    );
+
+    pub(super) const LIST_ALL: &str = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM tasks WHERE ord < ?1 AND ?3 IS NULL ORDER BY ord DESC LIMIT ?2"
+    );
+
+    pub(super) const LIST_ALL_OPEN: &str = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM tasks WHERE ?3 IS NULL AND ord IN (SELECT ord FROM tasks INDEXED BY open_tasks \
+          WHERE phase < 8 AND ord < ?1 ORDER BY ord DESC LIMIT ?2) ORDER BY ord DESC"
+    );
+}

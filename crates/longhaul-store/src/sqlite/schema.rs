@@ -1,0 +1,130 @@
+//! The format of the file, and how an older one becomes the newest.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::fault::sqlite_error;
+use crate::StoreError;
+
+/// "LHST", so that `file` and we can tell a store from any other database.
+pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
+
+/// What makes each version of the format from the one before. Entries are never changed, only added.
+pub(super) const MIGRATIONS: &[&str] = &[V1];
+
+/// Phases below this are open; the number stands in partial indexes, so it is part of the format.
+///
+/// 0 queued, 1 running, 8 done, 9 tombstone; 2 to 7 are left for further open phases.
+const V1: &str = "
+CREATE TABLE store (
+    one       INTEGER PRIMARY KEY CHECK (one = 1),
+    seq       INTEGER NOT NULL,           -- the latest change of any task
+    time      INTEGER NOT NULL,           -- the greatest time stored
+    steady_ms INTEGER NOT NULL,           -- the steady clock at that time
+    boot      TEXT    NOT NULL,           -- what the steady clock counts from
+    open      INTEGER NOT NULL,
+    retained  INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO store VALUES (1, 0, 0, 0, '', 0, 0);
+
+CREATE TABLE accounts (
+    owner     TEXT    PRIMARY KEY,        -- '' is nobody in particular
+    open      INTEGER NOT NULL,
+    retained  INTEGER NOT NULL,
+    last      INTEGER NOT NULL            -- the number of its newest task
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tasks (
+    ord               INTEGER PRIMARY KEY,  -- the change that created it
+    id                TEXT    NOT NULL UNIQUE,
+    owner             TEXT    NOT NULL,
+    nth               INTEGER NOT NULL,     -- its number among its owner's
+    seq               INTEGER NOT NULL,
+    phase             INTEGER NOT NULL,
+    not_before        INTEGER,
+    lease_node        TEXT,
+    lease_until       INTEGER,
+    epoch             INTEGER NOT NULL,
+    attempt           INTEGER NOT NULL,
+    started           INTEGER NOT NULL,
+    rerun             INTEGER NOT NULL,
+    dialect           INTEGER NOT NULL,
+    retention         INTEGER NOT NULL,
+    retention_ms      INTEGER NOT NULL,
+    expires_at        INTEGER,              -- of a tombstone: when it goes
+    created_at        INTEGER NOT NULL,
+    status_changed_at INTEGER NOT NULL,
+    updated_at        INTEGER NOT NULL,
+    terminal_at       INTEGER,
+    poll_interval_ms  INTEGER,
+    progress          REAL,
+    progress_total    REAL,
+    outcome           INTEGER,
+    outcome_code      INTEGER,
+    join_digest       BLOB,
+    tool              TEXT    NOT NULL,
+    status_message    TEXT,
+    progress_message  TEXT,
+    outcome_text      TEXT,
+    caller            TEXT    NOT NULL,
+    arguments         TEXT    NOT NULL,
+    outcome_json      TEXT
+) STRICT;
+
+CREATE INDEX tasks_of_owner ON tasks (owner, nth);
+CREATE INDEX open_tasks ON tasks (owner, nth) WHERE phase < 8;
+CREATE INDEX queued_tasks ON tasks (not_before) WHERE phase = 0;
+CREATE INDEX leased_tasks ON tasks (lease_node, lease_until) WHERE phase = 1;
+CREATE INDEX expiring_tasks ON tasks (expires_at) WHERE expires_at IS NOT NULL;
+CREATE UNIQUE INDEX joinable_tasks ON tasks (owner, join_digest) WHERE join_digest IS NOT NULL AND phase < 8;
+";
+
+/// What a file turns out to be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Found {
+    /// Nothing yet.
+    Empty,
+    /// A store in this older version of the format.
+    Older(usize),
+    /// A store as this release writes it.
+    Current,
+}
+
+/// Looks at a file without changing it.
+pub(super) fn look(conn: &Connection, place: &Path, migrations: &[&str]) -> Result<Found, StoreError> {
+    let number = |pragma| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0));
+    let read = || Ok((number("application_id")?, number("user_version")?, objects(conn)?));
+    let (application, version, objects) =
+        read().map_err(|error| sqlite_error(place, "reading the file's format", error))?;
+    if application != APPLICATION_ID {
+        if application == 0 && version == 0 && objects == 0 {
+            return Ok(Found::Empty);
+        }
+        let why = format!("its application id is {application:#x}, a store's is {APPLICATION_ID:#x}");
+        return Err(StoreError::Foreign { place: place.to_owned(), why });
+    }
+    let supported = u32::try_from(migrations.len()).unwrap_or(u32::MAX);
+    let Ok(found) = u32::try_from(version) else {
+        return Err(StoreError::Corrupt { what: format!("format version {version}"), source: None });
+    };
+    match found.cmp(&supported) {
+        std::cmp::Ordering::Less => Ok(Found::Older(found as usize)),
+        std::cmp::Ordering::Equal => Ok(Found::Current),
+        std::cmp::Ordering::Greater => Err(StoreError::Newer { found, supported }),
+    }
+}
+
+/// Brings the format from version `from` to the newest, within the caller's transaction.
+pub(super) fn migrate(conn: &Connection, from: usize, migrations: &[&str]) -> rusqlite::Result<()> {
+    for step in &migrations[from..] {
+        conn.execute_batch(step)?;
+    }
+    conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+    conn.pragma_update(None, "user_version", migrations.len() as u32)
+}
+
+fn objects(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+}

@@ -1,0 +1,404 @@
+//! One group of writes: its transaction, and the numbers it keeps beside the rows.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicU64},
+};
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
+
+use super::{
+    fault::{corrupt, sqlite_error},
+    row::{self, Standing, encode_owner, signed},
+};
+use crate::{
+    Limits, Owner, Record, Settings, StoreError, TaskId, Time, WatchHub,
+    clock::{Mark, StoreClock},
+};
+
+/// What all parts of one store handle share.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) path: PathBuf,
+    pub(super) settings: Settings,
+    pub(super) clock: StoreClock,
+    pub(super) hub: Arc<WatchHub>,
+    /// Whoever watches has been told of every change up to this one.
+    pub(super) told: AtomicU64,
+}
+
+impl Site {
+    pub(super) fn error(&self, doing: &'static str, error: rusqlite::Error) -> StoreError {
+        sqlite_error(&self.path, doing, error)
+    }
+}
+
+/// A transaction under way.
+#[derive(Debug)]
+pub(super) struct Tx<'a> {
+    pub(super) conn: &'a Connection,
+    pub(super) site: &'a Site,
+    ledger: Ledger,
+    /// The tasks changed so far, and each change's number.
+    changes: Vec<(TaskId, u64)>,
+    /// Whether there is anything to commit.
+    dirty: bool,
+}
+
+/// The store's totals, read when the transaction begins and written when it ends.
+#[derive(Clone, Copy, Debug)]
+struct Totals {
+    seq: u64,
+    open: u64,
+    retained: u64,
+}
+
+#[derive(Debug)]
+struct Ledger {
+    totals: Totals,
+    accounts: HashMap<Owner, Account>,
+    /// How the accounts that the present operation changed were before it.
+    undo: Vec<(Owner, Account)>,
+}
+
+/// What there is of one owner.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Account {
+    open: u64,
+    retained: u64,
+    last: u64,
+    changed: bool,
+}
+
+/// Where a transaction stood before one of its operations.
+#[derive(Debug)]
+pub(super) struct Savepoint {
+    totals: Totals,
+    changes: usize,
+    dirty: bool,
+}
+
+impl<'a> Tx<'a> {
+    /// Begins, once it is this process's turn.
+    pub(super) fn begin(conn: &'a Connection, site: &'a Site) -> rusqlite::Result<Self> {
+        conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let (totals, time) = conn
+            .prepare_cached("SELECT seq, open, retained, time FROM store WHERE one = 1")?
+            .query_row([], |row| {
+                let number = |index| row.get::<_, i64>(index).map(|n| u64::try_from(n).unwrap_or(0));
+                Ok((Totals { seq: number(0)?, open: number(1)?, retained: number(2)? }, row.get(3)?))
+            })?;
+        site.clock.observe(Time::from_unix_ms(time));
+        let ledger = Ledger { totals, accounts: HashMap::new(), undo: Vec::new() };
+        Ok(Self { conn, site, ledger, changes: Vec::new(), dirty: false })
+    }
+
+    /// The latest change so far.
+    pub(super) fn seq(&self) -> u64 {
+        self.ledger.totals.seq
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    pub(super) fn savepoint(&mut self) -> rusqlite::Result<Savepoint> {
+        self.conn.prepare_cached("SAVEPOINT operation")?.execute([])?;
+        self.ledger.undo.clear();
+        Ok(Savepoint { totals: self.ledger.totals, changes: self.changes.len(), dirty: self.dirty })
+    }
+
+    pub(super) fn keep(&self) -> rusqlite::Result<()> {
+        self.conn.prepare_cached("RELEASE operation")?.execute([]).map(drop)
+    }
+
+    pub(super) fn roll_back_to(&mut self, savepoint: Savepoint) -> rusqlite::Result<()> {
+        self.conn.prepare_cached("ROLLBACK TO operation")?.execute([])?;
+        self.ledger.totals = savepoint.totals;
+        self.changes.truncate(savepoint.changes);
+        self.dirty = savepoint.dirty;
+        for (owner, account) in self.ledger.undo.drain(..).rev() {
+            self.ledger.accounts.insert(owner, account);
+        }
+        self.keep()
+    }
+
+    /// Writes the totals and commits; returns what changed.
+    pub(super) fn commit(mut self) -> rusqlite::Result<Vec<(TaskId, u64)>> {
+        if self.dirty {
+            self.flush()?;
+        }
+        self.conn.prepare_cached("COMMIT")?.execute([])?;
+        Ok(std::mem::take(&mut self.changes))
+    }
+
+    /// Reads a task that is no tombstone, and its place.
+    pub(super) fn load(&self, id: &TaskId) -> Result<Option<(row::Place, Record)>, StoreError> {
+        let mut statement = self.prepare(sql::BY_ID)?;
+        let found = statement.query(params![id.as_str()]).and_then(|mut rows| {
+            let Some(row) = rows.next()? else { return Ok(None) };
+            let place = row::Place::of(row, self.now());
+            Ok(Some(place.and_then(|place| {
+                if place.is_tombstone() {
+                    Ok(None)
+                } else {
+                    row::decode(row).map(|record| Some((place, record)))
+                }
+            })))
+        });
+        match found.map_err(|error| self.site.error("reading a task", error))? {
+            Some(result) => result,
+            None => Ok(None),
+        }
+    }
+
+    /// Whether the id is taken, be it by a tombstone.
+    pub(super) fn is_taken(&self, id: &TaskId) -> Result<bool, StoreError> {
+        self.prepare("SELECT 1 FROM tasks WHERE id = ?1")?
+            .exists([id.as_str()])
+            .map_err(|error| self.site.error("reading a task", error))
+    }
+
+    /// The open task of this owner and digest.
+    pub(super) fn joinable(&self, new: &Record) -> Result<Option<Record>, StoreError> {
+        let Some(digest) = &new.join else { return Ok(None) };
+        let id = self
+            .prepare("SELECT id FROM tasks WHERE owner = ?1 AND join_digest = ?2 AND phase < 8")?
+            .query_row(params![encode_owner(&new.owner), digest.as_bytes()], |row| row.get::<_, String>(0))
+            .optional()
+            .map_err(|error| self.site.error("looking for a task to join", error))?;
+        let Some(id) = id else { return Ok(None) };
+        let id = TaskId::new(id).map_err(corrupt)?;
+        Ok(self.load(&id)?.map(|(_, record)| record))
+    }
+
+    /// Refuses a task there is no room for.
+    pub(super) fn admit(&mut self, owner: &Owner, limits: &Limits) -> Result<(), StoreError> {
+        let Totals { open, retained, .. } = self.ledger.totals;
+        let account = *self.account(owner)?;
+        limits.admit(owner, open, retained, account.open, account.retained)
+    }
+
+    /// Adds a new record and numbers its creation.
+    pub(super) fn insert(&mut self, record: &mut Record) -> Result<(), StoreError> {
+        record.seq = self.next_seq();
+        let account = self.change_account(&record.owner)?;
+        account.open += 1;
+        account.retained += 1;
+        account.last += 1;
+        let nth = account.last;
+        self.ledger.totals.open += 1;
+        self.ledger.totals.retained += 1;
+        let at = Standing::of(record);
+        let (retention, retention_ms) = row::encode_retention(record.retention);
+        self.execute(
+            sql::INSERT,
+            params![
+                signed(record.seq),
+                record.id.as_str(),
+                encode_owner(&record.owner),
+                signed(nth),
+                at.phase,
+                at.not_before,
+                at.lease_node,
+                at.lease_until,
+                signed(record.epoch.get()),
+                record.attempt,
+                record.started,
+                row::encode_rerun(record.rerun),
+                row::encode_dialect(record.dialect),
+                retention,
+                retention_ms,
+                record.expires_at.map(Time::unix_ms),
+                record.created_at.unix_ms(),
+                record.poll_interval_ms.map(signed),
+                record.join.as_ref().map(|digest| digest.as_bytes().as_slice()),
+                &*record.tool,
+                record.status_message.as_deref(),
+                record.caller.as_str(),
+                record.arguments.as_str(),
+            ],
+        )?;
+        self.changes.push((record.id.clone(), record.seq));
+        Ok(())
+    }
+
+    /// Writes what a transition may have changed and numbers the change. `was_open` is how it was before.
+    pub(super) fn update(&mut self, ord: u64, record: &mut Record, was_open: bool) -> Result<(), StoreError> {
+        record.seq = self.next_seq();
+        if was_open && record.is_terminal() {
+            self.change_account(&record.owner)?.open -= 1;
+            self.ledger.totals.open -= 1;
+        }
+        let at = Standing::of(record);
+        let progress = record.progress.as_ref();
+        self.execute(
+            sql::UPDATE,
+            params![
+                signed(ord),
+                signed(record.seq),
+                at.phase,
+                at.not_before,
+                at.lease_node,
+                at.lease_until,
+                signed(record.epoch.get()),
+                record.attempt,
+                record.started,
+                record.expires_at.map(Time::unix_ms),
+                record.status_changed_at.unix_ms(),
+                record.updated_at.unix_ms(),
+                record.terminal_at.map(Time::unix_ms),
+                record.poll_interval_ms.map(signed),
+                progress.map(|progress| progress.value),
+                progress.and_then(|progress| progress.total),
+                progress.and_then(|progress| progress.message.as_deref()),
+                at.outcome,
+                at.outcome_code,
+                at.outcome_text,
+                at.outcome_json,
+                record.status_message.as_deref(),
+            ],
+        )?;
+        self.changes.push((record.id.clone(), record.seq));
+        Ok(())
+    }
+
+    /// Writes what a report may have changed and numbers the change; no index is touched.
+    pub(super) fn update_report(&mut self, ord: u64, record: &mut Record) -> Result<(), StoreError> {
+        record.seq = self.next_seq();
+        let progress = record.progress.as_ref();
+        self.execute(
+            sql::UPDATE_REPORT,
+            params![
+                signed(ord),
+                signed(record.seq),
+                record.updated_at.unix_ms(),
+                record.poll_interval_ms.map(signed),
+                progress.map(|progress| progress.value),
+                progress.and_then(|progress| progress.total),
+                progress.and_then(|progress| progress.message.as_deref()),
+                record.status_message.as_deref(),
+            ],
+        )?;
+        self.changes.push((record.id.clone(), record.seq));
+        Ok(())
+    }
+
+    /// Writes a prolonged lease, which nobody can see and which therefore has no number.
+    pub(super) fn update_lease(&mut self, ord: u64, until: Time) -> Result<(), StoreError> {
+        self.execute(sql::RENEW, params![signed(ord), until.unix_ms()]).map(drop)
+    }
+
+    /// Takes a finished task's payloads away; its id stays until `until`.
+    pub(super) fn erase(&mut self, ord: u64, until: Time) -> Result<(), StoreError> {
+        self.execute(sql::ERASE, params![signed(ord), until.unix_ms()]).map(drop)
+    }
+
+    /// Removes a tombstone.
+    pub(super) fn remove(&mut self, ord: u64, owner: &Owner) -> Result<(), StoreError> {
+        self.change_account(owner)?.retained -= 1;
+        self.ledger.totals.retained -= 1;
+        self.execute("DELETE FROM tasks WHERE ord = ?1", params![signed(ord)]).map(drop)
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.site.clock.now()
+    }
+
+    pub(super) fn settings(&self) -> &'a Settings {
+        &self.site.settings
+    }
+
+    pub(super) fn prepare(&self, sql: &str) -> Result<CachedStatement<'a>, StoreError> {
+        self.conn.prepare_cached(sql).map_err(|error| self.site.error("preparing a statement", error))
+    }
+
+    fn execute(&mut self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<usize, StoreError> {
+        let rows =
+            self.prepare(sql)?.execute(values).map_err(|error| self.site.error("writing a task", error))?;
+        self.dirty |= rows > 0;
+        Ok(rows)
+    }
+
+    fn next_seq(&mut self) -> u64 {
+        self.ledger.totals.seq += 1;
+        self.ledger.totals.seq
+    }
+
+    fn account(&mut self, owner: &Owner) -> Result<&mut Account, StoreError> {
+        match self.ledger.accounts.entry(owner.clone()) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => {
+                let read = |row: &rusqlite::Row<'_>| {
+                    let number = |index| row.get::<_, i64>(index).map(|n| u64::try_from(n).unwrap_or(0));
+                    Ok(Account { open: number(0)?, retained: number(1)?, last: number(2)?, changed: false })
+                };
+                let found = self
+                    .conn
+                    .prepare_cached("SELECT open, retained, last FROM accounts WHERE owner = ?1")
+                    .and_then(|mut statement| statement.query_row([encode_owner(owner)], read).optional());
+                let account = found.map_err(|error| self.site.error("reading an owner's account", error))?;
+                Ok(entry.insert(account.unwrap_or_default()))
+            }
+        }
+    }
+
+    fn change_account(&mut self, owner: &Owner) -> Result<&mut Account, StoreError> {
+        let before = *self.account(owner)?;
+        self.ledger.undo.push((owner.clone(), before));
+        let account = self.account(owner)?;
+        account.changed = true;
+        Ok(account)
+    }
+
+    fn flush(&self) -> rusqlite::Result<()> {
+        for (owner, account) in self.ledger.accounts.iter().filter(|(_, account)| account.changed) {
+            let owner = encode_owner(owner);
+            if account.retained == 0 {
+                self.conn.prepare_cached("DELETE FROM accounts WHERE owner = ?1")?.execute([owner])?;
+            } else {
+                let values =
+                    params![owner, signed(account.open), signed(account.retained), signed(account.last)];
+                self.conn.prepare_cached(sql::PUT_ACCOUNT)?.execute(values)?;
+            }
+        }
+        let Totals { seq, open, retained } = self.ledger.totals;
+        let Mark { time, steady, boot } = self.site.clock.mark();
+        let steady = i64::try_from(steady.as_millis()).unwrap_or(i64::MAX);
+        let values = params![signed(seq), signed(open), signed(retained), time.unix_ms(), steady, boot];
+        self.conn.prepare_cached(sql::PUT_TOTALS)?.execute(values).map(drop)
+    }
+}
+
+mod sql {
+    use super::row::columns;
+
+    pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1");
+
+    pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, phase, not_before, lease_node, \
+        lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
+        status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments) \
+        VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
+        ?20, ?21, ?22, ?23)";
+
+    pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
+        lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \
+        updated_at = ?12, terminal_at = ?13, poll_interval_ms = ?14, progress = ?15, progress_total = ?16, \
+        progress_message = ?17, outcome = ?18, outcome_code = ?19, outcome_text = ?20, outcome_json = ?21, \
+        status_message = ?22 WHERE ord = ?1";
+
+    pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, poll_interval_ms = ?4, \
+        progress = ?5, progress_total = ?6, progress_message = ?7, status_message = ?8 WHERE ord = ?1";
+
+    pub(super) const RENEW: &str = "UPDATE tasks SET lease_until = ?2 WHERE ord = ?1";
+
+    pub(super) const ERASE: &str = "UPDATE tasks SET phase = 9, expires_at = ?2, arguments = 'null', caller = 'null', \
+        outcome = NULL, outcome_code = NULL, outcome_text = NULL, outcome_json = NULL, status_message = NULL, \
+        progress_message = NULL, join_digest = NULL WHERE ord = ?1";
+
+    pub(super) const PUT_ACCOUNT: &str = "INSERT INTO accounts (owner, open, retained, last) VALUES (?1, ?2, ?3, ?4) \
+        ON CONFLICT (owner) DO UPDATE SET open = ?2, retained = ?3, last = ?4";
+
+    pub(super) const PUT_TOTALS: &str = "UPDATE store SET seq = ?1, open = ?2, retained = ?3, time = ?4, steady_ms = ?5, boot = ?6 WHERE one = 1";
+}

@@ -1,0 +1,125 @@
+//! The one thread that writes: it commits what has come together, and answers only then.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use rusqlite::Connection;
+use tokio::sync::mpsc;
+
+use super::{
+    job::{Job, pass},
+    tx::{Site, Tx},
+    writer_lock::WriterLock,
+};
+use crate::StoreError;
+
+/// The writer's end of the queue, its connection and its turn.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) site: Arc<Site>,
+    pub(super) conn: Connection,
+    pub(super) turn: WriterLock,
+    pub(super) patience: Duration,
+}
+
+impl Writer {
+    /// Works until nobody can send any more.
+    pub(super) fn run(self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
+        while let Some(first) = queue.blocking_recv() {
+            let mut jobs = vec![first];
+            match self.commit(&mut jobs, Some(&mut queue)) {
+                // One huge write may have filled the disk for many small ones: each gets its own chance.
+                Err(StoreError::Full { .. }) if jobs.len() > 1 => {
+                    for job in jobs {
+                        let mut alone = vec![job];
+                        let result = self.commit(&mut alone, None);
+                        settle(alone, &result);
+                    }
+                }
+                result => settle(jobs, &result),
+            }
+        }
+    }
+
+    /// Runs the jobs, and any that arrive meanwhile, in one transaction.
+    fn commit(
+        &self,
+        jobs: &mut Vec<Box<dyn Job>>,
+        mut more: Option<&mut mpsc::Receiver<Box<dyn Job>>>,
+    ) -> Result<(), StoreError> {
+        let _turn = self.turn.acquire(self.patience)?;
+        let result = self.transact(jobs, &mut more);
+        if result.is_err()
+            && !self.conn.is_autocommit()
+            && let Err(error) = self.conn.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "a failed transaction cannot be rolled back");
+        }
+        result
+    }
+
+    fn transact(
+        &self,
+        jobs: &mut Vec<Box<dyn Job>>,
+        more: &mut Option<&mut mpsc::Receiver<Box<dyn Job>>>,
+    ) -> Result<(), StoreError> {
+        let failed = |error| self.site.error("writing", error);
+        let began = Instant::now();
+        let mut tx = Tx::begin(&self.conn, &self.site).map_err(failed)?;
+        let before = tx.seq();
+        let mut done = 0;
+        loop {
+            while let Some(job) = jobs.get_mut(done) {
+                self.run_one(&mut tx, &mut **job)?;
+                done += 1;
+            }
+            let full = done >= LARGEST_GROUP || began.elapsed() >= LONGEST_GROUP;
+            match more.as_mut().filter(|_| !full).and_then(|queue| queue.try_recv().ok()) {
+                Some(job) => jobs.push(job),
+                None => break,
+            }
+        }
+        let after = tx.seq();
+        if !tx.is_dirty() {
+            return tx.commit().map(drop).map_err(failed);
+        }
+        pass(jobs, |points| points.before);
+        let changes = tx.commit().map_err(failed)?;
+        pass(jobs, |points| points.after);
+        for (task, seq) in &changes {
+            self.site.hub.wake(task, *seq);
+        }
+        // If another process wrote in between, its changes are still to be told: the watcher sees the gap.
+        let told = self.site.told.compare_exchange(before, after, Ordering::AcqRel, Ordering::Acquire);
+        if let Err(told) = told {
+            tracing::trace!(told, before, after, "others have written meanwhile");
+        }
+        Ok(())
+    }
+
+    /// Runs a job so that its failure takes back its own changes only.
+    fn run_one(&self, tx: &mut Tx<'_>, job: &mut dyn Job) -> Result<(), StoreError> {
+        let failed = |error| self.site.error("writing", error);
+        let savepoint = tx.savepoint().map_err(failed)?;
+        match job.run(tx) {
+            Ok(()) => tx.keep().map_err(failed),
+            // Some failures (no space, no memory, I/O) end the whole transaction, and so they are the group's.
+            Err(error) if self.conn.is_autocommit() => Err(error),
+            Err(_) => tx.roll_back_to(savepoint).map_err(failed),
+        }
+    }
+}
+
+fn settle(jobs: Vec<Box<dyn Job>>, result: &Result<(), StoreError>) {
+    for job in jobs {
+        job.settle(result.clone());
+    }
+}
+
+/// The most operations of one group.
+const LARGEST_GROUP: usize = 512;
+
+/// How long a group may collect before it is committed.
+const LONGEST_GROUP: Duration = Duration::from_millis(5);
