@@ -24,6 +24,8 @@
 //! ```
 
 mod clock;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 #[doc(hidden)]
 pub mod crash_point;
 mod error;

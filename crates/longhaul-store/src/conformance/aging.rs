@@ -1,0 +1,137 @@
+//! What time does to tasks.
+
+use std::time::Duration;
+
+use super::{Backend, ann, create, finish, get, id, one, one_with, queued, task};
+use crate::{
+    Batch, Cancellation, Filter, Outcome, Retention, Scope, Settings, Start, StoreError, Swept, TaskStore,
+    Time,
+};
+
+pub(super) async fn an_open_task_ends_with_an_error_when_its_time_is_up(backend: &dyn Backend) {
+    let one = one(backend);
+    let mut new = task("t");
+    new.retention = Retention::FromCreation(minutes(1));
+    let made = create(&*one.store, new).await;
+    assert_eq!(made.expires_at, Some(made.created_at.after(minutes(1))));
+    one.deployment.advance(minutes(1) - Duration::from_secs(1));
+    assert_eq!(one.store.sweep(10).await.unwrap(), Swept::default());
+    one.deployment.advance(Duration::from_secs(1));
+    let swept = one.store.sweep(10).await.unwrap();
+    assert_eq!((&swept.expired[..], swept.total()), (&[made.id.clone()][..], 1));
+
+    let ended = get(&*one.store, &made.id).await.expect("its outcome can be read");
+    let Some(Outcome::Error { code: -32603, message, data: None }) = ended.outcome() else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(&**message, "task expired");
+    assert!(ended.epoch > made.epoch);
+    assert_eq!(ended.expires_at, Some(one.store.now().after(Settings::default().min_result_retention)));
+    let late = one.store.write(&made.id, made.epoch, Batch::new().with_status_message("late")).await;
+    assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
+}
+
+pub(super) async fn an_outcome_can_be_read_for_a_while_however_late_it_came(backend: &dyn Backend) {
+    let one = one(backend);
+    let floor = Settings::default().min_result_retention;
+    let mut new = task("late");
+    new.retention = Retention::FromCreation(minutes(10));
+    let late = create(&*one.store, new.clone()).await;
+    new.id = id("early");
+    let early = create(&*one.store, new).await;
+    let early = finish(&*one.store, &early).await;
+    assert_eq!(early.expires_at, Some(early.created_at.after(minutes(10))));
+    one.deployment.advance(minutes(10) - Duration::from_secs(1));
+    let late = finish(&*one.store, &late).await;
+    assert_eq!(late.expires_at, Some(one.store.now().after(floor)));
+
+    one.deployment.advance(floor - Duration::from_secs(1));
+    assert_eq!(get(&*one.store, &early.id).await, None);
+    assert_eq!(get(&*one.store, &late.id).await, Some(late.clone()));
+    one.deployment.advance(Duration::from_secs(1));
+    assert_eq!(get(&*one.store, &late.id).await, None);
+}
+
+pub(super) async fn a_finished_task_is_forgotten_in_two_steps(backend: &dyn Backend) {
+    let one = one(backend);
+    let mut new = task("t");
+    new.retention = Retention::AfterTerminal(minutes(1));
+    let made = create(&*one.store, new).await;
+    assert_eq!(made.expires_at, None);
+    one.deployment.advance(Duration::from_secs(86_400 * 30));
+    assert_eq!(one.store.sweep(10).await.unwrap(), Swept::default(), "an open one never expires");
+    let ended = finish(&*one.store, &made).await;
+    assert_eq!(ended.expires_at, Some(one.store.now().after(minutes(1))));
+    one.deployment.advance(minutes(1));
+
+    for swept in [false, true] {
+        if swept {
+            let swept = one.store.sweep(10).await.unwrap();
+            assert_eq!((swept.erased, swept.total()), (1, 1));
+        }
+        assert_eq!(get(&*one.store, &made.id).await, None);
+        let list = one.store.list(Scope::Owner(&ann()), &Filter::all(), None, 10).await.unwrap();
+        assert!(list.tasks.is_empty());
+        let cancel = one.store.request_cancel(Scope::Owner(&ann()), &made.id, None).await.unwrap();
+        assert_eq!(cancel, Cancellation::NotFound);
+        let late = one.store.finish(&made.id, made.epoch, Outcome::lost("late"), Batch::new()).await;
+        assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
+        assert!(one.store.claim_one(&made.id).await.unwrap().is_none());
+        assert!(matches!(one.store.create(task("t")).await, Err(StoreError::AlreadyExists { .. })));
+    }
+    one.deployment.advance(Settings::default().tombstone - Duration::from_secs(1));
+    assert_eq!(one.store.sweep(10).await.unwrap(), Swept::default());
+    one.deployment.advance(Duration::from_secs(1));
+    let swept = one.store.sweep(10).await.unwrap();
+    assert_eq!((swept.removed, swept.total()), (1, 1));
+    assert_eq!(one.store.counts().await.unwrap().retained, 0);
+    create(&*one.store, task("t")).await;
+}
+
+pub(super) async fn a_task_kept_for_ever_is_kept(backend: &dyn Backend) {
+    let one = one(backend);
+    let made = create(&*one.store, task("t")).await;
+    let mut endless = task("endless");
+    endless.retention = Retention::FromCreation(Duration::MAX);
+    let endless = create(&*one.store, endless).await;
+    let ended = finish(&*one.store, &made).await;
+    assert_eq!((made.expires_at, ended.expires_at), (None, None));
+    one.deployment.advance(Duration::from_secs(86_400 * 3650));
+    assert_eq!(one.store.sweep(10).await.unwrap(), Swept::default());
+    assert_eq!(get(&*one.store, &made.id).await, Some(ended));
+    assert_eq!(endless.expires_at, Some(Time::from_unix_ms(i64::MAX)));
+    assert!(get(&*one.store, &endless.id).await.is_some());
+}
+
+pub(super) async fn an_expired_task_is_not_claimed(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let mut new = queued("queued", &*one.store);
+    new.retention = Retention::FromCreation(minutes(1));
+    create(&*one.store, new.clone()).await;
+    (new.id, new.start) = (id("orphan"), Start::Claimed);
+    create(&*other, new).await;
+    drop(other);
+    one.deployment.advance(minutes(1));
+    assert!(one.store.claim(10, None).await.unwrap().is_empty());
+    assert!(one.store.claim_one(&id("orphan")).await.unwrap().is_none());
+    assert_eq!(one.store.sweep(10).await.unwrap().expired.len(), 2);
+}
+
+pub(super) async fn a_sweep_takes_no_more_than_asked(backend: &dyn Backend) {
+    let settings = Settings { tombstone: minutes(1), ..Settings::default() };
+    let one = one_with(backend, settings);
+    for number in 0..5 {
+        let mut new = task(&format!("t{number}"));
+        new.retention = Retention::AfterTerminal(minutes(1));
+        let made = create(&*one.store, new).await;
+        finish(&*one.store, &made).await;
+    }
+    one.deployment.advance(minutes(1));
+    let sweep = async |limit: usize| one.store.sweep(limit).await.unwrap().total();
+    assert_eq!((sweep(0).await, sweep(3).await, sweep(3).await, sweep(3).await), (0, 3, 2, 0));
+}
+
+fn minutes(number: u64) -> Duration {
+    Duration::from_secs(60 * number)
+}

@@ -1,0 +1,165 @@
+//! Who works on what.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use super::{
+    Backend, create,
+    drive::{block_on, race},
+    finish, get, id, one, queued, task,
+};
+use crate::{Batch, Epoch, Outcome, Phase, Record, Settings, Start, StoreError, TaskStore};
+
+pub(super) async fn a_queued_task_is_claimed_once_when_it_is_due(backend: &dyn Backend) {
+    let one = one(backend);
+    let mut later = task("later");
+    later.start = Start::Queued { not_before: one.store.now().after(Duration::from_secs(60)) };
+    create(&*one.store, later).await;
+    create(&*one.store, queued("now", &*one.store)).await;
+    let claimed = one.store.claim(10, None).await.unwrap();
+    let [claim] = &claimed[..] else { panic!("one is due, not {claimed:?}") };
+    assert_eq!((&claim.record.id, claim.resumed), (&id("now"), false));
+    assert_eq!((claim.record.attempt, claim.record.epoch, claim.record.started), (1, Epoch::new(1), true));
+    assert_eq!(claim.record.lease().map(|lease| &lease.node), Some(one.store.node()));
+    assert_eq!(get(&*one.store, &id("now")).await.as_ref(), Some(&claim.record));
+    assert!(one.store.claim(10, None).await.unwrap().is_empty());
+    assert!(one.store.claim_one(&id("later")).await.unwrap().is_none());
+    assert!(one.store.claim_one(&id("never")).await.unwrap().is_none());
+    one.deployment.advance(Duration::from_secs(60));
+    assert!(one.store.claim_one(&id("later")).await.unwrap().is_some());
+}
+
+pub(super) async fn only_tasks_of_known_tools_are_claimed(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    for (name, tool) in [("t1", "build"), ("t2", "test")] {
+        let mut new = queued(name, &*one.store);
+        new.tool = tool.into();
+        create(&*one.store, new).await;
+        let mut orphan = task(&format!("{name}-orphan"));
+        orphan.tool = tool.into();
+        create(&*other, orphan).await;
+    }
+    drop(other);
+    let tools: [Arc<str>; 2] = ["test".into(), "deploy".into()];
+    assert_eq!(ids(one.store.claim(10, Some(&tools)).await.unwrap()), ["t2", "t2-orphan"]);
+    assert!(one.store.claim(10, Some(&[])).await.unwrap().is_empty());
+    assert_eq!(ids(one.store.claim(10, None).await.unwrap()), ["t1", "t1-orphan"]);
+}
+
+pub(super) async fn a_claim_takes_no_more_than_asked(backend: &dyn Backend) {
+    let one = one(backend);
+    for number in 0..5 {
+        create(&*one.store, queued(&format!("t{number}"), &*one.store)).await;
+    }
+    assert_eq!(one.store.claim(0, None).await.unwrap().len(), 0);
+    assert_eq!(one.store.claim(3, None).await.unwrap().len(), 3);
+    assert_eq!(one.store.claim(3, None).await.unwrap().len(), 2);
+}
+
+pub(super) async fn a_lease_holds_while_it_lasts_and_no_longer(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let made = create(&*one.store, task("t")).await;
+    one.deployment.advance(Settings::default().lease - Duration::from_secs(1));
+    assert!(other.claim(10, None).await.unwrap().is_empty());
+    assert!(other.claim_one(&made.id).await.unwrap().is_none());
+    one.deployment.advance(Duration::from_secs(2));
+    let claim = other.claim(10, None).await.unwrap().pop().expect("the lease has run out");
+    assert!(claim.resumed);
+    assert_eq!((claim.record.attempt, claim.record.epoch), (2, made.epoch.next()));
+    assert_eq!(claim.record.lease().map(|lease| &lease.node), Some(other.node()));
+}
+
+pub(super) async fn a_renewed_lease_holds_on(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let made = create(&*one.store, task("t")).await;
+    for _ in 0..5 {
+        one.deployment.advance(Settings::default().lease - Duration::from_secs(1));
+        let held = [(made.id.clone(), made.epoch), (id("never"), made.epoch)];
+        assert_eq!(one.store.renew(&held).await.unwrap(), [id("never")]);
+        assert!(other.claim(10, None).await.unwrap().is_empty());
+    }
+    assert!(one.store.renew(&[]).await.unwrap().is_empty());
+}
+
+pub(super) async fn the_leases_of_a_dead_node_are_void_at_once(backend: &dyn Backend) {
+    let one = one(backend);
+    let (dying, living) = (one.deployment.join(), one.deployment.join());
+    let orphan = create(&*dying, task("orphan")).await;
+    create(&*living, task("kept")).await;
+    create(&*one.store, task("own")).await;
+    drop(dying);
+    let claim = one.store.claim(10, None).await.unwrap().pop().expect("its holder is dead");
+    assert_eq!((&claim.record.id, claim.resumed), (&orphan.id, true));
+    assert_eq!((claim.record.attempt, claim.record.epoch), (2, orphan.epoch.next()));
+    assert!(one.store.claim(10, None).await.unwrap().is_empty(), "the living keep theirs");
+}
+
+pub(super) async fn a_worker_that_lost_its_task_is_fenced(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let lost = create(&*one.store, task("t")).await;
+    one.deployment.advance(Settings::default().lease);
+    let taken = other.claim_one(&lost.id).await.unwrap().expect("the lease has run out").record;
+    assert_fenced(&*one.store, &lost).await;
+    assert_fenced(&*other, &lost).await;
+    assert_eq!(get(&*one.store, &lost.id).await.as_ref(), Some(&taken), "nothing has changed");
+    finish(&*other, &taken).await;
+}
+
+pub(super) async fn a_released_task_is_queued_and_not_charged(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let made = create(&*one.store, task("t")).await;
+    let released = one.store.release(&made.id, made.epoch).await.unwrap();
+    assert!(matches!(released.phase, Phase::Queued { .. }));
+    assert_eq!((released.attempt, released.started), (0, true));
+    assert_fenced(&*one.store, &made).await;
+    assert_fenced(&*one.store, &released).await;
+    let claim = other.claim(10, None).await.unwrap().pop().expect("it is due");
+    assert!(claim.resumed);
+    assert_eq!(claim.record.attempt, 1);
+    assert!(claim.record.epoch > made.epoch);
+}
+
+pub(super) async fn nodes_that_race_to_claim_share_nothing(backend: &dyn Backend) {
+    let one = one(backend);
+    for number in 0..40 {
+        create(&*one.store, queued(&format!("t{number}"), &*one.store)).await;
+    }
+    let nodes: Vec<_> = (0..4).map(|_| one.deployment.join()).collect();
+    let taken = race(4, |index| {
+        let mut taken = Vec::new();
+        loop {
+            let claims = block_on(nodes[index].claim(3, None)).unwrap();
+            if claims.is_empty() {
+                return taken;
+            }
+            taken.extend(ids(claims));
+        }
+    });
+    let all: Vec<_> = taken.into_iter().flatten().collect();
+    assert_eq!((all.len(), all.into_iter().collect::<BTreeSet<_>>().len()), (40, 40));
+}
+
+/// Nothing a worker does at this record's epoch is accepted.
+async fn assert_fenced(store: &dyn TaskStore, held: &Record) {
+    let (id, epoch) = (&held.id, held.epoch);
+    let fenced = |result: Result<(), StoreError>| {
+        assert!(
+            matches!(&result, Err(StoreError::Fenced { id, held: at }) if (id, *at) == (&held.id, epoch)),
+            "{result:?}"
+        );
+    };
+    fenced(store.write(id, epoch, Batch::new().with_status_message("late")).await.map(drop));
+    fenced(store.release(id, epoch).await.map(drop));
+    fenced(store.finish(id, epoch, Outcome::lost("late"), Batch::new()).await.map(drop));
+    assert_eq!(store.renew(&[(id.clone(), epoch)]).await.unwrap(), std::slice::from_ref(id));
+}
+
+fn ids(claims: Vec<crate::Claimed>) -> Vec<String> {
+    let mut ids: Vec<_> = claims.into_iter().map(|claim| claim.record.id.to_string()).collect();
+    ids.sort();
+    ids
+}

@@ -1,0 +1,125 @@
+//! How much there may be.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Backend, bob, create, finish, get, id, json, one_with, task};
+use crate::{
+    Batch, Limits, NewTask, Outcome, Owner, Progress, Quota, Retention, Settings, StoreError, TaskStore,
+};
+
+pub(super) async fn open_tasks_of_one_owner_are_bounded(backend: &dyn Backend) {
+    let one = one_with(backend, limited(|limits| limits.max_open_per_owner = 2));
+    let first = create(&*one.store, task("t1")).await;
+    create(&*one.store, task("t2")).await;
+    refused(&*one.store, task("t3"), Quota::OpenPerOwner, 2).await;
+    let mut other = task("t4");
+    other.owner = bob();
+    create(&*one.store, other).await;
+    finish(&*one.store, &first).await;
+    create(&*one.store, task("t5")).await;
+}
+
+pub(super) async fn open_tasks_of_strangers_are_bounded_together(backend: &dyn Backend) {
+    let one =
+        one_with(backend, limited(|limits| (limits.max_open_anonymous, limits.max_open_per_owner) = (1, 2)));
+    let strange = |name: &str| NewTask::new(id(name), Owner::Anonymous, "build", json("{}"));
+    create(&*one.store, strange("t1")).await;
+    refused(&*one.store, strange("t2"), Quota::OpenAnonymous, 1).await;
+    create(&*one.store, task("t3")).await;
+}
+
+pub(super) async fn open_tasks_in_all_are_bounded(backend: &dyn Backend) {
+    let one = one_with(backend, limited(|limits| limits.max_open = 1));
+    let first = create(&*one.store, task("t1")).await;
+    let mut other = task("t2");
+    other.owner = bob();
+    refused(&*one.store, other.clone(), Quota::Open, 1).await;
+    finish(&*one.store, &first).await;
+    create(&*one.store, other).await;
+}
+
+pub(super) async fn tasks_kept_are_bounded(backend: &dyn Backend) {
+    let mut settings = limited(|limits| (limits.max_retained, limits.max_retained_per_owner) = (3, 2));
+    settings.tombstone = Duration::from_secs(60);
+    let one = one_with(backend, settings);
+    for name in ["t1", "t2"] {
+        let mut new = task(name);
+        new.retention = Retention::AfterTerminal(Duration::from_secs(60));
+        let made = create(&*one.store, new).await;
+        finish(&*one.store, &made).await;
+    }
+    refused(&*one.store, task("t3"), Quota::RetainedPerOwner, 2).await;
+    let bobs = |name: &str| NewTask::new(id(name), bob(), "build", json("{}"));
+    create(&*one.store, bobs("t4")).await;
+    refused(&*one.store, bobs("t5"), Quota::Retained, 3).await;
+
+    one.deployment.advance(Duration::from_secs(60));
+    assert_eq!(one.store.sweep(10).await.unwrap().erased, 2);
+    refused(&*one.store, task("t6"), Quota::RetainedPerOwner, 2).await;
+    one.deployment.advance(Duration::from_secs(60));
+    assert_eq!(one.store.sweep(10).await.unwrap().removed, 2);
+    create(&*one.store, task("t7")).await;
+}
+
+pub(super) async fn what_is_too_large_is_refused(backend: &dyn Backend) {
+    let settings = limited(|limits| {
+        (limits.max_arguments, limits.max_caller, limits.max_outcome, limits.max_text) = (10, 10, 10, 10);
+    });
+    let one = one_with(backend, settings);
+    let long = || json("\"123456789\"");
+    let fits = || NewTask::new(id("t"), bob(), "build", json("{}"));
+    let mut arguments = fits();
+    arguments.arguments = long();
+    let mut caller = fits();
+    caller.caller = long();
+    let mut tool = fits();
+    tool.tool = "01234567890".into();
+    let mut message = fits();
+    message.status_message = Some("01234567890".into());
+    for (what, new) in [("arguments", arguments), ("caller", caller), ("tool", tool), ("message", message)] {
+        let refusal = one.store.create(new).await;
+        assert!(
+            matches!(refusal, Err(StoreError::TooLarge { found: 11, limit: 10, .. })),
+            "{what}: {refusal:?}"
+        );
+    }
+    assert_eq!(one.store.counts().await.unwrap().retained, 0);
+
+    let made = create(&*one.store, fits()).await;
+    let text: Arc<str> = "01234567890".into();
+    let reports = [
+        Batch::new().with_status_message(text.clone()),
+        Batch::new().with_progress(Progress::new(1.0, None, Some(text.clone()))),
+    ];
+    for report in reports {
+        let refusal = one.store.write(&made.id, made.epoch, report.clone()).await;
+        assert!(matches!(refusal, Err(StoreError::TooLarge { .. })), "{refusal:?}");
+        let refusal = one.store.finish(&made.id, made.epoch, Outcome::lost("gone"), report).await;
+        assert!(matches!(refusal, Err(StoreError::TooLarge { .. })), "{refusal:?}");
+    }
+    for outcome in
+        [Outcome::result(long(), false), Outcome::error(1, text.clone(), None), Outcome::lost(text)]
+    {
+        let refusal = one.store.finish(&made.id, made.epoch, outcome, Batch::new()).await;
+        assert!(matches!(refusal, Err(StoreError::TooLarge { .. })), "{refusal:?}");
+    }
+    assert_eq!(get(&*one.store, &made.id).await, Some(made), "what was refused has changed nothing");
+}
+
+async fn refused(store: &dyn TaskStore, new: NewTask, quota: Quota, at: u64) {
+    let (name, before) = (new.id.clone(), store.counts().await.unwrap());
+    let refusal = store.create(new).await.expect_err("there is no room");
+    assert!(refusal.is_retryable());
+    assert!(
+        matches!(&refusal, StoreError::Overloaded { what, limit } if (*what, *limit) == (quota, at)),
+        "{refusal:?}"
+    );
+    assert_eq!(get(store, &name).await, None);
+    assert_eq!(store.counts().await.unwrap(), before);
+}
+
+fn limited<T>(limit: impl FnOnce(&mut Limits) -> T) -> Settings {
+    let mut settings = Settings::default();
+    limit(&mut settings.limits);
+    settings
+}

@@ -1,0 +1,222 @@
+//! The contract as a suite that every backend, and every wrapper around one, must pass.
+//!
+//! A backend says in [`Backend`] how an empty store is made and in [`Deployment`] how nodes join it; [`run_all`] does
+//! the rest and panics at the first broken promise. It needs no particular runtime. Not covered by semantic
+//! versioning: a promise the suite forgot may be added at any time.
+//!
+//! ```
+//! # use std::{sync::Arc, time::Duration};
+//! use longhaul_store::{Memory, Settings, StepClock, TaskStore, Time, conformance};
+//!
+//! struct InMemory;
+//! struct Shared(Memory, StepClock);
+//!
+//! impl conformance::Backend for InMemory {
+//!     fn deploy(&self, settings: Settings) -> Box<dyn conformance::Deployment> {
+//!         let clock = StepClock::at(Time::from_unix_ms(1_800_000_000_000));
+//!         Box::new(Shared(Memory::with(settings, Arc::new(clock.clone())), clock))
+//!     }
+//! }
+//! impl conformance::Deployment for Shared {
+//!     fn join(&self) -> Arc<dyn TaskStore> {
+//!         Arc::new(self.0.another_node())
+//!     }
+//!     fn advance(&self, by: Duration) {
+//!         self.1.advance(by);
+//!     }
+//! }
+//! # async fn f() {
+//! conformance::run_all(&InMemory).await;
+//! # }
+//! ```
+
+#![expect(clippy::unwrap_used, reason = "the suite is a test: what a store refuses here breaks a promise")]
+
+mod aging;
+mod claiming;
+mod creation;
+mod drive;
+mod ending;
+mod limits;
+mod reading;
+mod reporting;
+mod watching;
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use crate::{Batch, Json, NewTask, Outcome, Owner, Record, Scope, Settings, Start, TaskId, TaskStore};
+
+/// Makes empty stores.
+pub trait Backend {
+    /// A store that holds nothing, on a clock that stands still.
+    fn deploy(&self, settings: Settings) -> Box<dyn Deployment>;
+}
+
+/// One store, which nodes can join. Its clock moves only when told; if it cannot stand still, its ordinary pace is
+/// slow enough not to matter.
+pub trait Deployment {
+    /// Opens a handle: a node of its own. Dropping it is that node's death.
+    fn join(&self) -> Arc<dyn TaskStore>;
+
+    /// Lets time pass for the store and all its nodes.
+    fn advance(&self, by: Duration);
+}
+
+/// A check under way.
+pub type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// One promise: what it is called, and how it is tried on stores of a backend.
+pub type Check = (&'static str, for<'a> fn(&'a dyn Backend) -> Running<'a>);
+
+/// Lists async functions by their names.
+macro_rules! checks {
+    ($($module:ident :: { $($check:ident),+ $(,)? })+) => {
+        &[$($((
+            stringify!($check),
+            (|backend| Box::pin($module::$check(backend))) as for<'a> fn(&'a dyn Backend) -> Running<'a>,
+        ),)+)+]
+    };
+}
+
+/// Every promise of the contract.
+pub const CHECKS: &[Check] = checks! {
+    creation::{
+        a_created_task_is_there_for_every_node_at_once,
+        a_task_is_born_claimed_by_the_node_that_made_it,
+        a_queued_task_has_not_been_started,
+        payloads_come_back_byte_for_byte,
+        an_id_is_used_once,
+        the_same_call_joins_the_task_that_is_open,
+        strangers_never_join,
+        a_create_given_up_midway_is_whole_or_nothing,
+        creates_racing_under_one_id_make_one_task,
+        creates_racing_under_one_digest_make_one_task,
+    }
+    limits::{
+        open_tasks_of_one_owner_are_bounded,
+        open_tasks_of_strangers_are_bounded_together,
+        open_tasks_in_all_are_bounded,
+        tasks_kept_are_bounded,
+        what_is_too_large_is_refused,
+    }
+    reading::{
+        a_foreign_task_is_not_there,
+        the_operator_sees_every_task,
+        strangers_have_their_ids_and_no_list,
+        a_list_goes_from_the_newest_to_the_oldest,
+        a_list_can_be_of_open_tasks_or_of_one_tool,
+        a_list_in_pages_meets_every_lasting_task_once,
+        a_cursor_outlives_the_task_it_points_at,
+        a_cursor_of_another_list_is_refused,
+        counts_follow_every_change,
+    }
+    claiming::{
+        a_queued_task_is_claimed_once_when_it_is_due,
+        only_tasks_of_known_tools_are_claimed,
+        a_claim_takes_no_more_than_asked,
+        a_lease_holds_while_it_lasts_and_no_longer,
+        a_renewed_lease_holds_on,
+        the_leases_of_a_dead_node_are_void_at_once,
+        a_worker_that_lost_its_task_is_fenced,
+        a_released_task_is_queued_and_not_charged,
+        nodes_that_race_to_claim_share_nothing,
+    }
+    reporting::{
+        progress_only_rises,
+        a_report_that_says_nothing_new_changes_nothing,
+        every_change_has_a_greater_number,
+        a_renewal_changes_nothing_anyone_can_see,
+    }
+    ending::{
+        every_kind_of_outcome_comes_back_as_it_was,
+        an_outcome_is_recorded_once,
+        a_last_report_comes_with_the_outcome,
+        a_task_that_has_ended_never_changes,
+        a_cancel_holds_at_once_and_fences_the_worker,
+        a_queued_task_can_be_cancelled,
+        a_cancel_with_a_long_reason_still_cancels,
+        a_task_that_is_finished_and_cancelled_at_once_ends_once,
+    }
+    aging::{
+        an_open_task_ends_with_an_error_when_its_time_is_up,
+        an_outcome_can_be_read_for_a_while_however_late_it_came,
+        a_finished_task_is_forgotten_in_two_steps,
+        a_task_kept_for_ever_is_kept,
+        an_expired_task_is_not_claimed,
+        a_sweep_takes_no_more_than_asked,
+    }
+    watching::{
+        a_change_wakes_who_watches_on_any_node,
+        a_change_before_the_first_look_is_not_missed,
+        a_wait_given_up_loses_no_change,
+    }
+};
+
+/// Tries every promise on stores of this backend.
+///
+/// # Panics
+///
+/// At the first broken one, by an assertion in the function that bears the promise's name.
+pub async fn run_all(backend: &dyn Backend) {
+    for (name, check) in CHECKS {
+        tracing::debug!(name, "checking");
+        check(backend).await;
+    }
+}
+
+/// A store and one node on it.
+struct One {
+    deployment: Box<dyn Deployment>,
+    store: Arc<dyn TaskStore>,
+}
+
+fn one(backend: &dyn Backend) -> One {
+    one_with(backend, Settings::default())
+}
+
+fn one_with(backend: &dyn Backend, settings: Settings) -> One {
+    let deployment = backend.deploy(settings);
+    let store = deployment.join();
+    One { deployment, store }
+}
+
+fn ann() -> Owner {
+    Owner::principal("https://issuer|ann|client").unwrap()
+}
+
+fn bob() -> Owner {
+    Owner::principal("https://issuer|bob|client").unwrap()
+}
+
+fn id(text: &str) -> TaskId {
+    TaskId::new(text).unwrap()
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text).unwrap()
+}
+
+/// Ann's task, claimed by whoever creates it.
+fn task(name: &str) -> NewTask {
+    NewTask::new(id(name), ann(), "build", json(r#"{"crate":"core"}"#))
+}
+
+/// Ann's task, queued and due.
+fn queued(name: &str, store: &dyn TaskStore) -> NewTask {
+    let mut task = task(name);
+    task.start = Start::Queued { not_before: store.now() };
+    task
+}
+
+async fn create(store: &dyn TaskStore, task: NewTask) -> Record {
+    store.create(task).await.expect("the task is created").into_record()
+}
+
+async fn get(store: &dyn TaskStore, id: &TaskId) -> Option<Record> {
+    store.get(Scope::Operator, id).await.expect("the task can be read")
+}
+
+async fn finish(store: &dyn TaskStore, task: &Record) -> Record {
+    let outcome = Outcome::result(json(r#"{"content":[]}"#), false);
+    store.finish(&task.id, task.epoch, outcome, Batch::new()).await.expect("the task ends").into_record()
+}
