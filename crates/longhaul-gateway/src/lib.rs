@@ -1,5 +1,6 @@
-//! The gateway: the commands that people already have, described by one file, served as durable tools.
+//! The gateway: what people already have, described by one file, served as durable tools.
 //!
-//! [`config`] reads that file into a checked model.
+//! [`config`] reads that file into a checked model; [`command`] runs commands that outlive their server.
 
+pub mod command;
 pub mod config;

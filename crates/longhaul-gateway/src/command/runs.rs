@@ -1,0 +1,410 @@
+//! The directory of all run directories: makes them whole, counts their bytes, removes them.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::Write as _,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use super::{
+    crash::crash_point,
+    exit,
+    launch::SupervisorProgram,
+    layout::{
+        COMMITTED_RESERVED, FileError, LOCK, PID, PID_SIZE, POSITION_SIZE, RunDir, SPEC, STATUS, STATUS_SIZE,
+        STDIN, Stream, is_run_id,
+    },
+    leftover,
+    lock::Lock,
+    record,
+    spec::{Spec, SpecError, StoredSpec},
+    state::{self, State},
+};
+
+/// Where run directories are kept, and how much they may take together. Cheap to clone; clones share what they know.
+///
+/// Its operations do file system calls and block on them; from async code call them through `spawn_blocking`. The
+/// async methods of [`Run`](super::Run) do.
+#[derive(Clone, Debug)]
+pub struct RunsDir {
+    path: PathBuf,
+    max_bytes: u64,
+    supervisor: SupervisorProgram,
+    accounts: Arc<Mutex<Accounts>>,
+    /// Held while it is decided whether one more run fits.
+    admission: Arc<Mutex<()>>,
+}
+
+/// How much the run directories take.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// What ended runs take on the disk, and what open ones may come to take, in bytes.
+    pub bytes: u64,
+    /// How many runs there are.
+    pub runs: usize,
+    /// How many of them have not ended.
+    pub open: usize,
+}
+
+/// A run directory that could not be made, found or removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunsError {
+    /// An id that cannot name a directory.
+    #[error("{id:?} cannot name a run: use 1 to 128 letters, digits, `-` and `_`")]
+    BadId {
+        /// The id as given.
+        id: String,
+    },
+    /// A command that cannot be run anywhere.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// There is a run of this id.
+    #[error("there is a run {id} already: attach to it, or remove it when it has ended")]
+    Exists {
+        /// Its id.
+        id: String,
+    },
+    /// There would be more bytes in run directories than allowed. Nothing was started.
+    #[error(
+        "run files may take {max} bytes in all, they have {used} and this run may need {needed}: remove ended runs, lower `max_output` or raise `max_run_bytes`"
+    )]
+    Full {
+        /// What is taken or spoken for.
+        used: u64,
+        /// What the refused run may come to take.
+        needed: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// The run has not ended.
+    #[error("the run {id} has not ended: cancel it first")]
+    Open {
+        /// Its id.
+        id: String,
+    },
+    /// Others could read or change what is in the directory.
+    #[error("{} belongs to another user or can be read by others (mode {mode:03o}): choose another state directory, or `chmod 700` it", path.display())]
+    NotPrivate {
+        /// The directory.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// The system refused a file operation, a full disk among others: see [`FileError::is_disk_full`].
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The system gave no random bytes.
+    #[error("the system gives no random numbers")]
+    Random(#[source] getrandom::Error),
+}
+
+impl RunsDir {
+    /// The limit of a directory that sets none: 10 GiB.
+    pub const DEFAULT_MAX_BYTES: u64 = 10 << 30;
+
+    /// Opens the directory at `path`, which is made with mode 0700 where it is missing.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be made or opened, or is not this user's alone.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, RunsError> {
+        let path = std::path::absolute(path.as_ref()).map_err(FileError::at("find", path.as_ref()))?;
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&path)
+            .map_err(FileError::at("create", &path))?;
+        let metadata = fs::metadata(&path).map_err(FileError::at("open", &path))?;
+        let mode = metadata.permissions().mode() & 0o777;
+        if metadata.uid() != rustix::process::geteuid().as_raw() || mode & 0o077 != 0 {
+            return Err(RunsError::NotPrivate { path, mode });
+        }
+        let runs = Self {
+            path,
+            max_bytes: Self::DEFAULT_MAX_BYTES,
+            supervisor: SupervisorProgram::default(),
+            accounts: Arc::default(),
+            admission: Arc::default(),
+        };
+        runs.sweep()?;
+        Ok(runs)
+    }
+
+    /// Sets how many bytes all run directories may take. A run that has not ended counts with all that its limits
+    /// let it write. Servers that share the directory each count for themselves and may together pass the limit by
+    /// what they start at the same moment.
+    #[must_use]
+    pub const fn with_max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Sets the program that supervisors are, where it is not this one.
+    #[must_use]
+    pub fn with_supervisor(mut self, supervisor: SupervisorProgram) -> Self {
+        self.supervisor = supervisor;
+        self
+    }
+
+    /// Where the directory of a run is, or would be.
+    ///
+    /// # Errors
+    ///
+    /// [`RunsError::BadId`].
+    pub fn dir(&self, id: &str) -> Result<PathBuf, RunsError> {
+        if is_run_id(id) { Ok(self.path.join(id)) } else { Err(RunsError::BadId { id: id.to_owned() }) }
+    }
+
+    /// Makes the directory of a run, whole and on the disk, with all the space that its end will need. Starts
+    /// nothing: see [`Run::launch`](super::Run::launch).
+    ///
+    /// # Errors
+    ///
+    /// When the command can be run nowhere, the id is taken, the limit is reached, or the disk refuses. Nothing is
+    /// left behind then.
+    pub fn prepare(&self, id: &str, spec: &Spec) -> Result<PathBuf, RunsError> {
+        spec.validate()?;
+        let path = self.dir(id)?;
+        if path.symlink_metadata().is_ok() {
+            return Err(RunsError::Exists { id: id.to_owned() });
+        }
+        self.admit(id, spec)?;
+        let made = self.make(id, spec, &path);
+        self.accounts().admitted.remove(id);
+        made.map(|()| path)
+    }
+
+    /// What a run's directory says of it.
+    ///
+    /// # Errors
+    ///
+    /// When the id is none, or the directory cannot be read.
+    pub fn state(&self, id: &str) -> Result<State, RunsError> {
+        Ok(state::of(&self.dir(id)?)?)
+    }
+
+    /// Ends what is left of a [`State::Lost`] run's processes, and gives back how many could not be ended. May take
+    /// as long as the run's grace. Does nothing to a run in any other state.
+    ///
+    /// # Errors
+    ///
+    /// When the id is none, or the directory cannot be read.
+    pub fn end_leftovers(&self, id: &str) -> Result<usize, RunsError> {
+        let run = RunDir::open(&self.dir(id)?)?;
+        if state::of_run(&run)? != State::Lost {
+            return Ok(0);
+        }
+        Ok(leftover::end(&run, &state::spec(&run)?)?)
+    }
+
+    /// The ids of all runs, in no order.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be read.
+    pub fn ids(&self) -> Result<Vec<String>, RunsError> {
+        let entries = fs::read_dir(&self.path).map_err(FileError::at("list", &self.path))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        Ok(names.filter(|name| is_run_id(name)).collect())
+    }
+
+    /// Counts what all runs take.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be read. A run that is removed meanwhile counts nothing.
+    pub fn usage(&self) -> Result<Usage, RunsError> {
+        let mut usage = Usage::default();
+        let mut ended = HashMap::new();
+        for id in self.ids()? {
+            let known = self.accounts().ended.get(&id).copied();
+            // An ended run does not change any more, so it is measured once.
+            let measured = known.map(|bytes| (bytes, false)).or_else(|| measure(&self.path.join(&id)));
+            let Some((bytes, open)) = measured else { continue };
+            usage.bytes = usage.bytes.saturating_add(bytes);
+            usage.runs += 1;
+            usage.open += usize::from(open);
+            if !open {
+                ended.insert(id, bytes);
+            }
+        }
+        let mut accounts = self.accounts();
+        accounts.ended = ended;
+        let coming: u64 = accounts.admitted.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
+        usage.bytes = usage.bytes.saturating_add(coming);
+        Ok(usage)
+    }
+
+    /// Removes a run that has ended, was never started, or is lost. `false` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`RunsError::Open`] for a run whose supervisor lives; or the directory cannot be removed.
+    pub fn remove(&self, id: &str) -> Result<bool, RunsError> {
+        let path = self.dir(id)?;
+        let run = match RunDir::open(&path) {
+            Ok(run) => run,
+            Err(error) if error.is_not_found() => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        // Held until the directory is gone, so that no supervisor begins in it meanwhile. One that has recorded its
+        // end holds the lock for some moments more.
+        let lock = match state::of_run(&run)? {
+            State::Alive { .. } => None,
+            _ => Lock::take(&run, || true)?,
+        };
+        let Some(lock) = lock else { return Err(RunsError::Open { id: id.to_owned() }) };
+        crash_point("run.remove.before");
+        let doomed = self.path.join(format!("{DOOMED}{id}-{}", nonce()?));
+        fs::rename(&path, &doomed).map_err(FileError::at("remove", &path))?;
+        fs::remove_dir_all(&doomed).map_err(FileError::at("remove", &doomed))?;
+        crash_point("run.remove.after");
+        drop(lock);
+        self.accounts().ended.remove(id);
+        Ok(true)
+    }
+
+    pub(super) const fn supervisor(&self) -> &SupervisorProgram {
+        &self.supervisor
+    }
+
+    /// Speaks for the bytes that the run may need.
+    fn admit(&self, id: &str, spec: &Spec) -> Result<(), RunsError> {
+        let stdin = spec.stdin.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        let needed = allowance(spec.max_output).saturating_add(stdin);
+        let _one_at_a_time = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.usage()?.bytes;
+        if used.saturating_add(needed) > self.max_bytes {
+            return Err(RunsError::Full { used, needed, max: self.max_bytes });
+        }
+        self.accounts().admitted.insert(id.to_owned(), needed);
+        Ok(())
+    }
+
+    fn make(&self, id: &str, spec: &Spec, path: &Path) -> Result<(), RunsError> {
+        let marker = nonce()?;
+        let temporary = self.path.join(format!("{NEW}{id}-{marker}"));
+        let made = fill(&temporary, spec, &marker).and_then(|()| {
+            crash_point("run.publish.before");
+            // Fails on a directory that is there and not empty, and a run directory never is.
+            fs::rename(&temporary, path).map_err(FileError::at("create", path))?;
+            sync_dir(&self.path)?;
+            crash_point("run.publish.after");
+            Ok(())
+        });
+        made.map_err(|error| {
+            // What cannot be removed now is swept later.
+            let _swept_later = fs::remove_dir_all(&temporary);
+            let taken = matches!(
+                error.source.kind(),
+                std::io::ErrorKind::DirectoryNotEmpty | std::io::ErrorKind::AlreadyExists
+            );
+            if taken { RunsError::Exists { id: id.to_owned() } } else { RunsError::File(error) }
+        })
+    }
+
+    /// Removes what a server that was killed left half made or half removed.
+    fn sweep(&self) -> Result<(), FileError> {
+        let entries = fs::read_dir(&self.path).map_err(FileError::at("list", &self.path))?;
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let age = entry
+                .metadata()
+                .and_then(|metadata| metadata.modified())
+                .ok()
+                .and_then(|time| time.elapsed().ok());
+            let half_made = name.starts_with(NEW) && age.is_some_and(|age| age > HALF_MADE);
+            if half_made || name.starts_with(DOOMED) {
+                // Another server may be at it too.
+                let _theirs = fs::remove_dir_all(entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, Accounts> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Accounts {
+    /// What ended runs take, measured once.
+    ended: HashMap<String, u64>,
+    /// What runs may take whose directories are being made.
+    admitted: HashMap<String, u64>,
+}
+
+fn fill(path: &Path, spec: &Spec, marker: &str) -> Result<(), FileError> {
+    crash_point("run.create.before");
+    fs::DirBuilder::new().mode(0o700).create(path).map_err(FileError::at("create", path))?;
+    let run = RunDir::open(path)?;
+    crash_point("run.create.after");
+
+    crash_point("run.spec.before");
+    let stored = StoredSpec::new(spec, marker.to_owned());
+    let json = serde_json::to_vec(&stored).map_err(FileError::at("write", &run.file_path(SPEC)))?;
+    if let Some(stdin) = &spec.stdin {
+        run.create_flushed(STDIN, stdin)?;
+    }
+    run.create_flushed(SPEC, &json)?;
+    crash_point("run.spec.after");
+
+    crash_point("run.reserve.before");
+    exit::reserve(&run)?;
+    run.create_flushed(STATUS, &record::reserved(STATUS_SIZE))?;
+    run.create_flushed(PID, &record::reserved(PID_SIZE))?;
+    for stream in Stream::BOTH {
+        run.create(stream.name(), b"")?;
+        run.create_flushed(stream.position_name(), &record::reserved(POSITION_SIZE))?;
+    }
+    run.create(COMMITTED_RESERVED, b"")?;
+    run.create(LOCK, b"")?.flush().map_err(FileError::at("write", &run.file_path(LOCK)))?;
+    run.sync()?;
+    crash_point("run.reserve.after");
+    Ok(())
+}
+
+/// What a run takes, and whether it may still take more. `None` when it is gone or is none.
+fn measure(path: &Path) -> Option<(u64, bool)> {
+    let run = RunDir::open(path).ok()?;
+    let open = matches!(state::of_run(&run).ok()?, State::Fresh | State::Alive { .. });
+    let entries = fs::read_dir(path).ok()?;
+    let on_disk =
+        entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512);
+    let on_disk: u64 = on_disk.sum();
+    if !open {
+        return Some((on_disk, false));
+    }
+    let spec = state::spec(&run).ok()?;
+    Some((allowance(spec.max_output).max(on_disk), true))
+}
+
+/// What a run with this limit may come to take: both streams, and its small files.
+const fn allowance(max_output: u64) -> u64 {
+    max_output.saturating_mul(2).saturating_add(SMALL_FILES)
+}
+
+fn sync_dir(path: &Path) -> Result<(), FileError> {
+    fs::File::open(path).and_then(|dir| dir.sync_all()).map_err(FileError::at("flush", path))
+}
+
+fn nonce() -> Result<String, RunsError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(RunsError::Random)?;
+    Ok(bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")))
+}
+
+/// Runs that are being made and removed have names that no run has.
+const NEW: &str = ".new-";
+const DOOMED: &str = ".old-";
+/// Making a directory takes milliseconds; whoever began this long ago was killed.
+const HALF_MADE: Duration = Duration::from_secs(600);
+const SMALL_FILES: u64 = 64 << 10;
