@@ -2,6 +2,8 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[cfg(feature = "crash-points")]
+mod crash;
 mod ending;
 mod full_disk;
 mod output;
