@@ -13,7 +13,8 @@ use crate::report::Reporter;
 /// Each is named by its effect key, the same in every attempt: a job started twice under one key runs
 /// once.
 pub trait ExternalJob: fmt::Debug + Send + Sync + 'static {
-    /// Starts the job, or finds it started. Until it is [kept](JobRun::keep) it ends with this process.
+    /// Starts the job. Unless it is `durable` from the start, it ends with this process until it is
+    /// [kept](JobRun::keep).
     ///
     /// # Errors
     ///
@@ -22,6 +23,7 @@ pub trait ExternalJob: fmt::Debug + Send + Sync + 'static {
         &'a self,
         key: &'a TaskId,
         arguments: &'a Json,
+        durable: bool,
         reporter: Reporter,
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>>;
 

@@ -13,7 +13,7 @@ use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::job::{Attached, ExternalJob, JobError, JobRun};
 use longhaul_tasks::machine::{Caller, Plan};
 use longhaul_tasks::report::Reporter;
-use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Work};
+use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Work, Worker};
 use tokio::sync::watch;
 
 fn json(text: &str) -> Json {
@@ -88,10 +88,11 @@ impl ExternalJob for Outside {
         &'a self,
         key: &'a TaskId,
         _: &'a Json,
+        durable: bool,
         reporter: Reporter,
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>> {
         let mut jobs = self.0.lock().unwrap();
-        let new = || Job { outcome: watch::channel(None).0, starts: 0, kept: false };
+        let new = || Job { outcome: watch::channel(None).0, starts: 0, kept: durable };
         jobs.entry(key.clone()).or_insert_with(new).starts += 1;
         drop(jobs);
         reporter.status("started");
@@ -117,8 +118,8 @@ impl ExternalJob for Outside {
 
 fn engine(store: Memory, outside: &Outside) -> Engine {
     let job: Arc<dyn ExternalJob> = Arc::new(outside.clone());
-    let tools = [("job".into(), Some(job)), ("future".into(), None)];
-    Engine::new(Arc::new(store), Arc::new(Tokio::new()), Pace::default(), tools)
+    let workers = [Worker::new("job").with_job(job), Worker::new("future")];
+    Engine::new(Arc::new(store), Arc::new(Tokio::new()), Pace::default(), workers)
 }
 
 fn call(caller: Caller, work: Work) -> Call {
@@ -186,6 +187,26 @@ async fn a_job_is_kept_before_its_task_is_acknowledged() {
         outside.end(&id, success());
         engine.ended(Scope::Operator, &id).await.unwrap().unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_past_the_limit_wait_for_a_place_as_tasks() {
+    let outside = Outside::default();
+    let job: Arc<dyn ExternalJob> = Arc::new(outside.clone());
+    let workers = [Worker::new("job").with_job(job).with_limit(Some(1))];
+    let engine = Engine::new(Arc::new(Memory::new()), Arc::new(Tokio::new()), Pace::default(), workers);
+    let first = task(engine.call(call(Caller::TakesTask, self::job(&outside))).await);
+    let second = task(engine.call(call(Caller::TakesTask, self::job(&outside))).await);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(outside.only(), first);
+    let record = engine.find(Scope::Operator, &second).await.unwrap().unwrap();
+    let message = "queued: 1 of job are running, its limit";
+    assert_eq!(record.status_message.as_deref(), Some(message));
+    outside.end(&first, success());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(outside.kept(&second), "it starts knowing that it is to outlive this process");
+    outside.end(&second, success());
+    engine.ended(Scope::Operator, &second).await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,16 +3,10 @@
 //! It decides when a call becomes durable, what its caller is told and when, and what is written. It
 //! does nothing itself: the [runner](crate::runner) carries the effects out and reports back as events.
 //!
-//! ```text
-//!            start                    after                 committed               told
-//! Loose  ───────────▶ runs ───────────────▶ Committing ───────────────▶ Telling ───────────▶ Kept
-//!   │ ended: the caller has the result,                                                        │ ended
-//!   ▼ and there never was a task                                                               ▼
-//! Over ◀──────────────────────────────────── recorded ◀──────────────────────────────── Finishing
-//! ```
-//!
-//! A call that is asked for as a task begins at *Creating* instead: nothing runs before its row is on
-//! disk.
+//! Two things are followed: the **row** (absent, being written, there, ended) and the **work** (not begun,
+//! waiting for a place, starting, running, ended). Work that starts after its row knows from the start
+//! that it is to outlive this process; work that was there first is told once the row is on disk. A caller
+//! is answered with a task only when a crash could lose neither.
 
 use std::sync::Arc;
 
@@ -51,6 +45,8 @@ impl Plan {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "the machine answers to each")]
 pub enum Event {
+    /// There is a place for the work among those that may run at once.
+    Admitted,
     /// The work runs.
     Started,
     /// The work has ended, or could not start.
@@ -97,8 +93,14 @@ impl Refusal {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "the runner carries out each")]
 pub enum Effect {
-    /// Start the work. [`Event::Started`] or [`Event::Ended`] follows.
-    Start,
+    /// Wait for a place for the work. [`Event::Admitted`] follows.
+    Admit,
+    /// Start the work; `durable`: it outlives this process from the start. [`Event::Started`] or
+    /// [`Event::Ended`] follows.
+    Start {
+        /// Its row is on disk.
+        durable: bool,
+    },
     /// Write the row. [`Event::Committed`] or [`Event::CommitFailed`] follows.
     Commit,
     /// Ask again later whether to become durable: [`Event::AfterElapsed`].
@@ -129,68 +131,94 @@ pub enum Reply {
     Refused(Refusal),
 }
 
-/// The state of one call.
-#[derive(Clone, Debug, PartialEq)]
-enum State {
-    /// The row is being written before the work starts.
-    Creating,
-    /// The row is there and the work is starting.
-    Starting,
-    /// The work is starting, or runs, and nothing is on disk. `due`: it is to become durable once it runs.
-    Loose { started: bool, due: bool },
-    /// The work runs, or has ended, while the row is being written.
-    Committing { ended: Option<Outcome> },
-    /// The row is there and the work is being told.
-    Telling,
-    /// The work outlives this process.
-    Kept,
+/// What is on disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Row {
+    /// Nothing.
+    Absent,
+    /// The row is being written.
+    Writing,
+    /// The row.
+    There,
     /// The outcome is being written.
-    Finishing,
-    /// Nothing more will happen.
-    Over,
+    Ending,
+}
+
+/// What runs.
+#[derive(Clone, Debug, PartialEq)]
+enum Work {
+    /// Nothing: the row comes first.
+    NotBegun,
+    /// Nothing yet, for want of a place.
+    Waiting,
+    /// It is starting.
+    Starting { durable: bool },
+    /// It runs.
+    Running { durable: bool, telling: bool },
+    /// It has ended, and that is not on disk.
+    Ended(Outcome),
+    /// It has ended or was ended.
+    Gone,
 }
 
 /// One call.
 #[derive(Clone, Debug)]
 pub struct Machine {
     plan: Plan,
-    state: State,
-    answered: bool,
+    row: Row,
+    work: Work,
+    /// The call is to become durable as soon as it can.
+    due: bool,
+    /// Who waits is to be let go as soon as that can be.
+    let_go: bool,
     cancelled: bool,
-    draining: bool,
+    answered: bool,
+    over: bool,
 }
 
 impl Machine {
     /// A call that begins now, and what to do first.
     pub fn begin(plan: Plan) -> (Self, Vec<Effect>) {
-        let (state, first) = if plan.row_first {
-            (State::Creating, Effect::Commit)
-        } else {
-            (State::Loose { started: false, due: false }, Effect::Start)
+        let mut this = Self {
+            plan,
+            row: Row::Absent,
+            work: Work::Waiting,
+            due: false,
+            let_go: false,
+            cancelled: false,
+            answered: false,
+            over: false,
         };
-        let this = Self { plan, state, answered: false, cancelled: false, draining: false };
-        (this, vec![first])
+        if !plan.row_first {
+            return (this, vec![Effect::Admit]);
+        }
+        this.row = Row::Writing;
+        this.work = Work::NotBegun;
+        (this, vec![Effect::Commit])
     }
 
     /// A call of an earlier process, found again: its row is this node's and its work runs.
     pub fn resume() -> Self {
-        let plan = Plan::new(Caller::Waits, true);
-        Self { plan, state: State::Kept, answered: true, cancelled: false, draining: false }
+        let (mut this, _) = Self::begin(Plan::new(Caller::Waits, true));
+        this.row = Row::There;
+        this.work = Work::Running { durable: true, telling: false };
+        this.answered = true;
+        this
     }
 
     /// A call of an earlier process whose work never started: its row is this node's. What to do first.
     pub fn restart() -> (Self, Vec<Effect>) {
-        (Self { state: State::Starting, ..Self::resume() }, vec![Effect::Start])
+        (Self { work: Work::Waiting, ..Self::resume() }, vec![Effect::Admit])
     }
 
     /// Whether nothing more will happen.
     pub fn is_over(&self) -> bool {
-        self.state == State::Over
+        self.over
     }
 
     /// Whether there is a row.
     pub fn is_durable(&self) -> bool {
-        matches!(self.state, State::Starting | State::Telling | State::Kept | State::Finishing)
+        matches!(self.row, Row::There | Row::Ending)
     }
 
     /// Whether the caller has its answer, or is not there to get one.
@@ -200,149 +228,157 @@ impl Machine {
 
     /// Something has happened: what to do now, in this order.
     pub fn handle(&mut self, event: Event) -> Vec<Effect> {
-        match (self.state.clone(), event) {
-            (State::Over, _) => vec![],
-            (_, Event::CallerCancelled) => self.caller_cancelled(),
-            (_, Event::Draining) => self.draining(),
-            (_, Event::TakenOver) => self.taken_over(),
-            (_, Event::Recorded(outcome)) => self.recorded(outcome),
-            (State::Creating, Event::Committed) => self.created(),
-            (State::Creating, Event::CommitFailed(refusal)) => self.over(Reply::Refused(refusal)),
-            (State::Starting, Event::Started) => self.enter(State::Telling, Effect::Tell),
-            (State::Starting | State::Telling | State::Kept, Event::Ended(outcome)) => {
-                self.enter(State::Finishing, Effect::Finish(outcome))
+        if self.over {
+            return vec![];
+        }
+        match event {
+            Event::Recorded(outcome) => return self.recorded(outcome),
+            Event::TakenOver => return self.taken_over(),
+            Event::CommitFailed(refusal) => return self.commit_failed(refusal),
+            Event::Admitted if self.work == Work::Waiting => return self.start(),
+            Event::Admitted => {}
+            Event::Started => {
+                if let Work::Starting { durable } = self.work {
+                    self.work = Work::Running { durable, telling: false };
+                }
             }
-            (State::Loose { .. }, Event::Ended(outcome)) => self.over(Reply::Outcome(outcome)),
-            (State::Loose { due, .. }, Event::Started) => self.loose(true, due),
-            (State::Loose { started, .. }, Event::AfterElapsed) => self.loose(started, true),
-            (State::Committing { .. }, Event::Ended(outcome)) => {
-                self.state = State::Committing { ended: Some(outcome) };
-                vec![]
+            Event::Told => {
+                if let Work::Running { telling: true, .. } = self.work {
+                    self.work = Work::Running { durable: true, telling: false };
+                }
             }
-            (State::Committing { ended }, Event::Committed) => self.committed(ended),
-            (State::Committing { ended }, Event::CommitFailed(_)) => self.not_committed(ended),
-            (State::Telling, Event::Told) => self.told(),
-            (State::Kept | State::Finishing, Event::HoldElapsed) => self.hand_over(),
+            Event::Ended(outcome) if self.row != Row::Ending => self.work = Work::Ended(outcome),
+            Event::Ended(_) => self.work = Work::Gone,
+            Event::AfterElapsed => self.due = true,
+            Event::HoldElapsed => self.let_go = true,
+            Event::Draining => (self.due, self.let_go) = (true, true),
+            Event::Committed => self.row = Row::There,
+            Event::CallerCancelled => {
+                self.cancelled |= !self.answered;
+                self.answered = true;
+            }
+        }
+        self.advance()
+    }
+
+    /// Does whatever what has happened allows.
+    fn advance(&mut self) -> Vec<Effect> {
+        match self.row {
+            Row::Absent => self.advance_loose(),
+            Row::There => self.advance_kept(),
+            // What is being written decides first; who only waits need not.
+            Row::Ending if self.let_go && self.plan.caller == Caller::Waits => self.answer(Reply::HandOver),
+            Row::Writing | Row::Ending => vec![],
+        }
+    }
+
+    /// Nothing is on disk.
+    fn advance_loose(&mut self) -> Vec<Effect> {
+        if self.cancelled {
+            self.over = true;
+            return vec![Effect::Stop];
+        }
+        match &self.work {
+            Work::Ended(outcome) => {
+                let reply = Reply::Outcome(outcome.clone());
+                self.end(reply)
+            }
+            // Work that is starting does not know of the row, and cannot be told yet.
+            Work::Waiting | Work::Running { .. } if self.due => {
+                self.due = false;
+                self.row = Row::Writing;
+                vec![Effect::Commit]
+            }
             _ => vec![],
         }
     }
 
-    fn enter(&mut self, state: State, effect: Effect) -> Vec<Effect> {
-        self.state = state;
-        vec![effect]
+    /// The row is on disk.
+    fn advance_kept(&mut self) -> Vec<Effect> {
+        if self.cancelled {
+            self.row = Row::Ending;
+            self.work = Work::Gone;
+            return vec![Effect::Cancel, Effect::Stop];
+        }
+        match self.work.clone() {
+            Work::Ended(outcome) => {
+                self.row = Row::Ending;
+                self.work = Work::Gone;
+                vec![Effect::Finish(outcome)]
+            }
+            Work::NotBegun => {
+                self.work = Work::Waiting;
+                let mut effects = self.acknowledge();
+                effects.push(Effect::Admit);
+                effects
+            }
+            Work::Running { durable: false, telling: false } => {
+                self.work = Work::Running { durable: false, telling: true };
+                vec![Effect::Tell]
+            }
+            // Started or not, a crash now loses nothing.
+            Work::Waiting | Work::Starting { durable: true } | Work::Running { durable: true, .. } => {
+                self.acknowledge()
+            }
+            _ => vec![],
+        }
     }
 
-    fn over(&mut self, reply: Reply) -> Vec<Effect> {
-        self.state = State::Over;
-        self.answer(reply)
+    /// A task is safe: whoever takes one gets it, and whoever has waited long enough is handed over.
+    fn acknowledge(&mut self) -> Vec<Effect> {
+        match self.plan.caller {
+            Caller::AsksForTask | Caller::TakesTask => self.answer(Reply::Task),
+            Caller::Waits if self.let_go => self.answer(Reply::HandOver),
+            Caller::Waits => vec![],
+        }
+    }
+
+    fn start(&mut self) -> Vec<Effect> {
+        let durable = self.row == Row::There;
+        self.work = Work::Starting { durable };
+        vec![Effect::Start { durable }]
     }
 
     fn answer(&mut self, reply: Reply) -> Vec<Effect> {
         if std::mem::replace(&mut self.answered, true) { vec![] } else { vec![Effect::Answer(reply)] }
     }
 
-    /// Becomes durable as soon as the work runs and its time has come.
-    fn loose(&mut self, started: bool, due: bool) -> Vec<Effect> {
-        if started && due {
-            return self.enter(State::Committing { ended: None }, Effect::Commit);
-        }
-        self.state = State::Loose { started, due };
-        vec![]
+    fn end(&mut self, reply: Reply) -> Vec<Effect> {
+        self.over = true;
+        self.answer(reply)
     }
 
-    /// The row came first: now the work may start, unless nobody wants it any more.
-    fn created(&mut self) -> Vec<Effect> {
-        if self.cancelled {
-            return self.enter(State::Finishing, Effect::Cancel);
+    /// A call whose row came first was not begun. Any other stays what it was, and may become durable later.
+    fn commit_failed(&mut self, refusal: Refusal) -> Vec<Effect> {
+        if self.work == Work::NotBegun {
+            return self.end(Reply::Refused(refusal));
         }
-        self.enter(State::Starting, Effect::Start)
+        self.row = Row::Absent;
+        let mut effects = self.advance();
+        if !self.over && self.row == Row::Absent {
+            effects.push(Effect::CommitLater);
+        }
+        effects
     }
 
-    fn committed(&mut self, ended: Option<Outcome>) -> Vec<Effect> {
-        if self.cancelled {
-            self.state = State::Finishing;
-            return vec![Effect::Cancel, Effect::Stop];
-        }
-        match ended {
-            Some(outcome) => self.enter(State::Finishing, Effect::Finish(outcome)),
-            None => self.enter(State::Telling, Effect::Tell),
-        }
-    }
-
-    /// The call stays what it was; it may become durable later.
-    fn not_committed(&mut self, ended: Option<Outcome>) -> Vec<Effect> {
-        match ended {
-            Some(outcome) => self.over(Reply::Outcome(outcome)),
-            None if self.cancelled => {
-                self.state = State::Over;
-                vec![Effect::Stop]
-            }
-            None => self.enter(State::Loose { started: true, due: false }, Effect::CommitLater),
-        }
-    }
-
-    fn told(&mut self) -> Vec<Effect> {
-        self.state = State::Kept;
-        match self.plan.caller {
-            Caller::AsksForTask | Caller::TakesTask => self.answer(Reply::Task),
-            Caller::Waits if self.draining => self.hand_over(),
-            Caller::Waits => vec![],
-        }
-    }
-
-    fn hand_over(&mut self) -> Vec<Effect> {
-        self.answer(Reply::HandOver)
-    }
-
+    /// The outcome is on disk: this call's, or one that was there before it.
     fn recorded(&mut self, outcome: Outcome) -> Vec<Effect> {
-        // Recorded while the work may still run: somebody cancelled it, or its time was up.
-        let stop = matches!(self.state, State::Starting | State::Telling | State::Kept);
-        self.state = State::Over;
-        let mut effects = if stop { vec![Effect::Stop] } else { vec![] };
-        effects.extend(self.answer(match self.plan.caller {
+        // While the work may still run, somebody else has ended the task: cancelled it, or its time was up.
+        let runs = !matches!(self.work, Work::Gone | Work::Ended(_) | Work::NotBegun);
+        let mut effects = if runs { vec![Effect::Stop] } else { vec![] };
+        effects.extend(self.end(match self.plan.caller {
             Caller::AsksForTask => Reply::Task,
             Caller::TakesTask | Caller::Waits => Reply::Outcome(outcome),
         }));
         effects
     }
 
+    /// Somebody else works on the task now: what runs outside this process is theirs.
     fn taken_over(&mut self) -> Vec<Effect> {
-        self.state = State::Over;
-        match self.plan.caller {
-            Caller::AsksForTask | Caller::TakesTask => self.answer(Reply::Task),
-            Caller::Waits => self.hand_over(),
-        }
-    }
-
-    fn caller_cancelled(&mut self) -> Vec<Effect> {
-        self.cancelled = true;
-        if std::mem::replace(&mut self.answered, true) {
-            return vec![];
-        }
-        match self.state {
-            State::Loose { .. } => {
-                self.state = State::Over;
-                vec![Effect::Stop]
-            }
-            State::Starting | State::Telling | State::Kept => {
-                self.state = State::Finishing;
-                vec![Effect::Cancel, Effect::Stop]
-            }
-            // What is being written decides first.
-            State::Creating | State::Committing { .. } | State::Finishing | State::Over => vec![],
-        }
-    }
-
-    fn draining(&mut self) -> Vec<Effect> {
-        self.draining = true;
-        match (&self.state, self.plan.caller) {
-            (State::Loose { started, .. }, _) => {
-                let started = *started;
-                self.loose(started, true)
-            }
-            (State::Kept | State::Finishing, Caller::Waits) => self.hand_over(),
-            _ => vec![],
-        }
+        self.end(match self.plan.caller {
+            Caller::AsksForTask | Caller::TakesTask => Reply::Task,
+            Caller::Waits => Reply::HandOver,
+        })
     }
 }
 

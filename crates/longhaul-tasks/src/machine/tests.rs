@@ -21,29 +21,32 @@ const TAKES: Plan = Plan { caller: Caller::TakesTask, row_first: false };
 const ASKS: Plan = Plan { caller: Caller::AsksForTask, row_first: true };
 const WAITS: Plan = Plan { caller: Caller::Waits, row_first: false };
 
+const LOOSE: Effect = Effect::Start { durable: false };
+const DURABLE: Effect = Effect::Start { durable: true };
+
 #[test]
 fn a_quick_call_leaves_no_trace() {
-    let (machine, effects) = run(TAKES, [Event::Started, Event::Ended(done())]);
-    assert_eq!(effects, [Effect::Start, Effect::Answer(Reply::Outcome(done()))]);
+    let (machine, effects) = run(TAKES, [Event::Admitted, Event::Started, Event::Ended(done())]);
+    assert_eq!(effects, [Effect::Admit, LOOSE, Effect::Answer(Reply::Outcome(done()))]);
     assert!(machine.is_over());
 }
 
 #[test]
 fn a_long_call_is_a_task_once_the_work_knows() {
-    let (_, effects) = run(TAKES, [Event::Started, Event::AfterElapsed, Event::Committed]);
-    assert_eq!(effects, [Effect::Start, Effect::Commit, Effect::Tell], "not answered yet");
-    let (machine, effects) = run(
-        TAKES,
-        [Event::Started, Event::AfterElapsed, Event::Committed, Event::Told, Event::Ended(done())],
-    );
-    assert_eq!(effects[3..], [Effect::Answer(Reply::Task), Effect::Finish(done())]);
+    let begin = [Event::Admitted, Event::Started, Event::AfterElapsed, Event::Committed];
+    let (mut machine, effects) = run(TAKES, begin);
+    assert_eq!(effects, [Effect::Admit, LOOSE, Effect::Commit, Effect::Tell], "not answered yet");
+    assert_eq!(machine.handle(Event::Told), [Effect::Answer(Reply::Task)]);
+    assert_eq!(machine.handle(Event::Ended(done())), [Effect::Finish(done())]);
     assert!(!machine.is_over(), "until the outcome is on disk");
+    assert_eq!(machine.handle(Event::Recorded(done())), []);
+    assert!(machine.is_over());
 }
 
 #[test]
-fn a_call_asked_for_as_a_task_starts_after_its_row() {
-    let (_, effects) = run(ASKS, [Event::Committed, Event::Started, Event::Told]);
-    assert_eq!(effects, [Effect::Commit, Effect::Start, Effect::Tell, Effect::Answer(Reply::Task)]);
+fn a_call_asked_for_as_a_task_starts_after_its_row_and_knows_of_it() {
+    let (_, effects) = run(ASKS, [Event::Committed, Event::Admitted, Event::Started]);
+    assert_eq!(effects, [Effect::Commit, Effect::Answer(Reply::Task), Effect::Admit, DURABLE]);
     let refusal = Refusal::new("full", true);
     let (machine, effects) = run(ASKS, [Event::CommitFailed(refusal.clone())]);
     assert_eq!(effects, [Effect::Commit, Effect::Answer(Reply::Refused(refusal))], "and nothing ran");
@@ -51,14 +54,22 @@ fn a_call_asked_for_as_a_task_starts_after_its_row() {
 }
 
 #[test]
-fn a_call_asked_for_as_a_task_is_answered_with_one_even_if_it_ends_at_once() {
-    let (_, effects) = run(ASKS, [Event::Committed, Event::Ended(done()), Event::Recorded(done())]);
-    assert_eq!(effects[2..], [Effect::Finish(done()), Effect::Answer(Reply::Task)]);
+fn a_call_that_waits_for_a_place_is_a_task_that_has_not_started() {
+    let (mut machine, effects) = run(TAKES, [Event::AfterElapsed, Event::Committed]);
+    assert_eq!(effects, [Effect::Admit, Effect::Commit, Effect::Answer(Reply::Task)]);
+    assert_eq!(machine.handle(Event::Admitted), [DURABLE]);
+}
+
+#[test]
+fn work_that_starts_while_its_row_is_written_is_told() {
+    let begin = [Event::AfterElapsed, Event::Admitted, Event::Committed, Event::Started, Event::Told];
+    let (_, effects) = run(TAKES, begin);
+    assert_eq!(effects, [Effect::Admit, Effect::Commit, LOOSE, Effect::Tell, Effect::Answer(Reply::Task)]);
 }
 
 #[test]
 fn a_waiting_caller_is_handed_over_once() {
-    let begin = [Event::Started, Event::AfterElapsed, Event::Committed, Event::Told];
+    let begin = [Event::Admitted, Event::Started, Event::AfterElapsed, Event::Committed, Event::Told];
     let (mut machine, effects) = run(WAITS, begin);
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Answer(_))));
     assert_eq!(machine.handle(Event::HoldElapsed), [Effect::Answer(Reply::HandOver)]);
@@ -69,40 +80,49 @@ fn a_waiting_caller_is_handed_over_once() {
 
 #[test]
 fn a_waiting_caller_gets_the_result_if_it_comes_in_time() {
-    let begin = [Event::Started, Event::AfterElapsed, Event::Committed, Event::Told, Event::Ended(done())];
+    let begin = [Event::Admitted, Event::Started, Event::AfterElapsed, Event::Committed, Event::Told];
     let (mut machine, _) = run(WAITS, begin);
+    assert_eq!(machine.handle(Event::Ended(done())), [Effect::Finish(done())]);
     assert_eq!(machine.handle(Event::Recorded(done())), [Effect::Answer(Reply::Outcome(done()))]);
 }
 
 #[test]
+fn a_waiting_caller_does_not_wait_for_a_full_disk() {
+    let begin = [Event::Admitted, Event::Started, Event::AfterElapsed, Event::Committed, Event::Told];
+    let (mut machine, _) = run(WAITS, begin);
+    assert_eq!(machine.handle(Event::Ended(done())), [Effect::Finish(done())]);
+    assert_eq!(machine.handle(Event::HoldElapsed), [Effect::Answer(Reply::HandOver)]);
+}
+
+#[test]
 fn a_caller_that_cancels_ends_its_call_until_it_is_answered() {
-    let (machine, effects) = run(TAKES, [Event::Started, Event::CallerCancelled]);
-    assert_eq!(effects, [Effect::Start, Effect::Stop]);
+    let (machine, effects) = run(TAKES, [Event::Admitted, Event::Started, Event::CallerCancelled]);
+    assert_eq!(effects, [Effect::Admit, LOOSE, Effect::Stop]);
     assert!(machine.is_over());
-    let mid_commit = [Event::Started, Event::AfterElapsed, Event::CallerCancelled, Event::Committed];
-    let (_, effects) = run(TAKES, mid_commit);
-    assert_eq!(effects[2..], [Effect::Cancel, Effect::Stop]);
-    let answered =
-        [Event::Started, Event::AfterElapsed, Event::Committed, Event::Told, Event::CallerCancelled];
-    let (machine, effects) = run(TAKES, answered);
-    assert_eq!(effects.last(), Some(&Effect::Answer(Reply::Task)), "after the answer it lives on");
+    let begin = [Event::Admitted, Event::Started, Event::AfterElapsed];
+    let (mut machine, _) = run(TAKES, begin.clone());
+    assert_eq!(machine.handle(Event::CallerCancelled), [], "what is being written decides first");
+    assert_eq!(machine.handle(Event::Committed), [Effect::Cancel, Effect::Stop]);
+    let (mut machine, _) = run(TAKES, begin);
+    machine.handle(Event::Committed);
+    assert_eq!(machine.handle(Event::Told), [Effect::Answer(Reply::Task)]);
+    assert_eq!(machine.handle(Event::CallerCancelled), [], "after the answer it lives on");
     assert!(!machine.is_over());
 }
 
 #[test]
 fn a_row_that_cannot_be_written_keeps_the_call_as_it_was() {
     let failed = Event::CommitFailed(Refusal::new("disk full", false));
-    let (mut machine, effects) = run(TAKES, [Event::Started, Event::AfterElapsed, failed]);
-    assert_eq!(effects[2..], [Effect::CommitLater]);
+    let (mut machine, effects) = run(TAKES, [Event::Admitted, Event::Started, Event::AfterElapsed, failed]);
+    assert_eq!(effects[3..], [Effect::CommitLater]);
     assert_eq!(machine.handle(Event::Ended(done())), [Effect::Answer(Reply::Outcome(done()))]);
 }
 
 #[test]
 fn a_cancel_from_elsewhere_stops_the_work() {
-    let cancelled = Outcome::cancelled(None);
-    let begin = [Event::Started, Event::AfterElapsed, Event::Committed, Event::Told];
+    let begin = [Event::Admitted, Event::Started, Event::AfterElapsed, Event::Committed, Event::Told];
     let (mut machine, _) = run(TAKES, begin);
-    assert_eq!(machine.handle(Event::Recorded(cancelled)), [Effect::Stop]);
+    assert_eq!(machine.handle(Event::Recorded(Outcome::cancelled(None))), [Effect::Stop]);
     assert!(machine.is_over());
 }
 
@@ -114,9 +134,16 @@ fn a_takeover_leaves_the_work_alone() {
 }
 
 #[test]
+fn work_of_an_earlier_process_that_never_started_starts_durably() {
+    let (mut machine, first) = Machine::restart();
+    assert_eq!(first, [Effect::Admit]);
+    assert_eq!(machine.handle(Event::Admitted), [DURABLE]);
+}
+
+#[test]
 fn draining_keeps_the_work_and_lets_the_callers_go() {
-    let (mut machine, effects) = run(WAITS, [Event::Started, Event::Draining]);
-    assert_eq!(effects, [Effect::Start, Effect::Commit]);
+    let (mut machine, effects) = run(WAITS, [Event::Admitted, Event::Started, Event::Draining]);
+    assert_eq!(effects, [Effect::Admit, LOOSE, Effect::Commit]);
     assert_eq!(machine.handle(Event::Committed), [Effect::Tell]);
     assert_eq!(machine.handle(Event::Told), [Effect::Answer(Reply::HandOver)]);
 }
@@ -124,8 +151,12 @@ fn draining_keeps_the_work_and_lets_the_callers_go() {
 /// What has been asked of the outside and not yet reported: only those events can come.
 #[derive(Default)]
 struct Outside {
+    admitting: bool,
     starting: bool,
     running: bool,
+    /// The work outlives this process, or has not begun.
+    durable: bool,
+    begun: bool,
     committing: bool,
     telling: bool,
     finishing: bool,
@@ -139,8 +170,9 @@ impl Outside {
     fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Start => {
-                    self.starting = true;
+                Effect::Admit => self.admitting = true,
+                Effect::Start { durable } => {
+                    (self.starting, self.begun, self.durable) = (true, true, durable);
                     self.starts += 1;
                 }
                 Effect::Commit => self.committing = true,
@@ -157,10 +189,18 @@ impl Outside {
         }
     }
 
+    /// Whether a crash now would lose neither row nor work.
+    fn is_safe(&self) -> bool {
+        self.rows > 0 && (!self.begun || self.durable || !(self.running || self.starting))
+    }
+
     /// The event that `choice` picks among those that can come now.
-    fn next(&mut self, choice: usize) -> Option<Event> {
+    fn next(&mut self, choice: usize) -> Event {
         let mut possible =
             vec![Event::AfterElapsed, Event::HoldElapsed, Event::CallerCancelled, Event::Draining];
+        if self.admitting {
+            possible.push(Event::Admitted);
+        }
         if self.starting {
             possible.extend([Event::Started, Event::Ended(Outcome::lost("could not start"))]);
         }
@@ -180,6 +220,7 @@ impl Outside {
         }
         let event = possible.swap_remove(choice % possible.len());
         match &event {
+            Event::Admitted => self.admitting = false,
             Event::Started => (self.starting, self.running) = (false, true),
             Event::Ended(_) => (self.starting, self.running, self.telling) = (false, false, false),
             Event::Committed => {
@@ -187,10 +228,10 @@ impl Outside {
                 self.rows += 1;
             }
             Event::CommitFailed(_) => self.committing = false,
-            Event::Told => self.telling = false,
+            Event::Told => (self.telling, self.durable) = (false, true),
             _ => {}
         }
-        Some(event)
+        event
     }
 }
 
@@ -203,37 +244,37 @@ proptest! {
         choices in prop::collection::vec(any::<usize>(), 1..24),
     ) {
         let row_first = row_first || caller == Caller::AsksForTask;
-        let plan = Plan { caller, row_first };
-        let (mut machine, effects) = Machine::begin(plan);
+        let (mut machine, effects) = Machine::begin(Plan { caller, row_first });
         let mut outside = Outside::default();
         outside.carry_out(effects);
-        let mut told = false;
-        let mut gone = false;
+        let mut cancelled = false;
         for choice in choices {
-            let Some(event) = outside.next(choice) else { break };
-            told |= event == Event::Told;
-            gone |= event == Event::CallerCancelled;
+            let event = outside.next(choice);
+            cancelled |= event == Event::CallerCancelled;
+            let taken_over = event == Event::TakenOver;
             let over = machine.is_over();
-            let effects = machine.handle(event.clone());
+            let effects = machine.handle(event);
             prop_assert!(!over || effects.is_empty(), "something follows the end");
             for effect in &effects {
-                if let Effect::Answer(Reply::Task) = effect {
-                    prop_assert!(outside.rows > 0, "a task is acknowledged after its row");
-                    let known = told || !matches!(event, Event::Told | Event::Committed);
-                    prop_assert!(known, "and after its work knows");
-                }
-                if let Effect::Answer(Reply::HandOver) = effect {
-                    prop_assert!(outside.rows > 0);
-                }
-                if let Effect::Start = effect {
-                    prop_assert!(!row_first || outside.rows > 0, "a row that comes first comes first");
+                match effect {
+                    Effect::Answer(Reply::Task | Reply::HandOver) => {
+                        prop_assert!(outside.rows > 0, "a task is acknowledged after its row");
+                        let ended = machine.is_over() || taken_over;
+                        prop_assert!(ended || outside.is_safe(), "a crash now would lose the work");
+                    }
+                    Effect::Start { durable } => {
+                        prop_assert!(!row_first || *durable, "a row that comes first comes first");
+                        prop_assert!(!durable || outside.rows > 0);
+                    }
+                    _ => {}
                 }
             }
             outside.carry_out(effects);
             prop_assert!(outside.answers.len() <= 1, "a caller is answered once");
             prop_assert!(outside.starts <= 1, "work starts once");
+            prop_assert!(outside.finished.len() <= 1, "an outcome is written once");
             if machine.is_over() {
-                prop_assert!(outside.answers.len() == 1 || gone, "nobody is left without an answer");
+                prop_assert!(outside.answers.len() == 1 || cancelled, "nobody is left without an answer");
             }
         }
     }

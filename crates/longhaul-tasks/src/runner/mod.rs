@@ -4,6 +4,7 @@ mod call;
 mod held;
 mod recovery;
 mod run;
+mod worker;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,13 +16,15 @@ use longhaul_store::{
 };
 use tokio::sync::mpsc;
 
+pub use worker::Worker;
+
 pub use call::{Answer, Call, Canceller, Observed, Observer, Ticket, Work};
 
 use crate::environment::Environment;
 use crate::id;
-use crate::job::ExternalJob;
 use held::Held;
 use run::{Control, Run};
+use worker::Workers;
 
 /// How an engine paces itself. The lease is the store's setting.
 #[derive(Clone, Debug)]
@@ -59,8 +62,8 @@ struct Inner {
     store: Arc<dyn TaskStore>,
     environment: Arc<dyn Environment>,
     pace: Pace,
-    /// Every tool this node can work on; those that are jobs outside this process with how to reach them.
-    tools: HashMap<Arc<str>, Option<Arc<dyn ExternalJob>>>,
+    /// Every tool this node can work on.
+    workers: Workers,
     held: Held,
     /// Every call under way, by its id, to be told that the process is about to go.
     running: Mutex<HashMap<TaskId, mpsc::UnboundedSender<Control>>>,
@@ -73,18 +76,18 @@ impl fmt::Debug for Inner {
 }
 
 impl Engine {
-    /// An engine over `store` that can work on `tools`: those with a job run outside this process.
+    /// An engine over `store` that can work on the tools of `workers`.
     pub fn new(
         store: Arc<dyn TaskStore>,
         environment: Arc<dyn Environment>,
         pace: Pace,
-        tools: impl IntoIterator<Item = (Arc<str>, Option<Arc<dyn ExternalJob>>)>,
+        workers: impl IntoIterator<Item = Worker>,
     ) -> Self {
         Self(Arc::new(Inner {
             store,
             environment,
             pace,
-            tools: tools.into_iter().collect(),
+            workers: Workers::new(workers),
             held: Held::default(),
             running: Mutex::default(),
         }))
@@ -205,9 +208,9 @@ impl Engine {
     ) -> Result<Cancellation, StoreError> {
         let cancellation = self.0.store.request_cancel(scope, id, reason).await?;
         if let Cancellation::Cancelled(record) = &cancellation
-            && let Some(Some(job)) = self.0.tools.get(&record.tool)
+            && let Some(job) = self.0.workers.job(&record.tool)
         {
-            let (job, id) = (Arc::clone(job), id.clone());
+            let id = id.clone();
             self.0.environment.spawn(Box::pin(async move {
                 if let Err(error) = job.cancel(&id).await {
                     tracing::warn!(%id, ?error, "a cancelled job could not be reached");

@@ -6,7 +6,7 @@ use longhaul_store::{Batch, Claimed, Outcome, StoreError};
 
 use super::Inner;
 use super::run::Run;
-use crate::job::{Attached, ExternalJob};
+use crate::job::Attached;
 use crate::report::Reporter;
 
 /// How many tasks to take up, or to sweep, at a time.
@@ -14,7 +14,7 @@ const AT_A_TIME: usize = 64;
 
 /// Takes up every task of this node's tools that nobody works on; says how many.
 pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
-    let tools: Vec<Arc<str>> = inner.tools.keys().cloned().collect();
+    let tools = inner.workers.tools();
     if tools.is_empty() {
         return Ok(0);
     }
@@ -34,8 +34,7 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
 
 async fn take_up(inner: &Arc<Inner>, Claimed { record, .. }: Claimed) {
     let (reporter, reports) = Reporter::new();
-    let job: Option<Arc<dyn ExternalJob>> = inner.tools.get(&record.tool).cloned().flatten();
-    let Some(job) = job else {
+    let Some(job) = inner.workers.job(&record.tool) else {
         // A future of the process that is gone: it is not run twice.
         return lose(inner, &record, "the process that ran it is gone").await;
     };

@@ -13,6 +13,7 @@ use longhaul_store::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::call::{Answer, Call, Observed, Observer, Ticket, Work};
+use super::worker::Place;
 use super::{Inner, outcome_of};
 use crate::environment::BoxFuture;
 use crate::job::{Attached, ExternalJob, JobRun};
@@ -57,9 +58,14 @@ pub(super) struct Run {
     record: Option<Record>,
     /// The row as it was written, until the caller has been answered with it.
     created: Option<Box<Record>>,
+    tool: Arc<str>,
     job: Option<Arc<dyn ExternalJob>>,
     arguments: Json,
     work: Option<BoxFuture<'static, Outcome>>,
+    /// A future of this process that has not been started.
+    unstarted: Option<BoxFuture<'static, Outcome>>,
+    admission: Option<BoxFuture<'static, Place>>,
+    place: Place,
     kept: Option<Arc<dyn JobRun>>,
     reporter: Reporter,
     reports: watch::Receiver<Report>,
@@ -103,9 +109,13 @@ impl Run {
             new_task: Some(new_task),
             record: None,
             created: None,
+            tool: call.tool,
             job,
             arguments: call.arguments,
-            work,
+            work: None,
+            unstarted: work,
+            admission: None,
+            place: None,
             kept: None,
             reporter,
             reports,
@@ -142,9 +152,13 @@ impl Run {
             todo: first.into(),
             operation: None,
             new_task: None,
+            tool: Arc::clone(&record.tool),
             job: Some(job),
             arguments: record.arguments.clone(),
             work: None,
+            unstarted: None,
+            admission: None,
+            place: None,
             kept,
             reporter: reports.0,
             reports: reports.1,
@@ -159,6 +173,9 @@ impl Run {
             inner,
         };
         this.work = this.kept.clone().map(ended);
+        if this.work.is_some() {
+            this.place = this.inner.workers.admit_running(&this.tool);
+        }
         this.hold_row(record);
         this.register();
         this
@@ -198,6 +215,11 @@ impl Run {
                 Control::LookAgain => self.look_again(),
             },
             () = changed(&mut self.watch) => self.look_again(),
+            place = optional(&mut self.admission) => {
+                self.admission = None;
+                self.place = place;
+                Some(Event::Admitted)
+            }
             outcome = optional(&mut self.work) => {
                 self.work = None;
                 // What was said last is written with the outcome.
@@ -285,9 +307,14 @@ impl Run {
     async fn carry_out(&mut self, effect: Effect) {
         let inner = Arc::clone(&self.inner);
         self.operation = match effect {
-            Effect::Start => {
+            Effect::Admit => {
+                self.admission = Some(inner.workers.admit(&self.tool, &self.reporter));
+                None
+            }
+            Effect::Start { durable } => {
+                self.work = self.unstarted.take();
                 let (id, arguments) = (self.id.clone(), self.arguments.clone());
-                Some(start(self.job.clone(), id, arguments, self.reporter.clone()))
+                Some(start(self.job.clone(), id, arguments, durable, self.reporter.clone()))
             }
             Effect::Commit => self.new_task.clone().map(|task| commit(inner, task)),
             Effect::CommitLater => {
@@ -301,7 +328,7 @@ impl Run {
             }
             Effect::Cancel => Some(cancel(inner, self.id.clone())),
             Effect::Stop => {
-                self.work = None;
+                (self.work, self.unstarted, self.admission) = (None, None, None);
                 self.job.clone().map(|job| stop(job, self.id.clone()))
             }
             Effect::Answer(reply) => {
@@ -401,10 +428,16 @@ async fn observe_change(observer: Option<Arc<dyn Observer>>, record: Option<Reco
 }
 
 /// Starts a job; a future of this process runs as it is polled.
-fn start(job: Option<Arc<dyn ExternalJob>>, id: TaskId, arguments: Json, reporter: Reporter) -> Operation {
+fn start(
+    job: Option<Arc<dyn ExternalJob>>,
+    id: TaskId,
+    arguments: Json,
+    durable: bool,
+    reporter: Reporter,
+) -> Operation {
     Box::pin(async move {
         let Some(job) = job else { return Done::Event(Event::Started) };
-        match job.start(&id, &arguments, reporter).await {
+        match job.start(&id, &arguments, durable, reporter).await {
             Ok(run) => Done::Started(run),
             Err(outcome) => Done::Event(Event::Ended(outcome)),
         }

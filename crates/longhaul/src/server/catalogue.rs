@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use longhaul_proto::dialect::{Dialect, Revision};
 use longhaul_proto::model::{self, TaskSupport};
-use longhaul_tasks::job::ExternalJob;
+use longhaul_tasks::runner::Worker;
 
 use super::BuildError;
 use super::dispatch::Caller;
 use super::tool::{Kind, Tool};
-
-/// A tool that an engine can work on, and how to reach its jobs if they are jobs.
-type Worker = (Arc<str>, Option<Arc<dyn ExternalJob>>);
 
 /// The tools, by name, and each revision's list of them as JSON.
 #[derive(Debug)]
@@ -48,16 +45,16 @@ impl Catalogue {
         self.tools.iter().any(|tool| tool.definition.task_support != TaskSupport::Forbidden)
     }
 
-    /// The tools whose calls can become tasks, and how to reach the jobs of those that are jobs.
+    /// Every tool, as the engine works on it.
     pub(super) fn workers(&self) -> Vec<Worker> {
-        let workers = self.tools.iter().map(|tool| {
-            let job = match &tool.kind {
-                Kind::Function(_) => None,
-                Kind::Job(job) => Some(Arc::clone(job).into_job()),
-            };
-            (tool.definition.name.as_str().into(), job)
-        });
-        workers.collect()
+        let worker = |tool: &Tool| {
+            let worker = Worker::new(tool.definition.name.as_str()).with_limit(tool.policy.limit);
+            match &tool.kind {
+                Kind::Function(_) => worker,
+                Kind::Job(job) => worker.with_job(Arc::clone(job).into_job()),
+            }
+        };
+        self.tools.iter().map(worker).collect()
     }
 
     /// The JSON array of every tool, as `dialect` lists it.

@@ -20,6 +20,8 @@ pub struct TaskPolicy {
     pub hold: Option<Duration>,
     /// A second call by the same principal with the same arguments joins a task that is open.
     pub join: bool,
+    /// How many calls may run at once on this node; the next waits. `None`, the default, for any number.
+    pub limit: Option<usize>,
     /// How often a task should be asked after. Default 1 s.
     pub poll_interval: Duration,
 }
@@ -45,6 +47,7 @@ impl TaskPolicy {
             ttl: Duration::from_secs(24 * 60 * 60),
             hold: Some(Duration::from_secs(50)),
             join: false,
+            limit: None,
             poll_interval: Duration::from_secs(1),
         }
     }

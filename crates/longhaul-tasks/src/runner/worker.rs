@@ -1,0 +1,89 @@
+//! The tools a node can work on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::environment::BoxFuture;
+use crate::job::ExternalJob;
+use crate::report::Reporter;
+
+/// A tool that a node can work on.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Worker {
+    /// Its name.
+    pub tool: Arc<str>,
+    /// How to reach its jobs, if its calls are jobs outside this process.
+    pub job: Option<Arc<dyn ExternalJob>>,
+    /// How many of its calls may run at once on this node; the next waits. `None` for any number.
+    pub limit: Option<usize>,
+}
+
+impl Worker {
+    /// A tool whose calls are futures of this process.
+    pub fn new(tool: impl Into<Arc<str>>) -> Self {
+        Self { tool: tool.into(), job: None, limit: None }
+    }
+
+    /// The same, its calls jobs outside this process.
+    #[must_use]
+    pub fn with_job(mut self, job: Arc<dyn ExternalJob>) -> Self {
+        self.job = Some(job);
+        self
+    }
+
+    /// The same, with at most `limit` calls at once.
+    #[must_use]
+    pub fn with_limit(mut self, limit: Option<usize>) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+/// The right to run, given back when dropped.
+pub(super) type Place = Option<OwnedSemaphorePermit>;
+
+/// Every tool of a node, with the places for its calls.
+#[derive(Debug)]
+pub(super) struct Workers(HashMap<Arc<str>, (Worker, Option<Arc<Semaphore>>)>);
+
+impl Workers {
+    pub(super) fn new(workers: impl IntoIterator<Item = Worker>) -> Self {
+        let entry = |worker: Worker| {
+            let places = worker.limit.map(|limit| Arc::new(Semaphore::new(limit.max(1))));
+            (Arc::clone(&worker.tool), (worker, places))
+        };
+        Self(workers.into_iter().map(entry).collect())
+    }
+
+    pub(super) fn tools(&self) -> Vec<Arc<str>> {
+        self.0.keys().cloned().collect()
+    }
+
+    pub(super) fn job(&self, tool: &str) -> Option<Arc<dyn ExternalJob>> {
+        self.0.get(tool).and_then(|(worker, _)| worker.job.clone())
+    }
+
+    /// A place for one more call of `tool`, once there is one; until then the caller is told why it waits.
+    pub(super) fn admit(&self, tool: &str, reporter: &Reporter) -> BoxFuture<'static, Place> {
+        let Some((worker, Some(places))) = self.0.get(tool) else {
+            return Box::pin(std::future::ready(None));
+        };
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            return Box::pin(std::future::ready(Some(place)));
+        }
+        let limit = worker.limit.unwrap_or(1);
+        reporter.status(format!("queued: {limit} of {tool} are running, its limit"));
+        let places = Arc::clone(places);
+        // The semaphore is never closed.
+        Box::pin(async move { places.acquire_owned().await.ok() })
+    }
+
+    /// A place for a call that runs already, if there is one left: it cannot be made to wait.
+    pub(super) fn admit_running(&self, tool: &str) -> Place {
+        let (_, places) = self.0.get(tool)?;
+        places.as_ref().and_then(|places| Arc::clone(places).try_acquire_owned().ok())
+    }
+}
