@@ -21,6 +21,8 @@ Exit codes:
 pub(crate) enum Exit {
     /// It did what was asked.
     Done,
+    /// It failed.
+    Failed,
     /// The command line or the configuration is wrong.
     Usage,
 }
@@ -29,6 +31,7 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(match exit {
             Exit::Done => 0,
+            Exit::Failed => 1,
             Exit::Usage => 2,
         })
     }

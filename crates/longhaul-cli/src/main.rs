@@ -1,7 +1,10 @@
 //! The `longhaul` program: one file a verb, under `cmd`.
+#![expect(clippy::print_stderr, reason = "a program speaks on its standard streams")]
 
+mod banner;
 mod cmd;
 mod exit;
+mod store;
 
 use clap::{Parser, Subcommand};
 
@@ -17,10 +20,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Serve(cmd::serve::Args),
     Check(cmd::check::Args),
 }
 
 fn main() -> std::process::ExitCode {
+    // Before anything else: a supervisor must be a process of one thread that has opened nothing.
+    if let Some(supervisor) = cmd::supervise::asked_for() {
+        return supervisor;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -31,6 +39,7 @@ fn main() -> std::process::ExitCode {
         }
     };
     match cli.verb {
+        Verb::Serve(args) => cmd::serve::run(args),
         Verb::Check(args) => cmd::check::run(&args),
     }
     .into()

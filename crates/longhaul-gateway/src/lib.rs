@@ -1,6 +1,8 @@
 //! The gateway: what people already have, described by one file, served as durable tools.
 //!
-//! [`config`] reads that file into a checked model; [`command`] runs commands that outlive their server.
+//! [`config`] reads that file into a checked model; [`command`] runs commands that outlive their server;
+//! [`tool`] makes tools of them.
 
 pub mod command;
 pub mod config;
+pub mod tool;

@@ -27,8 +27,9 @@ pub trait ExternalJob: fmt::Debug + Send + Sync + 'static {
         reporter: Reporter,
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>>;
 
-    /// Finds a job that an earlier process started.
-    fn attach<'a>(&'a self, key: &'a TaskId, reporter: Reporter) -> BoxFuture<'a, Attached>;
+    /// Finds a job that an earlier process started. `begun`: it had started when its row was written, so
+    /// that one of which there is no trace is lost, and must not be started again.
+    fn attach<'a>(&'a self, key: &'a TaskId, begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached>;
 
     /// Ends a job wherever it runs; one that has ended or never started is left as it is.
     ///

@@ -100,7 +100,7 @@ impl ExternalJob for Outside {
         Box::pin(std::future::ready(Ok(self.run(key))))
     }
 
-    fn attach<'a>(&'a self, key: &'a TaskId, _: Reporter) -> BoxFuture<'a, Attached> {
+    fn attach<'a>(&'a self, key: &'a TaskId, _: bool, _: Reporter) -> BoxFuture<'a, Attached> {
         let there = self.0.lock().unwrap().contains_key(key);
         let found = if there { Attached::Found(self.run(key)) } else { Attached::NeverStarted };
         Box::pin(std::future::ready(found))

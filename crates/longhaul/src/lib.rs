@@ -26,4 +26,6 @@ pub mod server;
 pub mod transport;
 
 pub use longhaul_proto as proto;
+pub use longhaul_tasks as tasks;
+pub use longhaul_tasks::store;
 pub use server::{Cx, ServeError, Server, Tool};

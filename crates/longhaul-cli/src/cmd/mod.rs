@@ -1,3 +1,5 @@
 //! The verbs.
 
 pub(crate) mod check;
+pub(crate) mod serve;
+pub(crate) mod supervise;

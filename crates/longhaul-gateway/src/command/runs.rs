@@ -15,8 +15,8 @@ use super::{
     exit,
     launch::SupervisorProgram,
     layout::{
-        COMMITTED_RESERVED, FileError, LOCK, PID, PID_SIZE, POSITION_SIZE, RunDir, SPEC, STATUS, STATUS_SIZE,
-        STDIN, Stream, is_run_id,
+        COMMITTED, COMMITTED_RESERVED, FileError, LOCK, PID, PID_SIZE, POSITION_SIZE, RunDir, SPEC, STATUS,
+        STATUS_SIZE, STDIN, Stream, is_run_id,
     },
     leftover,
     lock::Lock,
@@ -169,13 +169,27 @@ impl RunsDir {
     /// When the command can be run nowhere, the id is taken, the limit is reached, or the disk refuses. Nothing is
     /// left behind then.
     pub fn prepare(&self, id: &str, spec: &Spec) -> Result<PathBuf, RunsError> {
+        self.prepare_as(id, spec, false)
+    }
+
+    /// As [`prepare`](Self::prepare), for a run that is committed before it starts: it never ends with the server
+    /// that starts it.
+    ///
+    /// # Errors
+    ///
+    /// As [`prepare`](Self::prepare).
+    pub fn prepare_committed(&self, id: &str, spec: &Spec) -> Result<PathBuf, RunsError> {
+        self.prepare_as(id, spec, true)
+    }
+
+    fn prepare_as(&self, id: &str, spec: &Spec, committed: bool) -> Result<PathBuf, RunsError> {
         spec.validate()?;
         let path = self.dir(id)?;
         if path.symlink_metadata().is_ok() {
             return Err(RunsError::Exists { id: id.to_owned() });
         }
         self.admit(id, spec)?;
-        let made = self.make(id, spec, &path);
+        let made = self.make(id, spec, committed, &path);
         self.accounts().admitted.remove(id);
         made.map(|()| path)
     }
@@ -287,10 +301,10 @@ impl RunsDir {
         Ok(())
     }
 
-    fn make(&self, id: &str, spec: &Spec, path: &Path) -> Result<(), RunsError> {
+    fn make(&self, id: &str, spec: &Spec, committed: bool, path: &Path) -> Result<(), RunsError> {
         let marker = nonce()?;
         let temporary = self.path.join(format!("{NEW}{id}-{marker}"));
-        let made = fill(&temporary, spec, &marker).and_then(|()| {
+        let made = fill(&temporary, spec, committed, &marker).and_then(|()| {
             crash_point("run.publish.before");
             // Fails on a directory that is there and not empty, and a run directory never is.
             fs::rename(&temporary, path).map_err(FileError::at("create", path))?;
@@ -342,7 +356,7 @@ struct Accounts {
     admitted: HashMap<String, u64>,
 }
 
-fn fill(path: &Path, spec: &Spec, marker: &str) -> Result<(), FileError> {
+fn fill(path: &Path, spec: &Spec, committed: bool, marker: &str) -> Result<(), FileError> {
     crash_point("run.create.before");
     fs::DirBuilder::new().mode(0o700).create(path).map_err(FileError::at("create", path))?;
     let run = RunDir::open(path)?;
@@ -365,7 +379,7 @@ fn fill(path: &Path, spec: &Spec, marker: &str) -> Result<(), FileError> {
         run.create(stream.name(), b"")?;
         run.create_flushed(stream.position_name(), &record::reserved(POSITION_SIZE))?;
     }
-    run.create(COMMITTED_RESERVED, b"")?;
+    run.create(if committed { COMMITTED } else { COMMITTED_RESERVED }, b"")?;
     run.create(LOCK, b"")?.flush().map_err(FileError::at("write", &run.file_path(LOCK)))?;
     run.sync()?;
     crash_point("run.reserve.after");

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use longhaul_store::{Dialect, Digest, Json, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId};
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::run::Control;
@@ -88,6 +89,23 @@ impl Call {
             observer: Arc::new(Nobody),
         }
     }
+}
+
+/// What a row says of its call, for whoever takes it up.
+#[derive(Deserialize, Serialize)]
+struct Begun {
+    /// The work had begun when the row was written.
+    begun: bool,
+}
+
+/// The row's note of whether the work had begun.
+pub(super) fn begun(begun: bool) -> Json {
+    serde_json::value::to_raw_value(&Begun { begun }).expect("a flag is JSON").into()
+}
+
+/// Whether the work had begun when the row was written.
+pub(super) fn has_begun(record: &Record) -> bool {
+    serde_json::from_str(record.caller.as_str()).is_ok_and(|note: Begun| note.begun)
 }
 
 /// What happens to a call while its caller waits, or after it has become a task.

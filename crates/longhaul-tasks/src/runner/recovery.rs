@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use longhaul_store::{Batch, Claimed, Outcome, StoreError};
 
-use super::Inner;
 use super::run::Run;
+use super::{Inner, call};
 use crate::job::Attached;
 use crate::report::Reporter;
 
@@ -38,7 +38,7 @@ async fn take_up(inner: &Arc<Inner>, Claimed { record, .. }: Claimed) {
         // A future of the process that is gone: it is not run twice.
         return lose(inner, &record, "the process that ran it is gone").await;
     };
-    match job.attach(&record.id, reporter.clone()).await {
+    match job.attach(&record.id, call::has_begun(&record), reporter.clone()).await {
         Attached::Lost { reason } => lose(inner, &record, &reason).await,
         found => {
             tracing::info!(task = %record.id, tool = %record.tool, "took up a task");

@@ -12,7 +12,7 @@ use longhaul_store::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::call::{Answer, Call, Observed, Observer, Ticket, Work};
+use super::call::{self, Answer, Call, Observed, Observer, Ticket, Work};
 use super::worker::Place;
 use super::{Inner, outcome_of};
 use crate::environment::BoxFuture;
@@ -316,7 +316,13 @@ impl Run {
                 let (id, arguments) = (self.id.clone(), self.arguments.clone());
                 Some(start(self.job.clone(), id, arguments, durable, self.reporter.clone()))
             }
-            Effect::Commit => self.new_task.clone().map(|task| commit(inner, task)),
+            Effect::Commit => {
+                let begun = self.kept.is_some();
+                self.new_task.clone().map(|mut task| {
+                    task.caller = call::begun(begun);
+                    commit(inner, task)
+                })
+            }
             Effect::CommitLater => {
                 self.timers.after = Some(inner.environment.sleep(inner.pace.retry_commit));
                 None

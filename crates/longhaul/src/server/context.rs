@@ -58,6 +58,11 @@ impl Cx {
         self.0.caller.principal.as_ref()
     }
 
+    /// To whom the caller's tasks belong.
+    pub fn owner(&self) -> store::Owner {
+        self.0.caller.owner()
+    }
+
     /// What the caller declared it can do.
     pub fn capabilities(&self) -> ClientCapabilities {
         self.0.caller.capabilities

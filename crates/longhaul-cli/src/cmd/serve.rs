@@ -1,0 +1,218 @@
+//! `longhaul serve`: the tools of a configuration, over HTTP or standard input and output.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use longhaul::proto::http::AllowList;
+use longhaul::server::{Dispatcher, local_user};
+use longhaul::transport::http::server as http;
+use longhaul::transport::stdio;
+use longhaul::{Server, driver};
+use longhaul_gateway::config::{self, Colour, Config, StoreUrl};
+use longhaul_gateway::tool::{Outputs, janitor, tools};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::exit::Exit;
+use crate::{banner, store};
+
+/// Serve the tools of a configuration.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:\n  longhaul serve longhaul.toml\n  longhaul serve longhaul.toml --stdio")]
+pub(crate) struct Args {
+    /// The configuration.
+    #[arg(default_value = "longhaul.toml")]
+    file: PathBuf,
+    /// Serve over HTTP on this address; the endpoint is /mcp. Default 127.0.0.1:8420, or `[http] listen`.
+    #[arg(long, value_name = "ADDR", conflicts_with = "stdio")]
+    http: Option<SocketAddr>,
+    /// Serve one client over standard input and output.
+    #[arg(long)]
+    stdio: bool,
+    /// Where tasks are kept: sqlite:FILE or memory:.
+    #[arg(long, value_name = "URL")]
+    store: Option<StoreUrl>,
+    /// Where commands keep their run files. Default: beside the SQLite file.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Serve beyond this machine although nobody has to sign in: whoever reaches the address may call
+    /// every tool.
+    #[arg(long)]
+    allow_anonymous: bool,
+}
+
+/// How often run files are looked through.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
+
+/// How long callers may take to be let go when the server is asked to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+
+pub(crate) fn run(args: Args) -> Exit {
+    let config = match config::load(&args.file) {
+        Ok(checked) => {
+            anstream::eprint!("{}", checked.warnings.render(Colour::Always));
+            checked.config
+        }
+        Err(mistakes) => {
+            anstream::eprint!("{}", mistakes.render(Colour::Always));
+            return Exit::Usage;
+        }
+    };
+    let config = with_flags(config, &args);
+    if let Some(refusal) = exposes_anonymously(&config, &args) {
+        eprintln!("error: {refusal}");
+        return Exit::Usage;
+    }
+    log();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: the runtime cannot start: {error}");
+            return Exit::Failed;
+        }
+    };
+    let served = runtime.block_on(serve(&config, &args));
+    // What still runs must not keep the process: commands live on by themselves.
+    runtime.shutdown_background();
+    match served {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            Exit::Failed
+        }
+    }
+}
+
+/// Flags win over the file.
+fn with_flags(mut config: Config, args: &Args) -> Config {
+    if let Some(url) = &args.store {
+        config.store.url = url.clone();
+    }
+    if let Some(state) = &args.state {
+        config.store.state = Some(state.clone());
+    }
+    if let Some(listen) = args.http {
+        config.http.listen = listen;
+    }
+    config
+}
+
+/// Why these settings would let strangers in, if they would.
+fn exposes_anonymously(config: &Config, args: &Args) -> Option<String> {
+    let listen = config.http.listen;
+    (!args.stdio && !listen.ip().is_loopback() && !args.allow_anonymous).then(|| {
+        format!(
+            "{listen} can be reached from other machines and nobody would have to sign in\n\
+             help: serve on 127.0.0.1, or pass --allow-anonymous if whoever reaches the address may call every tool"
+        )
+    })
+}
+
+/// Logs go to standard error, by default only what an operator should act on.
+fn log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Only a second call could fail, and there is none.
+    let _ = subscriber.try_init();
+}
+
+async fn serve(config: &Config, args: &Args) -> anyhow::Result<()> {
+    // Bound before anything is taken up: a second server on one address must leave the tasks alone.
+    let listener = if args.stdio { None } else { Some(bind(config.http.listen).await?) };
+    let store = store::open(&config.store.url)?;
+    let runs = store::runs(&config.store)?;
+    let mut server = Server::new(config.server.name.as_str(), config.server.version.as_str())
+        .store(Arc::clone(&store))
+        .resources(Arc::new(Outputs::new(Arc::clone(&store), runs.clone())));
+    if let Some(title) = &config.server.title {
+        server = server.title(title);
+    }
+    if let Some(instructions) = &config.server.instructions {
+        server = server.instructions(instructions);
+    }
+    for tool in tools(config, &runs) {
+        server = server.tool(tool);
+    }
+    let dispatcher = server.dispatcher()?;
+    let taken_up =
+        dispatcher.start().await.with_context(|| format!("the store {} cannot be used", config.store.url))?;
+    tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs, TIDY_EVERY));
+    let counts = dispatcher.engine().counts().await?;
+    let address = match &listener {
+        Some(listener) => Some(listener.local_addr()?),
+        None => None,
+    };
+    banner::show(config, &args.file, address, counts, taken_up);
+    match listener {
+        Some(listener) => serve_http(config, dispatcher, listener).await,
+        None => serve_stdio(dispatcher).await,
+    }
+}
+
+async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(listen).await.with_context(|| {
+        format!("{listen} cannot be listened on; if another server has it, choose a port with --http")
+    })
+}
+
+async fn serve_http(config: &Config, dispatcher: Dispatcher, listener: TcpListener) -> anyhow::Result<()> {
+    let mut options = http::Options::default();
+    options.limits.max_bytes = usize::try_from(config.http.max_body).unwrap_or(usize::MAX);
+    options.allow = allow_list(config);
+    options.drain = DRAIN;
+    let engine = dispatcher.engine().clone();
+    let stop = async move {
+        stopped().await;
+        engine.drain(DRAIN).await;
+    };
+    http::serve(dispatcher, listener, options, stop).await.context("the listener failed")
+}
+
+async fn serve_stdio(dispatcher: Dispatcher) -> anyhow::Result<()> {
+    let (reader, writer) = stdio::stdio();
+    let engine = dispatcher.engine().clone();
+    let served = driver::serve(dispatcher, local_user(), reader, writer, driver::Options::default());
+    tokio::pin!(served);
+    tokio::select! {
+        served = &mut served => return Ok(served?),
+        () = stopped() => {}
+    }
+    tokio::select! {
+        served = &mut served => Ok(served?),
+        () = async {
+            engine.drain(DRAIN).await;
+            // The last answers are on their way through the connection's loop.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        } => Ok(()),
+    }
+}
+
+/// The configured hosts and origins; by default this machine, and the address it serves on.
+fn allow_list(config: &Config) -> AllowList {
+    let (hosts, origins) = (&config.http.allowed_hosts, &config.http.allowed_origins);
+    match (hosts, origins) {
+        (None, None) => AllowList::loopback(),
+        _ => {
+            let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
+            let hosts = hosts.clone().unwrap_or_else(|| own.into());
+            AllowList::new(hosts, origins.clone().unwrap_or_default())
+        }
+    }
+}
+
+/// Completes when the process is asked to stop.
+async fn stopped() {
+    let mut signals = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
+        // Without handlers the signals end the process as they always did.
+        _ => return std::future::pending().await,
+    };
+    tokio::select! {
+        _ = signals.0.recv() => {}
+        _ = signals.1.recv() => {}
+    }
+}

@@ -1,0 +1,53 @@
+//! From a configured command to what the list shows of it and when its calls become tasks.
+
+use std::sync::Arc;
+
+use longhaul::Tool;
+use longhaul::proto::model::{self, ToolAnnotations};
+use longhaul::server::{TaskMode, TaskPolicy};
+use longhaul::store::Rerun;
+
+use super::command_tool;
+use super::job::CommandJob;
+use crate::command::RunsDir;
+use crate::config::{self, CommandTool, Config};
+
+/// Every tool of a configuration, its runs kept in `runs`.
+pub fn tools(config: &Config, runs: &RunsDir) -> Vec<Tool> {
+    config.tools.iter().map(|tool| command_tool(Arc::new(tool.clone()), runs.clone())).collect()
+}
+
+pub(super) fn tool(command: &CommandTool, job: CommandJob) -> Tool {
+    let mut definition = model::Tool::new(command.name.as_str(), command.input_schema());
+    definition.title.clone_from(&command.title);
+    definition.description.clone_from(&command.description);
+    definition.output_schema = command.output_schema();
+    definition.annotations = annotations(&command.annotations);
+    Tool::job(definition, Arc::new(job)).task(policy(command))
+}
+
+fn annotations(hints: &config::Annotations) -> Option<ToolAnnotations> {
+    let mut annotations = ToolAnnotations::default();
+    annotations.read_only_hint = hints.read_only_hint;
+    annotations.destructive_hint = hints.destructive_hint;
+    annotations.idempotent_hint = hints.idempotent_hint;
+    annotations.open_world_hint = hints.open_world_hint;
+    (annotations != ToolAnnotations::default()).then_some(annotations)
+}
+
+fn policy(command: &CommandTool) -> TaskPolicy {
+    let mut policy = TaskPolicy::new(match (command.task, command.task.promote_after()) {
+        (config::TaskPolicy::Required, _) => TaskMode::Required,
+        (_, Some(after)) => TaskMode::After(after),
+        (_, None) => TaskMode::Never,
+    });
+    policy.rerun = match command.rerun {
+        config::Rerun::Reattach => Rerun::Reattach,
+        config::Rerun::Never => Rerun::Never,
+    };
+    policy.ttl = command.ttl;
+    policy.hold = Some(command.hold);
+    policy.join = command.join == config::Join::SameArguments;
+    policy.limit = command.limit.and_then(|limit| usize::try_from(limit.get()).ok());
+    policy
+}

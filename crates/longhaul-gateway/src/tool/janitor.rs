@@ -1,0 +1,104 @@
+//! Ends and removes what no task needs any more.
+//!
+//! A server can die between recording that a task is cancelled and ending its command, or before it
+//! removes a run whose task is forgotten. Whoever comes next puts that right.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::store::{Record, Scope, StoreError, TaskId, TaskStore};
+
+use super::job;
+use crate::command::{RunsDir, State};
+
+/// Tidies `runs` at once and then every `every`, for as long as the runtime lives.
+pub async fn keep_tidy(store: Arc<dyn TaskStore>, runs: RunsDir, every: Duration) {
+    loop {
+        match tidy(&*store, &runs).await {
+            Ok(Tidied { ended: 0, removed: 0 }) => {}
+            Ok(tidied) => tracing::info!(tidied.ended, tidied.removed, "tidied up after old runs"),
+            Err(error) => tracing::warn!(%error, "old runs could not be looked through"),
+        }
+        tokio::time::sleep(every).await;
+    }
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Tidied {
+    /// Runs that went on although their task had ended.
+    pub ended: usize,
+    /// Runs whose task is forgotten.
+    pub removed: usize,
+}
+
+/// Ends runs whose task has ended, and removes those whose task is forgotten. Runs that belong to a call
+/// which is not on disk yet are left to their server.
+///
+/// # Errors
+///
+/// When the store cannot be read.
+pub async fn tidy(store: &dyn TaskStore, runs: &RunsDir) -> Result<Tidied, StoreError> {
+    let mut tidied = Tidied::default();
+    let Some(ids) = listed(runs).await else { return Ok(tidied) };
+    for id in ids {
+        let Ok(task) = TaskId::new(id.as_str()) else { continue };
+        // The run is looked at first: a task that is not there afterwards was not there before.
+        let Some(state) = state(runs, &id).await else { continue };
+        let record = store.get(Scope::Operator, &task).await?;
+        match (state, record) {
+            (State::Alive { .. }, Some(record)) if record.is_terminal() => {
+                tidied.ended += usize::from(end(runs, &id, &record).await);
+            }
+            (State::Exited(_) | State::Lost, None) if is_old(runs, &id).await => {
+                tidied.removed += usize::from(remove(runs, &id).await);
+            }
+            _ => {}
+        }
+    }
+    Ok(tidied)
+}
+
+async fn end(runs: &RunsDir, id: &str, record: &Record) -> bool {
+    tracing::info!(id, tool = %record.tool, "ending a command whose task has ended");
+    match job::cancel(runs, id).await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(id, %error, "a command could not be ended");
+            false
+        }
+    }
+}
+
+async fn listed(runs: &RunsDir) -> Option<Vec<String>> {
+    let runs = runs.clone();
+    let ids = tokio::task::spawn_blocking(move || runs.ids()).await.ok()?;
+    ids.inspect_err(|error| tracing::warn!(%error, "the runs cannot be listed")).ok()
+}
+
+async fn state(runs: &RunsDir, id: &str) -> Option<State> {
+    let (runs, id) = (runs.clone(), id.to_owned());
+    tokio::task::spawn_blocking(move || runs.state(&id)).await.ok()?.ok()
+}
+
+/// Whether nothing has happened in a run for so long that no server can still be reading it. A call that
+/// never became a task has its run removed by its own server.
+async fn is_old(runs: &RunsDir, id: &str) -> bool {
+    let Ok(dir) = runs.dir(id) else { return false };
+    let modified = tokio::task::spawn_blocking(move || {
+        let files = std::fs::read_dir(dir)?.map(|entry| entry?.metadata()?.modified());
+        files.collect::<std::io::Result<Vec<_>>>()
+    });
+    let Ok(Ok(modified)) = modified.await else { return false };
+    modified.iter().all(|at| at.elapsed().is_ok_and(|age| age >= OLD))
+}
+
+/// How long a run without a task is left alone after its last change.
+const OLD: Duration = Duration::from_secs(10 * 60);
+
+async fn remove(runs: &RunsDir, id: &str) -> bool {
+    let (runs, id) = (runs.clone(), id.to_owned());
+    let removed = tokio::task::spawn_blocking(move || runs.remove(&id)).await;
+    matches!(removed, Ok(Ok(true)))
+}

@@ -1,0 +1,26 @@
+//! The catalogue: what a configuration describes, as tools that a server can serve.
+//!
+//! [`CommandJob`] runs a command as a durable job; [`Outputs`] lets callers read what their commands have
+//! written; [`janitor`] ends and removes what no task needs any more.
+
+mod definition;
+pub mod janitor;
+mod job;
+mod output;
+mod result;
+
+use std::sync::Arc;
+
+use longhaul::Tool;
+
+pub use definition::tools;
+pub use job::CommandJob;
+pub use output::Outputs;
+
+use crate::command::RunsDir;
+use crate::config::CommandTool;
+
+/// The tool that serves a configured command, its runs kept in `runs`.
+pub fn command_tool(command: Arc<CommandTool>, runs: RunsDir) -> Tool {
+    definition::tool(&command, CommandJob::new(Arc::clone(&command), runs))
+}

@@ -1,0 +1,150 @@
+//! What a command has written, as a resource that can be read while it runs.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use longhaul::Cx;
+use longhaul::proto::jsonrpc::ErrorObject;
+use longhaul::proto::model::{ReadResourceResult, ResourceContents, ResourceTemplate};
+use longhaul::server::{ReadFuture, Resources, not_found};
+use longhaul::store::{Scope, TaskId, TaskStore};
+use serde_json::json;
+
+use crate::command::{Chunk, Cut, Output, RunsDir, Stream};
+
+/// How much one read gives, in bytes.
+const READ: usize = 256 << 10;
+
+const SCHEME: &str = "longhaul://tasks/";
+
+/// The URI of a stream of a task's output.
+pub(super) fn uri(id: &str, stream: Stream) -> String {
+    format!("{SCHEME}{id}/{}", stream.name())
+}
+
+/// The output of commands, each readable by whoever owns its task.
+#[derive(Debug)]
+pub struct Outputs {
+    store: Arc<dyn TaskStore>,
+    runs: RunsDir,
+}
+
+impl Outputs {
+    /// The output of the runs in `runs`, whose tasks are in `store`.
+    pub fn new(store: Arc<dyn TaskStore>, runs: RunsDir) -> Self {
+        Self { store, runs }
+    }
+
+    async fn read_output(&self, cx: &Cx, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
+        let address = Address::parse(uri).ok_or_else(|| not_found(uri))?;
+        let owner = cx.owner();
+        let found = self.store.get(Scope::Owner(&owner), &address.task).await.map_err(|error| {
+            tracing::error!(%error, "the store failed");
+            ErrorObject::internal("internal error: the task store could not be used; try again")
+        })?;
+        // Unknown, expired and somebody else's are the same to whoever asks.
+        found.ok_or_else(|| not_found(uri))?;
+        let dir = self.runs.dir(address.task.as_str()).map_err(|_| not_found(uri))?;
+        let (stream, after) = (address.stream, address.after);
+        let read = move || {
+            let output = Output::open(&dir, stream).map_err(std::io::Error::other)?;
+            output.read(after, READ, Cut::AtChar)
+        };
+        match tokio::task::spawn_blocking(read).await {
+            Ok(Ok(chunk)) => Ok(ReadResourceResult::fresh(contents(uri, chunk))),
+            // A task that waits for a place has written nothing, and has nowhere to.
+            Ok(Err(_)) => Ok(ReadResourceResult::fresh(ResourceContents::text(uri, "text/plain", ""))),
+            Err(error) => Err(ErrorObject::internal(format!("internal error: {error}"))),
+        }
+    }
+}
+
+impl Resources for Outputs {
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        let template = |stream: Stream| {
+            let name = stream.name();
+            ResourceTemplate::new(format!("{SCHEME}{{id}}/{name}{{?after}}"), name).with_description(format!(
+                "What the command of a task has written to {name}, from byte `after` on. \
+                 Readable while it runs; `_meta` says where to go on."
+            ))
+        };
+        vec![template(Stream::Stdout), template(Stream::Stderr)]
+    }
+
+    fn has(&self, uri: &str) -> bool {
+        uri.starts_with(SCHEME)
+    }
+
+    fn read<'a>(&'a self, cx: Cx, uri: &'a str) -> ReadFuture<'a> {
+        Box::pin(async move { self.read_output(&cx, uri).await })
+    }
+}
+
+/// Which bytes a URI means.
+#[derive(Debug)]
+struct Address {
+    task: TaskId,
+    stream: Stream,
+    after: u64,
+}
+
+impl Address {
+    fn parse(uri: &str) -> Option<Self> {
+        let rest = uri.strip_prefix(SCHEME)?;
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (task, name) = path.split_once('/')?;
+        let stream = [Stream::Stdout, Stream::Stderr].into_iter().find(|stream| stream.name() == name)?;
+        let after = match query {
+            "" => 0,
+            query => query.strip_prefix("after=")?.parse().ok()?,
+        };
+        Some(Self { task: TaskId::new(task).ok()?, stream, after })
+    }
+}
+
+/// Text where the bytes are text, base64 where they are not; and where to go on.
+fn contents(uri: &str, chunk: Chunk) -> ResourceContents {
+    let mut position = serde_json::Map::new();
+    position.insert("start".to_owned(), json!(chunk.start));
+    position.insert("next".to_owned(), json!(chunk.next));
+    position.insert("total".to_owned(), json!(chunk.total));
+    position.insert("done".to_owned(), json!(chunk.done));
+    if let Some(gap) = &chunk.gap {
+        position.insert("gap".to_owned(), json!({"from": gap.from, "to": gap.to}));
+    }
+    let mut contents = match String::from_utf8(chunk.bytes) {
+        Ok(text) => ResourceContents::text(uri, "text/plain", text),
+        Err(bytes) => {
+            ResourceContents::blob(uri, "application/octet-stream", STANDARD.encode(bytes.as_bytes()))
+        }
+    };
+    let mut meta = serde_json::Map::new();
+    meta.insert("dev.longhaul/output".to_owned(), position.into());
+    contents.meta = Some(meta);
+    contents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_task_a_stream_and_a_byte() {
+        let address = Address::parse("longhaul://tasks/build-1/stderr?after=42").unwrap();
+        assert_eq!((address.task.as_str(), address.stream.name(), address.after), ("build-1", "stderr", 42));
+        assert_eq!(Address::parse("longhaul://tasks/build-1/stdout").unwrap().after, 0);
+        for bad in [
+            "longhaul://tasks/build-1",
+            "longhaul://tasks//stdout",
+            "longhaul://tasks/../stdout",
+            "longhaul://tasks/a/b/stdout",
+            "longhaul://tasks/a/exit",
+            "longhaul://tasks/a/stdout?after=-1",
+            "longhaul://tasks/a/stdout?before=1",
+            "file:///etc/passwd",
+        ] {
+            assert!(Address::parse(bad).is_none(), "{bad}");
+        }
+    }
+}
