@@ -115,7 +115,7 @@ pub(crate) async fn file_appears(path: &Path) -> String {
 }
 
 /// The run's mark in the environment of its processes.
-fn marker(dir: &Path) -> String {
+pub(crate) fn marker(dir: &Path) -> String {
     let spec: serde_json::Value = serde_json::from_slice(&fs::read(dir.join("spec.json")).unwrap()).unwrap();
     spec["marker"].as_str().unwrap().to_owned()
 }

@@ -10,7 +10,7 @@ use longhaul_gateway::command::{
     Cause, Run, RunsDir, RunsError, Spec, StartError, StartFailure, State, Stream,
 };
 
-use super::scene::{SUPERVISOR, Scene, end_of, expect_nothing_left, runs_at, sh, text_of};
+use super::scene::{SUPERVISOR, Scene, end_of, expect_nothing_left, marker, runs_at, sh, text_of};
 
 #[tokio::test]
 async fn a_normal_end_is_recorded() {
@@ -67,7 +67,7 @@ async fn the_environment_is_what_was_given_and_the_mark() {
     let mut names: Vec<&str> = text.lines().map(|line| line.split_once('=').unwrap().0).collect();
     names.sort_unstable();
     assert_eq!(names, ["EMPTY", "GIVEN", "LONGHAUL_RUN", "PATH"]);
-    assert!(text.contains("GIVEN=yes\n"));
+    assert!(text.contains("GIVEN=yes\n") && text.contains(&format!("LONGHAUL_RUN={}\n", marker(run.dir()))));
 }
 
 #[tokio::test]

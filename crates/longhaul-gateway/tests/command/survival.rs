@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use super::{
     scene::{
         SUPERVISOR, Scene, bytes_of, end_of, eventually, expect_nothing_left, file_appears, is_alive, kill,
-        lives, loss_of, processes_with, sh, supervisor_pid,
+        lives, loss_of, sh, supervisor_pid,
     },
     server::Server,
 };
@@ -145,48 +145,52 @@ async fn of_six_launches_one_starts_the_command() {
     assert_eq!(fs::read_to_string(effects).unwrap(), "ran\n");
 }
 
-/// What leaves the session, with and without the mark, and what stays.
-const FAMILY: &str = "sleep 600 & setsid sleep 601 & env -i /bin/sleep 602 & setsid sh -c 'trap \"\" TERM; \
-                      while :; do sleep 0.1; done' & sleep 0.2; echo $$ > $READY; wait";
+/// What stays, what leaves the session, what drops the mark, and what ignores SIGTERM. Each says its number.
+const FAMILY: &str = "
+    sh -c 'echo $$ >> $PIDS; exec sleep 600' &
+    setsid sh -c 'echo $$ >> $PIDS; exec sleep 601' &
+    env -i /bin/sh -c 'echo $$ >> $PIDS; exec /bin/sleep 602' &
+    setsid sh -c 'echo $$ >> $PIDS; trap \"\" TERM; while :; do sleep 0.1; done' &
+    while [ $(wc -l < $PIDS) -lt 4 ]; do sleep 0.02; done
+    echo $$ > $READY
+    wait";
 
-async fn family(scene: &Scene) -> Run {
-    let script = FAMILY.replace("$READY", &scene.file("ready").display().to_string());
+/// A committed run of it, and the numbers.
+async fn family(scene: &Scene) -> (Run, Vec<i32>) {
+    let (ready, pids) = (scene.file("ready"), scene.file("pids"));
+    fs::write(&pids, "").unwrap();
+    let script =
+        FAMILY.replace("$READY", &ready.display().to_string()).replace("$PIDS", &pids.display().to_string());
     let run = Run::start(&scene.runs, "run", &sh(&script)).await.unwrap();
     run.commit().await.unwrap();
-    file_appears(&scene.file("ready")).await;
-    run
+    file_appears(&ready).await;
+    let pids: Vec<i32> = fs::read_to_string(pids).unwrap().lines().map(|pid| pid.parse().unwrap()).collect();
+    assert!(pids.len() == 4 && pids.iter().all(|pid| lives(*pid)));
+    (run, pids)
 }
 
-fn unmarked(dir: &std::path::Path) -> Vec<i32> {
-    let session = supervisor_pid(dir).as_raw_nonzero().get().to_string();
-    let in_session = |pid: &i32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(3)) == Some(&session)
-    };
-    let found =
-        processes_with("/bin/sleep 602").into_iter().filter(|(_, line)| line.starts_with("/bin/sleep"));
-    found.map(|(pid, _)| pid).filter(in_session).collect()
+fn expect_dead(pids: &[i32]) {
+    let left: Vec<&i32> = pids.iter().filter(|pid| lives(**pid)).collect();
+    assert!(left.is_empty(), "still there: {left:?} of {pids:?}");
 }
 
 #[tokio::test]
 async fn a_killed_supervisor_is_a_lost_run_and_nothing_is_left_of_it() {
     let scene = Scene::new();
-    let run = family(&scene).await;
-    let unmarked = unmarked(run.dir());
-    assert_eq!(unmarked.len(), 1);
+    let (run, pids) = family(&scene).await;
     kill(supervisor_pid(run.dir()), Signal::KILL);
     let loss = loss_of(&run).await;
     assert!(matches!(loss, RunError::Lost { survivors: 0, .. }), "{loss:?}");
     assert!(run.commit().await.is_err() && run.cancel().await.is_err());
     assert_eq!(scene.runs.state("run").unwrap(), State::Lost);
+    expect_dead(&pids);
     expect_nothing_left(run.dir());
-    assert!(!lives(unmarked[0]), "with no mark, by its session");
 }
 
 #[tokio::test]
 async fn a_loss_is_noticed_by_who_comes_later() {
     let scene = Scene::new();
-    let run = family(&scene).await;
+    let (run, pids) = family(&scene).await;
     let dir = run.dir().to_owned();
     let supervisor = supervisor_pid(&dir);
     drop(run);
@@ -194,6 +198,7 @@ async fn a_loss_is_noticed_by_who_comes_later() {
     eventually("the loss", || (scene.runs.state("run").unwrap() == State::Lost).then_some(()));
     let loss = Run::attach(&scene.runs, "run").await.unwrap_err();
     assert!(matches!(loss, RunError::Lost { .. }), "{loss:?}");
+    expect_dead(&pids);
     expect_nothing_left(&dir);
     assert!(Run::launch(&scene.runs, "run").await.is_err(), "it does not run again");
     assert!(scene.runs.remove("run").unwrap());
@@ -202,10 +207,11 @@ async fn a_loss_is_noticed_by_who_comes_later() {
 #[tokio::test]
 async fn leftovers_of_another_run_are_left_alone() {
     let scene = Scene::new();
-    let run = family(&scene).await;
+    let (run, pids) = family(&scene).await;
     let bystander = Run::start(&scene.runs, "bystander", &sh("sleep 600")).await.unwrap();
     kill(supervisor_pid(run.dir()), Signal::KILL);
     loss_of(&run).await;
+    expect_dead(&pids);
     assert!(is_alive(&scene.runs, "bystander"));
     bystander.cancel().await.unwrap();
     assert_eq!(end_of(&bystander).await.cause, Cause::Cancelled);
