@@ -95,6 +95,7 @@ impl Run {
     }
 
     /// Starts the command of a directory that was [prepared](RunsDir::prepare) and in which nothing was started.
+    /// As with [`Run::start`], dropping the future ends it.
     ///
     /// # Errors
     ///
@@ -109,7 +110,7 @@ impl Run {
     }
 
     /// Finds a run again: one that goes on, that has ended, or that is lost. Of a lost one it first ends what is
-    /// left, which may take its grace.
+    /// left, which may take its grace. Dropping the future changes nothing for the run.
     ///
     /// # Errors
     ///
@@ -150,6 +151,7 @@ impl Run {
     /// Tells the supervisor that the run is to live on without this server. When this returns, the supervisor has
     /// heard it and it is on the disk. A run that has ended needs no commit and gets `Ok`.
     ///
+    /// It takes as long as the supervisor takes to flush a directory, and for ever if that process is stopped.
     /// Dropping the future leaves it open whether the run is committed.
     ///
     /// # Errors

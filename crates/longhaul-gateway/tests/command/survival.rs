@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use super::{
     scene::{
         SUPERVISOR, Scene, bytes_of, end_of, eventually, expect_nothing_left, file_appears, is_alive, kill,
-        lives, loss_of, sh, supervisor_pid,
+        lives, loss_of, processes_with, sh, soon, supervisor_pid,
     },
     server::Server,
 };
@@ -67,6 +67,43 @@ async fn a_committed_command_does_not_notice_that_its_server_was_killed() {
     assert_eq!((copied.len(), exit.stdout.total), (200_000, 200_000));
     assert!(bytes_of(run.dir(), Stream::Stdout) == copied, "byte for byte");
     assert_eq!(bytes_of(run.dir(), Stream::Stderr), b"end\n");
+}
+
+#[tokio::test]
+async fn whenever_its_server_is_killed_a_command_runs_at_most_once_and_is_never_lost() {
+    let scene = Scene::new();
+    for turn in 0..24_u64 {
+        let (id, effects) = (format!("run-{turn}"), scene.file(&format!("effects-{turn}")));
+        let script = format!("echo ran >> {}; sleep 600", effects.display());
+        let server = Server::new(&runs_path(&scene), &id, &script, &["start", "commit", "hang"]);
+        tokio::time::sleep(Duration::from_micros(turn * 1300)).await;
+        server.kill();
+        // Whatever was on its way has come to an end, or was committed and lives on.
+        let state = soon("an end of what the server began", || match scene.runs.state(&id).unwrap() {
+            State::Alive { committed: false } => None,
+            State::Absent | State::Fresh => {
+                let coming = processes_with(&scene.runs.dir(&id).unwrap().display().to_string());
+                coming
+                    .iter()
+                    .all(|(_, line)| !line.contains("supervise"))
+                    .then(|| scene.runs.state(&id).unwrap())
+            }
+            state => Some(state),
+        })
+        .await;
+        match &state {
+            State::Absent | State::Fresh => assert!(!effects.exists(), "turn {turn}: {state:?}"),
+            State::Alive { .. } => {
+                let run = Run::attach(&scene.runs, &id).await.unwrap();
+                run.cancel().await.unwrap();
+                assert_eq!(end_of(&run).await.cause, Cause::Cancelled, "turn {turn}");
+            }
+            State::Exited(exit) => assert_eq!(exit.cause, Cause::Abandoned, "turn {turn}"),
+            other => panic!("turn {turn}: {other:?}"),
+        }
+        let ran = fs::read_to_string(&effects).unwrap_or_default().lines().count();
+        assert!(ran <= 1, "turn {turn}: ran {ran} times");
+    }
 }
 
 #[tokio::test]

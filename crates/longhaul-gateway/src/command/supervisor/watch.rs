@@ -382,11 +382,15 @@ impl<'a> Watch<'a> {
 /// Records how the run ended, then says so to everybody attached. A disk that refuses gets a while to recover.
 pub(super) fn record(run: &RunDir, exit_file: &ExitFile, peers: Peers, exit: &Exit) -> ExitCode {
     for _attempt in 0..RECORD_ATTEMPTS {
-        if exit_file.publish(run, exit).is_ok() {
-            peers.say_last(&Event::Exit(exit.clone()));
-            return ExitCode::SUCCESS;
+        match exit_file.publish(run, exit) {
+            Ok(()) => {
+                peers.say_last(&Event::Exit(exit.clone()));
+                return ExitCode::SUCCESS;
+            }
+            // Somebody removed the directory, and with it whoever might read it.
+            Err(error) if error.is_not_found() => return ExitCode::FAILURE,
+            Err(_full_or_broken) => thread::sleep(RECORD_PAUSE),
         }
-        thread::sleep(RECORD_PAUSE);
     }
     ExitCode::FAILURE
 }
@@ -397,6 +401,6 @@ const QUIET: Duration = Duration::from_secs(2);
 const DRAIN: Duration = Duration::from_secs(10);
 /// How often the directory is looked at for a cancel that came without a socket.
 const LOOK: Duration = Duration::from_secs(1);
-/// The space is reserved, so only a broken or removed disk gets here.
+/// The space is reserved, so only a broken disk, or one that copies on write and is full, gets here.
 const RECORD_ATTEMPTS: u32 = 60;
 const RECORD_PAUSE: Duration = Duration::from_secs(1);
