@@ -226,13 +226,15 @@ fn apply(record: &mut Record, batch: &Batch) -> bool {
 /// A value that is not greater than the last is dropped with its total (a replay starts at zero); its message
 /// still says what is going on.
 fn advanced(last: Option<Progress>, new: &Progress) -> Option<Progress> {
-    let total = new.total.filter(|total| total.is_finite());
+    // Adding zero turns -0, which not every backend can hold, into 0.
+    let (value, total) =
+        (new.value + 0.0, new.total.filter(|total| total.is_finite()).map(|total| total + 0.0));
     match last {
-        _ if !new.value.is_finite() => last,
-        None => Some(Progress { total, ..new.clone() }),
-        Some(last) if new.value > last.value => {
+        _ if !value.is_finite() => last,
+        None => Some(Progress { value, total, message: new.message.clone() }),
+        Some(last) if value > last.value => {
             let message = new.message.clone().or(last.message);
-            Some(Progress { value: new.value, total: total.or(last.total), message })
+            Some(Progress { value, total: total.or(last.total), message })
         }
         Some(last) => Some(Progress { message: new.message.clone().or(last.message), ..last }),
     }
@@ -255,3 +257,6 @@ fn text_len(text: Option<&Arc<str>>) -> usize {
 fn fits(what: &'static str, found: usize, limit: usize) -> Result<(), StoreError> {
     if found > limit { Err(StoreError::TooLarge { what, found, limit }) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -128,3 +128,41 @@ pub(super) fn migrate(conn: &Connection, from: usize, migrations: &[&str]) -> ru
 fn objects(conn: &Connection) -> rusqlite::Result<i64> {
     conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(conn: &Connection) -> i64 {
+        conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn an_older_format_becomes_the_newest_and_keeps_what_it_holds() {
+        const LATER: &[&str] = &[V1, "ALTER TABLE store ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'"];
+        let conn = Connection::open_in_memory().unwrap();
+        let place = Path::new("tasks.db");
+        assert_eq!(look(&conn, place, MIGRATIONS).unwrap(), Found::Empty);
+        migrate(&conn, 0, MIGRATIONS).unwrap();
+        conn.execute_batch("UPDATE store SET seq = 7").unwrap();
+        assert_eq!(look(&conn, place, MIGRATIONS).unwrap(), Found::Current);
+
+        let Found::Older(from) = look(&conn, place, LATER).unwrap() else { panic!("it is older") };
+        migrate(&conn, from, LATER).unwrap();
+        assert_eq!((look(&conn, place, LATER).unwrap(), version(&conn)), (Found::Current, 2));
+        let (seq, mood): (i64, String) =
+            conn.query_row("SELECT seq, mood FROM store", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!((seq, mood.as_str()), (7, "calm"));
+
+        let refusal = look(&conn, place, MIGRATIONS).unwrap_err();
+        assert!(matches!(refusal, StoreError::Newer { found: 2, supported: 1 }), "{refusal}");
+    }
+
+    #[test]
+    fn another_programs_database_is_left_alone() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE notes (text)").unwrap();
+        let refusal = look(&conn, Path::new("notes.db"), MIGRATIONS).unwrap_err();
+        assert!(matches!(refusal, StoreError::Foreign { .. }), "{refusal}");
+    }
+}

@@ -123,3 +123,98 @@ const LARGEST_GROUP: usize = 512;
 
 /// How long a group may collect before it is committed.
 const LONGEST_GROUP: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::{
+        Json, NewTask, NodeId, Owner, Scope, Sqlite, TaskId, TaskStore as _,
+        sqlite::{
+            job::{Jobs, Points},
+            operation, read,
+        },
+    };
+
+    const POINTS: Points = Points { before: "test.before", after: "test.after" };
+
+    fn task(name: &str) -> NewTask {
+        NewTask::new(TaskId::new(name).unwrap(), Owner::Anonymous, "build", Json::parse("{}").unwrap())
+    }
+
+    /// A writer that has not begun yet, on a store that is open.
+    fn idle_writer(store: &Sqlite) -> Writer {
+        let conn = Connection::open(store.path()).unwrap();
+        conn.pragma_update(None, "synchronous", "full").unwrap();
+        let turn = WriterLock::open(store.path().with_extension("other-writer")).unwrap();
+        Writer { site: store.site.clone(), conn, turn, patience: Duration::from_secs(5) }
+    }
+
+    #[tokio::test]
+    async fn what_waits_in_line_is_committed_together_and_a_failure_stays_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(dir.path().join("tasks.db")).unwrap();
+        let writer = idle_writer(&store);
+        let (sender, queue) = mpsc::channel(16);
+        let jobs = Jobs(sender);
+        let site = store.site.clone();
+        let calls = (0..10).map(|number| {
+            let (jobs, site) = (jobs.clone(), site.clone());
+            let node: NodeId = store.presence.node().clone();
+            async move {
+                jobs.call(&POINTS, move |tx| {
+                    let created = operation::create(tx, &node, &task(&format!("t{number}")))?;
+                    // Whoever reads from outside still sees nothing, so nobody's write is committed before the rest.
+                    let outside = read::open(&site).map_err(|error| site.error("reading", error))?;
+                    assert_eq!(read::counts(&outside, &site)?.open, 0);
+                    if number == 3 { Err(StoreError::InvalidCursor) } else { Ok(created) }
+                })
+                .await
+            }
+        });
+        let calls: Vec<_> = calls.map(|call| tokio::spawn(call)).collect();
+        tokio::task::yield_now().await;
+        drop(jobs);
+        let (done, finished) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            writer.run(queue);
+            done.send(()).unwrap();
+        });
+        finished.await.unwrap();
+        thread.join().unwrap();
+        for (number, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.await.unwrap().is_err(), number == 3, "{number}");
+            let found =
+                store.get(Scope::Operator, &TaskId::new(format!("t{number}")).unwrap()).await.unwrap();
+            assert_eq!(found.is_some(), number != 3, "{number}");
+        }
+        let counts = store.counts().await.unwrap();
+        assert_eq!((counts.open, counts.retained), (9, 9), "the one that failed is not counted");
+    }
+
+    #[tokio::test]
+    async fn a_group_in_which_everything_is_refused_writes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(dir.path().join("tasks.db")).unwrap();
+        store.create(task("t")).await.unwrap();
+        let conn = Connection::open(store.path()).unwrap();
+        let version = || conn.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).unwrap();
+        let before = version();
+        for _ in 0..3 {
+            assert!(store.create(task("t")).await.is_err());
+        }
+        assert_eq!(version(), before);
+        store.create(task("u")).await.unwrap();
+        assert_ne!(version(), before);
+    }
+
+    #[tokio::test]
+    async fn a_closed_queue_is_reported() {
+        let (sender, queue) = mpsc::channel(1);
+        drop(queue);
+        let refusal = Jobs(sender).call(&POINTS, |_| Ok(())).await.unwrap_err();
+        assert!(matches!(refusal, StoreError::Closed));
+        assert!(!refusal.is_retryable());
+    }
+}

@@ -1,0 +1,325 @@
+//! Any sequence of operations does the same on SQLite as on the plain model, which is the store in memory.
+#![cfg(all(feature = "conformance", feature = "sqlite"))]
+
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use longhaul_store::{
+    Batch, Digest, Epoch, Filter, Json, Lease, Memory, NewTask, NodeId, Outcome, Owner, Phase, Progress,
+    Record, Rerun, Retention, Scope, Settings, SqliteOptions, Start, StepClock, StoreError, TaskId,
+    TaskStore, Time,
+};
+use proptest::prelude::*;
+
+/// One operation; tasks, owners and nodes are named by small numbers so that they meet often.
+#[derive(Clone, Debug)]
+enum Operation {
+    Create { task: u8, owner: u8, queued: bool, join: Option<u8>, retention: u8 },
+    Get { task: u8, scope: u8 },
+    List { scope: u8, open: bool, limit: usize },
+    Claim { tool: Option<u8> },
+    ClaimOne { task: u8 },
+    Renew { task: u8, behind: u64 },
+    Release { task: u8, behind: u64 },
+    Write { task: u8, behind: u64, value: f64, message: Option<u8> },
+    Finish { task: u8, behind: u64, outcome: u8 },
+    Cancel { task: u8, scope: u8 },
+    Sweep { limit: usize },
+    Advance { seconds: u64 },
+    Rejoin,
+    Counts,
+}
+
+fn operation() -> impl Strategy<Value = (usize, Operation)> {
+    let task = || 0..6u8;
+    let behind = || prop_oneof![4 => Just(0u64), 1 => 1..3u64];
+    let operation = prop_oneof![
+        4 => (task(), 0..3u8, any::<bool>(), prop::option::of(0..2u8), 0..4u8).prop_map(
+            |(task, owner, queued, join, retention)| Operation::Create { task, owner, queued, join, retention }
+        ),
+        2 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::Get { task, scope }),
+        2 => (0..4u8, any::<bool>(), 0..8usize).prop_map(|(scope, open, limit)| Operation::List { scope, open, limit }),
+        2 => prop::option::of(0..2u8).prop_map(|tool| Operation::Claim { tool }),
+        1 => task().prop_map(|task| Operation::ClaimOne { task }),
+        1 => (task(), behind()).prop_map(|(task, behind)| Operation::Renew { task, behind }),
+        1 => (task(), behind()).prop_map(|(task, behind)| Operation::Release { task, behind }),
+        3 => (task(), behind(), any::<f64>(), prop::option::of(0..3u8)).prop_map(
+            |(task, behind, value, message)| Operation::Write { task, behind, value, message }
+        ),
+        2 => (task(), behind(), 0..5u8).prop_map(|(task, behind, outcome)| Operation::Finish { task, behind, outcome }),
+        1 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::Cancel { task, scope }),
+        1 => (0..5usize).prop_map(|limit| Operation::Sweep { limit }),
+        2 => (0..120u64).prop_map(|seconds| Operation::Advance { seconds }),
+        1 => Just(Operation::Rejoin),
+        1 => Just(Operation::Counts),
+    ];
+    (0..2usize, operation)
+}
+
+/// A store with two nodes, and how to open another.
+struct Side {
+    nodes: [Arc<dyn TaskStore>; 2],
+    join: Box<dyn Fn() -> Arc<dyn TaskStore>>,
+    clock: StepClock,
+}
+
+impl Side {
+    fn new(clock: StepClock, join: impl Fn() -> Arc<dyn TaskStore> + 'static) -> Self {
+        Self { nodes: [join(), join()], join: Box::new(join), clock }
+    }
+
+    /// What the operation came to, in words in which both sides agree.
+    async fn apply(&mut self, node: usize, operation: &Operation) -> String {
+        match operation {
+            Operation::Rejoin => {
+                // The old handle goes first: that is the death of the node.
+                self.nodes[node] = self.nodes[1 - node].clone();
+                self.nodes[node] = (self.join)();
+                "rejoined".to_owned()
+            }
+            Operation::Advance { seconds } => {
+                self.clock.advance(Duration::from_secs(*seconds));
+                "advanced".to_owned()
+            }
+            Operation::List { scope, open, limit } => self.list(node, *scope, *open, *limit).await,
+            Operation::Write { .. }
+            | Operation::Finish { .. }
+            | Operation::Renew { .. }
+            | Operation::Release { .. } => self.work(node, operation).await,
+            other => self.manage(node, other).await,
+        }
+    }
+
+    async fn manage(&self, node: usize, operation: &Operation) -> String {
+        let store = &self.nodes[node];
+        match operation {
+            Operation::Create { task, owner, queued, join, retention } => {
+                self.show(store.create(new_task(&**store, *task, *owner, *queued, *join, *retention)).await)
+            }
+            Operation::Get { task, scope } => {
+                let owner = owner(*scope);
+                self.show(store.get(scoped(*scope, &owner), &id(*task)).await)
+            }
+            Operation::Claim { tool } => {
+                let tools = tool.map(|tool| [Arc::from(format!("tool{tool}"))]);
+                let claimed =
+                    store.claim(100, tools.as_ref().map(<[_; 1]>::as_slice)).await.map(|mut claimed| {
+                        claimed.sort_by(|a, b| a.record.id.cmp(&b.record.id));
+                        claimed
+                    });
+                self.show(claimed)
+            }
+            Operation::ClaimOne { task } => self.show(store.claim_one(&id(*task)).await),
+            Operation::Cancel { task, scope } => {
+                let owner = owner(*scope);
+                self.show(store.request_cancel(scoped(*scope, &owner), &id(*task), Some("stop")).await)
+            }
+            Operation::Sweep { limit } => self.show(store.sweep(*limit).await),
+            _ => self.show(store.counts().await),
+        }
+    }
+
+    async fn work(&self, node: usize, operation: &Operation) -> String {
+        let store = &self.nodes[node];
+        match operation {
+            Operation::Renew { task, behind } => {
+                let held = [(id(*task), self.held(*task, *behind).await), (id(0), self.held(0, 0).await)];
+                self.show(store.renew(&held).await)
+            }
+            Operation::Release { task, behind } => {
+                self.show(store.release(&id(*task), self.held(*task, *behind).await).await)
+            }
+            Operation::Write { task, behind, value, message } => {
+                let mut batch = Batch::new().with_progress(Progress::new(*value, Some(10.0), None));
+                if let Some(message) = message {
+                    batch = batch.with_status_message(format!("message {message}"));
+                }
+                let written = store.write(&id(*task), self.held(*task, *behind).await, batch).await;
+                self.show(written.map(|_number| ()))
+            }
+            Operation::Finish { task, behind, outcome } => {
+                let held = self.held(*task, *behind).await;
+                self.show(store.finish(&id(*task), held, outcome_of(*outcome), Batch::new()).await)
+            }
+            other => panic!("{other:?} is not a worker's"),
+        }
+    }
+
+    async fn list(&self, node: usize, scope: u8, open: bool, limit: usize) -> String {
+        let (store, owner) = (&self.nodes[node], owner(scope));
+        let filter = if open { Filter::open() } else { Filter::all() };
+        let (mut all, mut cursor) = (Vec::new(), None);
+        loop {
+            match store.list(scoped(scope, &owner), &filter, cursor.as_ref(), limit).await {
+                Ok(page) => {
+                    all.extend(page.tasks);
+                    cursor = page.next;
+                }
+                Err(error) => return self.show::<()>(Err(error)),
+            }
+            if cursor.is_none() {
+                return self.show(Ok(all));
+            }
+        }
+    }
+
+    /// The epoch of a task, or one that many changes ago was.
+    async fn held(&self, task: u8, behind: u64) -> Epoch {
+        let found = self.nodes[0].get(Scope::Operator, &id(task)).await.expect("the task can be read");
+        Epoch::new(found.map_or(0, |record| record.epoch.get()).saturating_sub(behind))
+    }
+
+    fn show<T: Debug>(&self, result: Result<T, StoreError>) -> String {
+        let text = format!("{result:?}");
+        let mut text = self.nodes.iter().enumerate().fold(text, |text, (number, node)| {
+            text.replace(&format!("{:?}", node.node()), &format!("node {number}"))
+        });
+        // The order of several changes of one moment is no promise, nor are the names of nodes that are gone.
+        for begin in ["seq: ", "NodeId("] {
+            let mut shown = String::new();
+            let mut rest = text.as_str();
+            while let Some((before, after)) = rest.split_once(begin) {
+                shown.push_str(before);
+                rest = &after[after.find(['}', ')', ',']).unwrap_or(after.len())..];
+            }
+            text = shown + rest;
+        }
+        text
+    }
+}
+
+fn id(task: u8) -> TaskId {
+    TaskId::new(format!("t{task}")).expect("a good id")
+}
+
+fn owner(number: u8) -> Owner {
+    match number {
+        0 => Owner::principal("ann").expect("a good name"),
+        1 => Owner::principal("bob").expect("a good name"),
+        _ => Owner::Anonymous,
+    }
+}
+
+fn scoped(number: u8, owner: &Owner) -> Scope<'_> {
+    if number == 3 { Scope::Operator } else { Scope::Owner(owner) }
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text).expect("good JSON")
+}
+
+fn new_task(
+    store: &dyn TaskStore,
+    task: u8,
+    by: u8,
+    queued: bool,
+    join: Option<u8>,
+    retention: u8,
+) -> NewTask {
+    let mut new = NewTask::new(id(task), owner(by), format!("tool{}", task % 2), json(&format!("[{task}]")));
+    if queued {
+        new.start =
+            Start::Queued { not_before: store.now().after(Duration::from_secs(u64::from(task) * 10)) };
+    }
+    new.join = join.map(|join| Digest::new([join; 32]));
+    new.rerun = [Rerun::Never, Rerun::Restart, Rerun::Resumable, Rerun::Reattach][usize::from(retention)];
+    new.retention = match retention {
+        0 => Retention::Unlimited,
+        1 => Retention::FromCreation(Duration::from_secs(60)),
+        2 => Retention::AfterTerminal(Duration::from_secs(30)),
+        _ => Retention::AfterTerminal(Duration::ZERO),
+    };
+    new
+}
+
+fn outcome_of(number: u8) -> Outcome {
+    match number {
+        0 => Outcome::result(json("{\"a\": 1}"), false),
+        1 => Outcome::result(json("null"), true),
+        2 => Outcome::error(-1, "broke", Some(json("[]"))),
+        3 => Outcome::cancelled(None),
+        _ => Outcome::lost("gone"),
+    }
+}
+
+fn sides(folder: &std::path::Path) -> [Side; 2] {
+    let start = Time::from_unix_ms(1_800_000_000_000);
+    let mut settings = Settings::default();
+    (settings.tombstone, settings.min_result_retention) = (Duration::from_secs(60), Duration::from_secs(20));
+    (settings.limits.max_open_per_owner, settings.limits.max_retained) = (3, 5);
+    let clock = StepClock::at(start);
+    let memory = Memory::with(settings.clone(), Arc::new(clock.clone()));
+    let model = Side::new(clock, move || Arc::new(memory.another_node()));
+    let clock = StepClock::at(start);
+    let path = folder.join("tasks.db");
+    let options = SqliteOptions::new().with_settings(settings).with_clock(Arc::new(clock.clone()));
+    let sqlite = Side::new(clock, move || Arc::new(options.clone().open(&path).expect("the store opens")));
+    [model, sqlite]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sqlite_does_what_the_model_does(operations in prop::collection::vec(operation(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let [mut model, mut sqlite] = sides(folder.path());
+        for (node, operation) in operations {
+            let expected = runtime.block_on(model.apply(node, &operation));
+            let found = runtime.block_on(sqlite.apply(node, &operation));
+            prop_assert_eq!(expected, found, "{:?}", operation);
+        }
+        for task in 0..6 {
+            let get = Operation::Get { task, scope: 3 };
+            let expected = runtime.block_on(model.apply(0, &get));
+            prop_assert_eq!(expected, runtime.block_on(sqlite.apply(1, &get)));
+        }
+        prop_assert_eq!(
+            runtime.block_on(model.apply(0, &Operation::Counts)),
+            runtime.block_on(sqlite.apply(0, &Operation::Counts))
+        );
+        drop(sqlite);
+        assert_sums_agree(&folder.path().join("tasks.db"));
+    }
+}
+
+/// The totals a store keeps are those of the rows it has.
+fn assert_sums_agree(path: &std::path::Path) {
+    let conn = rusqlite::Connection::open(path).expect("the file opens");
+    let sums = |sql: &str| {
+        let mut statement = conn.prepare(sql).expect("good SQL");
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        statement
+            .query_map([], row)
+            .expect("rows")
+            .map(|row| row.expect("a row"))
+            .collect::<Vec<(String, i64, i64)>>()
+    };
+    let of_rows = sums("SELECT owner, sum(phase < 8), count(*) FROM tasks GROUP BY owner ORDER BY owner");
+    assert_eq!(sums("SELECT owner, open, retained FROM accounts ORDER BY owner"), of_rows);
+    let (open, retained) = of_rows.iter().fold((0, 0), |sum, row| (sum.0 + row.1, sum.1 + row.2));
+    assert_eq!(sums("SELECT '', open, retained FROM store"), [(String::new(), open, retained)]);
+    let sound: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
+    assert_eq!(sound, "ok");
+}
+
+#[test]
+fn a_difference_would_be_seen() {
+    let at = Time::from_unix_ms(0);
+    let mut record = Record::new(id(0), owner(0), "t", json("1"), json("2"), at);
+    let (folder, runtime) =
+        (tempfile::tempdir().unwrap(), tokio::runtime::Builder::new_current_thread().build().unwrap());
+    let [model, _] = sides(folder.path());
+    let before = model.show(Ok(record.clone()));
+    record.phase = Phase::Running { lease: Lease::new(NodeId::new("gone").unwrap(), at) };
+    let gone = model.show(Ok(record.clone()));
+    record.phase = Phase::Running { lease: Lease::new(model.nodes[1].node().clone(), at) };
+    let living = model.show(Ok(record.clone()));
+    record.attempt = 1;
+    let charged = model.show(Ok(record));
+    let all = [before, gone, living, charged];
+    for (number, text) in all.iter().enumerate() {
+        assert!(!all[..number].contains(text), "{text}");
+    }
+    drop(runtime);
+}
