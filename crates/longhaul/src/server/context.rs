@@ -86,6 +86,13 @@ impl Cx {
         self.notify_progress(&progress).await;
     }
 
+    /// Says in a line what the call is doing, for whoever looks at its task.
+    pub fn status(&self, status: impl Into<Arc<str>>) {
+        if let Some(reporter) = &self.0.reporter {
+            reporter.status(status);
+        }
+    }
+
     /// Sends progress to the caller, if it asked for it.
     pub(crate) async fn notify_progress(&self, progress: &Progress) {
         let Some(token) = &self.0.progress_token else { return };

@@ -20,7 +20,11 @@ const TAKEN_FROM_THE_CALLER: &[Forbidden] = &[
 ];
 
 const OF_THE_STORE: &[Forbidden] = &[
-    Forbidden::root(&["longhaul_store"], "is the store's"),
+    // The facts of a task are the machine's vocabulary; whatever keeps them is not.
+    Forbidden::root(&["longhaul_store", "TaskStore"], "is the store's"),
+    Forbidden::root(&["longhaul_store", "Memory"], "is the store's"),
+    Forbidden::root(&["longhaul_store", "Sqlite"], "is the store's"),
+    Forbidden::root(&["longhaul_store", "*"], "hides what it uses of the store"),
     Forbidden::root(&["tokio"], "is the runtime's"),
 ];
 

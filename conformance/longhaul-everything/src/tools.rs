@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul::proto::model::{LoggingLevel, Progress};
-use longhaul::server::ToolError;
+use longhaul::server::{TaskMode, TaskPolicy, ToolError};
 use longhaul::{Cx, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,7 +29,9 @@ struct Slow {
 
 /// Takes its time, reporting each step.
 pub(crate) fn slow() -> Tool {
-    Tool::typed("slow", "Take a while, step by step", slowly)
+    let mut policy = TaskPolicy::new(TaskMode::After(Duration::from_secs(2)));
+    policy.hold = Some(Duration::from_secs(3));
+    Tool::typed("slow", "Take a while, step by step", slowly).task(policy)
 }
 
 async fn slowly(cx: Cx, Slow { seconds, steps }: Slow) -> Result<String, ToolError> {
@@ -39,11 +41,13 @@ async fn slowly(cx: Cx, Slow { seconds, steps }: Slow) -> Result<String, ToolErr
     let pause = Duration::from_secs_f64(seconds / f64::from(steps));
     for step in 1..=steps {
         tokio::time::sleep(pause).await;
-        let progress = Progress::new(f64::from(step)).of(f64::from(steps)).saying(format!("step {step}"));
+        let progress =
+            Progress::new(f64::from(step)).of(f64::from(steps)).saying(format!("step {step} of {steps}"));
+        cx.status(format!("step {step} of {steps}"));
         cx.progress(progress).await;
         cx.log(LoggingLevel::Info, &format!("step {step} done")).await;
     }
-    Ok(format!("{steps} steps done"))
+    Ok(format!("step {steps} of {steps}: done"))
 }
 
 #[derive(Deserialize, JsonSchema)]
