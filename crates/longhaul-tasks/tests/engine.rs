@@ -352,3 +352,29 @@ async fn draining_hands_over_who_waits_and_keeps_the_job() {
     assert!(outside.kept(&record.id));
     assert_eq!(outside.outcome(&record.id), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_second_call_joins_the_first_while_that_is_open() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    let call = || {
+        let mut call = call(Caller::Waits, job(&outside));
+        call.join = Some(longhaul_store::Digest::new([7; 32]));
+        call
+    };
+    let first = engine.call(call());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let second = engine.call(call());
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let id = outside.only();
+    assert_eq!(task(first.await), id, "handed over after its hold");
+    assert_eq!(task(second.await), id, "and so is the second, to the same task");
+    let third = engine.call(call());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    outside.end(&id, success());
+    assert!(matches!(third.await, Answer::Outcome(outcome) if outcome == success()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let _fourth = engine.call(call());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(outside.0.lock().unwrap().len(), 2, "once it has ended, a call runs anew");
+}

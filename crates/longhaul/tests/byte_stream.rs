@@ -132,7 +132,10 @@ async fn wrong_tools_and_arguments_say_what_is_wrong() {
     let answer = client.receive().await;
     assert_eq!(answer["result"]["isError"], true, "a model can read it and try again");
     let text = answer["result"]["content"][0]["text"].as_str().unwrap();
-    assert!(text.starts_with("invalid arguments: invalid type: integer `7`, expected a string"), "{text}");
+    assert!(
+        text.starts_with("invalid arguments: `message`: invalid type: integer `7`, expected a string"),
+        "{text}"
+    );
     client.call(3, "echo", json!([1])).await;
     assert_eq!(client.receive().await["error"]["code"], -32602);
 }

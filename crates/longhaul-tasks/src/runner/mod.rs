@@ -2,6 +2,7 @@
 
 mod call;
 mod held;
+mod join;
 mod recovery;
 mod run;
 mod worker;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use longhaul_store::{
     Cancellation, Counts, Cursor, Filter, Outcome, Page, Record, Scope, StoreError, TaskId, TaskStore,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot, watch};
 
 pub use worker::Worker;
 
@@ -23,6 +24,7 @@ pub use call::{Answer, Call, Canceller, Observed, Observer, Ticket, Work};
 use crate::environment::Environment;
 use crate::id;
 use held::Held;
+use join::{Joins, Stage};
 use run::{Control, Run};
 use worker::Workers;
 
@@ -65,6 +67,7 @@ struct Inner {
     /// Every tool this node can work on.
     workers: Workers,
     held: Held,
+    joins: Joins,
     /// Every call under way, by its id, to be told that the process is about to go.
     running: Mutex<HashMap<TaskId, mpsc::UnboundedSender<Control>>>,
 }
@@ -89,6 +92,7 @@ impl Engine {
             pace,
             workers: Workers::new(workers),
             held: Held::default(),
+            joins: Joins::default(),
             running: Mutex::default(),
         }))
     }
@@ -116,11 +120,64 @@ impl Engine {
     }
 
     /// Begins a call. The work goes on when the ticket is dropped; [`Ticket::cancel`] ends it.
-    pub fn call(&self, call: Call) -> Ticket {
+    ///
+    /// A call that may be joined, and whose like is open on this node, waits for that one instead of running.
+    pub fn call(&self, mut call: Call) -> Ticket {
+        let lead = match call.join.map(|digest| self.0.joins.join_or_lead(&call.owner, digest, Stage::Loose))
+        {
+            Some(Err(open)) => return self.wait_for(open, call.hold),
+            Some(Ok(lead)) => Some(lead),
+            None => None,
+        };
+        if lead.is_none() {
+            call.join = None;
+        }
         let id = id::mint(&call.tool, &*self.0.environment);
-        let (run, ticket) = Run::begin(Arc::clone(&self.0), id, call);
+        let (run, ticket) = Run::begin(Arc::clone(&self.0), id, call, lead);
         self.0.environment.spawn(Box::pin(run.drive()));
         ticket
+    }
+
+    /// Waits for a call that is open already, and is handed over to its task when `hold` has passed.
+    fn wait_for(&self, mut open: watch::Receiver<Stage>, hold: Option<Duration>) -> Ticket {
+        let (answer, receiver) = oneshot::channel();
+        // The call belongs to whoever began it: this caller can only stop waiting.
+        let (control, _) = mpsc::unbounded_channel();
+        let (engine, environment) = (self.clone(), Arc::clone(&self.0.environment));
+        self.0.environment.spawn(Box::pin(async move {
+            let mut patience = hold.map(|hold| environment.sleep(hold));
+            loop {
+                let stage = open.borrow_and_update().clone();
+                let id = match stage {
+                    Stage::Ended(outcome) => return drop(answer.send(Answer::Outcome(outcome))),
+                    // Only what is durable can be handed over.
+                    Stage::Durable(id) => Some(id),
+                    Stage::Loose => None,
+                };
+                let patience_ends = async {
+                    match (&id, &mut patience) {
+                        (Some(id), Some(patience)) => {
+                            patience.await;
+                            engine.find(Scope::Operator, id).await
+                        }
+                        _ => std::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    changed = open.changed() => if changed.is_err() {
+                        let gone = Outcome::lost("the call it waited for ended without an answer");
+                        return drop(answer.send(Answer::Outcome(gone)));
+                    },
+                    found = patience_ends => {
+                        if let Ok(Some(record)) = found {
+                            return drop(answer.send(Answer::HandOver(Box::new(record))));
+                        }
+                        patience = None;
+                    }
+                }
+            }
+        }));
+        Ticket { answer: receiver, control }
     }
 
     /// The task, if the scope sees it.

@@ -7,12 +7,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, Cancellation, Epoch, Finished, Json, NewTask, Outcome, Record, Scope, StoreError, TaskId,
-    TaskWatch,
+    Batch, Cancellation, Created, Digest, Epoch, Finished, Json, NewTask, Outcome, Owner, Record, Scope,
+    StoreError, TaskId, TaskWatch,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::call::{self, Answer, Call, Observed, Observer, Ticket, Work};
+use super::join::Stage;
 use super::worker::Place;
 use super::{Inner, outcome_of};
 use crate::environment::BoxFuture;
@@ -75,6 +76,8 @@ pub(super) struct Run {
     sender: mpsc::UnboundedSender<Control>,
     timers: Timers,
     watch: Option<TaskWatch>,
+    /// Those who joined this call, and by what they found it.
+    lead: Option<(Owner, Digest, watch::Sender<Stage>)>,
 }
 
 struct Timers {
@@ -85,7 +88,12 @@ struct Timers {
 }
 
 impl Run {
-    pub(super) fn begin(inner: Arc<Inner>, id: TaskId, call: Call) -> (Self, Ticket) {
+    pub(super) fn begin(
+        inner: Arc<Inner>,
+        id: TaskId,
+        call: Call,
+        lead: Option<watch::Sender<Stage>>,
+    ) -> (Self, Ticket) {
         let (machine, first) = Machine::begin(call.plan);
         let (answer, receiver) = oneshot::channel();
         let (sender, control) = mpsc::unbounded_channel();
@@ -94,6 +102,7 @@ impl Run {
         let after = if call.plan.row_first { None } else { sleep(call.after) };
         let timers = Timers { after, hold: sleep(call.hold), report: None, report_due: false };
         let new_task = new_task(&id, &call);
+        let lead = lead.and_then(|stage| Some((call.owner.clone(), call.join?, stage)));
         let (reporter, reports) = call.reports;
         let (job, work) = match call.work {
             Work::Future(work) => (None, Some(work)),
@@ -125,6 +134,7 @@ impl Run {
             sender,
             timers,
             watch: None,
+            lead,
         };
         this.register();
         (this, ticket)
@@ -168,10 +178,12 @@ impl Run {
             sender,
             timers: Timers { after: None, hold: None, report: None, report_due: false },
             watch: None,
+            lead: None,
             record: None,
             created: None,
             inner,
         };
+        this.lead = this.lead_again(&record);
         this.work = this.kept.clone().map(ended);
         if this.work.is_some() {
             this.place = this.inner.workers.admit_running(&this.tool);
@@ -179,6 +191,14 @@ impl Run {
         this.hold_row(record);
         this.register();
         this
+    }
+
+    /// Lets calls join a task that an earlier process left.
+    fn lead_again(&self, record: &Record) -> Option<(Owner, Digest, watch::Sender<Stage>)> {
+        let digest = record.join?;
+        let stage = Stage::Durable(record.id.clone());
+        let lead = self.inner.joins.join_or_lead(&record.owner, digest, stage).ok()?;
+        Some((record.owner.clone(), digest, lead))
     }
 
     fn register(&self) {
@@ -244,7 +264,20 @@ impl Run {
             }
         };
         if let Some(event) = event {
+            self.tell_joined(&event);
             self.todo.extend(self.machine.handle(event));
+        }
+    }
+
+    /// Those who joined a call learn of its end when it is on disk, or when nothing ever will be.
+    fn tell_joined(&self, event: &Event) {
+        let Some((_, _, stage)) = &self.lead else { return };
+        match event {
+            Event::Recorded(outcome) => drop(stage.send_replace(Stage::Ended(outcome.clone()))),
+            Event::Ended(outcome) if self.record.is_none() => {
+                drop(stage.send_replace(Stage::Ended(outcome.clone())));
+            }
+            _ => {}
         }
     }
 
@@ -268,6 +301,9 @@ impl Run {
 
     fn hold_row(&mut self, record: Record) {
         self.inner.held.add(self.id.clone(), record.epoch, self.sender.clone());
+        if let Some((_, _, stage)) = &self.lead {
+            stage.send_replace(Stage::Durable(self.id.clone()));
+        }
         self.watch = Some(self.inner.store.watch(&self.id));
         self.record = Some(record);
     }
@@ -396,6 +432,9 @@ impl Run {
 impl Drop for Run {
     fn drop(&mut self) {
         self.inner.held.remove(&self.id);
+        if let Some((owner, digest, _)) = &self.lead {
+            self.inner.joins.leave(owner, *digest);
+        }
         if self.answer.is_some() {
             self.inner.held.waits_no_more();
         }
@@ -452,7 +491,14 @@ fn start(
 
 fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
     Box::pin(async move {
-        match inner.store.create(task).await {
+        let mut created = inner.store.create(task.clone()).await;
+        if let Ok(Created::Joined(_)) = created {
+            // Another node has one like it, which this call could not know when it began.
+            let mut alone = task;
+            alone.join = None;
+            created = inner.store.create(alone).await;
+        }
+        match created {
             Ok(created) => Done::Committed(Box::new(created.into_record())),
             Err(error) => {
                 let overloaded = matches!(error, StoreError::Overloaded { .. });

@@ -147,11 +147,22 @@ where
     R: IntoToolResult,
 {
     fn call(&self, cx: Cx, arguments: &str) -> Result<ToolFuture, CallToolResult> {
-        let arguments = serde_json::from_str(arguments)
-            .map_err(|error| CallToolResult::error(format!("invalid arguments: {error}")))?;
+        let arguments = serde_json::from_str(arguments).map_err(|_| invalid::<A>(arguments))?;
         let future = (self.function)(cx, arguments);
         Ok(Box::pin(async move { Ok(future.await.into_tool_result()) }))
     }
+}
+
+/// What is wrong with arguments that are no `A`, naming the one it is. They are read again to find out:
+/// good ones need no path.
+fn invalid<A: DeserializeOwned>(arguments: &str) -> CallToolResult {
+    let mut reader = serde_json::Deserializer::from_str(arguments);
+    let problem = match serde_path_to_error::deserialize::<_, A>(&mut reader) {
+        Ok(_) => "unexpected text after them".to_owned(),
+        Err(error) if error.path().iter().len() == 0 => error.inner().to_string(),
+        Err(error) => format!("`{}`: {}", error.path(), error.inner()),
+    };
+    CallToolResult::error(format!("invalid arguments: {problem}"))
 }
 
 /// The JSON Schema of `A`, as an object schema without the noise of a stand-alone document.
