@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use longhaul::Cx;
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{ReadResourceResult, ResourceContents, ResourceTemplate};
-use longhaul::server::{ReadFuture, Resources, not_found};
+use longhaul::server::{OUTPUT_SCHEME as SCHEME, ReadFuture, Resources, not_found, output_uri};
 use longhaul::store::{Scope, TaskId, TaskStore};
 use serde_json::json;
 
@@ -16,11 +16,9 @@ use crate::command::{Chunk, Cut, Output, RunsDir, Stream};
 /// How much one read gives, in bytes.
 const READ: usize = 256 << 10;
 
-const SCHEME: &str = "longhaul://tasks/";
-
 /// The URI of a stream of a task's output.
 pub(super) fn uri(id: &str, stream: Stream) -> String {
-    format!("{SCHEME}{id}/{}", stream.name())
+    output_uri(id, stream.name(), 0)
 }
 
 /// The output of commands, each readable by whoever owns its task.

@@ -12,10 +12,12 @@ use longhaul_tasks::machine::{Caller as Stance, Plan, Refusal};
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::{Answer, Call, Work};
-use longhaul_tasks::store::{Dialect as Door, Json, Outcome, Record};
+use longhaul_tasks::store::{Dialect as Door, Digest, Json, Outcome, Record};
+use sha2::{Digest as _, Sha256};
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
 use super::caught::Caught;
+use super::companion::{Companion, beats};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::hand_over::hand_over;
@@ -34,6 +36,11 @@ pub(super) fn call_tool(
         Ok(params) => params,
         Err(error) => return refuse(out, error),
     };
+    if dispatcher.0.capabilities.tasks
+        && let Some(companion) = Companion::named(&params.name)
+    {
+        return companion.answer(dispatcher, envelope, exchange, params.arguments, out);
+    }
     let Some(tool) = dispatcher.0.catalogue.tool(&params.name) else {
         return refuse(out, ErrorObject::invalid_params(format!("unknown tool: {}", clip(&params.name))));
     };
@@ -177,7 +184,14 @@ impl Begin<'_> {
         let ticket = self.dispatcher.0.engine.call(call);
         let canceller = ticket.canceller();
         let hold = self.tool.policy.hold;
-        let later = async move { told(ticket.await, hold) };
+        let waiting = cx.clone();
+        let later = async move {
+            let answer = tokio::select! {
+                answer = ticket => answer,
+                () = beats(&waiting) => unreachable!("a heart beats for as long as it is waited for"),
+            };
+            told(answer, hold)
+        };
         now_or_later(envelope, cx, Some(canceller), later, out)
     }
 
@@ -237,7 +251,18 @@ impl Begin<'_> {
             TaskMode::Required => Some(Duration::ZERO),
             TaskMode::Never => None,
         };
+        // Only who is handed over needs to find its call again: whoever has a task has its id.
+        call.join = (policy.join && may_hand_over).then(|| digest(&call.tool, &call.arguments));
     }
+}
+
+/// What two calls must share for one to join the other.
+fn digest(tool: &str, arguments: &Json) -> Digest {
+    let mut hash = Sha256::new();
+    hash.update((tool.len() as u64).to_le_bytes());
+    hash.update(tool);
+    hash.update(arguments.as_str());
+    Digest::new(hash.finalize().into())
 }
 
 enum Prepared {

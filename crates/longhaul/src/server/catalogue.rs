@@ -8,7 +8,11 @@ use longhaul_proto::model::{self, TaskSupport};
 use longhaul_tasks::runner::Worker;
 
 use super::BuildError;
+use super::audience::Audience;
+use super::companion::Companion;
 use super::dispatch::Caller;
+use super::hand_over::or_hand_over;
+use super::policy::TaskMode;
 use super::tool::{Kind, Tool};
 
 /// The tools, by name, and each revision's list of them as JSON.
@@ -16,20 +20,29 @@ use super::tool::{Kind, Tool};
 pub(super) struct Catalogue {
     tools: Vec<Tool>,
     by_name: HashMap<String, usize>,
-    lists: Vec<(Revision, String)>,
+    lists: Vec<(Revision, Audience, String)>,
+    has_tasks: bool,
 }
 
 impl Catalogue {
     pub(super) fn new(tools: Vec<Tool>) -> Result<Self, BuildError> {
+        let has_tasks = tools.iter().any(|tool| tool.definition.task_support != TaskSupport::Forbidden);
         let mut by_name = HashMap::with_capacity(tools.len());
         for (index, tool) in tools.iter().enumerate() {
             model::Tool::check_name(&tool.definition.name)?;
+            if has_tasks && Companion::named(&tool.definition.name).is_some() {
+                return Err(BuildError::ReservedTool { name: tool.definition.name.clone() });
+            }
             if by_name.insert(tool.definition.name.clone(), index).is_some() {
                 return Err(BuildError::DuplicateTool { name: tool.definition.name.clone() });
             }
         }
-        let lists = Revision::ALL.map(|revision| (revision, list(Dialect::of(revision), &tools))).into();
-        Ok(Self { tools, by_name, lists })
+        let lists = Revision::ALL.into_iter().flat_map(|revision| {
+            let dialect = Dialect::of(revision);
+            Audience::ALL.map(|audience| (revision, audience, list(dialect, audience, &tools, has_tasks)))
+        });
+        let lists = lists.collect();
+        Ok(Self { tools, by_name, lists, has_tasks })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -42,7 +55,7 @@ impl Catalogue {
 
     /// Whether a call of any tool can become a task.
     pub(super) fn has_tasks(&self) -> bool {
-        self.tools.iter().any(|tool| tool.definition.task_support != TaskSupport::Forbidden)
+        self.has_tasks
     }
 
     /// Every tool, as the engine works on it.
@@ -57,21 +70,39 @@ impl Catalogue {
         self.tools.iter().map(worker).collect()
     }
 
-    /// The JSON array of every tool, as `dialect` lists it.
-    pub(super) fn list(&self, dialect: &Dialect, _caller: &Caller) -> &str {
-        let revision = dialect.revision();
-        self.lists.iter().find(|(known, _)| *known == revision).map_or("[]", |(_, list)| list)
+    /// The JSON array of every tool, as `dialect` lists it to such a caller.
+    pub(super) fn list(&self, dialect: &Dialect, caller: &Caller) -> &str {
+        let (revision, audience) = (dialect.revision(), Audience::of(dialect, caller));
+        let mut lists = self.lists.iter();
+        lists
+            .find(|(its_revision, its_audience, _)| *its_revision == revision && *its_audience == audience)
+            .map_or("[]", |(_, _, list)| list)
     }
 }
 
-fn list(dialect: &Dialect, tools: &[Tool]) -> String {
+fn list(dialect: &Dialect, audience: Audience, tools: &[Tool], has_tasks: bool) -> String {
+    let mut definitions: Vec<model::Tool> = tools.iter().map(|tool| shown(tool, audience)).collect();
+    if has_tasks && audience == Audience::Waits {
+        definitions.extend(Companion::definitions());
+    }
     let mut json = Vec::from(*b"[");
-    for (index, tool) in tools.iter().enumerate() {
+    for (index, definition) in definitions.iter().enumerate() {
         if index > 0 {
             json.push(b',');
         }
-        dialect.write_tool(&tool.definition, &mut json);
+        dialect.write_tool(definition, &mut json);
     }
     json.push(b']');
     String::from_utf8(json).expect("JSON is UTF-8")
+}
+
+/// A tool as such a caller sees it: what hands over may answer with the hand-over, and a server must keep
+/// to the output schema it lists.
+fn shown(tool: &Tool, audience: Audience) -> model::Tool {
+    let mut definition = tool.definition.clone();
+    let hands_over = tool.policy.mode != TaskMode::Never && tool.policy.hold.is_some();
+    if let (Audience::Waits, true, Some(own)) = (audience, hands_over, &definition.output_schema) {
+        definition.output_schema = Some(or_hand_over(own));
+    }
+    definition
 }

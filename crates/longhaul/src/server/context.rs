@@ -23,7 +23,7 @@ pub struct Cx(Arc<Call>);
 struct Call {
     caller: Caller,
     progress_token: Option<ProgressToken>,
-    last_progress: Mutex<Option<f64>>,
+    last_progress: Mutex<Option<Progress>>,
     outlet: Outlet,
     /// Where progress goes of a call that may become a task: the engine sends it on.
     reporter: Option<Reporter>,
@@ -96,7 +96,7 @@ impl Cx {
     /// Sends progress to the caller, if it asked for it.
     pub(crate) async fn notify_progress(&self, progress: &Progress) {
         let Some(token) = &self.0.progress_token else { return };
-        if self.rises(progress.value) {
+        if self.rises(progress) {
             self.0.outlet.notify(progress_message(token, progress, None)).await;
         }
     }
@@ -105,7 +105,7 @@ impl Cx {
     /// caller asked for it.
     pub(crate) fn task_progress_message(&self, progress: &Progress, task: &str) -> Option<Vec<u8>> {
         let token = self.0.progress_token.as_ref()?;
-        self.rises(progress.value).then(|| progress_message(token, progress, Some(task)))
+        self.rises(progress).then(|| progress_message(token, progress, Some(task)))
     }
 
     /// Sends a log message, if the caller wants messages that severe.
@@ -139,11 +139,28 @@ impl Cx {
         }
     }
 
-    fn rises(&self, value: f64) -> bool {
+    /// Tells a caller that waits that its call goes on, without overtaking the progress to come: half of what
+    /// is left to the next whole step.
+    pub(crate) async fn heartbeat(&self) {
+        let mut beat = self.last_progress().unwrap_or_else(|| Progress::new(0.0));
+        beat.value += (beat.value.floor() + 1.0 - beat.value) / 2.0;
+        if beat.message.is_none() {
+            beat.message = Some("still running".to_owned());
+        }
+        self.notify_progress(&beat).await;
+    }
+
+    fn last_progress(&self) -> Option<Progress> {
+        self.0.last_progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether this progress is further than the last, which it then replaces.
+    fn rises(&self, progress: &Progress) -> bool {
         let mut last = self.0.last_progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let rises = value.is_finite() && last.is_none_or(|last| value > last);
+        let rises =
+            progress.value.is_finite() && last.as_ref().is_none_or(|last| progress.value > last.value);
         if rises {
-            *last = Some(value);
+            *last = Some(progress.clone());
         }
         rises
     }

@@ -7,6 +7,7 @@ use longhaul_proto::model::CallToolResult;
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::store::Record;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,6 +21,14 @@ struct HandOver<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<f64>,
 }
+
+/// The schema of a result that is either a tool's own or a hand-over.
+pub(super) fn or_hand_over(own: &RawValue) -> Box<RawValue> {
+    let schema = format!(r#"{{"type":"object","anyOf":[{},{SCHEMA}]}}"#, own.get());
+    RawValue::from_string(schema).expect("schemas are JSON")
+}
+
+const SCHEMA: &str = r#"{"type":"object","description":"The work goes on as a task: call task_wait with its id","properties":{"taskId":{"type":"string"},"status":{"type":"string"},"statusMessage":{"type":"string"},"progress":{"type":"number"},"total":{"type":"number"}},"required":["taskId","status"]}"#;
 
 /// The result that hands a caller over to its task.
 pub(super) fn hand_over(record: &Record, waited: Option<Duration>) -> CallToolResult {

@@ -1,9 +1,11 @@
 //! Writing a server: what it offers, and how a request finds its handler.
 
 mod answer;
+mod audience;
 mod call;
 mod catalogue;
 mod caught;
+mod companion;
 mod context;
 mod dispatch;
 mod hand_over;
@@ -29,7 +31,7 @@ pub use dispatch::{Caller, Dispatcher, Exchange};
 pub use outlet::{ConnectionPush, Outgoing, Outlet, OwnStream, Push};
 pub use policy::{TaskMode, TaskPolicy};
 pub use principal::{Principal, local_user};
-pub use resource::{ReadFuture, Resources, not_found};
+pub use resource::{OUTPUT_SCHEME, ReadFuture, Resources, not_found, output_uri};
 pub use tool::{IntoToolResult, JobTool, Json, Tool, ToolError, ToolFuture, ToolHandler};
 
 use crate::driver::{self, DriverError};
@@ -54,6 +56,13 @@ pub enum BuildError {
     /// A tool has a name no tool may have.
     #[error(transparent)]
     ToolName(#[from] InvalidToolName),
+    /// A tool has the name of a companion.
+    #[error("the name {name:?} is taken by the tool that follows tasks: rename yours")]
+    #[non_exhaustive]
+    ReservedTool {
+        /// The name.
+        name: String,
+    },
     /// Two tools have one name.
     #[error("two tools are named {name:?}: rename one")]
     DuplicateTool {

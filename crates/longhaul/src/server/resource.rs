@@ -28,6 +28,17 @@ pub trait Resources: fmt::Debug + Send + Sync + 'static {
     fn read<'a>(&'a self, cx: Cx, uri: &'a str) -> ReadFuture<'a>;
 }
 
+/// How the URI of a task's output begins.
+pub const OUTPUT_SCHEME: &str = "longhaul://tasks/";
+
+/// The URI of what a task has written to one of its streams, from a byte on.
+pub fn output_uri(task: &str, stream: &str, after: u64) -> String {
+    match after {
+        0 => format!("{OUTPUT_SCHEME}{task}/{stream}"),
+        after => format!("{OUTPUT_SCHEME}{task}/{stream}?after={after}"),
+    }
+}
+
 /// `-32602`: there is no such resource.
 pub fn not_found(uri: &str) -> ErrorObject {
     #[derive(serde::Serialize)]

@@ -155,7 +155,7 @@ where
 
 /// What is wrong with arguments that are no `A`, naming the one it is. They are read again to find out:
 /// good ones need no path.
-fn invalid<A: DeserializeOwned>(arguments: &str) -> CallToolResult {
+pub(super) fn invalid<A: DeserializeOwned>(arguments: &str) -> CallToolResult {
     let mut reader = serde_json::Deserializer::from_str(arguments);
     let problem = match serde_path_to_error::deserialize::<_, A>(&mut reader) {
         Ok(_) => "unexpected text after them".to_owned(),
@@ -166,7 +166,7 @@ fn invalid<A: DeserializeOwned>(arguments: &str) -> CallToolResult {
 }
 
 /// The JSON Schema of `A`, as an object schema without the noise of a stand-alone document.
-fn schema_of<A: JsonSchema>() -> Box<RawValue> {
+pub(super) fn schema_of<A: JsonSchema>() -> Box<RawValue> {
     let mut schema = schemars::schema_for!(A);
     schema.remove("$schema");
     schema.remove("title");

@@ -1,0 +1,284 @@
+//! The companions: tools by which a caller that cannot take tasks follows the one it was handed over to.
+
+use std::time::Duration;
+
+use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::model::{self, CallToolResult, Progress, ToolAnnotations};
+use longhaul_tasks::project;
+use longhaul_tasks::store::{Cancellation, Record, Scope, TaskId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::answer::{Dispatched, Envelope, Write, now_or_later};
+use super::call::written;
+use super::context::Cx;
+use super::dispatch::{Dispatcher, Exchange};
+use super::hand_over::hand_over;
+use super::resource::output_uri;
+use super::tool::{invalid, schema_of};
+
+/// One of the companions.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Companion {
+    Wait,
+    Output,
+    Cancel,
+}
+
+/// How long `task_wait` waits unless it is told otherwise: within every known client's clock.
+const WAIT: Duration = Duration::from_secs(50);
+
+/// How long it waits at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+#[derive(Deserialize, JsonSchema)]
+struct Wait {
+    /// The task's id, from the result that handed it over.
+    id: String,
+    /// How many seconds to wait at most; 50 if left out.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 3600.0))]
+    up_to: Option<f64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Output {
+    /// The task's id, from the result that handed it over.
+    id: String,
+    /// From which byte on; the last read says where to go on. The beginning if left out.
+    #[serde(default)]
+    from: u64,
+    /// Read standard error instead of standard output.
+    #[serde(default)]
+    stderr: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Cancel {
+    /// The task's id, from the result that handed it over.
+    id: String,
+}
+
+impl Companion {
+    const ALL: [Self; 3] = [Self::Wait, Self::Output, Self::Cancel];
+
+    /// The companion of that name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|companion| companion.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "task_wait",
+            Self::Output => "task_output",
+            Self::Cancel => "task_cancel",
+        }
+    }
+
+    /// What the list shows of each.
+    pub(super) fn definitions() -> Vec<model::Tool> {
+        Self::ALL.into_iter().map(Self::definition).collect()
+    }
+
+    fn definition(self) -> model::Tool {
+        let (schema, description) = match self {
+            Self::Wait => (
+                schema_of::<Wait>(),
+                "Wait for a task that another tool handed over, and get its result. If it is still running \
+                 when the time is up, this says so: call it again.",
+            ),
+            Self::Output => {
+                (schema_of::<Output>(), "Read what a running or finished task has written so far.")
+            }
+            Self::Cancel => (schema_of::<Cancel>(), "Stop a task that another tool handed over."),
+        };
+        let mut definition = model::Tool::new(self.name(), schema);
+        definition.description = Some(description.to_owned());
+        let mut annotations = ToolAnnotations::default();
+        annotations.read_only_hint = Some(!matches!(self, Self::Cancel));
+        annotations.open_world_hint = Some(false);
+        definition.annotations = Some(annotations);
+        definition
+    }
+
+    pub(super) fn answer(
+        self,
+        dispatcher: &Dispatcher,
+        envelope: Envelope,
+        exchange: Exchange<'_, '_>,
+        arguments: &str,
+        out: &mut Vec<u8>,
+    ) -> Dispatched {
+        let cx = Cx::new(exchange.caller, exchange.progress_token, exchange.outlet, None);
+        let call = Companions { dispatcher: dispatcher.clone(), cx: cx.clone() };
+        match self {
+            Self::Wait => match read::<Wait>(arguments) {
+                Ok(wait) => now_or_later(envelope, cx, None, async move { call.wait(wait).await }, out),
+                Err(refusal) => refuse(&envelope, &refusal, out),
+            },
+            Self::Output => match read::<Output>(arguments) {
+                Ok(output) => now_or_later(envelope, cx, None, async move { call.output(output).await }, out),
+                Err(refusal) => refuse(&envelope, &refusal, out),
+            },
+            Self::Cancel => match read::<Cancel>(arguments) {
+                Ok(cancel) => now_or_later(envelope, cx, None, async move { call.cancel(cancel).await }, out),
+                Err(refusal) => refuse(&envelope, &refusal, out),
+            },
+        }
+    }
+}
+
+fn read<A: DeserializeOwned>(arguments: &str) -> Result<A, CallToolResult> {
+    serde_json::from_str(arguments).map_err(|_| invalid::<A>(arguments))
+}
+
+fn refuse(envelope: &Envelope, refusal: &CallToolResult, out: &mut Vec<u8>) -> Dispatched {
+    Dispatched::Answered(envelope.result(out, |result| refusal.write(result)))
+}
+
+/// A call of a companion.
+struct Companions {
+    dispatcher: Dispatcher,
+    cx: Cx,
+}
+
+impl Companions {
+    async fn wait(&self, Wait { id, up_to }: Wait) -> Write {
+        let up_to = up_to.map_or(WAIT, |seconds| {
+            Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT)
+        });
+        let mut seen = None;
+        let ended = async {
+            loop {
+                let record = self.find(&id, seen).await?;
+                if record.is_terminal() {
+                    return Ok(record);
+                }
+                self.report(&record).await;
+                seen = Some(record.seq);
+            }
+        };
+        tokio::select! {
+            record = ended => match record {
+                Ok(record) => result_of(&record),
+                Err(refusal) => written(refusal),
+            },
+            () = beats(&self.cx) => written(Ok(CallToolResult::default())),
+            () = tokio::time::sleep(up_to) => match self.find(&id, None).await {
+                Ok(record) if record.is_terminal() => result_of(&record),
+                Ok(record) => written(Ok(hand_over(&record, Some(up_to)))),
+                Err(refusal) => written(refusal),
+            },
+        }
+    }
+
+    async fn output(&self, Output { id, from, stderr }: Output) -> Write {
+        if let Err(refusal) = self.find(&id, None).await {
+            return written(refusal);
+        }
+        let uri = output_uri(&id, if stderr { "stderr" } else { "stdout" }, from);
+        let Some(resources) = self.dispatcher.0.resources.clone().filter(|resources| resources.has(&uri))
+        else {
+            return written(Ok(CallToolResult::error("this task writes no output that could be read")));
+        };
+        match resources.read(self.cx.clone(), &uri).await {
+            Ok(read) => written(Ok(as_result(read))),
+            Err(error) => written(Ok(CallToolResult::error(error.message.into_owned()))),
+        }
+    }
+
+    async fn cancel(&self, Cancel { id }: Cancel) -> Write {
+        let Ok(task) = TaskId::new(id.as_str()) else { return written(unknown(&id)) };
+        let owner = self.cx.owner();
+        let engine = &self.dispatcher.0.engine;
+        let cancelled = engine.cancel(Scope::Owner(&owner), &task, Some("cancelled on request")).await;
+        match cancelled {
+            Ok(Cancellation::Cancelled(_)) => {
+                written(Ok(CallToolResult::text(format!("Task {id} is cancelled."))))
+            }
+            Ok(Cancellation::AlreadyTerminal(_)) => {
+                let text = format!("Task {id} had ended already: task_wait gives its result.");
+                written(Ok(CallToolResult::text(text)))
+            }
+            Ok(Cancellation::NotFound) => written(unknown(&id)),
+            Err(error) => written(failed(&error)),
+        }
+    }
+
+    /// The task as it is, or once it has changed since `seen`.
+    async fn find(&self, id: &str, seen: Option<u64>) -> Result<Record, Result<CallToolResult, ErrorObject>> {
+        let Ok(task) = TaskId::new(id) else { return Err(unknown(id)) };
+        let owner = self.cx.owner();
+        let (engine, scope) = (&self.dispatcher.0.engine, Scope::Owner(&owner));
+        let found = match seen {
+            Some(seen) => engine.changed(scope, &task, seen).await,
+            None => engine.find(scope, &task).await,
+        };
+        match found {
+            Ok(Some(record)) => Ok(record),
+            Ok(None) => Err(unknown(id)),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    async fn report(&self, record: &Record) {
+        if let Some(progress) = &record.progress {
+            let mut point = Progress::new(progress.value);
+            point.total = progress.total;
+            point.message =
+                progress.message.as_deref().or(record.status_message.as_deref()).map(str::to_owned);
+            self.cx.notify_progress(&point).await;
+        }
+    }
+}
+
+/// Shows who waits that the wait goes on, for as long as this is polled.
+pub(super) async fn beats(cx: &Cx) {
+    loop {
+        tokio::time::sleep(HEARTBEAT).await;
+        cx.heartbeat().await;
+    }
+}
+
+/// How often a caller that is held hears of it.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// What the call would have been answered with. For a task that was cancelled or lost a sentence: the model
+/// is to read it.
+fn result_of(record: &Record) -> Write {
+    match project::outcome(record) {
+        Some(Ok(result)) => written(Ok(result)),
+        Some(Err(error)) => written(Ok(CallToolResult::error(error.message.into_owned()))),
+        None => written(Ok(hand_over(record, None))),
+    }
+}
+
+fn unknown(id: &str) -> Result<CallToolResult, ErrorObject> {
+    let id = longhaul_proto::jsonrpc::clip(id);
+    Ok(CallToolResult::error(format!("task {id:?} not found: the id is unknown, or the task has expired")))
+}
+
+fn failed(error: &longhaul_tasks::store::StoreError) -> Result<CallToolResult, ErrorObject> {
+    tracing::error!(%error, "the store failed");
+    Ok(CallToolResult::error("the task store could not be used: try again"))
+}
+
+/// What was read, as a result; `_meta` of the contents becomes structured, for it says where to go on.
+fn as_result(read: model::ReadResourceResult) -> CallToolResult {
+    let mut text = String::new();
+    let mut position = None;
+    for contents in read.contents {
+        match (contents.text, contents.blob) {
+            (Some(part), _) => text.push_str(&part),
+            (None, Some(_)) => text.push_str("(these bytes are not text: read the resource instead)"),
+            (None, None) => {}
+        }
+        position = contents.meta.and_then(|meta| meta.into_iter().next()).map(|(_, value)| value);
+    }
+    let result = CallToolResult::text(text);
+    match position.and_then(|position| serde_json::value::to_raw_value(&position).ok()) {
+        Some(position) => result.with_structured(position),
+        None => result,
+    }
+}
