@@ -55,9 +55,8 @@ struct Nothing {}
 
 /// Always fails.
 pub(crate) fn fail() -> Tool {
-    Tool::typed("fail", "Fail", |_, Nothing {}| async {
-        Err::<(), _>(ToolError::new("this tool always fails"))
-    })
+    let failing = |_, Nothing {}| async { Err::<(), _>(ToolError::new("failed on purpose")) };
+    Tool::typed("fail", "Fail", failing).task(TaskPolicy::new(TaskMode::After(Duration::from_secs(2))))
 }
 
 /// Always panics.
