@@ -10,18 +10,54 @@ use anyhow::{Context, Result, bail};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::{Node, Python};
-use crate::workspace::Workspace;
 use server::HttpServer;
 use tap::Tap;
 
 const NODE: &str = "conformance/interop/node";
 const PYTHON: &str = "conformance/interop/python";
 
-/// The package whose binary is served.
-const SERVER: &str = "longhaul-everything";
+/// What is run in the stage `interop`: which server, a set of checks, over which transports.
+const STAGE: &[(Server, &str, &[Transport])] = &[
+    (Server::Everything, "echo", &[Transport::Stdio, Transport::Http]),
+    (Server::Everything, "held", &[Transport::Http]),
+    (Server::Everything, "tasks", &[Transport::Http]),
+    (Server::Commands, "held", &[Transport::Stdio]),
+    (Server::Commands, "output", &[Transport::Stdio]),
+    (Server::Commands, "tasks", &[Transport::Stdio, Transport::Http]),
+];
 
-/// What is run against our server in the stage `interop`: a set of checks, over which transports.
-const STAGE: &[(&str, &[Transport])] = &[("echo", &[Transport::Stdio])];
+/// A server of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Server {
+    /// Tools that are functions: `longhaul-everything`.
+    Everything,
+    /// The same tools as commands: the program, with the configuration beside the clients.
+    Commands,
+}
+
+impl Server {
+    const ALL: [Self; 2] = [Self::Everything, Self::Commands];
+
+    /// The package that builds it, and its binary.
+    const fn package(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Everything => ("longhaul-everything", "longhaul-everything"),
+            Self::Commands => ("longhaul-cli", "longhaul"),
+        }
+    }
+
+    /// Its arguments, before those of the transport. Each start has a store of its own.
+    fn arguments(self, site: &Site) -> Result<Vec<String>> {
+        if self == Self::Everything {
+            return Ok(Vec::new());
+        }
+        let dir = site.target.join("interop");
+        std::fs::create_dir_all(&dir).context("cannot create the folder of the servers' stores")?;
+        let store = tempfile::Builder::new().prefix("store-").tempdir_in(dir)?.keep();
+        let url = format!("sqlite:{}", store.join("tasks.db").display());
+        Ok(["serve", "conformance/interop/longhaul.toml", "--store", &url].map(String::from).into())
+    }
+}
 
 /// A client and the sets of checks it has.
 const CLIENTS: &[Client] = &[
@@ -52,7 +88,6 @@ enum Transport {
     /// The client starts the server and speaks over its stdin and stdout.
     Stdio,
     /// The server listens, and the client speaks Streamable HTTP.
-    #[expect(dead_code, reason = "named in STAGE once the server speaks HTTP")]
     Http,
 }
 
@@ -74,24 +109,26 @@ struct Rigs {
 
 /// The stage: builds our server and points every client at it.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
-    let workspace = Workspace::members(&site.root)?;
-    if workspace.our_packages().all(|package| package.name != SERVER) {
-        bail!("the workspace has no package {SERVER} to serve");
+    for (package, _) in Server::ALL.map(Server::package) {
+        site.must_run(&mut site.cargo(&["build", "--quiet", "--locked", "-p", package]))?;
     }
-    site.must_run(&mut site.cargo(&["build", "--quiet", "--locked", "-p", SERVER]))?;
-    let program = site.target.join("debug").join(SERVER);
-    let program = program.to_str().context("the build folder's path is not UTF-8")?;
     let rigs = Rigs::new(site)?;
     let mut tally = Tally::default();
-    for (set, transports) in STAGE {
+    for (server, set, transports) in STAGE {
+        let program = site.target.join("debug").join(server.package().1);
+        let program = program.to_str().context("the build folder's path is not UTF-8")?;
         for transport in *transports {
+            let arguments = server.arguments(site)?;
             tally += match transport {
                 Transport::Stdio => {
-                    let target = Target::Command(vec![program.to_owned(), "--stdio".to_owned()]);
-                    rigs.run_set(site, set, &[], &target)?
+                    let mut command = vec![program.to_owned()];
+                    command.extend(arguments);
+                    command.push("--stdio".to_owned());
+                    rigs.run_set(site, set, &[], &Target::Command(command))?
                 }
                 Transport::Http => {
-                    let server = HttpServer::start(program, &[])?;
+                    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                    let server = HttpServer::start(program, &arguments)?;
                     rigs.run_set(site, set, &[], &Target::Url(server.url()))?
                 }
             };
@@ -165,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_set_of_the_stage_has_a_client() {
-        for (set, transports) in STAGE {
+        for (_, set, transports) in STAGE {
             assert!(CLIENTS.iter().any(|client| client.sets.contains(set)), "{set}");
             assert!(!transports.is_empty(), "{set}");
         }

@@ -102,6 +102,11 @@ impl Engine {
         &self.0.store
     }
 
+    /// Whether the calls of `tool` are jobs outside this process.
+    pub fn runs_as_job(&self, tool: &str) -> bool {
+        self.0.workers.job(tool).is_some()
+    }
+
     /// Takes up what earlier processes left, then keeps leases alive, looks for work of dead nodes and does
     /// what time demands, for as long as the runtime lives.
     ///

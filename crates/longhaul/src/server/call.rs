@@ -19,7 +19,7 @@ use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
 use super::caught::Caught;
 use super::companion::{Companion, beats};
 use super::context::Cx;
-use super::dispatch::{Dispatcher, Exchange};
+use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::hand_over::hand_over;
 use super::observer::CallObserver;
 use super::policy::TaskMode;
@@ -184,13 +184,13 @@ impl Begin<'_> {
         let ticket = self.dispatcher.0.engine.call(call);
         let canceller = ticket.canceller();
         let hold = self.tool.policy.hold;
-        let waiting = cx.clone();
+        let (waiting, shared) = (cx.clone(), Arc::clone(&self.dispatcher.0));
         let later = async move {
             let answer = tokio::select! {
                 answer = ticket => answer,
                 () = beats(&waiting) => unreachable!("a heart beats for as long as it is waited for"),
             };
-            told(answer, hold)
+            told(&shared, answer, hold)
         };
         now_or_later(envelope, cx, Some(canceller), later, out)
     }
@@ -284,11 +284,11 @@ fn outcome_of(outcome: Result<CallToolResult, ErrorObject>) -> Outcome {
 }
 
 /// What the caller of a call that went to the engine is told.
-fn told(answer: Answer, hold: Option<Duration>) -> Write {
+fn told(shared: &Shared, answer: Answer, hold: Option<Duration>) -> Write {
     match answer {
         Answer::Outcome(outcome) => written(project::answer(&outcome, "")),
         Answer::Task(record) => created(record),
-        Answer::HandOver(record) => written(Ok(hand_over(&record, hold))),
+        Answer::HandOver(record) => written(Ok(hand_over(shared, &record, hold))),
         Answer::Refused(refusal) => {
             Box::new(move |envelope, out| envelope.error(out, &overload(&refusal, envelope)))
         }

@@ -161,13 +161,13 @@ impl Companions {
         };
         tokio::select! {
             record = ended => match record {
-                Ok(record) => result_of(&record),
+                Ok(record) => self.result_of(&record),
                 Err(refusal) => written(refusal),
             },
             () = beats(&self.cx) => written(Ok(CallToolResult::default())),
             () = tokio::time::sleep(up_to) => match self.find(&id, None).await {
-                Ok(record) if record.is_terminal() => result_of(&record),
-                Ok(record) => written(Ok(hand_over(&record, Some(up_to)))),
+                Ok(record) if record.is_terminal() => self.result_of(&record),
+                Ok(record) => written(Ok(hand_over(&self.dispatcher.0, &record, Some(up_to)))),
                 Err(refusal) => written(refusal),
             },
         }
@@ -222,6 +222,16 @@ impl Companions {
         }
     }
 
+    /// What the call would have been answered with. For a task that was cancelled or lost a sentence: the
+    /// model is to read it.
+    fn result_of(&self, record: &Record) -> Write {
+        written(Ok(match project::outcome(record) {
+            Some(Ok(result)) => result,
+            Some(Err(error)) => CallToolResult::error(error.message.into_owned()),
+            None => hand_over(&self.dispatcher.0, record, None),
+        }))
+    }
+
     async fn report(&self, record: &Record) {
         if let Some(progress) = &record.progress {
             let mut point = Progress::new(progress.value);
@@ -243,16 +253,6 @@ pub(super) async fn beats(cx: &Cx) {
 
 /// How often a caller that is held hears of it.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-
-/// What the call would have been answered with. For a task that was cancelled or lost a sentence: the model
-/// is to read it.
-fn result_of(record: &Record) -> Write {
-    match project::outcome(record) {
-        Some(Ok(result)) => written(Ok(result)),
-        Some(Err(error)) => written(Ok(CallToolResult::error(error.message.into_owned()))),
-        None => written(Ok(hand_over(record, None))),
-    }
-}
 
 fn unknown(id: &str) -> Result<CallToolResult, ErrorObject> {
     let id = longhaul_proto::jsonrpc::clip(id);

@@ -3,11 +3,14 @@
 
 use std::time::Duration;
 
-use longhaul_proto::model::CallToolResult;
+use longhaul_proto::model::{CallToolResult, Content, ResourceLink};
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::store::Record;
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+use super::dispatch::Shared;
+use super::resource::output_uri;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -31,7 +34,7 @@ pub(super) fn or_hand_over(own: &RawValue) -> Box<RawValue> {
 const SCHEMA: &str = r#"{"type":"object","description":"The work goes on as a task: call task_wait with its id","properties":{"taskId":{"type":"string"},"status":{"type":"string"},"statusMessage":{"type":"string"},"progress":{"type":"number"},"total":{"type":"number"}},"required":["taskId","status"]}"#;
 
 /// The result that hands a caller over to its task.
-pub(super) fn hand_over(record: &Record, waited: Option<Duration>) -> CallToolResult {
+pub(super) fn hand_over(shared: &Shared, record: &Record, waited: Option<Duration>) -> CallToolResult {
     let id = record.id.as_str();
     let mut text = "Still running".to_owned();
     if let Some(waited) = waited {
@@ -58,7 +61,14 @@ pub(super) fn hand_over(record: &Record, waited: Option<Duration>) -> CallToolRe
         progress: record.progress.as_ref().map(|progress| progress.value),
         total: record.progress.as_ref().and_then(|progress| progress.total),
     };
-    let result = CallToolResult::text(text);
+    let mut result = CallToolResult::text(text);
+    let output = output_uri(id, "stdout", 0);
+    let is_readable = shared.resources.as_ref().is_some_and(|resources| resources.has(&output));
+    if is_readable && shared.engine.runs_as_job(&record.tool) {
+        let mut link = ResourceLink::new(output, "stdout");
+        link.description = Some("What it has written so far".to_owned());
+        result.content.push(Content::ResourceLink(link));
+    }
     match serde_json::value::to_raw_value(&structured) {
         Ok(structured) => result.with_structured(structured),
         // Finite numbers and strings are always JSON; without them the text says it all.
