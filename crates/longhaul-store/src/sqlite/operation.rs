@@ -37,7 +37,10 @@ pub(super) fn claim(
 ) -> Result<Vec<Claimed>, StoreError> {
     let mut claimed = Vec::new();
     for id in claimable(tx, dead, limit, tools)? {
-        claimed.extend(claim_one(tx, node, dead, &id)?);
+        match claim_one(tx, node, dead, &id) {
+            Ok(claim) => claimed.extend(claim),
+            Err(error) => pass_over(&id, error)?,
+        }
     }
     Ok(claimed)
 }
@@ -133,7 +136,14 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
             continue;
         }
         let now = tx.now();
-        let Some((place, mut record)) = tx.load(&id)? else { continue };
+        let (place, mut record) = match tx.load(&id) {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            Err(error) => {
+                pass_over(&id, error)?;
+                continue;
+            }
+        };
         if transition::expire(&mut record, now, tx.settings()) {
             tx.update(place.ord, &mut record, true)?;
             swept.expired.push(id);
@@ -143,6 +153,15 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
         }
     }
     Ok(swept)
+}
+
+/// One damaged row must not stop the work on all others; whoever reads it is told.
+fn pass_over(id: &TaskId, error: StoreError) -> Result<(), StoreError> {
+    if !matches!(error, StoreError::Corrupt { .. }) {
+        return Err(error);
+    }
+    tracing::error!(task = %id, %error, "a task is damaged and is passed over");
+    Ok(())
 }
 
 /// Loads a task for its worker, for whom one that is gone is as good as taken away.

@@ -7,7 +7,7 @@ use std::{
     fs::{File, OpenOptions},
     path::{Path, PathBuf},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    thread,
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -21,6 +21,8 @@ use crate::StoreError;
 #[derive(Debug)]
 pub(super) struct WriterLock {
     shared: Arc<Shared>,
+    /// `None` only while being dropped.
+    waiting: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -51,11 +53,11 @@ impl WriterLock {
             .map_err(|error| io_error(&path, "opening the writers' lock file", error))?;
         let shared = Arc::new(Shared { path, file, state: Mutex::default(), changed: Condvar::new() });
         let waiting = shared.clone();
-        thread::Builder::new()
+        let waiting = thread::Builder::new()
             .name("longhaul-store-turn".to_owned())
             .spawn(move || waiting.wait_in_turn())
             .map_err(|error| io_error(&shared.path, "starting a thread", error))?;
-        Ok(Self { shared })
+        Ok(Self { shared, waiting: Some(waiting) })
     }
 
     /// Takes the turn, waiting at most `timeout` for it.
@@ -93,8 +95,18 @@ impl WriterLock {
 
 impl Drop for WriterLock {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        let mut state = self.shared.lock();
+        state.closed = true;
+        let stuck = state.asked;
+        drop(state);
         self.shared.changed.notify_all();
+        // A thread that waits for another process's lock ends when it gets it, and gives it back.
+        if let Some(waiting) = self.waiting.take()
+            && !stuck
+            && waiting.join().is_err()
+        {
+            tracing::error!("the thread that waits for the writers' lock has panicked");
+        }
     }
 }
 
