@@ -84,7 +84,7 @@ impl SqliteOptions {
     /// release, [`StoreError::Foreign`] for a file that is something else.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = create_private(path.as_ref())?;
-        let presence = Presence::enter(beside(&path, ".nodes"))?;
+        let presence = Presence::enter(beside(&path, ".nodes"), schema::MIGRATIONS.len())?;
         let turn = WriterLock::open(beside(&path, ".writer"))?;
         let (conn, last) = {
             let _turn = turn.acquire(self.patience)?;
@@ -223,9 +223,9 @@ fn prepare(conn: &Connection, path: &Path, presence: &Presence) -> Result<(u64, 
         Found::Current => return last(conn).map_err(failed),
         Found::Empty => 0,
         Found::Older(version) => {
-            let others = presence.others()?;
-            if others > 0 {
-                let by = format!("{others} other process(es) of an older release; stop them first");
+            let strangers = presence.strangers_to(schema::MIGRATIONS.len())?;
+            if strangers > 0 {
+                let by = format!("{strangers} running process(es) of an older release; stop them first");
                 return Err(StoreError::Busy {
                     by,
                     source: said("the store's format must be brought up to date"),

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -19,8 +19,9 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    /// Enters under a fresh random name and removes what dead nodes left behind.
-    pub(super) fn enter(folder: PathBuf) -> Result<Self, StoreError> {
+    /// Enters under a fresh random name, telling the newest format this release knows, and removes what dead nodes
+    /// left behind.
+    pub(super) fn enter(folder: PathBuf, format: usize) -> Result<Self, StoreError> {
         make_private(&folder).map_err(|error| io_error(&folder, "making the nodes' folder", error))?;
         let (node, held) = loop {
             let mut bits = [0; 10];
@@ -30,7 +31,7 @@ impl Presence {
             })?;
             let node = NodeId::from_entropy(bits);
             let path = folder.join(node.as_str());
-            match create_held(&path)
+            match create_held(&path, format)
                 .map_err(|error| io_error(&path, "creating this node's lock file", error))?
             {
                 Some(held) => break (node, held),
@@ -62,22 +63,23 @@ impl Presence {
         }
     }
 
-    /// How many others are alive.
-    pub(super) fn others(&self) -> Result<usize, StoreError> {
-        Ok(self.clean_up()?.saturating_sub(1))
+    /// How many nodes are alive that do not know this format.
+    pub(super) fn strangers_to(&self, format: usize) -> Result<usize, StoreError> {
+        let alive = self.clean_up()?;
+        Ok(alive.iter().filter(|path| known_format(path).is_none_or(|known| known < format)).count())
     }
 
-    /// Removes the files of the dead; returns how many nodes are alive, this one included.
-    fn clean_up(&self) -> Result<usize, StoreError> {
+    /// Removes the files of the dead; returns those of the living.
+    fn clean_up(&self) -> Result<Vec<PathBuf>, StoreError> {
         let failed = |error| io_error(&self.folder, "reading the nodes' folder", error);
-        let mut alive = 0;
+        let mut alive = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             let here = path.file_name().is_some_and(|name| name == self.node.as_str());
             if here
                 || !bury(&path).map_err(|error| io_error(&path, "looking at a node's lock file", error))?
             {
-                alive += 1;
+                alive.push(path);
             }
         }
         Ok(alive)
@@ -95,8 +97,10 @@ impl Drop for Presence {
 }
 
 /// Creates a file and locks it; `None` if a cleaner was faster.
-fn create_held(path: &Path) -> io::Result<Option<File>> {
-    let file = private(OpenOptions::new().create_new(true).write(true)).open(path)?;
+fn create_held(path: &Path, format: usize) -> io::Result<Option<File>> {
+    let mut file = private(OpenOptions::new().create_new(true).write(true)).open(path)?;
+    // Before it is locked: a file that is locked says what its node knows.
+    writeln!(file, "format {format}")?;
     Ok((file_lock::try_lock(&file)? && fs::exists(path)?).then_some(file))
 }
 
@@ -117,6 +121,11 @@ fn bury(path: &Path) -> io::Result<bool> {
     }
 }
 
+/// What a living node wrote into its file.
+fn known_format(path: &Path) -> Option<usize> {
+    fs::read_to_string(path).ok()?.strip_prefix("format ")?.trim_end().parse().ok()
+}
+
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
@@ -135,14 +144,27 @@ mod tests {
     fn a_node_is_dead_once_its_handle_is_gone_and_not_before() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("nodes");
-        let (one, two) = (Presence::enter(folder.clone()).unwrap(), Presence::enter(folder).unwrap());
+        let (one, two) = (Presence::enter(folder.clone(), 1).unwrap(), Presence::enter(folder, 1).unwrap());
         assert_ne!(one.node(), two.node());
         assert!(!one.is_dead(two.node()) && !one.is_dead(one.node()));
-        assert_eq!(one.others().unwrap(), 1);
         let gone = two.node().clone();
         drop(two);
         assert!(one.is_dead(&gone));
-        assert_eq!(one.others().unwrap(), 0);
+    }
+
+    #[test]
+    fn only_the_living_of_an_older_release_are_strangers_to_a_format() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("nodes");
+        let enter = |format| Presence::enter(folder.clone(), format).unwrap();
+        let (new, old, newest) = (enter(2), enter(1), enter(3));
+        assert_eq!((new.strangers_to(1).unwrap(), new.strangers_to(2).unwrap()), (0, 1));
+        drop(old);
+        assert_eq!((newest.strangers_to(2).unwrap(), newest.strangers_to(3).unwrap()), (0, 1));
+        let silent = folder.join("silent");
+        let held = File::create(&silent).unwrap();
+        assert!(file_lock::try_lock(&held).unwrap());
+        assert_eq!(new.strangers_to(2).unwrap(), 1, "who does not say is taken for a stranger");
     }
 
     #[test]
@@ -151,7 +173,7 @@ mod tests {
         let folder = dir.path().join("nodes");
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("left-behind"), "").unwrap();
-        let one = Presence::enter(folder.clone()).unwrap();
+        let one = Presence::enter(folder.clone(), 1).unwrap();
         assert!(!folder.join("left-behind").exists());
         drop(one);
         assert_eq!(fs::read_dir(folder).unwrap().count(), 0);

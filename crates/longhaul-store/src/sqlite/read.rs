@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Counts, Cursor, Filter, NodeId, Owner, Page, Record, Scope, StoreError, TaskId, Time};
 
-/// Connections that only read. As many exist as threads have ever read at once; the last one used is used next.
+/// Connections that only read: as many as threads read at once, of which a few are kept. The last used is used next.
 pub(super) struct Readers {
     idle: Mutex<Vec<Connection>>,
 }
@@ -36,7 +36,10 @@ impl Readers {
             None => open(site).map_err(|error| site.error("opening the store for reading", error))?,
         };
         let result = read(&conn);
-        self.lock().push(conn);
+        let mut idle = self.lock();
+        if idle.len() < MOST_IDLE {
+            idle.push(conn);
+        }
         result
     }
 
@@ -60,6 +63,7 @@ pub(super) fn open(site: &Site) -> rusqlite::Result<Connection> {
     )?;
     conn.busy_timeout(READ_PATIENCE)?;
     conn.pragma_update(None, "query_only", true)?;
+    conn.pragma_update(None, "cache_size", -READ_CACHE_KIB)?;
     conn.set_prepared_statement_cache_capacity(32);
     Ok(conn)
 }
@@ -203,6 +207,12 @@ pub(super) fn has_due(conn: &Connection, site: &Site, now: Time) -> Result<bool,
 /// How long a read waits while another process recovers the log or holds everything; short, for it blocks a
 /// thread of the runtime.
 const READ_PATIENCE: Duration = Duration::from_millis(250);
+
+/// The most connections kept while nobody reads.
+const MOST_IDLE: usize = 8;
+
+/// How much of the file each connection keeps in memory; the system keeps the rest.
+const READ_CACHE_KIB: i64 = 1024;
 
 /// The most rows one page looks at.
 const LONGEST_SCAN: usize = 5000;

@@ -29,6 +29,12 @@ impl Writer {
     pub(super) fn run(self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
         while let Some(first) = queue.blocking_recv() {
             let mut jobs = vec![first];
+            // Those in line wait for the turn together; one by one, each would wait as long as the one before it.
+            while jobs.len() < LARGEST_GROUP
+                && let Ok(job) = queue.try_recv()
+            {
+                jobs.push(job);
+            }
             match self.commit(&mut jobs, Some(&mut queue)) {
                 // One huge write may have filled the disk for many small ones: each gets its own chance.
                 Err(StoreError::Full { .. }) if jobs.len() > 1 => {
