@@ -90,6 +90,12 @@ pub(super) async fn the_leases_of_a_dead_node_are_void_at_once(backend: &dyn Bac
     create(&*living, task("kept")).await;
     create(&*one.store, task("own")).await;
     drop(dying);
+    for held in ["kept", "own"] {
+        assert!(
+            one.store.claim_one(&id(held)).await.unwrap().is_none(),
+            "another's death frees only its own"
+        );
+    }
     let claim = one.store.claim(10, None).await.unwrap().pop().expect("its holder is dead");
     assert_eq!((&claim.record.id, claim.resumed), (&orphan.id, true));
     assert_eq!((claim.record.attempt, claim.record.epoch), (2, orphan.epoch.next()));

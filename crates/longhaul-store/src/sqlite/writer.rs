@@ -197,6 +197,11 @@ mod tests {
         }
         let counts = store.counts().await.unwrap();
         assert_eq!((counts.open, counts.retained), (9, 9), "the one that failed is not counted");
+        let account = "SELECT open, retained, last FROM accounts";
+        let account = Connection::open(store.path()).unwrap().query_row(account, [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+        });
+        assert_eq!(account.unwrap(), (9, 9, 9), "nor charged to its owner");
     }
 
     #[tokio::test]
