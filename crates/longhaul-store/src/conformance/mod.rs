@@ -148,6 +148,7 @@ pub const CHECKS: &[Check] = checks! {
     watching::{
         a_change_wakes_who_watches_on_any_node,
         a_change_before_the_first_look_is_not_missed,
+        a_change_is_noticed_amid_ones_own,
         a_wait_given_up_loses_no_change,
     }
 };

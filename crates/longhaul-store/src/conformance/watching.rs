@@ -58,6 +58,23 @@ pub(super) async fn a_wait_given_up_loses_no_change(backend: &dyn Backend) {
     must_end("a change while nobody waited", until(&*other, &mut watch, &made, "said")).await;
 }
 
+pub(super) async fn a_change_is_noticed_amid_ones_own(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let watched = create(&*other, task("watched")).await;
+    let own = create(&*one.store, task("own")).await;
+    let mut watch = one.store.watch(&watched.id);
+    for step in 0..20 {
+        let message = format!("step {step}");
+        let mut wait = pin!(until(&*one.store, &mut watch, &watched, &message));
+        assert!(poll_once(wait.as_mut()).is_pending());
+        let report = || Batch::new().with_status_message(message.clone());
+        other.write(&watched.id, watched.epoch, report()).await.unwrap();
+        one.store.write(&own.id, own.epoch, report()).await.unwrap();
+        must_end("a change on another node amid changes of this one", wait).await;
+    }
+}
+
 /// Waits by hints alone until the task says this.
 async fn until(store: &dyn TaskStore, watch: &mut crate::TaskWatch, made: &Record, message: &str) {
     while get(store, &made.id).await.expect("it exists").status_message.as_deref() != Some(message) {

@@ -9,6 +9,7 @@ mod presence;
 mod read;
 mod row;
 mod schema;
+mod sql;
 mod tx;
 mod watcher;
 mod writer;

@@ -7,6 +7,7 @@ use rusqlite::params;
 use super::{
     fault::corrupt,
     row::{Place, signed},
+    sql,
     tx::Tx,
 };
 use crate::{
@@ -178,15 +179,9 @@ fn claimable(
 ) -> Result<Vec<TaskId>, StoreError> {
     let now = tx.now().unix_ms();
     let mut found = Vec::new();
-    let mut statement = tx.prepare(
-        "SELECT id, tool FROM tasks WHERE phase = 0 AND not_before <= ?1 \
-         AND (expires_at IS NULL OR expires_at > ?1) ORDER BY not_before",
-    )?;
+    let mut statement = tx.prepare(sql::QUEUED)?;
     collect(tx, &mut statement, params![now], limit, tools, &mut found)?;
-    let mut statement = tx.prepare(
-        "SELECT id, tool FROM tasks WHERE phase = 1 AND lease_node = ?2 AND lease_until <= ?3 \
-         AND (expires_at IS NULL OR expires_at > ?1) ORDER BY lease_until",
-    )?;
+    let mut statement = tx.prepare(sql::OVERDUE)?;
     for node in super::read::lease_holders(tx.conn, tx.site)? {
         let until = if dead.contains(&node) { i64::MAX } else { now };
         collect(tx, &mut statement, params![now, node.as_str(), until], limit, tools, &mut found)?;
@@ -220,9 +215,7 @@ fn collect(
 fn due(tx: &Tx<'_>, limit: usize) -> Result<Vec<(Place, TaskId, Owner)>, StoreError> {
     let failed = |error| tx.site.error("looking for expired tasks", error);
     let now = tx.now();
-    let mut statement = tx.prepare(
-        "SELECT ord, nth, phase, id, owner FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2",
-    )?;
+    let mut statement = tx.prepare(sql::DUE)?;
     let mut rows = statement.query(params![now.unix_ms(), signed(limit as u64)]).map_err(failed)?;
     let mut due = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use super::{
     row::{self, Place, encode_owner, signed},
+    sql,
     tx::Site,
 };
 use crate::{Counts, Cursor, Filter, NodeId, Owner, Page, Record, Scope, StoreError, TaskId, Time};
@@ -153,11 +154,7 @@ pub(super) fn counts(conn: &Connection, site: &Site) -> Result<Counts, StoreErro
 /// Every node that holds a lease, each found by one step into the index of leases.
 pub(super) fn lease_holders(conn: &Connection, site: &Site) -> Result<Vec<NodeId>, StoreError> {
     let failed = |error| site.error("reading who holds leases", error);
-    let mut statement = conn
-        .prepare_cached(
-            "SELECT lease_node FROM tasks WHERE phase = 1 AND lease_node > ?1 ORDER BY lease_node LIMIT 1",
-        )
-        .map_err(failed)?;
+    let mut statement = conn.prepare_cached(sql::LEASE_HOLDER).map_err(failed)?;
     let (mut nodes, mut last) = (Vec::new(), String::new());
     loop {
         let mut rows = statement.query([&last]).map_err(failed)?;
@@ -183,12 +180,14 @@ pub(super) fn has_claimable(
         return Ok(true);
     }
     let now = now.unix_ms();
-    let due = "SELECT 1 FROM tasks WHERE phase = 0 AND not_before <= ?1 LIMIT 1";
-    if conn.prepare_cached(due).and_then(|mut statement| statement.exists([now])).map_err(failed)? {
+    if conn
+        .prepare_cached(sql::HAS_QUEUED)
+        .and_then(|mut statement| statement.exists([now]))
+        .map_err(failed)?
+    {
         return Ok(true);
     }
-    let overdue = "SELECT 1 FROM tasks WHERE phase = 1 AND lease_node = ?1 AND lease_until <= ?2 LIMIT 1";
-    let mut overdue = conn.prepare_cached(overdue).map_err(failed)?;
+    let mut overdue = conn.prepare_cached(sql::HAS_OVERDUE).map_err(failed)?;
     for node in holders {
         if overdue.exists(params![node.as_str(), now]).map_err(failed)? {
             return Ok(true);
@@ -199,7 +198,7 @@ pub(super) fn has_claimable(
 
 /// Whether a sweep would find anything.
 pub(super) fn has_due(conn: &Connection, site: &Site, now: Time) -> Result<bool, StoreError> {
-    conn.prepare_cached("SELECT 1 FROM tasks WHERE expires_at <= ?1 LIMIT 1")
+    conn.prepare_cached(sql::HAS_DUE)
         .and_then(|mut statement| statement.exists([now.unix_ms()]))
         .map_err(|error| site.error("looking for expired tasks", error))
 }
@@ -219,35 +218,3 @@ const LONGEST_SCAN: usize = 5000;
 
 /// The payload bytes after which a page ends.
 const LARGEST_PAGE: usize = 4 << 20;
-
-mod sql {
-    use super::row::columns;
-
-    pub(super) const GET: &str =
-        concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1 AND (?2 IS NULL OR owner = ?2)");
-
-    pub(super) const LIST_OWN: &str = concat!(
-        "SELECT ",
-        columns!(),
-        " FROM tasks WHERE owner = ?3 AND nth < ?1 ORDER BY nth DESC LIMIT ?2"
-    );
-
-    pub(super) const LIST_OWN_OPEN: &str = concat!(
-        "SELECT ",
-        columns!(),
-        " FROM tasks INDEXED BY open_tasks WHERE owner = ?3 AND nth < ?1 AND phase < 8 ORDER BY nth DESC LIMIT ?2"
-    );
-
-    pub(super) const LIST_ALL: &str = concat!(
-        "SELECT ",
-        columns!(),
-        " FROM tasks WHERE ord < ?1 AND ?3 IS NULL ORDER BY ord DESC LIMIT ?2"
-    );
-
-    pub(super) const LIST_ALL_OPEN: &str = concat!(
-        "SELECT ",
-        columns!(),
-        " FROM tasks WHERE ?3 IS NULL AND ord IN (SELECT ord FROM tasks INDEXED BY open_tasks \
-          WHERE phase < 8 AND ord < ?1 ORDER BY ord DESC LIMIT ?2) ORDER BY ord DESC"
-    );
-}

@@ -10,17 +10,6 @@ use crate::{
     StoreError, TaskId, Time,
 };
 
-/// The columns of a record, in the order [`decode`] reads them.
-macro_rules! columns {
-    () => {
-        "ord, nth, phase, id, owner, seq, not_before, lease_node, lease_until, epoch, attempt, started, rerun, \
-         dialect, retention, retention_ms, expires_at, created_at, status_changed_at, updated_at, terminal_at, \
-         poll_interval_ms, progress, progress_total, outcome, outcome_code, join_digest, tool, status_message, \
-         progress_message, outcome_text, caller, arguments, outcome_json"
-    };
-}
-pub(super) use columns;
-
 /// Phases as they are stored.
 pub(super) mod phase {
     pub(crate) const QUEUED: i64 = 0;
@@ -342,7 +331,7 @@ impl<'row> Reader<'row, '_> {
 }
 
 fn name(index: usize) -> &'static str {
-    columns!().split(", ").nth(index).unwrap_or("a column").trim()
+    super::sql::columns!().split(", ").nth(index).unwrap_or("a column").trim()
 }
 
 fn damaged(column: &str, why: impl std::fmt::Display) -> StoreError {

@@ -11,6 +11,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 use super::{
     fault::{corrupt, sqlite_error},
     row::{self, Standing, encode_owner, signed},
+    sql,
 };
 use crate::{
     Limits, Owner, Record, Settings, StoreError, TaskId, Time, WatchHub,
@@ -155,7 +156,7 @@ impl<'a> Tx<'a> {
 
     /// Whether the id is taken, be it by a tombstone.
     pub(super) fn is_taken(&self, id: &TaskId) -> Result<bool, StoreError> {
-        self.prepare("SELECT 1 FROM tasks WHERE id = ?1")?
+        self.prepare(sql::IS_TAKEN)?
             .exists([id.as_str()])
             .map_err(|error| self.site.error("reading a task", error))
     }
@@ -164,7 +165,7 @@ impl<'a> Tx<'a> {
     pub(super) fn joinable(&self, new: &Record) -> Result<Option<Record>, StoreError> {
         let Some(digest) = &new.join else { return Ok(None) };
         let id = self
-            .prepare("SELECT id FROM tasks WHERE owner = ?1 AND join_digest = ?2 AND phase < 8")?
+            .prepare(sql::JOINABLE)?
             .query_row(params![encode_owner(&new.owner), digest.as_bytes()], |row| row.get::<_, String>(0))
             .optional()
             .map_err(|error| self.site.error("looking for a task to join", error))?;
@@ -299,7 +300,7 @@ impl<'a> Tx<'a> {
     pub(super) fn remove(&mut self, ord: u64, owner: &Owner) -> Result<(), StoreError> {
         self.change_account(owner)?.retained -= 1;
         self.ledger.totals.retained -= 1;
-        self.execute("DELETE FROM tasks WHERE ord = ?1", params![signed(ord)]).map(drop)
+        self.execute(sql::REMOVE, params![signed(ord)]).map(drop)
     }
 
     pub(super) fn now(&self) -> Time {
@@ -369,36 +370,4 @@ impl<'a> Tx<'a> {
         let values = params![signed(seq), signed(open), signed(retained), time.unix_ms(), steady, boot];
         self.conn.prepare_cached(sql::PUT_TOTALS)?.execute(values).map(drop)
     }
-}
-
-mod sql {
-    use super::row::columns;
-
-    pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1");
-
-    pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, phase, not_before, lease_node, \
-        lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
-        status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments) \
-        VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
-        ?20, ?21, ?22, ?23)";
-
-    pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
-        lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \
-        updated_at = ?12, terminal_at = ?13, poll_interval_ms = ?14, progress = ?15, progress_total = ?16, \
-        progress_message = ?17, outcome = ?18, outcome_code = ?19, outcome_text = ?20, outcome_json = ?21, \
-        status_message = ?22 WHERE ord = ?1";
-
-    pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, poll_interval_ms = ?4, \
-        progress = ?5, progress_total = ?6, progress_message = ?7, status_message = ?8 WHERE ord = ?1";
-
-    pub(super) const RENEW: &str = "UPDATE tasks SET lease_until = ?2 WHERE ord = ?1";
-
-    pub(super) const ERASE: &str = "UPDATE tasks SET phase = 9, expires_at = ?2, arguments = 'null', caller = 'null', \
-        outcome = NULL, outcome_code = NULL, outcome_text = NULL, outcome_json = NULL, status_message = NULL, \
-        progress_message = NULL, join_digest = NULL WHERE ord = ?1";
-
-    pub(super) const PUT_ACCOUNT: &str = "INSERT INTO accounts (owner, open, retained, last) VALUES (?1, ?2, ?3, ?4) \
-        ON CONFLICT (owner) DO UPDATE SET open = ?2, retained = ?3, last = ?4";
-
-    pub(super) const PUT_TOTALS: &str = "UPDATE store SET seq = ?1, open = ?2, retained = ?3, time = ?4, steady_ms = ?5, boot = ?6 WHERE one = 1";
 }

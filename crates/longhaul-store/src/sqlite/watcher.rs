@@ -7,7 +7,7 @@ use std::{
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::{read, row::signed, tx::Site};
+use super::{read, row::signed, sql, tx::Site};
 
 /// Looks for foreign changes until the hub is closed. Costs nothing while nobody waits.
 pub(super) fn run(site: &Site) {
@@ -46,7 +46,7 @@ fn look(site: &Site, conn: &mut Option<Connection>, version: &mut Option<i64>) -
     if seq <= signed(told) {
         return Ok(());
     }
-    let mut statement = conn.prepare_cached("SELECT seq FROM tasks WHERE id = ?1")?;
+    let mut statement = conn.prepare_cached(sql::SEQ)?;
     for task in site.hub.watched() {
         let seq = statement.query_row([task.as_str()], |row| row.get::<_, i64>(0)).optional()?;
         if let Some(seq) = seq.and_then(|seq| u64::try_from(seq).ok()) {

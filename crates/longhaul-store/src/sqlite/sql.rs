@@ -1,0 +1,140 @@
+//! Every statement on the tasks, where its plan can be checked.
+
+/// The columns of a record, in the order they are decoded.
+macro_rules! columns {
+    () => {
+        "ord, nth, phase, id, owner, seq, not_before, lease_node, lease_until, epoch, attempt, started, rerun, \
+         dialect, retention, retention_ms, expires_at, created_at, status_changed_at, updated_at, terminal_at, \
+         poll_interval_ms, progress, progress_total, outcome, outcome_code, join_digest, tool, status_message, \
+         progress_message, outcome_text, caller, arguments, outcome_json"
+    };
+}
+pub(super) use columns;
+
+pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1");
+
+pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, phase, not_before, lease_node, \
+    lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
+    status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments) \
+    VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
+    ?20, ?21, ?22, ?23)";
+
+pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
+    lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \
+    updated_at = ?12, terminal_at = ?13, poll_interval_ms = ?14, progress = ?15, progress_total = ?16, \
+    progress_message = ?17, outcome = ?18, outcome_code = ?19, outcome_text = ?20, outcome_json = ?21, \
+    status_message = ?22 WHERE ord = ?1";
+
+pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, poll_interval_ms = ?4, \
+    progress = ?5, progress_total = ?6, progress_message = ?7, status_message = ?8 WHERE ord = ?1";
+
+pub(super) const RENEW: &str = "UPDATE tasks SET lease_until = ?2 WHERE ord = ?1";
+
+pub(super) const ERASE: &str = "UPDATE tasks SET phase = 9, expires_at = ?2, arguments = 'null', caller = 'null', \
+    outcome = NULL, outcome_code = NULL, outcome_text = NULL, outcome_json = NULL, status_message = NULL, \
+    progress_message = NULL, join_digest = NULL WHERE ord = ?1";
+
+pub(super) const PUT_ACCOUNT: &str = "INSERT INTO accounts (owner, open, retained, last) VALUES (?1, ?2, ?3, ?4) \
+    ON CONFLICT (owner) DO UPDATE SET open = ?2, retained = ?3, last = ?4";
+
+pub(super) const PUT_TOTALS: &str =
+    "UPDATE store SET seq = ?1, open = ?2, retained = ?3, time = ?4, steady_ms = ?5, boot = ?6 WHERE one = 1";
+
+pub(super) const GET: &str =
+    concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1 AND (?2 IS NULL OR owner = ?2)");
+
+pub(super) const LIST_OWN: &str =
+    concat!("SELECT ", columns!(), " FROM tasks WHERE owner = ?3 AND nth < ?1 ORDER BY nth DESC LIMIT ?2");
+
+pub(super) const LIST_OWN_OPEN: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM tasks INDEXED BY open_tasks WHERE owner = ?3 AND nth < ?1 AND phase < 8 ORDER BY nth DESC LIMIT ?2"
+);
+
+pub(super) const LIST_ALL: &str =
+    concat!("SELECT ", columns!(), " FROM tasks WHERE ord < ?1 AND ?3 IS NULL ORDER BY ord DESC LIMIT ?2");
+
+pub(super) const LIST_ALL_OPEN: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM tasks WHERE ?3 IS NULL AND ord IN (SELECT ord FROM tasks INDEXED BY open_tasks \
+      WHERE phase < 8 AND ord < ?1 ORDER BY ord DESC LIMIT ?2) ORDER BY ord DESC"
+);
+
+pub(super) const IS_TAKEN: &str = "SELECT 1 FROM tasks WHERE id = ?1";
+
+pub(super) const SEQ: &str = "SELECT seq FROM tasks WHERE id = ?1";
+
+pub(super) const JOINABLE: &str = "SELECT id FROM tasks WHERE owner = ?1 AND join_digest = ?2 AND phase < 8";
+
+pub(super) const REMOVE: &str = "DELETE FROM tasks WHERE ord = ?1";
+
+/// The next node after ?1 that holds a lease.
+pub(super) const LEASE_HOLDER: &str =
+    "SELECT lease_node FROM tasks WHERE phase = 1 AND lease_node > ?1 ORDER BY lease_node LIMIT 1";
+
+pub(super) const QUEUED: &str = "SELECT id, tool FROM tasks WHERE phase = 0 AND not_before <= ?1 \
+    AND (expires_at IS NULL OR expires_at > ?1) ORDER BY not_before";
+
+pub(super) const OVERDUE: &str = "SELECT id, tool FROM tasks WHERE phase = 1 AND lease_node = ?2 AND lease_until <= ?3 \
+    AND (expires_at IS NULL OR expires_at > ?1) ORDER BY lease_until";
+
+pub(super) const HAS_QUEUED: &str = "SELECT 1 FROM tasks WHERE phase = 0 AND not_before <= ?1 LIMIT 1";
+
+pub(super) const HAS_OVERDUE: &str =
+    "SELECT 1 FROM tasks WHERE phase = 1 AND lease_node = ?1 AND lease_until <= ?2 LIMIT 1";
+
+pub(super) const DUE: &str =
+    "SELECT ord, nth, phase, id, owner FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+
+pub(super) const HAS_DUE: &str = "SELECT 1 FROM tasks WHERE expires_at <= ?1 LIMIT 1";
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+    use crate::sqlite::schema;
+
+    #[test]
+    fn no_statement_looks_at_every_task() {
+        let conn = Connection::open_in_memory().unwrap();
+        schema::migrate(&conn, 0, schema::MIGRATIONS).unwrap();
+        let all = [
+            BY_ID,
+            UPDATE,
+            UPDATE_REPORT,
+            RENEW,
+            ERASE,
+            GET,
+            LIST_OWN,
+            LIST_OWN_OPEN,
+            LIST_ALL,
+            LIST_ALL_OPEN,
+            IS_TAKEN,
+            SEQ,
+            JOINABLE,
+            REMOVE,
+            LEASE_HOLDER,
+            QUEUED,
+            OVERDUE,
+            HAS_QUEUED,
+            HAS_OVERDUE,
+            DUE,
+            HAS_DUE,
+        ];
+        for sql in all {
+            let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let count = statement.parameter_count();
+            let values = rusqlite::params_from_iter((0..count).map(|_| "1"));
+            let plan: Vec<String> =
+                statement.query_map(values, |row| row.get(3)).unwrap().map(|step| step.unwrap()).collect();
+            // The open tasks are few by the limits; everything else must be found, not looked for.
+            let looks = |step: &&String| step.contains("SCAN") && !step.contains("open_tasks");
+            assert_eq!(plan.iter().find(looks), None, "{sql}: {plan:?}");
+            let sorts = |step: &&String| step.contains("TEMP B-TREE") && sql != LIST_ALL_OPEN;
+            assert_eq!(plan.iter().find(sorts), None, "{sql}: {plan:?}");
+        }
+    }
+}
