@@ -1,0 +1,132 @@
+//! The least of an HTTP/1.1 client: one request a connection, and a clear view of what was cut off.
+
+use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// An answer, whole or cut off.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+    /// Whether all of it arrived.
+    pub(crate) whole: bool,
+}
+
+impl Answer {
+    /// The value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+/// A connection on which one request was sent.
+#[derive(Debug)]
+pub(crate) struct Sent(TcpStream);
+
+/// Sends one POST. Dropping what it gives back closes the connection, answered or not.
+pub(crate) fn post(
+    address: SocketAddr,
+    headers: &[(&str, &str)],
+    body: &[u8],
+    patience: Duration,
+) -> io::Result<Sent> {
+    let mut stream = TcpStream::connect_timeout(&address, patience)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    let mut request = format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        request += &format!("{name}: {value}\r\n");
+    }
+    request += &format!("Content-Length: {}\r\n\r\n", body.len());
+    let mut bytes = request.into_bytes();
+    bytes.extend_from_slice(body);
+    stream.write_all(&bytes)?;
+    Ok(Sent(stream))
+}
+
+impl Sent {
+    /// Reads what comes, until it is whole, the peer is gone or time is up.
+    ///
+    /// # Errors
+    ///
+    /// When not even the headers came.
+    pub(crate) fn answer(self) -> io::Result<Answer> {
+        read(&mut BufReader::new(self.0))
+    }
+}
+
+fn read(reader: &mut impl BufRead) -> io::Result<Answer> {
+    let status = line(reader)?;
+    let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let mut answer = Answer { status: status.ok_or(io::ErrorKind::InvalidData)?, ..Answer::default() };
+    loop {
+        let header = line(reader)?;
+        if header.is_empty() {
+            break;
+        }
+        if let Some((name, value)) = header.split_once(':') {
+            answer.headers.push((name.to_owned(), value.trim().to_owned()));
+        }
+    }
+    let length = answer.header("content-length").and_then(|length| length.parse::<u64>().ok());
+    let chunked = answer.header("transfer-encoding").is_some_and(|coding| coding.contains("chunked"));
+    // Whatever the reason it was cut off for, what came is what counts.
+    let ended = match length {
+        Some(length) => {
+            let read = reader.take(length).read_to_end(&mut answer.body);
+            read.map(|read| read as u64 == length)
+        }
+        None if chunked => chunks(reader, &mut answer.body),
+        None => reader.read_to_end(&mut answer.body).map(|_| true),
+    };
+    answer.whole = ended.unwrap_or(false);
+    Ok(answer)
+}
+
+fn chunks(reader: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<bool> {
+    loop {
+        let size = line(reader)?;
+        let size = u64::from_str_radix(size.split(';').next().unwrap_or_default(), 16);
+        let size = size.map_err(|_| io::ErrorKind::InvalidData)?;
+        let read = reader.take(size).read_to_end(body)?;
+        if (read as u64) < size {
+            return Ok(false);
+        }
+        line(reader)?;
+        if size == 0 {
+            return Ok(true);
+        }
+    }
+}
+
+fn line(reader: &mut impl BufRead) -> io::Result<String> {
+    let mut line = Vec::new();
+    reader.read_until(b'\n', &mut line)?;
+    match line.strip_suffix(b"\r\n") {
+        Some(line) => Ok(String::from_utf8_lossy(line).into_owned()),
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(text: &str) -> Answer {
+        read(&mut text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn what_was_cut_off_is_not_whole() {
+        let fixed = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
+        assert!(answer(fixed).whole && !answer(&fixed[..fixed.len() - 1]).whole);
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        assert_eq!((answer(chunked).body.as_slice(), answer(chunked).whole), (&b"abc"[..], true));
+        let cut = answer(&chunked[..chunked.len() - 5]);
+        assert_eq!((cut.body.as_slice(), cut.whole), (&b"abc"[..], false));
+        assert!(read(&mut &b"HTTP/1.1 200 OK\r\nContent"[..]).is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! What runs of a place: servers, supervisors, commands and what escaped from them.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::Pid;
+
+use crate::place::Place;
+
+/// A process that belongs to a place.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) line: String,
+}
+
+impl Process {
+    /// Whether it supervises a run.
+    pub(crate) fn is_supervisor(&self) -> bool {
+        self.line.contains(" supervise ")
+    }
+
+    /// Its number, for a signal.
+    pub(crate) fn number(&self) -> Option<Pid> {
+        Pid::from_raw(self.pid)
+    }
+}
+
+/// The living processes of a place, its servers included.
+pub(crate) fn of(place: &Place) -> Vec<Process> {
+    let (name, token) = place.mark();
+    let mark = format!("{name}={token}");
+    let folder = place.path("").display().to_string();
+    living(|process, environment| environment.contains(&mark) || process.line.contains(&folder))
+}
+
+/// The living processes of one run, its supervisor left out.
+pub(crate) fn of_run(place: &Place, task: &str) -> Result<Vec<Process>> {
+    let spec = place.runs().join(task).join("spec.json");
+    let spec: serde_json::Value = match fs::read(&spec) {
+        Ok(spec) => serde_json::from_slice(&spec)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("{} cannot be read", spec.display())),
+    };
+    let mark = spec["marker"].as_str().context("a run's specification has a marker")?;
+    let mark = format!("LONGHAUL_RUN={mark}");
+    Ok(living(|_, environment| environment.contains(&mark)))
+}
+
+/// Waits until nothing of the place lives but the process numbered `except`.
+pub(crate) fn expect_none(place: &Place, except: Option<u32>, patience: Duration) -> Result<()> {
+    let until = Instant::now() + patience;
+    loop {
+        let left = of(place);
+        let left: Vec<Process> = left
+            .into_iter()
+            .filter(|left| except.is_none_or(|pid| left.pid.cast_unsigned() != pid))
+            .collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= until {
+            bail!("{} processes are left: {left:?}", left.len());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn living(belongs: impl Fn(&Process, &str) -> bool) -> Vec<Process> {
+    let own = std::process::id().cast_signed();
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let read = |pid: i32, file: &str| {
+        let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).replace('\0', " ")
+    };
+    numbers
+        .filter(|pid| *pid != own)
+        .map(|pid| (Process { pid, line: read(pid, "cmdline") }, read(pid, "environ")))
+        .filter(|(process, environment)| belongs(process, environment))
+        // Asked last: one that has just ended shows no environment any more.
+        .filter(|(process, _)| is_living(&read(process.pid, "stat")))
+        .map(|(process, _)| process)
+        .collect()
+}
+
+/// Whether the line of `/proc/PID/stat` is of a process that runs; one that ended and was not reaped does not.
+fn is_living(stat: &str) -> bool {
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+}
