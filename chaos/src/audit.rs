@@ -103,7 +103,8 @@ pub(crate) fn rows(place: &Place) -> Result<Vec<Record>> {
     let store = Sqlite::open(place.store()).context("the store cannot be opened beside the server")?;
     let (mut rows, mut after): (Vec<Record>, Option<Cursor>) = (Vec::new(), None);
     loop {
-        let page = runtime.block_on(store.list(Scope::Operator, &Filter::all(), after.as_ref(), Page::MAX))?;
+        let page =
+            runtime.block_on(store.list(Scope::Operator, &Filter::all(), after.as_ref(), Page::MAX))?;
         rows.extend(page.tasks);
         match page.next {
             Some(next) => after = Some(next),
@@ -207,7 +208,9 @@ fn check(
         _ => {
             summary.lost += 1;
             let may_be_lost = !call.acknowledged || losses == Losses::Supervisors;
-            if !may_be_lost || call.cancelled {
+            // D3 acknowledges a cancel of what has ended in the same words.
+            let was_cancelled = call.cancelled && (call.era == Era::D2 || losses == Losses::None);
+            if !may_be_lost || was_cancelled {
                 bail!("{task} ended as {terminal:?}");
             }
             if call.answer.as_ref().is_some_and(is_success) {

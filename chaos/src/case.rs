@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::place::Place;
+use crate::processes;
 
 /// One case: its name, and what it does in a place of its own. What it gives back is said with its name.
 pub(crate) struct Case {
@@ -67,7 +68,10 @@ fn run_one(program: &Path, case: Case) -> bool {
         Err(error) => Err((error, None)),
         Ok(place) => match run(&place) {
             Ok(note) => Ok(note),
-            Err(error) => Err((error, Some(place.keep()))),
+            Err(error) => {
+                processes::end_all(&place);
+                Err((error, Some(place.keep())))
+            }
         },
     };
     let took = began.elapsed().as_secs_f64();

@@ -5,6 +5,7 @@ mod audit;
 mod case;
 mod history;
 mod http;
+mod kills;
 mod mcp;
 mod place;
 mod points;
@@ -18,7 +19,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use case::Tally;
+use case::{Case, Tally};
 
 /// Kills the real program under load, then checks every task's history.
 #[derive(Debug, Parser)]
@@ -39,6 +40,21 @@ enum Command {
         /// How many at a time
         #[arg(long, default_value_t = 4)]
         at_once: usize,
+    },
+    /// Kill servers of the shipped program at random under load
+    Kills {
+        /// How many servers are killed
+        #[arg(long, default_value_t = 200)]
+        kills: usize,
+        /// Repeats the choices of an earlier run; a fresh one by default
+        #[arg(long)]
+        seed: Option<u64>,
+        /// How many clients call at once
+        #[arg(long, default_value_t = 4)]
+        clients: usize,
+        /// Kill supervisors as well
+        #[arg(long)]
+        supervisors: bool,
     },
 }
 
@@ -62,5 +78,18 @@ fn run(arguments: Arguments) -> Result<Tally> {
         program.canonicalize().with_context(|| format!("there is no program {}", program.display()))?;
     Ok(match arguments.command {
         Command::Points { only, at_once } => case::run_all(&program, points::cases(only.as_deref()), at_once),
+        Command::Kills { kills, seed, clients, supervisors } => {
+            let seed = seed.map_or_else(fresh_seed, Ok)?;
+            let what = if supervisors { "kills of servers and supervisors" } else { "kills of servers" };
+            println!("{what}: --seed {seed}");
+            let plan = kills::Plan { kills, seed, clients, supervisors };
+            case::run_all(&program, vec![Case::new(what, move |place| kills::run(place, plan))], 1)
+        }
     })
+}
+
+fn fresh_seed() -> Result<u64> {
+    let mut bits = [0; 4];
+    getrandom::fill(&mut bits).context("the system has no randomness")?;
+    Ok(u32::from_le_bytes(bits).into())
 }

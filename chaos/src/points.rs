@@ -83,7 +83,7 @@ fn at(place: &Place, point: &'static str, era: Era) -> Result<String> {
     flow.reached()?;
     // Whoever has recorded its end has nothing left to lose.
     let supervisor = point.starts_with("supervisor.");
-    let recorded = matches!(point, "supervisor.exit.after" | "supervisor.publish.after");
+    let recorded = point == "supervisor.publish.after";
     let losses = if supervisor && !recorded { Losses::Supervisors } else { Losses::None };
     let summary = settle_and_check(place, &mut flow.calls, losses)?;
     Ok(summary.to_string())

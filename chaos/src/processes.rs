@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::place::Place;
 
@@ -47,6 +47,16 @@ pub(crate) fn of_run(place: &Place, task: &str) -> Result<Vec<Process>> {
     let mark = spec["marker"].as_str().context("a run's specification has a marker")?;
     let mark = format!("LONGHAUL_RUN={mark}");
     Ok(living(|_, environment| environment.contains(&mark)))
+}
+
+/// Ends everything that a failed case has left, each process by its number.
+pub(crate) fn end_all(place: &Place) {
+    for process in of(place) {
+        if let Some(pid) = process.number() {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
 }
 
 /// Waits until nothing of the place lives but the process numbered `except`.
