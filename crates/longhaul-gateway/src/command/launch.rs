@@ -173,7 +173,9 @@ async fn first_word(lines: &mut Lines, dir: &Path) -> Result<Option<Exit>, Start
 fn closed_early(dir: &Path) -> Result<Option<Exit>, StartError> {
     match state::of(dir).map_err(RunsError::File)? {
         State::Exited(exit) => Ok(Some(*exit)),
-        _ => Err(StartError::Supervisor {
+        // The command may run or have run: whoever attaches ends what is left and learns that the run is lost.
+        State::Alive { .. } | State::Lost => Err(StartError::AlreadyStarted),
+        State::Absent | State::Fresh => Err(StartError::Supervisor {
             message: "it ended without a word, killed or not a supervisor".to_owned(),
         }),
     }

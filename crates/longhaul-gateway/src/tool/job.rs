@@ -67,7 +67,8 @@ impl CommandJob {
         match Run::launch(&self.runs, key.as_str()).await {
             Ok(run) => Ok(run),
             Err(StartError::AlreadyStarted) => {
-                Run::attach(&self.runs, key.as_str()).await.map_err(|error| Outcome::lost(error.to_string()))
+                let attached = Run::attach(&self.runs, key.as_str()).await;
+                attached.map_err(|error| Outcome::lost(format!("worker_lost: {error}")))
             }
             Err(error) => Err(not_started(&self.command.name, &error)),
         }
