@@ -165,12 +165,13 @@ impl Loop {
                 let _ = self.connection.handle_answered(&request.id, admitted.serial);
             }
             Dispatched::Pending(answer) => {
-                let canceller = answer.canceller();
+                let (canceller, delivery) = (answer.canceller(), answer.delivery());
                 let (id, serial, sender) = (request.id.clone(), admitted.serial, self.sender.clone());
                 let abort = self.running.spawn(async move {
                     let message = answer.await;
                     // A closed channel means that the connection has ended: nobody is left to answer.
                     let _ = sender.send(Outgoing::answer(id, serial, message)).await;
+                    delivery.done();
                 });
                 self.aborts.insert(serial, (abort, canceller));
             }

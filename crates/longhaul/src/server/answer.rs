@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use longhaul_proto::dialect::{Dialect, ResultWriter};
@@ -10,7 +11,7 @@ use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId, write_error};
 use longhaul_tasks::runner::Canceller;
 
 use super::context::Cx;
-use super::outlet::Outlet;
+use super::outlet::{HeldPush, Outlet};
 
 /// What became of an exchange.
 #[must_use]
@@ -38,7 +39,7 @@ pub enum Answered {
 pub(super) struct Envelope {
     pub(super) id: RequestId,
     pub(super) dialect: &'static Dialect,
-    pub(super) server_info: std::sync::Arc<str>,
+    pub(super) server_info: Arc<str>,
 }
 
 impl Envelope {
@@ -63,9 +64,34 @@ pub struct PendingAnswer {
     envelope: Envelope,
     cx: Cx,
     call: Option<Canceller>,
+    push: Option<Arc<HeldPush>>,
+}
+
+/// To be told that an answer is on its way.
+#[derive(Clone, Debug)]
+pub struct Delivery(Option<Arc<HeldPush>>);
+
+impl Delivery {
+    /// The answer is on its way: what may only follow it may follow now.
+    pub fn done(&self) {
+        if let Some(push) = &self.0 {
+            push.release();
+        }
+    }
 }
 
 impl PendingAnswer {
+    /// What is to be told once the answer is on its way.
+    pub fn delivery(&self) -> Delivery {
+        Delivery(self.push.clone())
+    }
+
+    /// What its session's stream is told only after the answer.
+    pub(super) fn with_push(mut self, push: Option<Arc<HeldPush>>) -> Self {
+        self.push = push;
+        self
+    }
+
     /// How the call reaches its caller meanwhile.
     pub fn outlet(&self) -> &Outlet {
         self.cx.outlet()
@@ -120,7 +146,7 @@ pub(super) fn now_or_later(
     let mut future: Pin<Box<dyn Future<Output = Write> + Send>> = Box::pin(future);
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(write) => Dispatched::Answered(write(&envelope, out)),
-        Poll::Pending => Dispatched::Pending(PendingAnswer { future, envelope, cx, call }),
+        Poll::Pending => Dispatched::Pending(PendingAnswer { future, envelope, cx, call, push: None }),
     }
 }
 

@@ -22,6 +22,7 @@ use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::hand_over::hand_over;
 use super::observer::CallObserver;
+use super::outlet::HeldPush;
 use super::policy::TaskMode;
 use super::tool::{Kind, Tool, ToolHandler};
 
@@ -180,7 +181,9 @@ impl Begin<'_> {
         let mut call = Call::new(cx.caller().owner(), self.tool.definition.name.as_str(), arguments, work);
         self.lay_out(&mut call);
         call.reports = (reporter, reports);
-        call.observer = Arc::new(CallObserver::new(cx.clone(), push, self.stance == Stance::AsksForTask));
+        let push =
+            push.filter(|_| self.stance == Stance::AsksForTask).map(|push| Arc::new(HeldPush::new(push)));
+        call.observer = Arc::new(CallObserver::new(cx.clone(), push.clone()));
         let ticket = self.dispatcher.0.engine.call(call);
         let canceller = ticket.canceller();
         let hold = self.tool.policy.hold;
@@ -192,7 +195,15 @@ impl Begin<'_> {
             };
             told(&shared, answer, hold)
         };
-        now_or_later(envelope, cx, Some(canceller), later, out)
+        match now_or_later(envelope, cx, Some(canceller), later, out) {
+            Dispatched::Pending(answer) => Dispatched::Pending(answer.with_push(push)),
+            answered @ Dispatched::Answered(_) => {
+                if let Some(push) = push {
+                    push.release();
+                }
+                answered
+            }
+        }
     }
 
     fn row_first(&self) -> bool {

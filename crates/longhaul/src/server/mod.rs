@@ -25,7 +25,7 @@ use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::runner::{Engine, Pace};
 use longhaul_tasks::store::{Memory, StoreError, TaskStore};
 
-pub use answer::{Answered, CallCanceller, Dispatched, PendingAnswer};
+pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
 pub use context::Cx;
 pub use dispatch::{Caller, Dispatcher, Exchange};
 pub use outlet::{ConnectionPush, Outgoing, Outlet, OwnStream, Push};

@@ -12,19 +12,18 @@ use longhaul_tasks::runner::{Observed, Observer};
 use longhaul_tasks::store::{self, Record};
 
 use super::context::Cx;
-use super::outlet::Push;
+use super::outlet::{HeldPush, Push as _};
 
 #[derive(Debug)]
 pub(super) struct CallObserver {
     cx: Cx,
-    push: Option<Arc<dyn Push>>,
-    /// The caller asked for a task, so it is told of the task itself.
-    asked: bool,
+    /// Where a caller that asked for a task is told of it.
+    push: Option<Arc<HeldPush>>,
 }
 
 impl CallObserver {
-    pub(super) fn new(cx: Cx, push: Option<Arc<dyn Push>>, asked: bool) -> Self {
-        Self { cx, push, asked }
+    pub(super) fn new(cx: Cx, push: Option<Arc<HeldPush>>) -> Self {
+        Self { cx, push }
     }
 
     /// Progress goes on under the original token for as long as the task is open (2025-11-25, Tasks,
@@ -55,11 +54,10 @@ impl Observer for CallObserver {
                 Observed::Progress { progress, task: None } => {
                     self.cx.notify_progress(&of(progress)).await;
                 }
-                Observed::Progress { progress, task: Some(task) } if self.asked => {
+                Observed::Progress { progress, task: Some(task) } => {
                     self.push_progress(&of(progress), task.as_str());
                 }
-                Observed::Changed(record) if self.asked => self.push_status(record),
-                Observed::Progress { .. } | Observed::Changed(_) => {}
+                Observed::Changed(record) => self.push_status(record),
             }
         })
     }

@@ -1,7 +1,7 @@
 //! Where a running call's notifications go, in one order with its answer.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_proto::connection::Serial;
 use longhaul_proto::jsonrpc::RequestId;
@@ -65,6 +65,43 @@ impl Push for ConnectionPush {
     fn push(&self, message: Vec<u8>) {
         if self.0.try_send(Outgoing::pushed(message)).is_err() {
             tracing::debug!("a notification found no room");
+        }
+    }
+}
+
+/// A push that waits until the answer is on its way: nobody should hear of a task before it knows it has
+/// one.
+#[derive(Debug)]
+pub(super) struct HeldPush {
+    push: Arc<dyn Push>,
+    /// What waits; `None` once the answer is on its way.
+    waiting: Mutex<Option<Vec<Vec<u8>>>>,
+}
+
+/// How many messages wait for an answer to be on its way; later ones are lost, as any push may be.
+const HELD_BOUND: usize = 16;
+
+impl HeldPush {
+    pub(super) fn new(push: Arc<dyn Push>) -> Self {
+        Self { push, waiting: Mutex::new(Some(Vec::new())) }
+    }
+
+    /// The answer is on its way: what waited follows it.
+    pub(super) fn release(&self) {
+        let waited = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for message in waited.into_iter().flatten() {
+            self.push.push(message);
+        }
+    }
+}
+
+impl Push for HeldPush {
+    fn push(&self, message: Vec<u8>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        match waiting.as_mut() {
+            Some(waiting) if waiting.len() < HELD_BOUND => waiting.push(message),
+            Some(_) => tracing::debug!("a notification found no room"),
+            None => self.push.push(message),
         }
     }
 }

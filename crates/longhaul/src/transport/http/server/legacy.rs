@@ -113,7 +113,7 @@ fn start(
             Ok(Started::Answered(out))
         }
         Dispatched::Pending(answer) => {
-            let canceller = answer.canceller();
+            let (canceller, delivery) = (answer.canceller(), answer.delivery());
             let (id, serial, session_then) = (request.id.clone(), admitted.serial, Arc::clone(session));
             // Held while the task is entered, so that it cannot end before it is there to be removed.
             let mut state = session.lock();
@@ -122,6 +122,7 @@ fn start(
                 if session_then.answered(&id, serial) {
                     // A closed stream means that the connection was lost: the work was not.
                     let _ = sender.send(Outgoing::answer(id, serial, message)).await;
+                    delivery.done();
                 }
             });
             state.running.insert(serial, (running.abort_handle(), canceller));
