@@ -37,6 +37,9 @@ pub trait ExternalJob: fmt::Debug + Send + Sync + 'static {
     ///
     /// When it may still run.
     fn cancel<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, Result<(), JobError>>;
+
+    /// The call is over and no task came of it: what the job has left behind is of no use to anybody.
+    fn discard<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, ()>;
 }
 
 /// One running job, as this process sees it. Dropping it leaves a kept job alone.
@@ -48,8 +51,11 @@ pub trait JobRun: fmt::Debug + Send + Sync {
     /// When the job could not be told: it may end with this process.
     fn keep(&self) -> BoxFuture<'_, Result<(), JobError>>;
 
-    /// Completes with the job's outcome once it has ended.
-    fn ended(&self) -> BoxFuture<'_, Outcome>;
+    /// Completes once the job has ended, for as long as this process watches it.
+    fn ended(&self) -> BoxFuture<'_, ()>;
+
+    /// The outcome of a job that has ended. `kept`: it is a task's, and what it has left behind stays.
+    fn outcome(&self, kept: bool) -> BoxFuture<'_, Outcome>;
 }
 
 /// What became of a job of an earlier process.

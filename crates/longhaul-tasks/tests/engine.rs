@@ -37,6 +37,9 @@ struct Job {
     outcome: watch::Sender<Option<Outcome>>,
     starts: usize,
     kept: bool,
+    /// Whether its outcome was read as one that a task has.
+    read_as_kept: Option<bool>,
+    discarded: bool,
 }
 
 impl Outside {
@@ -77,9 +80,15 @@ impl JobRun for Running {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn ended(&self) -> BoxFuture<'_, Outcome> {
+    fn ended(&self) -> BoxFuture<'_, ()> {
         let mut ended = self.ended.clone();
-        Box::pin(async move { ended.wait_for(Option::is_some).await.unwrap().clone().unwrap() })
+        Box::pin(async move { drop(ended.wait_for(Option::is_some).await.unwrap()) })
+    }
+
+    fn outcome(&self, kept: bool) -> BoxFuture<'_, Outcome> {
+        let mut jobs = self.outside.0.lock().unwrap();
+        jobs.get_mut(&self.id).unwrap().read_as_kept = Some(kept);
+        Box::pin(std::future::ready(self.ended.borrow().clone().unwrap()))
     }
 }
 
@@ -92,7 +101,13 @@ impl ExternalJob for Outside {
         reporter: Reporter,
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>> {
         let mut jobs = self.0.lock().unwrap();
-        let new = || Job { outcome: watch::channel(None).0, starts: 0, kept: durable };
+        let new = || Job {
+            outcome: watch::channel(None).0,
+            starts: 0,
+            kept: durable,
+            read_as_kept: None,
+            discarded: false,
+        };
         jobs.entry(key.clone()).or_insert_with(new).starts += 1;
         drop(jobs);
         reporter.status("started");
@@ -113,6 +128,13 @@ impl ExternalJob for Outside {
             });
         }
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn discard<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, ()> {
+        if let Some(job) = self.0.lock().unwrap().get_mut(key) {
+            job.discarded = true;
+        }
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -377,4 +399,32 @@ async fn a_second_call_joins_the_first_while_that_is_open() {
     let _fourth = engine.call(call());
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(outside.0.lock().unwrap().len(), 2, "once it has ended, a call runs anew");
+}
+
+/// A job that ends while its row is being written leaves what it wrote to the task.
+#[tokio::test(start_paused = true)]
+async fn what_a_job_leaves_is_discarded_only_when_no_task_came_of_it() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    let ends_at = |after: Duration| {
+        let outside = outside.clone();
+        async move {
+            tokio::time::sleep(after).await;
+            outside.end(&outside.only(), success());
+        }
+    };
+    let moments = [(1999, false), (2000, true), (2001, true)];
+    for (millis, may_be_a_task) in moments {
+        let ticket = engine.call(call(Caller::TakesTask, job(&outside)));
+        ends_at(Duration::from_millis(millis)).await;
+        ticket.await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let id = outside.only();
+        let became_a_task = engine.find(Scope::Operator, &id).await.unwrap().is_some();
+        assert!(!became_a_task || may_be_a_task);
+        let jobs = outside.0.lock().unwrap();
+        assert_eq!((jobs[&id].read_as_kept, jobs[&id].discarded), (Some(became_a_task), !became_a_task));
+        drop(jobs);
+        outside.0.lock().unwrap().clear();
+    }
 }

@@ -1,7 +1,6 @@
 //! A command as a job that outlives its server.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use longhaul::proto::model::CallToolResult;
 use longhaul::server::JobTool;
@@ -74,15 +73,10 @@ impl CommandJob {
         }
     }
 
-    fn follow(&self, run: Run, kept: bool, reporter: Reporter) -> Arc<dyn JobRun> {
+    fn follow(&self, run: Run, reporter: Reporter) -> Arc<dyn JobRun> {
         let updates = run.updates();
         tokio::spawn(relay(updates, reporter));
-        Arc::new(CommandRun {
-            command: Arc::clone(&self.command),
-            runs: self.runs.clone(),
-            run,
-            kept: AtomicBool::new(kept),
-        })
+        Arc::new(CommandRun { command: Arc::clone(&self.command), run })
     }
 }
 
@@ -132,14 +126,14 @@ impl ExternalJob for CommandJob {
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>> {
         Box::pin(async move {
             let run = self.launch(key, arguments, durable).await?;
-            Ok(self.follow(run, durable, reporter))
+            Ok(self.follow(run, reporter))
         })
     }
 
     fn attach<'a>(&'a self, key: &'a TaskId, begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
         Box::pin(async move {
             match Run::attach(&self.runs, key.as_str()).await {
-                Ok(run) => Attached::Found(self.follow(run, true, reporter)),
+                Ok(run) => Attached::Found(self.follow(run, reporter)),
                 Err(RunError::NotStarted { .. } | RunError::Absent { .. })
                     if !begun && self.command.rerun == Rerun::Reattach =>
                 {
@@ -152,6 +146,16 @@ impl ExternalJob for CommandJob {
 
     fn cancel<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, Result<(), JobError>> {
         Box::pin(async move { cancel(&self.runs, key.as_str()).await.map_err(JobError::new) })
+    }
+
+    fn discard<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, ()> {
+        let (runs, id) = (self.runs.clone(), key.as_str().to_owned());
+        Box::pin(async move {
+            let removed = tokio::task::spawn_blocking(move || runs.remove(&id)).await;
+            if let Ok(Err(error)) = removed {
+                tracing::debug!(%error, %key, "a run's files stay until they are swept");
+            }
+        })
     }
 }
 
@@ -184,38 +188,36 @@ pub(super) async fn cancel(runs: &RunsDir, id: &str) -> Result<(), RunError> {
 #[derive(Debug)]
 struct CommandRun {
     command: Arc<CommandTool>,
-    runs: RunsDir,
     run: Run,
-    kept: AtomicBool,
 }
 
 impl JobRun for CommandRun {
     fn keep(&self) -> BoxFuture<'_, Result<(), JobError>> {
+        Box::pin(async move { self.run.commit().await.map_err(JobError::new) })
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            self.run.commit().await.map_err(JobError::new)?;
-            self.kept.store(true, Ordering::Release);
-            Ok(())
+            if let Err(RunError::Unwatched) = self.run.wait().await {
+                // This process is ending and the run may well go on: there is no end to tell of.
+                std::future::pending::<()>().await;
+            }
         })
     }
 
-    fn ended(&self) -> BoxFuture<'_, Outcome> {
+    fn outcome(&self, kept: bool) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
             let exit = match self.run.wait().await {
                 Ok(exit) => exit,
                 Err(error) => return Outcome::lost(format!("worker_lost: {error}")),
             };
-            let kept = self.kept.load(Ordering::Acquire);
-            let (command, runs) = (Arc::clone(&self.command), self.runs.clone());
+            let command = Arc::clone(&self.command);
             let (id, dir) = (self.run.id().to_owned(), self.run.dir().to_owned());
-            let read = move || {
-                let outcome = result::of(&command, &id, &dir, &exit, kept);
-                if !kept && let Err(error) = runs.remove(&id) {
-                    tracing::debug!(%error, id, "a run's files stay until they are swept");
-                }
-                outcome
-            };
+            let read = move || result::of(&command, &id, &dir, &exit, kept);
             match tokio::task::spawn_blocking(read).await {
                 Ok(outcome) => outcome,
+                // The runtime is shutting down; whoever takes the task up reads it again.
+                Err(error) if error.is_cancelled() => std::future::pending().await,
                 Err(error) => Outcome::lost(format!("worker_lost: {error}")),
             }
         })

@@ -48,6 +48,14 @@ enum Done {
 
 type Operation = BoxFuture<'static, Done>;
 
+/// How work has ended.
+enum Worked {
+    /// A future of this process, with this.
+    Here(Outcome),
+    /// A job outside; what it means depends on whether there is a row by then.
+    Outside(Arc<dyn JobRun>),
+}
+
 pub(super) struct Run {
     inner: Arc<Inner>,
     id: TaskId,
@@ -62,7 +70,11 @@ pub(super) struct Run {
     tool: Arc<str>,
     job: Option<Arc<dyn ExternalJob>>,
     arguments: Json,
-    work: Option<BoxFuture<'static, Outcome>>,
+    work: Option<BoxFuture<'static, Worked>>,
+    /// A job that has ended and whose outcome is still to be read.
+    unread: Option<Arc<dyn JobRun>>,
+    /// Its outcome is being read.
+    reading: bool,
     /// A future of this process that has not been started.
     unstarted: Option<BoxFuture<'static, Outcome>>,
     admission: Option<BoxFuture<'static, Place>>,
@@ -122,6 +134,8 @@ impl Run {
             job,
             arguments: call.arguments,
             work: None,
+            unread: None,
+            reading: false,
             unstarted: work,
             admission: None,
             place: None,
@@ -166,6 +180,8 @@ impl Run {
             job: Some(job),
             arguments: record.arguments.clone(),
             work: None,
+            unread: None,
+            reading: false,
             unstarted: None,
             admission: None,
             place: None,
@@ -215,9 +231,24 @@ impl Run {
                 self.carry_out(effect).await;
             }
             if self.machine.is_over() && self.operation.is_none() {
-                return;
+                return self.clear_up().await;
+            }
+            if self.operation.is_none()
+                && let Some(run) = self.unread.take()
+            {
+                // Nothing is being written: whether there is a row stays as it is until the outcome is read.
+                self.timers.after = None;
+                self.reading = true;
+                self.operation = Some(read(run, self.machine.is_durable()));
             }
             self.wait().await;
+        }
+    }
+
+    /// A call of which there is no row has left nothing that anybody could ask for.
+    async fn clear_up(self) {
+        if let (None, Some(job)) = (&self.record, &self.job) {
+            job.discard(&self.id).await;
         }
     }
 
@@ -226,11 +257,13 @@ impl Run {
         let event = tokio::select! {
             biased;
             done = optional(&mut self.operation) => {
-                self.operation = None;
+                (self.operation, self.reading) = (None, false);
                 self.handle_done(done).await
             }
             Some(control) = self.control.recv() => match control {
                 Control::Cancel => Some(Event::CallerCancelled),
+                // The answer is on its way.
+                Control::Drain if self.reading => None,
                 Control::Drain => Some(Event::Draining),
                 Control::LookAgain => self.look_again(),
             },
@@ -240,10 +273,16 @@ impl Run {
                 self.place = place;
                 Some(Event::Admitted)
             }
-            outcome = optional(&mut self.work) => {
+            worked = optional(&mut self.work) => {
                 self.work = None;
                 // What was said last is written with the outcome.
-                Some(Event::Ended(outcome))
+                match worked {
+                    Worked::Here(outcome) => Some(Event::Ended(outcome)),
+                    Worked::Outside(run) => {
+                        self.unread = Some(run);
+                        None
+                    }
+                }
             }
             Ok(()) = self.reports.changed() => {
                 self.handle_report().await;
@@ -348,7 +387,7 @@ impl Run {
                 None
             }
             Effect::Start { durable } => {
-                self.work = self.unstarted.take();
+                self.work = self.unstarted.take().map(here);
                 let (id, arguments) = (self.id.clone(), self.arguments.clone());
                 Some(start(self.job.clone(), id, arguments, durable, self.reporter.clone()))
             }
@@ -370,7 +409,7 @@ impl Run {
             }
             Effect::Cancel => Some(cancel(inner, self.id.clone())),
             Effect::Stop => {
-                (self.work, self.unstarted, self.admission) = (None, None, None);
+                (self.work, self.unread, self.unstarted, self.admission) = (None, None, None, None);
                 self.job.clone().map(|job| stop(job, self.id.clone()))
             }
             Effect::Answer(reply) => {
@@ -462,8 +501,19 @@ fn batch(report: &Report) -> Batch {
     batch
 }
 
-fn ended(run: Arc<dyn JobRun>) -> BoxFuture<'static, Outcome> {
-    Box::pin(async move { run.ended().await })
+fn here(work: BoxFuture<'static, Outcome>) -> BoxFuture<'static, Worked> {
+    Box::pin(async move { Worked::Here(work.await) })
+}
+
+fn ended(run: Arc<dyn JobRun>) -> BoxFuture<'static, Worked> {
+    Box::pin(async move {
+        run.ended().await;
+        Worked::Outside(run)
+    })
+}
+
+fn read(run: Arc<dyn JobRun>, kept: bool) -> Operation {
+    Box::pin(async move { Done::Event(Event::Ended(run.outcome(kept).await)) })
 }
 
 async fn observe_change(observer: Option<Arc<dyn Observer>>, record: Option<Record>) {
@@ -518,7 +568,8 @@ fn tell(run: Option<Arc<dyn JobRun>>) -> Operation {
             Ok(()) => Done::Event(Event::Told),
             Err(error) => {
                 tracing::warn!(?error, "a job could not be told to outlive this process");
-                Done::Event(Event::Ended(run.ended().await))
+                run.ended().await;
+                Done::Event(Event::Ended(run.outcome(true).await))
             }
         }
     })
