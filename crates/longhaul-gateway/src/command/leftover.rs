@@ -94,12 +94,16 @@ pub(super) fn end(run: &RunDir, spec: &StoredSpec) -> Result<usize, FileError> {
         process.signal(Signal::TERM);
         process.signal(Signal::CONT);
     }
+    // The list of processes is no snapshot: who forks while it is read, or is just executing another program and
+    // shows no environment, can be missing in one look, and not in two.
+    let mut looked_in_vain = false;
     loop {
         let left = left();
         let waited = began.elapsed();
-        if left.is_empty() || waited > spec.grace() + KILL_PATIENCE {
+        if (left.is_empty() && looked_in_vain) || waited > spec.grace() + KILL_PATIENCE {
             return Ok(left.len());
         }
+        looked_in_vain = left.is_empty();
         if waited >= spec.grace() {
             for process in left {
                 process.signal(Signal::KILL);

@@ -3,6 +3,7 @@
 //! A server can die between recording that a task is cancelled and ending its command, or before it
 //! removes a run whose task is forgotten. Whoever comes next puts that right.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,9 @@ use crate::command::{RunsDir, State};
 
 /// Tidies `runs` at once and then every `every`, for as long as the runtime lives.
 pub async fn keep_tidy(store: Arc<dyn TaskStore>, runs: RunsDir, every: Duration) {
+    let mut cleared = HashSet::new();
     loop {
-        match tidy(&*store, &runs).await {
+        match tidy_all(&*store, &runs, &mut cleared).await {
             Ok(Tidied { ended: 0, removed: 0 }) => {}
             Ok(tidied) => tracing::info!(tidied.ended, tidied.removed, "tidied up after old runs"),
             Err(error) => tracing::warn!(%error, "old runs could not be looked through"),
@@ -40,8 +42,18 @@ pub struct Tidied {
 ///
 /// When the store cannot be read.
 pub async fn tidy(store: &dyn TaskStore, runs: &RunsDir) -> Result<Tidied, StoreError> {
+    tidy_all(store, runs, &mut HashSet::new()).await
+}
+
+/// As [`tidy`]; `cleared` are the lost runs of which nothing is left, so that they are looked for once.
+async fn tidy_all(
+    store: &dyn TaskStore,
+    runs: &RunsDir,
+    cleared: &mut HashSet<String>,
+) -> Result<Tidied, StoreError> {
     let mut tidied = Tidied::default();
     let Some(ids) = listed(runs).await else { return Ok(tidied) };
+    cleared.retain(|id| ids.contains(id));
     for id in ids {
         let Ok(task) = TaskId::new(id.as_str()) else { continue };
         // The run is looked at first: a task that is not there afterwards was not there before.
@@ -51,7 +63,16 @@ pub async fn tidy(store: &dyn TaskStore, runs: &RunsDir) -> Result<Tidied, Store
             (State::Alive { .. }, Some(record)) if record.is_terminal() => {
                 tidied.ended += usize::from(end(runs, &id, &record).await);
             }
-            (State::Exited(_) | State::Lost, None) if is_old(runs, &id).await => {
+            // Its task may have ended before its supervisor was killed, or have been lost with both.
+            (State::Lost, record) if record.as_ref().is_none_or(Record::is_terminal) => {
+                if !cleared.contains(&id) && end_leftovers(runs, &id).await {
+                    cleared.insert(id.clone());
+                }
+                if record.is_none() && is_old(runs, &id).await {
+                    tidied.removed += usize::from(remove(runs, &id).await);
+                }
+            }
+            (State::Exited(_), None) if is_old(runs, &id).await => {
                 tidied.removed += usize::from(remove(runs, &id).await);
             }
             _ => {}
@@ -68,6 +89,20 @@ async fn end(runs: &RunsDir, id: &str, record: &Record) -> bool {
             tracing::warn!(id, %error, "a command could not be ended");
             false
         }
+    }
+}
+
+/// Ends what a killed supervisor left behind; says whether nothing of it lives any more.
+async fn end_leftovers(runs: &RunsDir, id: &str) -> bool {
+    let (runs, run) = (runs.clone(), id.to_owned());
+    match tokio::task::spawn_blocking(move || runs.end_leftovers(&run)).await {
+        Ok(Ok(survivors)) => survivors == 0,
+        Ok(Err(error)) => {
+            tracing::warn!(id, %error, "what is left of a run could not be ended");
+            false
+        }
+        // The next server looks again.
+        Err(_shutting_down) => false,
     }
 }
 
