@@ -9,8 +9,10 @@ mod kills;
 mod mcp;
 mod place;
 mod points;
+mod power;
 mod processes;
 mod random;
+mod scenes;
 mod server;
 
 use std::path::PathBuf;
@@ -56,6 +58,20 @@ enum Command {
         #[arg(long)]
         supervisors: bool,
     },
+    /// Play particular misfortunes: stopped, doubled and replaced servers, callers that leave
+    Scenes {
+        /// Only scenes whose name contains this
+        only: Option<String>,
+        /// How many at a time
+        #[arg(long, default_value_t = 4)]
+        at_once: usize,
+    },
+    /// Record the server's writes and flushes, and find what it acknowledged on a disk that lost power
+    Power {
+        /// Repeats the choices of an earlier run; a fresh one by default
+        #[arg(long)]
+        seed: Option<u64>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -84,6 +100,11 @@ fn run(arguments: Arguments) -> Result<Tally> {
             println!("{what}: --seed {seed}");
             let plan = kills::Plan { kills, seed, clients, supervisors };
             case::run_all(&program, vec![Case::new(what, move |place| kills::run(place, plan))], 1)
+        }
+        Command::Scenes { only, at_once } => case::run_all(&program, scenes::cases(only.as_deref()), at_once),
+        Command::Power { seed } => {
+            let seed = seed.map_or_else(fresh_seed, Ok)?;
+            case::run_all(&program, vec![Case::new("loss of power", move |place| power::run(place, seed))], 1)
         }
     })
 }

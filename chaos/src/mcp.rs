@@ -109,6 +109,11 @@ impl Client {
         Self { patience, ..self.clone() }
     }
 
+    /// Another client of the same server, with a session of its own.
+    pub(crate) fn another(&self) -> Self {
+        Self { session: Arc::default(), ..self.clone() }
+    }
+
     /// Its dialect.
     pub(crate) fn era(&self) -> Era {
         self.era
@@ -116,7 +121,12 @@ impl Client {
 
     /// Calls a tool, as a task where the dialect asks for one by the request.
     pub(crate) fn call(&self, tool: &str, job: &Job) -> Reply {
-        self.request(&format!("create-{}", job.key), "tools/call", tool, self.call_params(tool, job))
+        self.call_as(&format!("create-{}", job.key), tool, job)
+    }
+
+    /// As [`Client::call`], the request named `id`.
+    pub(crate) fn call_as(&self, id: &str, tool: &str, job: &Job) -> Reply {
+        self.request(id, "tools/call", tool, self.call_params(tool, job))
     }
 
     /// Calls a tool as a client that knows nothing of tasks.
