@@ -1,0 +1,137 @@
+//! Calls over HTTP/1.1: so many connections, kept alive, each waiting for its answer before it calls again.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::{JoinSet, LocalSet};
+
+use super::Over;
+use super::numbered::{FIRST, MOST, Numbered};
+use super::report::Figures;
+
+/// How long a whole run may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Whether a body is the answer to the call of that number.
+pub(crate) type Check = Rc<dyn Fn(u32, &[u8]) -> Result<()>>;
+
+/// What is asked, and what must be answered.
+pub(crate) struct Exchange {
+    /// The whole request, head and body.
+    pub(crate) request: Numbered,
+    /// Whether a body is the answer to the call of that number.
+    pub(crate) check: Check,
+    /// The answer to the first call, if all are alike.
+    pub(crate) pattern: Rc<dyn Fn() -> Option<String>>,
+}
+
+/// A POST of `body` with the headers of the modern era.
+pub(crate) fn post(host: &str, path: &str, tool: &str, body: &str) -> Vec<u8> {
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
+         Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// Makes the calls and returns what was found.
+pub(crate) fn run(over: &Over, exchange: impl FnOnce(&str, &str) -> Exchange) -> Result<Figures> {
+    let (calls, connections) = (over.calls.get(), over.connections.get());
+    ensure!(calls <= MOST, "at most {MOST} calls can be told apart");
+    let rest = over.url.strip_prefix("http://").context("the URL must begin with http://")?;
+    let (host, path) = rest.split_once('/').context("the URL must have a path")?;
+    let address: SocketAddr = host.parse().context("the URL must name an address and a port")?;
+    let Exchange { request, check, pattern } = exchange(host, &format!("/{path}"));
+    let calling = async {
+        let mut callers = Vec::new();
+        for nth in 0..connections {
+            let from = |nth: u64| u32::try_from(u64::from(calls) * nth / u64::from(connections));
+            let (from, to) = (from(u64::from(nth))?, from(u64::from(nth) + 1)?);
+            let caller = Caller::connect(address, request.clone(), Rc::clone(&check)).await?;
+            callers.push(caller.call(FIRST + from..FIRST + to));
+        }
+        all(callers, calls).await
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let calling = async { tokio::time::timeout(PATIENCE, calling).await.context("the server is too slow")? };
+    let mut figures = runtime.block_on(LocalSet::new().run_until(calling))?;
+    figures.answer = pattern();
+    Ok(figures)
+}
+
+/// Runs all callers at once.
+async fn all(callers: Vec<impl Future<Output = Result<Vec<u32>>> + 'static>, calls: u32) -> Result<Figures> {
+    let began = Instant::now();
+    let mut running = JoinSet::new();
+    for caller in callers {
+        running.spawn_local(caller);
+    }
+    let mut latencies = Vec::new();
+    while let Some(called) = running.join_next().await {
+        latencies.extend(called??);
+    }
+    let took = began.elapsed();
+    ensure!(latencies.len() == calls as usize, "{} of {calls} calls were answered", latencies.len());
+    Ok(Figures::new(calls, took).with_latencies(latencies))
+}
+
+struct Caller {
+    stream: TcpStream,
+    request: Numbered,
+    check: Check,
+    buffer: Vec<u8>,
+}
+
+impl Caller {
+    async fn connect(address: SocketAddr, request: Numbered, check: Check) -> Result<Self> {
+        let stream = TcpStream::connect(address).await.context("the server does not listen")?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, request, check, buffer: Vec::with_capacity(4096) })
+    }
+
+    /// Makes these calls one after the other; returns how long each took, in microseconds.
+    async fn call(mut self, numbers: std::ops::Range<u32>) -> Result<Vec<u32>> {
+        let mut latencies = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let began = Instant::now();
+            self.stream.write_all(self.request.of(number)).await?;
+            let body = self.receive().await.with_context(|| format!("the answer to call {number}"))?;
+            (self.check)(number, &self.buffer[body])?;
+            latencies.push(u32::try_from(began.elapsed().as_micros())?);
+        }
+        Ok(latencies)
+    }
+
+    /// Reads one response; returns where its body is in the buffer.
+    async fn receive(&mut self) -> Result<std::ops::Range<usize>> {
+        self.buffer.clear();
+        loop {
+            ensure!(self.stream.read_buf(&mut self.buffer).await? > 0, "the connection was closed");
+            let Some(end) = memchr::memmem::find(&self.buffer, b"\r\n\r\n") else { continue };
+            let body = end + 4..end + 4 + content_length(&self.buffer[..end + 2])?;
+            if self.buffer.len() >= body.end {
+                ensure!(self.buffer.len() == body.end, "more than one answer");
+                return Ok(body);
+            }
+        }
+    }
+}
+
+fn content_length(head: &[u8]) -> Result<usize> {
+    if !head.starts_with(b"HTTP/1.1 200 ") {
+        bail!("not a success: {}", String::from_utf8_lossy(head));
+    }
+    let name = b"\r\ncontent-length: ";
+    let start = memchr::memmem::find(head, name).map(|at| at + name.len());
+    let digits = start.map(|start| &head[start..]).and_then(|rest| rest.split(|b| *b == b'\r').next());
+    digits
+        .and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok())
+        .with_context(|| format!("no content-length: {}", String::from_utf8_lossy(head)))
+}

@@ -1,0 +1,66 @@
+//! The load: calls a server as fast as it answers, checks every answer, prints figures as JSON.
+#![expect(clippy::print_stdout, reason = "figures are printed")]
+
+mod creates;
+mod echo;
+mod http;
+mod numbered;
+mod report;
+mod stdio;
+
+use std::num::NonZeroU32;
+
+use anyhow::{Result, ensure};
+use clap::{Parser, Subcommand};
+
+/// Calls a server as fast as it answers and checks every answer.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    load: Load,
+}
+
+#[derive(Subcommand)]
+enum Load {
+    /// `tools/call` of `echo` over HTTP, revision 2026-07-28, each connection waiting for its answer
+    Http(Over),
+    /// `tools/call` of `wait` over HTTP by callers that take tasks: each answer is a new task
+    Creates(Over),
+    /// `tools/call` of `echo` over a server's stdin and stdout, revision 2025-11-25, without waiting
+    Stdio {
+        /// How many calls
+        #[arg(long)]
+        calls: NonZeroU32,
+        /// The server
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+}
+
+/// How much load over HTTP.
+#[derive(clap::Args)]
+struct Over {
+    /// The endpoint
+    url: String,
+    /// How many calls
+    #[arg(long)]
+    calls: NonZeroU32,
+    /// Over how many connections, kept alive
+    #[arg(long)]
+    connections: NonZeroU32,
+}
+
+fn main() -> Result<()> {
+    let figures = match Arguments::parse().load {
+        Load::Http(over) => http::run(&checked(over)?, echo::over_http)?,
+        Load::Creates(over) => http::run(&checked(over)?, creates::over_http)?,
+        Load::Stdio { calls, command } => stdio::run(calls.get(), &command)?,
+    };
+    println!("{}", serde_json::to_string(&figures)?);
+    Ok(())
+}
+
+fn checked(over: Over) -> Result<Over> {
+    ensure!(over.connections <= over.calls, "there must be a call for each connection");
+    Ok(over)
+}
