@@ -1,6 +1,7 @@
 //! Every check this repository runs, as `cargo xtask NAME`.
 #![expect(clippy::print_stdout, reason = "this program's output is for the terminal")]
 
+mod bench;
 mod interop;
 mod site;
 mod tally;
@@ -9,9 +10,10 @@ mod tidy;
 mod tools;
 mod workspace;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -34,6 +36,7 @@ Examples:
   cargo xtask test                  everything, set-up included
   cargo xtask test fmt clippy       two stages of it
   cargo xtask tidy                  the shape of the tree
+  cargo xtask bench                 our speed against our peers', and the goals
   cargo xtask interop --checks echo -- target/debug/longhaul-everything --stdio";
 
 #[derive(Debug, Subcommand)]
@@ -50,6 +53,15 @@ enum Command {
         /// The repository to check; the one around the current folder by default
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
+    },
+    /// Measure our speed against our peers' in one run
+    #[command(after_help = bench_help())]
+    Bench {
+        /// Benches to run; all of them by default
+        benches: Vec<String>,
+        /// How often each is measured
+        #[arg(long, value_name = "N", default_value = "7")]
+        rounds: NonZeroUsize,
     },
     /// Point clients in other languages at a server
     #[command(after_help = interop_help())]
@@ -86,6 +98,15 @@ fn tidy_help() -> String {
     )
 }
 
+fn bench_help() -> String {
+    format!(
+        "Benches:\n{}\nThe server has the first processor to itself and the load the second: leave both alone meanwhile.\n\
+         The first run builds the peers. benches/README.md says what is compared, and how it came out.\n\n\
+         Examples:\n  cargo xtask bench\n  cargo xtask bench --rounds 3 http",
+        bench::benches()
+    )
+}
+
 fn interop_help() -> String {
     format!(
         "Clients and their sets of checks:\n{}\nconformance/interop/README.md says what each set expects of the server.\n\n\
@@ -108,28 +129,33 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<Tally> {
     Ok(match command {
-        Command::Test { stages } => test::run(&site()?, &stages)?,
+        Command::Test { stages } => test::run(&site(test::BUDGET)?, &stages)?,
+        Command::Bench { benches, rounds } => {
+            let tally = bench::run(&site(bench::BUDGET)?, &benches, rounds)?;
+            println!("bench: {tally}");
+            tally
+        }
         Command::Tidy { root } => {
-            let root = root.map_or_else(|| site().map(|site| site.root), Ok)?;
+            let root = root.map_or_else(|| site(test::BUDGET).map(|site| site.root), Ok)?;
             let tally = tidy::run(&root)?;
             println!("tidy: {tally}");
             tally
         }
         Command::Interop { checks, client, url, command } => {
             let target = url.map_or(Target::Command(command), Target::Url);
-            let tally = interop::run(&site()?, &checks, &client, &target)?;
+            let tally = interop::run(&site(test::BUDGET)?, &checks, &client, &target)?;
             println!("interop: {tally}");
             tally
         }
     })
 }
 
-/// The workspace around the current folder, and the time from now on.
-fn site() -> Result<Site> {
+/// The workspace around the current folder, and so much time from now on.
+fn site(budget: Duration) -> Result<Site> {
     let workspace = Workspace::members(&std::env::current_dir()?)?;
     Ok(Site {
         root: workspace.workspace_root,
         target: workspace.target_directory,
-        deadline: Instant::now() + test::BUDGET,
+        deadline: Instant::now() + budget,
     })
 }

@@ -21,6 +21,10 @@ pub(crate) struct Program {
 /// git, which says what belongs to the repository.
 pub(crate) const GIT: Program = Program { name: "git", probe: &["git", "--version"], packages: &["git"] };
 
+/// taskset, which gives a program a processor of its own.
+pub(crate) const TASKSET: Program =
+    Program { name: "taskset", probe: &["taskset", "--version"], packages: &["util-linux"] };
+
 /// npm, and with it some version of Node.
 pub(crate) const NPM: Program =
     Program { name: "npm", probe: &["npm", "--version"], packages: &["nodejs", "npm"] };

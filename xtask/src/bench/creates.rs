@@ -1,0 +1,83 @@
+//! Durable creates: tasks on disk before their callers are answered, against SQLite alone.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::figures::{Figures, print_table};
+use super::goal::Goal;
+use super::load::{self, Found, pinned};
+use super::programs::Programs;
+use super::server::{PROCESSOR, Server};
+use crate::site::Site;
+use crate::tally::Tally;
+
+/// Callers at once; and so the most rows that can ever wait for one commit, which is what SQLite alone is given.
+const CALLERS: u32 = 64;
+
+/// Rows before those that count.
+const WARM_UP: u32 = 2_000;
+
+const CREATES: u32 = 20_000;
+
+/// How much of what SQLite does alone.
+const GOAL: Goal = Goal::AtLeast(0.35);
+
+pub(super) fn run(site: &Site, programs: &Programs, rounds: usize) -> Result<Tally> {
+    let [mut ours, mut raw, mut cpu, mut p50, mut p99] = [(); 5].map(|()| Figures::default());
+    for _ in 0..rounds {
+        let folder = site.target.join("bench-creates");
+        if folder.exists() {
+            fs::remove_dir_all(&folder).context("cannot empty the folder of the stores")?;
+        }
+        fs::create_dir_all(&folder).context("cannot make a folder for the stores")?;
+        let (store, other) = (folder.join("ours.db"), folder.join("raw.db"));
+        let (found, seconds) = create(programs, &store)?;
+        ours.push(found.rate());
+        cpu.push(seconds / f64::from(CREATES) * 1e6);
+        p50.push(found.p50_us.context("the load measures latency")?);
+        p99.push(found.p99_us.context("the load measures latency")?);
+        raw.push(insert(programs, &store, &other)?.rate());
+        fs::remove_dir_all(&folder).context("cannot remove the stores")?;
+    }
+    let none = String::new;
+    print_table(
+        ["", "rows/s", "CPU us/create", "p50 us", "p99 us"],
+        &[
+            ["SQLite alone".to_owned(), raw.to_string(), none(), none(), none()],
+            ["longhaul".to_owned(), ours.to_string(), cpu.to_string(), p50.to_string(), p99.to_string()],
+        ],
+    );
+    Ok(GOAL.judge("durable creates, longhaul over SQLite alone", &ours.over(&raw)))
+}
+
+/// Creates tasks through a server, which is then killed and its store counted.
+fn create(programs: &Programs, store: &Path) -> Result<(Found, f64)> {
+    let path = store.to_str().context("the build folder's name is not UTF-8")?;
+    let server = Server::start(&programs.server(), &["durable", path])?;
+    load::over_http(programs, "creates", server.url(), WARM_UP, CALLERS)?;
+    let before = server.cpu()?;
+    let found = load::over_http(programs, "creates", server.url(), CREATES, CALLERS)?;
+    let seconds = server.cpu()? - before;
+    drop(server);
+    let mut count = std::process::Command::new(programs.raw_sqlite());
+    let output = count.arg("count").arg(store).output().context("cannot count the tasks")?;
+    let counted = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
+    ensure!(
+        counted == Some(WARM_UP + CREATES),
+        "{} tasks were created and {counted:?} are in the store",
+        WARM_UP + CREATES
+    );
+    Ok((found, seconds))
+}
+
+/// Inserts as many rows like these into a file of its own.
+fn insert(programs: &Programs, like: &Path, file: &Path) -> Result<Found> {
+    let mut command = pinned(PROCESSOR, &programs.raw_sqlite());
+    command.arg("insert").arg("--like").arg(like).arg(file);
+    for (option, value) in [("--warm-up", WARM_UP), ("--rows", CREATES), ("--group", CALLERS)] {
+        command.args([option, &value.to_string()]);
+    }
+    load::found(&mut command)
+}

@@ -1,0 +1,92 @@
+//! The load, and what it found.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use super::programs::Programs;
+use crate::site::shown;
+
+/// The processor of the load.
+const PROCESSOR: &str = "1";
+
+/// What a load found: every call was answered rightly.
+#[derive(Debug, Deserialize)]
+pub(super) struct Found {
+    /// How many calls.
+    pub(super) calls: f64,
+    /// From the first byte to the last answer.
+    pub(super) seconds: f64,
+    /// In microseconds.
+    pub(super) p50_us: Option<f64>,
+    /// In microseconds.
+    pub(super) p99_us: Option<f64>,
+    /// Of a server that the load started.
+    pub(super) cpu_seconds: Option<f64>,
+    /// Of a server that the load started.
+    pub(super) peak_rss_kb: Option<f64>,
+    /// The first answer, where all are alike.
+    pub(super) answer: Option<String>,
+}
+
+impl Found {
+    /// Calls a second.
+    pub(super) fn rate(&self) -> f64 {
+        self.calls / self.seconds
+    }
+}
+
+/// Runs a program on one processor alone.
+pub(super) fn pinned(processor: &str, program: &Path) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", processor]).arg(program);
+    command
+}
+
+/// Calls a server over HTTP.
+///
+/// # Errors
+///
+/// When an answer is wrong or missing.
+pub(super) fn over_http(
+    programs: &Programs,
+    load: &str,
+    url: &str,
+    calls: u32,
+    connections: u32,
+) -> Result<Found> {
+    let mut command = pinned(PROCESSOR, &programs.load());
+    command.args([load, url, "--calls", &calls.to_string(), "--connections", &connections.to_string()]);
+    found(&mut command)
+}
+
+/// Starts a server and calls it over its stdin and stdout.
+///
+/// # Errors
+///
+/// When an answer is wrong or missing.
+pub(super) fn over_stdio(programs: &Programs, calls: u32, server: &Path) -> Result<Found> {
+    let mut command = pinned(PROCESSOR, &programs.load());
+    command.args(["stdio", "--calls", &calls.to_string(), "--"]);
+    command.args(["taskset", "-c", super::server::PROCESSOR]).arg(server).arg("stdio");
+    found(&mut command)
+}
+
+/// Runs a program that prints what it found.
+///
+/// # Errors
+///
+/// When it fails, or prints something else.
+pub(super) fn found(command: &mut Command) -> Result<Found> {
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot run {}", shown(command)))?;
+    if !output.status.success() {
+        bail!("{} failed", shown(command));
+    }
+    serde_json::from_slice(&output.stdout).with_context(|| format!("what {} printed", shown(command)))
+}
