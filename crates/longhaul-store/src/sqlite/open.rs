@@ -3,7 +3,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicU64},
+    sync::{Arc, Mutex},
     thread,
     time::Duration,
 };
@@ -99,7 +99,7 @@ impl SqliteOptions {
             settings: self.settings,
             clock,
             hub: WatchHub::new(),
-            told: AtomicU64::new(seq),
+            told: Mutex::new(seq),
         });
         let (jobs, queue) = mpsc::channel(self.queue.max(1));
         let writer = Writer { site: site.clone(), conn, turn, patience: self.patience };

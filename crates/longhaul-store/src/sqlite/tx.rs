@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     path::PathBuf,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
@@ -25,11 +25,16 @@ pub(super) struct Site {
     pub(super) settings: Settings,
     pub(super) clock: StoreClock,
     pub(super) hub: Arc<WatchHub>,
-    /// Whoever watches has been told of every change up to this one.
-    pub(super) told: AtomicU64,
+    /// Whoever watches has been told of every change up to this one. The writer holds it while it commits, so that
+    /// its own changes never look like another process's.
+    pub(super) told: Mutex<u64>,
 }
 
 impl Site {
+    pub(super) fn told(&self) -> MutexGuard<'_, u64> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn error(&self, doing: &'static str, error: rusqlite::Error) -> StoreError {
         sqlite_error(&self.path, doing, error)
     }

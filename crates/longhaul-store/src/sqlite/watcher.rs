@@ -1,9 +1,6 @@
 //! The one thread that notices what other processes write, while anyone waits for it.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -15,7 +12,7 @@ pub(super) fn run(site: &Site) {
     let mut version = None;
     while site.hub.block_until_waited_for() {
         let pause = match look(site, &mut conn, &mut version) {
-            Ok(()) => PACE,
+            Ok(_) => PACE,
             Err(error) => {
                 tracing::warn!(%error, "cannot look for other processes' changes");
                 // Whoever waits looks for itself and meets the same error.
@@ -28,7 +25,8 @@ pub(super) fn run(site: &Site) {
     }
 }
 
-fn look(site: &Site, conn: &mut Option<Connection>, version: &mut Option<i64>) -> rusqlite::Result<()> {
+/// Tells of what other processes have written since the last look; says whether that is anything.
+fn look(site: &Site, conn: &mut Option<Connection>, version: &mut Option<i64>) -> rusqlite::Result<bool> {
     let conn = match conn {
         Some(conn) => conn,
         None => {
@@ -37,14 +35,8 @@ fn look(site: &Site, conn: &mut Option<Connection>, version: &mut Option<i64>) -
         }
     };
     let found: i64 = conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
-    if version.replace(found) == Some(found) {
-        return Ok(());
-    }
-    let seq: i64 =
-        conn.prepare_cached("SELECT seq FROM store WHERE one = 1")?.query_row([], |row| row.get(0))?;
-    let told = site.told.load(Ordering::Acquire);
-    if seq <= signed(told) {
-        return Ok(());
+    if version.replace(found) == Some(found) || !is_foreign(site, conn)? {
+        return Ok(false);
     }
     let mut statement = conn.prepare_cached(sql::SEQ)?;
     for task in site.hub.watched() {
@@ -53,8 +45,18 @@ fn look(site: &Site, conn: &mut Option<Connection>, version: &mut Option<i64>) -
             site.hub.wake(&task, seq);
         }
     }
-    site.told.fetch_max(u64::try_from(seq).unwrap_or(0), Ordering::AcqRel);
-    Ok(())
+    Ok(true)
+}
+
+/// Whether there is a change that nobody was told of. The writer holds `told` over its commits, as this does over its
+/// look: so no change of this process is ever taken for one.
+fn is_foreign(site: &Site, conn: &Connection) -> rusqlite::Result<bool> {
+    let mut statement = conn.prepare_cached("SELECT seq FROM store WHERE one = 1")?;
+    let mut told = site.told();
+    let seq = statement.query_row([], |row| row.get::<_, i64>(0))?;
+    let is_foreign = seq > signed(*told);
+    *told = u64::try_from(seq).unwrap_or(0).max(*told);
+    Ok(is_foreign)
 }
 
 /// Starts the thread.
@@ -67,3 +69,43 @@ const PACE: Duration = Duration::from_millis(25);
 
 /// The time between two looks while they fail.
 const PACE_WHEN_FAILING: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Json, NewTask, Owner, Sqlite, TaskId, TaskStore as _};
+
+    fn task(number: u32) -> NewTask {
+        let id = TaskId::new(format!("t{number}")).unwrap();
+        NewTask::new(id, Owner::Anonymous, "build", Json::parse("{}").unwrap())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn only_what_another_process_wrote_is_looked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Sqlite::open(dir.path().join("tasks.db")).unwrap();
+        let (mut conn, mut version) = (None, None);
+        assert!(!look(&store.site, &mut conn, &mut version).unwrap());
+        let site = store.site.clone();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let looking = std::thread::spawn(move || {
+            let mut foreign = 0;
+            while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                foreign += u32::from(look(&site, &mut conn, &mut version).unwrap());
+            }
+            (foreign, conn, version)
+        });
+        for number in 0..200 {
+            store.create(task(number)).await.unwrap();
+        }
+        drop(stop);
+        let (foreign, mut conn, mut version) = looking.join().unwrap();
+        assert_eq!(foreign, 0, "this handle's own writes are no news to it");
+
+        // Another handle stands for another process.
+        let other = Sqlite::open(store.path()).unwrap();
+        other.create(task(1_000)).await.unwrap();
+        assert!(look(&store.site, &mut conn, &mut version).unwrap());
+        assert!(!look(&store.site, &mut conn, &mut version).unwrap());
+    }
+}

@@ -1,7 +1,7 @@
 //! The one thread that writes: it commits what has come together, and answers only then.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -92,15 +92,18 @@ impl Writer {
             return tx.commit().map(drop).map_err(failed);
         }
         pass(jobs, |points| points.before);
-        let changes = tx.commit().map_err(failed)?;
+        let changes = {
+            let mut told = self.site.told();
+            let changes = tx.commit().map_err(failed)?;
+            // If another process wrote in between, its changes are still to be told: the watcher sees the gap.
+            if *told == before {
+                *told = after;
+            }
+            changes
+        };
         pass(jobs, |points| points.after);
         for (task, seq) in &changes {
             self.site.hub.wake(task, *seq);
-        }
-        // If another process wrote in between, its changes are still to be told: the watcher sees the gap.
-        let told = self.site.told.compare_exchange(before, after, Ordering::AcqRel, Ordering::Acquire);
-        if let Err(told) = told {
-            tracing::trace!(told, before, after, "others have written meanwhile");
         }
         Ok(())
     }
