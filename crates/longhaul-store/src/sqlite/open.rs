@@ -20,7 +20,7 @@ use super::{
     schema::{self, Found},
     tx::Site,
     watcher,
-    writer::Writer,
+    writer::{LONGEST_GROUP, Writer},
     writer_lock::{WriterLock, beside},
 };
 use crate::{
@@ -102,7 +102,8 @@ impl SqliteOptions {
             told: Mutex::new(seq),
         });
         let (jobs, queue) = mpsc::channel(self.queue.max(1));
-        let writer = Writer { site: site.clone(), conn, turn, patience: self.patience };
+        let (patience, longest_group) = (self.patience, LONGEST_GROUP);
+        let writer = Writer { site: site.clone(), conn, turn, patience, longest_group };
         let started = |error| io_error(&site.path, "starting a thread", error);
         let writer = thread::Builder::new()
             .name("longhaul-store-write".to_owned())

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Limits, Owner, Record, Settings, StoreError, TaskId, Time, WatchHub,
-    clock::{Mark, StoreClock},
+    clock::{self, StoreClock},
 };
 
 /// What all parts of one store handle share.
@@ -48,8 +48,8 @@ pub(super) struct Tx<'a> {
     ledger: Ledger,
     /// The tasks changed so far, and each change's number.
     changes: Vec<(TaskId, u64)>,
-    /// Whether there is anything to commit.
-    dirty: bool,
+    /// How many statements have written something, so that there is anything to commit.
+    writes: u64,
 }
 
 /// The store's totals, read when the transaction begins and written when it ends.
@@ -79,10 +79,20 @@ pub(super) struct Account {
 
 /// Where a transaction stood before one of its operations.
 #[derive(Debug)]
-pub(super) struct Savepoint {
+pub(super) struct Mark {
     totals: Totals,
     changes: usize,
-    dirty: bool,
+    writes: u64,
+}
+
+/// What becomes of an operation that fails after it has written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Care {
+    /// Nothing can be taken back. Few operations can fail so late, and a savepoint for each costs a copy of every page
+    /// it changes.
+    Trusting,
+    /// Its own writes are taken back.
+    Savepoints,
 }
 
 impl<'a> Tx<'a> {
@@ -97,7 +107,7 @@ impl<'a> Tx<'a> {
             })?;
         site.clock.observe(Time::from_unix_ms(time));
         let ledger = Ledger { totals, accounts: HashMap::new(), undo: Vec::new() };
-        Ok(Self { conn, site, ledger, changes: Vec::new(), dirty: false })
+        Ok(Self { conn, site, ledger, changes: Vec::new(), writes: 0 })
     }
 
     /// The latest change so far.
@@ -106,33 +116,46 @@ impl<'a> Tx<'a> {
     }
 
     pub(super) fn is_dirty(&self) -> bool {
-        self.dirty
+        self.writes > 0
     }
 
-    pub(super) fn savepoint(&mut self) -> rusqlite::Result<Savepoint> {
-        self.conn.prepare_cached("SAVEPOINT operation")?.execute([])?;
+    /// Begins an operation.
+    pub(super) fn mark(&mut self, care: Care) -> rusqlite::Result<Mark> {
+        if care == Care::Savepoints {
+            self.conn.prepare_cached("SAVEPOINT operation")?.execute([])?;
+        }
         self.ledger.undo.clear();
-        Ok(Savepoint { totals: self.ledger.totals, changes: self.changes.len(), dirty: self.dirty })
+        Ok(Mark { totals: self.ledger.totals, changes: self.changes.len(), writes: self.writes })
     }
 
-    pub(super) fn keep(&self) -> rusqlite::Result<()> {
-        self.conn.prepare_cached("RELEASE operation")?.execute([]).map(drop)
+    /// Ends an operation that succeeded.
+    pub(super) fn keep(&self, care: Care) -> rusqlite::Result<()> {
+        match care {
+            Care::Trusting => Ok(()),
+            Care::Savepoints => self.conn.prepare_cached("RELEASE operation")?.execute([]).map(drop),
+        }
     }
 
-    pub(super) fn roll_back_to(&mut self, savepoint: Savepoint) -> rusqlite::Result<()> {
-        self.conn.prepare_cached("ROLLBACK TO operation")?.execute([])?;
-        self.ledger.totals = savepoint.totals;
-        self.changes.truncate(savepoint.changes);
-        self.dirty = savepoint.dirty;
+    /// Ends an operation that failed, taking back what it did; `false` if it cannot be taken back.
+    pub(super) fn take_back(&mut self, mark: &Mark, care: Care) -> rusqlite::Result<bool> {
+        match care {
+            Care::Trusting if self.writes > mark.writes => return Ok(false),
+            Care::Trusting => {}
+            Care::Savepoints => self.conn.prepare_cached("ROLLBACK TO operation")?.execute([]).map(drop)?,
+        }
+        self.ledger.totals = mark.totals;
+        self.changes.truncate(mark.changes);
+        self.writes = mark.writes;
         for (owner, account) in self.ledger.undo.drain(..).rev() {
             self.ledger.accounts.insert(owner, account);
         }
-        self.keep()
+        self.keep(care)?;
+        Ok(true)
     }
 
     /// Writes the totals and commits; returns what changed.
     pub(super) fn commit(mut self) -> rusqlite::Result<Vec<(TaskId, u64)>> {
-        if self.dirty {
+        if self.is_dirty() {
             self.flush()?;
         }
         self.conn.prepare_cached("COMMIT")?.execute([])?;
@@ -323,7 +346,7 @@ impl<'a> Tx<'a> {
     fn execute(&mut self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<usize, StoreError> {
         let rows =
             self.prepare(sql)?.execute(values).map_err(|error| self.site.error("writing a task", error))?;
-        self.dirty |= rows > 0;
+        self.writes += u64::from(rows > 0);
         Ok(rows)
     }
 
@@ -370,7 +393,7 @@ impl<'a> Tx<'a> {
             }
         }
         let Totals { seq, open, retained } = self.ledger.totals;
-        let Mark { time, steady, boot } = self.site.clock.mark();
+        let clock::Mark { time, steady, boot } = self.site.clock.mark();
         let steady = i64::try_from(steady.as_millis()).unwrap_or(i64::MAX);
         let values = params![signed(seq), signed(open), signed(retained), time.unix_ms(), steady, boot];
         self.conn.prepare_cached(sql::PUT_TOTALS)?.execute(values).map(drop)

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::{
     job::{Job, pass},
-    tx::{Site, Tx},
+    tx::{Care, Site, Tx},
     writer_lock::WriterLock,
 };
 use crate::StoreError;
@@ -22,6 +22,8 @@ pub(super) struct Writer {
     pub(super) conn: Connection,
     pub(super) turn: WriterLock,
     pub(super) patience: Duration,
+    /// How long a group may collect before it is committed.
+    pub(super) longest_group: Duration,
 }
 
 impl Writer {
@@ -56,21 +58,31 @@ impl Writer {
         mut more: Option<&mut mpsc::Receiver<Box<dyn Job>>>,
     ) -> Result<(), StoreError> {
         let _turn = self.turn.acquire(self.patience)?;
-        let result = self.transact(jobs, &mut more);
-        if result.is_err()
-            && !self.conn.is_autocommit()
+        let mut result = self.transact(jobs, &mut more, Care::Trusting);
+        if matches!(result, Ok(Group::Spoilt)) {
+            self.roll_back();
+            result = self.transact(jobs, &mut more, Care::Savepoints);
+        }
+        if result.is_err() {
+            self.roll_back();
+        }
+        result.map(drop)
+    }
+
+    fn roll_back(&self) {
+        if !self.conn.is_autocommit()
             && let Err(error) = self.conn.execute_batch("ROLLBACK")
         {
             tracing::error!(%error, "a failed transaction cannot be rolled back");
         }
-        result
     }
 
     fn transact(
         &self,
         jobs: &mut Vec<Box<dyn Job>>,
         more: &mut Option<&mut mpsc::Receiver<Box<dyn Job>>>,
-    ) -> Result<(), StoreError> {
+        care: Care,
+    ) -> Result<Group, StoreError> {
         let failed = |error| self.site.error("writing", error);
         let began = Instant::now();
         let mut tx = Tx::begin(&self.conn, &self.site).map_err(failed)?;
@@ -78,10 +90,12 @@ impl Writer {
         let mut done = 0;
         loop {
             while let Some(job) = jobs.get_mut(done) {
-                self.run_one(&mut tx, &mut **job)?;
+                if !self.run_one(&mut tx, &mut **job, care)? {
+                    return Ok(Group::Spoilt);
+                }
                 done += 1;
             }
-            let full = done >= LARGEST_GROUP || began.elapsed() >= LONGEST_GROUP;
+            let full = done >= LARGEST_GROUP || began.elapsed() >= self.longest_group;
             match more.as_mut().filter(|_| !full).and_then(|queue| queue.try_recv().ok()) {
                 Some(job) => jobs.push(job),
                 None => break,
@@ -89,7 +103,7 @@ impl Writer {
         }
         let after = tx.seq();
         if !tx.is_dirty() {
-            return tx.commit().map(drop).map_err(failed);
+            return tx.commit().map(|_| Group::Committed).map_err(failed);
         }
         pass(jobs, |points| points.before);
         let changes = {
@@ -105,20 +119,28 @@ impl Writer {
         for (task, seq) in &changes {
             self.site.hub.wake(task, *seq);
         }
-        Ok(())
+        Ok(Group::Committed)
     }
 
-    /// Runs a job so that its failure takes back its own changes only.
-    fn run_one(&self, tx: &mut Tx<'_>, job: &mut dyn Job) -> Result<(), StoreError> {
+    /// Runs a job so that its failure takes back its own changes only; `false` if that cannot be done.
+    fn run_one(&self, tx: &mut Tx<'_>, job: &mut dyn Job, care: Care) -> Result<bool, StoreError> {
         let failed = |error| self.site.error("writing", error);
-        let savepoint = tx.savepoint().map_err(failed)?;
+        let mark = tx.mark(care).map_err(failed)?;
         match job.run(tx) {
-            Ok(()) => tx.keep().map_err(failed),
+            Ok(()) => tx.keep(care).map(|()| true).map_err(failed),
             // Some failures (no space, no memory, I/O) end the whole transaction, and so they are the group's.
             Err(error) if self.conn.is_autocommit() => Err(error),
-            Err(_) => tx.roll_back_to(savepoint).map_err(failed),
+            Err(_) => tx.take_back(&mark, care).map_err(failed),
         }
     }
+}
+
+/// What became of a group.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Group {
+    Committed,
+    /// An operation failed halfway, and the others must not suffer for it: they are all to be done again with care.
+    Spoilt,
 }
 
 fn settle(jobs: Vec<Box<dyn Job>>, result: &Result<(), StoreError>) {
@@ -130,8 +152,8 @@ fn settle(jobs: Vec<Box<dyn Job>>, result: &Result<(), StoreError>) {
 /// The most operations of one group.
 const LARGEST_GROUP: usize = 512;
 
-/// How long a group may collect before it is committed.
-const LONGEST_GROUP: Duration = Duration::from_millis(5);
+/// How long a group usually may collect before it is committed.
+pub(super) const LONGEST_GROUP: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests {
@@ -157,7 +179,9 @@ mod tests {
         let conn = Connection::open(store.path()).unwrap();
         conn.pragma_update(None, "synchronous", "full").unwrap();
         let turn = WriterLock::open(store.path().with_extension("other-writer")).unwrap();
-        Writer { site: store.site.clone(), conn, turn, patience: Duration::from_secs(5) }
+        // However slow the machine, the group is one.
+        let longest_group = Duration::from_secs(60);
+        Writer { site: store.site.clone(), conn, turn, patience: Duration::from_secs(5), longest_group }
     }
 
     #[tokio::test]
