@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use longhaul_store::{Dialect, Digest, Json, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId};
 use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
-use super::run::Control;
+use super::control::{Control, Controls};
 use crate::environment::BoxFuture;
 use crate::job::ExternalJob;
 use crate::machine::{Caller, Plan, Refusal};
@@ -156,18 +156,17 @@ pub enum Answer {
 #[derive(Debug)]
 pub struct Ticket {
     pub(super) answer: oneshot::Receiver<Answer>,
-    pub(super) control: mpsc::UnboundedSender<Control>,
+    pub(super) control: Controls,
 }
 
 /// Ends a call for its caller.
 #[derive(Clone, Debug)]
-pub struct Canceller(mpsc::UnboundedSender<Control>);
+pub struct Canceller(Controls);
 
 impl Canceller {
     /// The caller no longer wants the answer: the call ends, unless it was answered.
     pub fn cancel(&self) {
-        // A call that has ended needs no ending.
-        let _ = self.0.send(Control::Cancel);
+        self.0.tell(Control::Cancel);
     }
 }
 

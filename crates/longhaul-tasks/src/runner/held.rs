@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use longhaul_store::{Epoch, TaskId};
-use tokio::sync::mpsc;
 
 use super::Inner;
-use super::run::Control;
+use super::control::{Control, Controls};
 
 /// The tasks this node holds, with how to reach their runs; and how many callers wait.
 #[derive(Debug, Default)]
@@ -15,12 +14,12 @@ pub(super) struct Held(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    tasks: HashMap<TaskId, (Epoch, mpsc::UnboundedSender<Control>)>,
+    tasks: HashMap<TaskId, (Epoch, Controls)>,
     waiting: usize,
 }
 
 impl Held {
-    pub(super) fn add(&self, id: TaskId, epoch: Epoch, control: mpsc::UnboundedSender<Control>) {
+    pub(super) fn add(&self, id: TaskId, epoch: Epoch, control: Controls) {
         self.lock().tasks.insert(id, (epoch, control));
     }
 
@@ -47,8 +46,7 @@ impl Held {
 
     fn fence(&self, id: &TaskId) {
         if let Some((_, control)) = self.lock().tasks.get(id) {
-            // A run that has just ended needs no telling.
-            let _ = control.send(Control::LookAgain);
+            control.tell(Control::LookAgain);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Carrying calls out: claims, leases, and the work itself.
 
 mod call;
+mod control;
 mod held;
 mod join;
 mod recovery;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use longhaul_store::{
     Cancellation, Counts, Cursor, Filter, Outcome, Page, Record, Scope, StoreError, TaskId, TaskStore,
 };
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 pub use worker::Worker;
 
@@ -23,9 +24,10 @@ pub use call::{Answer, Call, Canceller, Observed, Observer, Ticket, Work};
 
 use crate::environment::Environment;
 use crate::id;
+use control::{Control, Controls};
 use held::Held;
 use join::{Joins, Stage};
-use run::{Control, Run};
+use run::Run;
 use worker::Workers;
 
 /// How an engine paces itself. The lease is the store's setting.
@@ -69,7 +71,7 @@ struct Inner {
     held: Held,
     joins: Joins,
     /// Every call under way, by its id, to be told that the process is about to go.
-    running: Mutex<HashMap<TaskId, mpsc::UnboundedSender<Control>>>,
+    running: Mutex<HashMap<TaskId, Controls>>,
 }
 
 impl fmt::Debug for Inner {
@@ -147,7 +149,7 @@ impl Engine {
     fn wait_for(&self, mut open: watch::Receiver<Stage>, hold: Option<Duration>) -> Ticket {
         let (answer, receiver) = oneshot::channel();
         // The call belongs to whoever began it: this caller can only stop waiting.
-        let (control, _) = mpsc::unbounded_channel();
+        let control = Controls::default();
         let (engine, environment) = (self.clone(), Arc::clone(&self.0.environment));
         self.0.environment.spawn(Box::pin(async move {
             let mut patience = hold.map(|hold| environment.sleep(hold));
@@ -287,8 +289,7 @@ impl Engine {
     pub async fn drain(&self, limit: Duration) {
         let controls: Vec<_> = self.running().values().cloned().collect();
         for control in &controls {
-            // One that has just ended needs no telling.
-            let _ = control.send(Control::Drain);
+            control.tell(Control::Drain);
         }
         let answered = async {
             while self.0.held.waiting() > 0 {
@@ -301,7 +302,7 @@ impl Engine {
         }
     }
 
-    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, mpsc::UnboundedSender<Control>>> {
+    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, Controls>> {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,9 +10,10 @@ use longhaul_store::{
     Batch, Cancellation, Created, Digest, Epoch, Finished, Json, NewTask, Outcome, Owner, Record, Scope,
     StoreError, TaskId, TaskWatch,
 };
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use super::call::{self, Answer, Call, Observed, Observer, Ticket, Work};
+use super::control::{Control, Controls};
 use super::join::Stage;
 use super::worker::Place;
 use super::{Inner, outcome_of};
@@ -20,17 +21,6 @@ use crate::environment::BoxFuture;
 use crate::job::{Attached, ExternalJob, JobRun};
 use crate::machine::{Effect, Event, Machine, Refusal, Reply};
 use crate::report::{Report, Reporter};
-
-/// What a run is told from outside.
-#[derive(Debug)]
-pub(super) enum Control {
-    /// The caller no longer wants the answer.
-    Cancel,
-    /// The process is about to go.
-    Drain,
-    /// The row may no longer be this node's.
-    LookAgain,
-}
 
 /// What one operation reports.
 enum Done {
@@ -84,8 +74,7 @@ pub(super) struct Run {
     reports: watch::Receiver<Report>,
     observer: Option<Arc<dyn Observer>>,
     answer: Option<oneshot::Sender<Answer>>,
-    control: mpsc::UnboundedReceiver<Control>,
-    sender: mpsc::UnboundedSender<Control>,
+    controls: Controls,
     timers: Timers,
     watch: Option<TaskWatch>,
     /// Those who joined this call, and by what they found it.
@@ -105,11 +94,11 @@ impl Run {
         id: TaskId,
         call: Call,
         lead: Option<watch::Sender<Stage>>,
-    ) -> (Self, Ticket) {
+    ) -> (Box<Self>, Ticket) {
         let (machine, first) = Machine::begin(call.plan);
         let (answer, receiver) = oneshot::channel();
-        let (sender, control) = mpsc::unbounded_channel();
-        let ticket = Ticket { answer: receiver, control: sender.clone() };
+        let controls = Controls::default();
+        let ticket = Ticket { answer: receiver, control: controls.clone() };
         let sleep = |duration: Option<Duration>| duration.map(|duration| inner.environment.sleep(duration));
         let after = if call.plan.row_first { None } else { sleep(call.after) };
         let timers = Timers { after, hold: sleep(call.hold), report: None, report_due: false };
@@ -121,7 +110,7 @@ impl Run {
             Work::Job(job) => (Some(job), None),
         };
         inner.held.waits();
-        let this = Self {
+        let this = Box::new(Self {
             inner,
             id,
             machine,
@@ -144,12 +133,11 @@ impl Run {
             reports,
             observer: Some(call.observer),
             answer: Some(answer),
-            control,
-            sender,
+            controls,
             timers,
             watch: None,
             lead,
-        };
+        });
         this.register();
         (this, ticket)
     }
@@ -161,8 +149,7 @@ impl Run {
         job: Arc<dyn ExternalJob>,
         found: Attached,
         reports: (Reporter, watch::Receiver<Report>),
-    ) -> Self {
-        let (sender, control) = mpsc::unbounded_channel();
+    ) -> Box<Self> {
         let (machine, first, kept) = match found {
             Attached::Found(run) => (Machine::resume(), vec![], Some(run)),
             Attached::NeverStarted | Attached::Lost { .. } => {
@@ -170,7 +157,7 @@ impl Run {
                 (machine, first, None)
             }
         };
-        let mut this = Self {
+        let mut this = Box::new(Self {
             id: record.id.clone(),
             machine,
             todo: first.into(),
@@ -190,15 +177,14 @@ impl Run {
             reports: reports.1,
             observer: None,
             answer: None,
-            control,
-            sender,
+            controls: Controls::default(),
             timers: Timers { after: None, hold: None, report: None, report_due: false },
             watch: None,
             lead: None,
             record: None,
             created: None,
             inner,
-        };
+        });
         this.lead = this.lead_again(&record);
         this.work = this.kept.clone().map(ended);
         if this.work.is_some() {
@@ -219,11 +205,13 @@ impl Run {
 
     fn register(&self) {
         let mut running = self.inner.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.insert(self.id.clone(), self.sender.clone());
+        running.insert(self.id.clone(), self.controls.clone());
     }
 
     /// Carries the call to its end.
-    pub(super) async fn drive(mut self) {
+    ///
+    /// In a box, for an async function holds what it is called with twice.
+    pub(super) async fn drive(mut self: Box<Self>) {
         loop {
             while self.operation.is_none()
                 && let Some(effect) = self.todo.pop_front()
@@ -260,7 +248,7 @@ impl Run {
                 (self.operation, self.reading) = (None, false);
                 self.handle_done(done).await
             }
-            Some(control) = self.control.recv() => match control {
+            control = self.controls.next() => match control {
                 Control::Cancel => Some(Event::CallerCancelled),
                 // The answer is on its way.
                 Control::Drain if self.reading => None,
@@ -339,7 +327,7 @@ impl Run {
     }
 
     fn hold_row(&mut self, record: Record) {
-        self.inner.held.add(self.id.clone(), record.epoch, self.sender.clone());
+        self.inner.held.add(self.id.clone(), record.epoch, self.controls.clone());
         if let Some((_, _, stage)) = &self.lead {
             stage.send_replace(Stage::Durable(self.id.clone()));
         }
@@ -358,7 +346,7 @@ impl Run {
         let ours = record.epoch == epoch;
         self.record = Some(*record);
         if changed && self.machine.is_answered() {
-            observe_change(self.observer.clone(), self.record.clone()).await;
+            observe_change(self.observer.as_deref(), self.record.as_ref()).await;
         }
         match (ended, ours) {
             (Some(outcome), _) => Some(Event::Recorded(outcome)),
@@ -437,7 +425,7 @@ impl Run {
             let _ = answer.send(told);
         }
         if self.record.as_ref().map(|record| record.seq) != as_created {
-            observe_change(self.observer.clone(), self.record.clone()).await;
+            observe_change(self.observer.as_deref(), self.record.as_ref()).await;
         }
     }
 
@@ -516,9 +504,9 @@ fn read(run: Arc<dyn JobRun>, kept: bool) -> Operation {
     Box::pin(async move { Done::Event(Event::Ended(run.outcome(kept).await)) })
 }
 
-async fn observe_change(observer: Option<Arc<dyn Observer>>, record: Option<Record>) {
+async fn observe_change(observer: Option<&dyn Observer>, record: Option<&Record>) {
     if let (Some(observer), Some(record)) = (observer, record) {
-        observer.observe(Observed::Changed(&record)).await;
+        observer.observe(Observed::Changed(record)).await;
     }
 }
 

@@ -1,0 +1,105 @@
+//! What a run is told from outside, in a few bytes: there is one for every call that waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::sync::Notify;
+
+/// Something a run is told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Control {
+    /// The caller no longer wants the answer.
+    Cancel,
+    /// The process is about to go.
+    Drain,
+    /// The row may no longer be this node's.
+    LookAgain,
+}
+
+impl Control {
+    /// The most urgent first.
+    const ALL: [Self; 3] = [Self::Cancel, Self::Drain, Self::LookAgain];
+
+    const fn bit(self) -> u8 {
+        match self {
+            Self::Cancel => 1,
+            Self::Drain => 2,
+            Self::LookAgain => 4,
+        }
+    }
+}
+
+/// Reaches one run. Clones reach the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Controls(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    told: AtomicU8,
+    news: Notify,
+}
+
+impl Controls {
+    /// Tells the run; once until it has heard. A run that has ended hears nothing.
+    pub(super) fn tell(&self, control: Control) {
+        self.0.told.fetch_or(control.bit(), Ordering::AcqRel);
+        self.0.news.notify_one();
+    }
+
+    /// What the run is told next. For the run alone; dropping the future loses nothing.
+    pub(super) async fn next(&self) -> Control {
+        loop {
+            if let Some(control) = self.take() {
+                return control;
+            }
+            self.0.news.notified().await;
+        }
+    }
+
+    fn take(&self) -> Option<Control> {
+        let told = self.0.told.load(Ordering::Acquire);
+        let control = Control::ALL.into_iter().find(|control| told & control.bit() != 0)?;
+        self.0.told.fetch_and(!control.bit(), Ordering::AcqRel);
+        Some(control)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn next(controls: &Controls) -> Option<Control> {
+        match pin!(controls.next()).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(control) => Some(control),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn each_is_heard_once_the_most_urgent_first() {
+        let controls = Controls::default();
+        assert_eq!(next(&controls), None);
+        for control in [Control::LookAgain, Control::Cancel, Control::LookAgain] {
+            controls.clone().tell(control);
+        }
+        assert_eq!(next(&controls), Some(Control::Cancel));
+        assert_eq!(next(&controls), Some(Control::LookAgain));
+        assert_eq!(next(&controls), None);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_woken_though_an_earlier_wait_was_dropped() {
+        let controls = Controls::default();
+        {
+            let mut dropped = pin!(controls.next());
+            assert!(dropped.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            controls.tell(Control::Drain);
+        }
+        assert_eq!(controls.next().await, Control::Drain);
+        let (heard, ()) = tokio::join!(controls.next(), async { controls.tell(Control::Cancel) });
+        assert_eq!(heard, Control::Cancel);
+    }
+}
