@@ -24,12 +24,14 @@ pub struct Expired {
     pub idle: Duration,
 }
 
-/// One connection, seen from the client. Ids are integers, counted up; a request's progress token is its
-/// id. Every `now` is the time since an origin of the caller's choice, the same for one connection.
+/// One connection, seen from the client. Ids are integers, counted up and never used twice; a request's
+/// progress token is its id. Every `now` is the time since an origin of the caller's choice, the same for
+/// one connection.
 #[derive(Debug)]
 pub struct ClientConnection {
     next: i64,
     pending: HashMap<RequestId, Pending>,
+    tokens: HashMap<ProgressToken, Token>,
     max_pending: usize,
 }
 
@@ -38,13 +40,20 @@ struct Pending {
     /// How long without an answer or progress; `None` waits for ever.
     idle: Option<Duration>,
     deadline: Option<Duration>,
-    last_progress: Option<f64>,
+}
+
+#[derive(Debug, Default)]
+struct Token {
+    last: Option<f64>,
+    /// It goes on after the answer, until it is released.
+    held: bool,
 }
 
 impl ClientConnection {
-    /// A fresh connection with at most `max_pending` requests waiting at once.
+    /// A fresh connection with at most `max_pending` requests waiting, and as many progress tokens in use,
+    /// at once.
     pub fn new(max_pending: usize) -> Self {
-        Self { next: 1, pending: HashMap::new(), max_pending }
+        Self { next: 1, pending: HashMap::new(), tokens: HashMap::new(), max_pending }
     }
 
     /// How many requests wait.
@@ -58,38 +67,62 @@ impl ClientConnection {
     ///
     /// When as many as allowed are waiting.
     pub fn start(&mut self, now: Duration, idle: Option<Duration>) -> Result<RequestId, PendingLimit> {
-        if self.pending.len() >= self.max_pending {
+        if self.pending.len().max(self.tokens.len()) >= self.max_pending {
             return Err(PendingLimit { limit: self.max_pending });
         }
         let id = RequestId::Number(self.next);
         self.next += 1;
         let deadline = idle.map(|idle| now + idle);
-        self.pending.insert(id.clone(), Pending { idle, deadline, last_progress: None });
+        self.pending.insert(id.clone(), Pending { idle, deadline });
+        self.tokens.insert(id.clone(), Token::default());
         Ok(id)
+    }
+
+    /// Keeps taking progress of a request after its answer, until [`release`](Self::release): a task goes
+    /// on under the token of the call that it came from (2025-11-25).
+    pub fn hold(&mut self, token: &ProgressToken) {
+        if let Some(token) = self.tokens.get_mut(token) {
+            token.held = true;
+        }
+    }
+
+    /// Takes no more progress of what was [held](Self::hold).
+    pub fn release(&mut self, token: &ProgressToken) {
+        match self.tokens.get_mut(token) {
+            Some(held) if self.pending.contains_key(token) => held.held = false,
+            _ => drop(self.tokens.remove(token)),
+        }
     }
 
     /// An answer has come. `false` means nobody waits for it: drop it.
     #[must_use]
     pub fn handle_response(&mut self, id: &RequestId) -> bool {
-        self.pending.remove(id).is_some()
+        self.forget(id)
     }
 
     /// Progress has come: it restarts the wait. `false` means to drop it, for it names no waiting request
-    /// or does not rise.
+    /// and no token that is held, or does not rise.
     #[must_use]
     pub fn handle_progress(&mut self, now: Duration, token: &ProgressToken, value: f64) -> bool {
-        let Some(pending) = self.pending.get_mut(token) else { return false };
-        if pending.last_progress.is_some_and(|last| value <= last) {
+        let Some(known) = self.tokens.get_mut(token) else { return false };
+        if known.last.is_some_and(|last| value <= last) {
             return false;
         }
-        pending.last_progress = Some(value);
-        pending.deadline = pending.idle.map(|idle| now + idle);
+        known.last = Some(value);
+        if let Some(pending) = self.pending.get_mut(token) {
+            pending.deadline = pending.idle.map(|idle| now + idle);
+        }
         true
     }
 
     /// The caller gave up on a request. `false` means it is not waiting.
     pub fn cancel(&mut self, id: &RequestId) -> bool {
-        self.pending.remove(id).is_some()
+        self.forget(id)
+    }
+
+    /// When the wait for one request ends; `None` if it has none, or the request is not waiting.
+    pub fn deadline(&self, id: &RequestId) -> Option<Duration> {
+        self.pending.get(id)?.deadline
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) next.
@@ -107,9 +140,17 @@ impl ClientConnection {
             .collect();
         expired.sort_by(|a, b| a.id.cmp(&b.id));
         for each in &expired {
-            self.pending.remove(&each.id);
+            self.forget(&each.id);
         }
         expired
+    }
+
+    fn forget(&mut self, id: &RequestId) -> bool {
+        let waited = self.pending.remove(id).is_some();
+        if self.tokens.get(id).is_some_and(|token| !token.held) {
+            self.tokens.remove(id);
+        }
+        waited
     }
 }
 
@@ -148,6 +189,39 @@ mod tests {
         let id = connection.start(Duration::ZERO, None).unwrap();
         assert_eq!(connection.start(Duration::ZERO, None), Err(PendingLimit { limit: 1 }));
         assert!(connection.cancel(&id));
+        assert!(connection.start(Duration::ZERO, None).is_ok());
+    }
+
+    #[test]
+    fn a_held_token_takes_progress_after_the_answer_until_it_is_released() {
+        let mut connection = ClientConnection::new(4);
+        let id = connection.start(Duration::ZERO, Some(SECOND)).unwrap();
+        connection.hold(&id);
+        assert_eq!(connection.deadline(&id), Some(SECOND));
+        assert!(connection.handle_response(&id));
+        assert_eq!(connection.deadline(&id), None);
+        assert!(connection.handle_progress(SECOND, &id, 1.0));
+        assert!(!connection.handle_progress(SECOND, &id, 1.0), "still only what rises");
+        connection.release(&id);
+        assert!(!connection.handle_progress(SECOND, &id, 2.0));
+    }
+
+    #[test]
+    fn progress_of_an_answered_request_is_dropped() {
+        let mut connection = ClientConnection::new(4);
+        let id = connection.start(Duration::ZERO, None).unwrap();
+        assert!(connection.handle_response(&id));
+        assert!(!connection.handle_progress(SECOND, &id, 1.0));
+    }
+
+    #[test]
+    fn held_tokens_are_bounded_like_requests() {
+        let mut connection = ClientConnection::new(1);
+        let id = connection.start(Duration::ZERO, None).unwrap();
+        connection.hold(&id);
+        assert!(connection.handle_response(&id));
+        assert!(connection.start(Duration::ZERO, None).is_err());
+        connection.release(&id);
         assert!(connection.start(Duration::ZERO, None).is_ok());
     }
 }

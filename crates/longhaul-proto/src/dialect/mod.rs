@@ -11,6 +11,7 @@ mod task;
 mod tool;
 mod v2025_11_25;
 mod v2026_07_28;
+mod welcome;
 
 use std::fmt;
 
@@ -20,6 +21,7 @@ pub use lifecycle::InitializeParams;
 pub use request::{Declaration, RequestWriter};
 pub use result::{ResultWriter, write_related_task};
 pub use task::Called;
+pub use welcome::{Unsupported, Welcome, Words};
 
 /// A dated protocol revision, oldest first.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -126,6 +128,11 @@ impl Dialect {
     /// What a request method of that name means here; `None` is "method not found".
     pub fn request(&self, name: &str) -> Option<Method> {
         self.requests.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
+    }
+
+    /// The name of a request method here; `None` where the revision lacks it.
+    pub fn name_of(&self, method: Method) -> Option<&'static str> {
+        self.requests.iter().find(|(_, known)| *known == method).map(|(name, _)| *name)
     }
 
     /// What a notification of that name means here; `None` is ignored.

@@ -63,6 +63,7 @@ impl Dialect {
             (None | Some("complete"), _) => {
                 return serde_json::from_str(result).map(Called::Result).map_err(|e| invalid(e.to_string()));
             }
+            (Some("input_required"), _) if self.types_results() => return Ok(Called::InputRequired),
             (Some(other), _) => return Err(invalid(format!("unknown resultType {other:?}"))),
         };
         Ok(Called::Task(Box::new(task)))
@@ -89,10 +90,12 @@ impl Dialect {
 
 /// What a call came back with.
 #[derive(Debug)]
-#[expect(clippy::exhaustive_enums, reason = "a call ends or becomes a task")]
+#[expect(clippy::exhaustive_enums, reason = "a call ends, becomes a task or asks something")]
 pub enum Called {
     /// The tool's result.
     Result(CallToolResult),
     /// The call goes on as this task.
     Task(Box<Task>),
+    /// The server asks something before it can answer (modern era).
+    InputRequired,
 }

@@ -1,6 +1,6 @@
 //! Revision 2025-11-25: sessions, and tasks that the caller asks for (D2).
 
-mod lifecycle;
+pub(super) mod lifecycle;
 pub(super) mod task;
 
 use super::{Dialect, Era, Revision};

@@ -1,6 +1,6 @@
 //! Revision 2026-07-28: every request stands alone, and tasks are an extension (D3).
 
-mod lifecycle;
+pub(super) mod lifecycle;
 pub(super) mod task;
 
 use super::{Dialect, Era, Revision};
