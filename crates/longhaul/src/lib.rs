@@ -21,10 +21,12 @@
 //!
 //! The same server speaks every revision that [`longhaul_proto`] knows, to every client, at once.
 
+pub mod client;
 pub mod driver;
 pub mod server;
 pub mod transport;
 
+pub use client::Client;
 pub use longhaul_proto as proto;
 pub use longhaul_tasks as tasks;
 pub use longhaul_tasks::store;

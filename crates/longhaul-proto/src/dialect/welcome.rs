@@ -64,6 +64,11 @@ impl Dialect {
         }
     }
 
+    /// That no revision of `offered` is spoken here.
+    pub fn unsupported(offered: Vec<String>) -> Unsupported {
+        Unsupported { offered }
+    }
+
     /// The newest revision of that era in `offered` which this crate speaks.
     pub fn newest_of(era: Era, offered: &[String]) -> Option<&'static Self> {
         let offers = |revision: &Revision| offered.iter().any(|date| date == revision.as_str());

@@ -2,7 +2,7 @@
 
 /// Bytes that have come but are not yet used.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     buffer: Vec<u8>,
     start: usize,
     /// How far the buffer is known to hold no line end.
@@ -14,7 +14,7 @@ pub(super) struct Lines {
 
 /// What the next line is.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     /// A line, without its end.
     Whole(&'a [u8]),
     /// A line past the bound, which will be skipped. Said once.
@@ -22,12 +22,12 @@ pub(super) enum Line<'a> {
 }
 
 impl Lines {
-    pub(super) fn new(max_line: usize) -> Self {
+    pub(crate) fn new(max_line: usize) -> Self {
         Self { buffer: Vec::new(), start: 0, searched: 0, max_line, skipping: false }
     }
 
     /// Where to read into: at least `room` spare bytes.
-    pub(super) fn space(&mut self, room: usize) -> &mut Vec<u8> {
+    pub(crate) fn space(&mut self, room: usize) -> &mut Vec<u8> {
         if self.start > 0 {
             self.buffer.drain(..self.start);
             self.searched -= self.start;
@@ -41,7 +41,7 @@ impl Lines {
     }
 
     /// The next line, if a whole one (or one past the bound) is there. Blank lines are passed over.
-    pub(super) fn next(&mut self) -> Option<Line<'_>> {
+    pub(crate) fn next(&mut self) -> Option<Line<'_>> {
         let line = loop {
             let found = memchr::memchr(b'\n', &self.buffer[self.searched..]);
             let Some(end) = found.map(|at| self.searched + at) else {
@@ -74,7 +74,7 @@ impl Lines {
     }
 
     /// What is left when the input ends in the middle of a line.
-    pub(super) fn rest(&self) -> &[u8] {
+    pub(crate) fn rest(&self) -> &[u8] {
         if self.skipping { &[] } else { self.buffer[self.start..].trim_ascii() }
     }
 }

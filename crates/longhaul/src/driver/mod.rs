@@ -3,9 +3,11 @@
 //! It is the only place that waits for several things at once. Reading stops while as many exchanges are
 //! open as allowed, so that memory stays flat however fast a client writes.
 
-mod lines;
+mod ask;
+pub(crate) mod lines;
 mod serve;
 
+pub(crate) use ask::StreamLink;
 pub use serve::serve;
 
 use longhaul_proto::jsonrpc::Limits;

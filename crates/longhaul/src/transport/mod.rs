@@ -1,5 +1,6 @@
 //! Where bytes come from and go to.
 
-#[cfg(feature = "http")]
+pub(crate) mod child;
+#[cfg(any(feature = "http", feature = "http-client"))]
 pub mod http;
 pub mod stdio;

@@ -1,0 +1,202 @@
+//! Opening a connection: which era the server is of, and what it says of itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_proto::dialect::{Declaration, Dialect, Era, Unsupported, Welcome, Words};
+use longhaul_proto::method::Method;
+use longhaul_proto::model::ClientCapabilities;
+
+use super::error::Error;
+use super::link::{Link, Outgoing};
+use super::options::Options;
+use super::table::Table;
+use super::target::{Command, Target};
+use crate::driver::StreamLink;
+use crate::transport::child::Child;
+
+/// An open connection.
+pub(super) struct Connected {
+    pub(super) link: Link,
+    pub(super) table: Arc<Table>,
+    pub(super) welcome: Welcome,
+    pub(super) declaration: Declaration,
+}
+
+pub(super) async fn connect(target: Target, options: Options) -> Result<Connected, Error> {
+    let declaration = declaration(&options);
+    match target {
+        Target::Url(url) => {
+            let table = Table::new(options);
+            let link = over_http(&url, &table)?;
+            greet(link, table, declaration, None).await
+        }
+        Target::Command(command) => run(&command, options, declaration).await,
+        Target::Stream { reader, writer } => {
+            let patience = options.discovery_timeout;
+            let table = Table::new(options);
+            let link = Link::Stream(StreamLink::new(Arc::clone(&table), reader, writer, None));
+            greet(link, table, declaration, Some(patience)).await
+        }
+    }
+}
+
+#[cfg(feature = "http-client")]
+fn over_http(url: &str, table: &Arc<Table>) -> Result<Link, Error> {
+    Ok(Link::Http(crate::transport::http::client::HttpLink::new(url, Arc::clone(table))?))
+}
+
+#[cfg(not(feature = "http-client"))]
+fn over_http(url: &str, _: &Arc<Table>) -> Result<Link, Error> {
+    let reason = "this build has no HTTP client; turn on the feature `http-client`".to_owned();
+    Err(Error::Target { target: url.to_owned(), reason })
+}
+
+/// What every request says of us.
+fn declaration(options: &Options) -> Declaration {
+    let capabilities = ClientCapabilities::default().with_tasks();
+    let mut declaration = Declaration::new(options.info.clone(), capabilities);
+    declaration.log_level = options.log_level;
+    declaration
+}
+
+/// Starts a program and greets it. Some servers of the legacy era end when their first message is another
+/// than `initialize`: such a one is started once more and greeted in its own way.
+async fn run(command: &Command, options: Options, declaration: Declaration) -> Result<Connected, Error> {
+    let patience = Some(options.discovery_timeout);
+    let (table, link) = start(command, options.clone())?;
+    let is_forced = options.revision.is_some();
+    match greet(link, table, declaration.clone(), patience).await {
+        Err(Error::Died { .. } | Error::Lost { .. }) if !is_forced => {
+            let (table, link) = start(command, options)?;
+            initialize(&link, &table, &declaration, Dialect::newest_legacy()).await.map(|welcome| Connected {
+                link,
+                table,
+                welcome,
+                declaration,
+            })
+        }
+        greeted => greeted,
+    }
+}
+
+fn start(command: &Command, options: Options) -> Result<(Arc<Table>, Link), Error> {
+    let table = Table::new(options);
+    let (child, stdout, stdin) = Child::start(command, &table)?;
+    let link = StreamLink::new(Arc::clone(&table), stdout, stdin, Some(child));
+    Ok((table, Link::Stream(link)))
+}
+
+/// Finds out how to speak to the server, unless that is decided. `patience` is how long a server may leave
+/// a modern request unanswered before it is taken for a legacy one; over HTTP every server answers.
+async fn greet(
+    link: Link,
+    table: Arc<Table>,
+    declaration: Declaration,
+    patience: Option<Duration>,
+) -> Result<Connected, Error> {
+    let forced = table.options().revision.map(Dialect::of);
+    let welcome = match forced {
+        Some(dialect) if dialect.era() == Era::Legacy => {
+            initialize(&link, &table, &declaration, dialect).await?
+        }
+        Some(dialect) => {
+            let idle = table.options().request_timeout;
+            let welcome = discover(&link, &declaration, dialect, idle).await??;
+            if welcome.dialect.revision() != dialect.revision() {
+                let found = welcome.dialect.revision();
+                return Err(Error::NotOffered { what: "the revision asked for", revision: found });
+            }
+            welcome
+        }
+        None => probe(&link, &table, &declaration, patience).await?,
+    };
+    Ok(Connected { link, table, welcome, declaration })
+}
+
+/// The modern way first; the legacy way if nothing but a legacy server would have answered so.
+async fn probe(
+    link: &Link,
+    table: &Table,
+    declaration: &Declaration,
+    patience: Option<Duration>,
+) -> Result<Welcome, Error> {
+    let dialect = Dialect::newest_modern();
+    let idle = patience.unwrap_or_else(|| table.options().request_timeout);
+    let legacy = match discover(link, declaration, dialect, idle).await {
+        Ok(Ok(welcome)) if welcome.dialect.era() == Era::Modern => return Ok(welcome),
+        Ok(Ok(welcome)) => welcome.dialect,
+        Ok(Err(unsupported)) => return Err(unsupported.into()),
+        Err(Error::Answer(error)) => match Dialect::words_of(&error) {
+            Words::Modern => return Err(Error::Answer(error)),
+            Words::Revisions(offered) => {
+                let modern = Dialect::newest_of(Era::Modern, &offered);
+                if let Some(other) = modern.filter(|other| other.revision() != dialect.revision()) {
+                    return Ok(discover(link, declaration, other, idle).await??);
+                }
+                match Dialect::newest_of(Era::Legacy, &offered) {
+                    Some(legacy) => legacy,
+                    None => return Err(Dialect::unsupported(offered).into()),
+                }
+            }
+            Words::Any => Dialect::newest_legacy(),
+        },
+        Err(error) if may_be_legacy(&error, patience.is_some()) => Dialect::newest_legacy(),
+        Err(error) => return Err(error),
+    };
+    initialize(link, table, declaration, legacy).await
+}
+
+/// Whether a server that only knows the legacy era may have failed so at a modern request.
+fn may_be_legacy(error: &Error, over_stream: bool) -> bool {
+    match error {
+        Error::TimedOut { .. } => over_stream,
+        Error::Http { status, .. } => matches!(status, 400 | 404 | 405 | 406 | 415 | 422),
+        Error::Protocol { .. } => true,
+        _ => false,
+    }
+}
+
+async fn discover(
+    link: &Link,
+    declaration: &Declaration,
+    dialect: &'static Dialect,
+    idle: Duration,
+) -> Result<Result<Welcome, Unsupported>, Error> {
+    let mut request = Outgoing::new(dialect, Method::Discover, declaration, |_| ())?;
+    request.idle = Some(idle);
+    // A legacy server must not meet a notification before its handshake.
+    request.cancellable = false;
+    let answered = link.ask(request).await?;
+    Dialect::read_discover(&answered.result).map_err(|error| Error::protocol(error.message))
+}
+
+async fn initialize(
+    link: &Link,
+    table: &Table,
+    declaration: &Declaration,
+    dialect: &'static Dialect,
+) -> Result<Welcome, Error> {
+    let mut request = Outgoing::new(dialect, Method::Initialize, declaration, |_| ())?;
+    request.idle = Some(table.options().request_timeout);
+    // The specification forbids to cancel it.
+    request.cancellable = false;
+    request.write = Box::new(move |id, _, out| dialect.write_initialize_request(out, id, &declaration.info));
+    let answered = link.ask(request).await?;
+    let read = Dialect::read_initialize(&answered.result);
+    let welcome = read.map_err(|error| Error::protocol(error.message))??;
+    let mut initialized = Vec::new();
+    welcome.dialect.write_initialized(&mut initialized);
+    link.notify(welcome.dialect, initialized).await?;
+    if let Some(level) = declaration.log_level.filter(|_| welcome.capabilities.logging) {
+        let mut request = Outgoing::new(welcome.dialect, Method::SetLogLevel, declaration, |params| {
+            params.field("level", &level);
+        })?;
+        request.idle = Some(table.options().request_timeout);
+        if let Err(Error::Answer(error)) = link.ask(request).await {
+            // Without it there are more log messages than wanted, or fewer: no reason to fail.
+            tracing::debug!(%error, "the server does not take a log level");
+        }
+    }
+    Ok(welcome)
+}

@@ -1,0 +1,213 @@
+//! Why a request of ours failed, by what its caller can do about it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_proto::connection::PendingLimit;
+use longhaul_proto::dialect::{Revision, Unsupported};
+use longhaul_proto::jsonrpc::ErrorObject;
+
+/// A cause from below.
+pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
+
+/// Why a connection could not be made, or a request got no result.
+///
+/// A tool that fails is none of these: it answers with a result that says so.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The target cannot be one: a URL that is none, or a scheme that is not `http` or `https`.
+    #[error("{target:?} is no server to connect to: {reason}")]
+    #[non_exhaustive]
+    Target {
+        /// What was given.
+        target: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Nobody is there: the connection was refused, the name is unknown, the program does not exist.
+    #[error("cannot reach {target}")]
+    #[non_exhaustive]
+    Unreachable {
+        /// Who was to be reached.
+        target: String,
+        /// What the system said.
+        #[source]
+        cause: Cause,
+    },
+    /// The connection ended before the answer came.
+    #[error("the connection ended before the answer came")]
+    #[non_exhaustive]
+    Lost {
+        /// What the system said, if it said anything.
+        #[source]
+        cause: Option<Cause>,
+    },
+    /// The server's process ended before the answer came.
+    #[error("the server {program:?} ended ({status}){}", if last_words.is_empty() { "" } else { "; its last words:" })]
+    #[non_exhaustive]
+    Died {
+        /// The program.
+        program: String,
+        /// How it ended.
+        status: String,
+        /// The last lines of its standard error, at most 4 KiB.
+        last_words: String,
+    },
+    /// The server does not let anybody in who has not signed in (HTTP 401).
+    #[error("{target} asks for a sign-in")]
+    #[non_exhaustive]
+    SignIn {
+        /// Who asks.
+        target: String,
+    },
+    /// An HTTP status without a JSON-RPC answer.
+    #[error("{target} answered HTTP {status}{}{body}", if body.is_empty() { "" } else { ": " })]
+    #[non_exhaustive]
+    Http {
+        /// Who answered.
+        target: String,
+        /// The status.
+        status: u16,
+        /// The beginning of the body, at most 300 characters.
+        body: String,
+        /// How long the server asks to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// The session is gone (HTTP 404): connect again.
+    #[error("the session with {target} is gone; connect again")]
+    #[non_exhaustive]
+    SessionLost {
+        /// Whose session.
+        target: String,
+    },
+    /// The peer says what the protocol does not allow.
+    #[error("the server breaks the protocol: {what}")]
+    #[non_exhaustive]
+    Protocol {
+        /// What it did.
+        what: String,
+    },
+    /// There is no revision that both sides speak.
+    #[error(transparent)]
+    Incompatible(#[from] Unsupported),
+    /// The negotiated revision, or this server, has no such thing.
+    #[error("{what} is not offered by this server (revision {revision})")]
+    #[non_exhaustive]
+    NotOffered {
+        /// What was wanted.
+        what: &'static str,
+        /// The negotiated revision.
+        revision: Revision,
+    },
+    /// The server answered with an error.
+    #[error(transparent)]
+    Answer(ErrorObject),
+    /// No answer and no progress came in time.
+    #[error("no answer within {}", spoken(*after))]
+    #[non_exhaustive]
+    TimedOut {
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The arguments of a call are no JSON object.
+    #[error("the arguments of a call must be a JSON object: {reason}")]
+    #[non_exhaustive]
+    Arguments {
+        /// What they are instead.
+        reason: String,
+    },
+    /// The server knows no such task, or not for us; it may have been forgotten.
+    #[error("no such task: {id}")]
+    #[non_exhaustive]
+    NoSuchTask {
+        /// The id asked for.
+        id: String,
+    },
+    /// The task was cancelled.
+    #[error("task {id} was cancelled")]
+    #[non_exhaustive]
+    Cancelled {
+        /// Which task.
+        id: String,
+    },
+    /// The task has not ended yet.
+    #[error("task {id} is still running")]
+    #[non_exhaustive]
+    StillRunning {
+        /// Which task.
+        id: String,
+    },
+    /// The server asks something that nobody here can answer.
+    #[error("the server asks for an answer, and nobody here can give one")]
+    #[non_exhaustive]
+    InputRequired {
+        /// The task that waits for it; it goes on waiting.
+        task: Option<String>,
+    },
+    /// Too many requests are open.
+    #[error(transparent)]
+    Pending(#[from] PendingLimit),
+}
+
+impl Error {
+    /// Whether the same request may succeed later with nothing changed on our side.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Lost { .. } | Self::Pending(_) => true,
+            Self::Http { status, .. } => matches!(status, 429 | 502 | 503 | 504),
+            Self::Answer(_) => self.retry_after().is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether it ran out of time.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::TimedOut { .. })
+    }
+
+    /// How long the server asks to be left alone, if it does.
+    pub fn retry_after(&self) -> Option<Duration> {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Overload {
+            retry_after_ms: u64,
+        }
+        match self {
+            Self::Http { retry_after, .. } => *retry_after,
+            Self::Answer(error) => {
+                let data = serde_json::from_str::<Overload>(error.data.as_ref()?.get()).ok()?;
+                Some(Duration::from_millis(data.retry_after_ms))
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn lost(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Lost { cause: Some(Arc::new(cause)) }
+    }
+
+    pub(crate) fn protocol(what: impl Into<String>) -> Self {
+        Self::Protocol { what: what.into() }
+    }
+}
+
+fn spoken(after: Duration) -> String {
+    if after.subsec_millis() == 0 { format!("{} s", after.as_secs()) } else { format!("{after:?}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use longhaul_proto::jsonrpc::Code;
+
+    #[test]
+    fn an_overload_says_when_to_come_back() {
+        let busy =
+            ErrorObject::new(Code::INTERNAL, "busy").with_data(&serde_json::json!({ "retryAfterMs": 250 }));
+        let error = Error::Answer(busy);
+        assert!(error.is_retryable());
+        assert_eq!(error.retry_after(), Some(Duration::from_millis(250)));
+        assert!(!Error::Answer(ErrorObject::internal("no")).is_retryable());
+    }
+}

@@ -1,0 +1,140 @@
+//! One request on its way: the same for every transport.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_proto::dialect::{Declaration, Dialect, RequestWriter};
+use longhaul_proto::jsonrpc::{ProgressToken, RequestId};
+use longhaul_proto::method::Method;
+use longhaul_proto::model::Progress;
+
+use super::error::Error;
+use super::options::Callback;
+use super::table::Answered;
+use crate::driver::StreamLink;
+#[cfg(feature = "http-client")]
+use crate::transport::http::client::HttpLink;
+
+/// A connection, whichever way it runs.
+#[derive(Debug)]
+pub(crate) enum Link {
+    /// One message a line, both ways.
+    Stream(StreamLink),
+    /// A POST for each message.
+    #[cfg(feature = "http-client")]
+    Http(HttpLink),
+}
+
+/// One request, before it has an id.
+#[cfg_attr(not(feature = "http-client"), expect(dead_code, reason = "only HTTP repeats method and name"))]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) dialect: &'static Dialect,
+    pub(crate) method: Method,
+    /// Its name on the wire.
+    pub(crate) method_name: &'static str,
+    /// What HTTP repeats in `Mcp-Name`.
+    pub(crate) name: Option<&'a str>,
+    /// How long to wait without answer or progress.
+    pub(crate) idle: Option<Duration>,
+    pub(crate) on_progress: Option<Callback<Progress>>,
+    /// Whether the server is told when the answer is no longer wanted.
+    pub(crate) cancellable: bool,
+    pub(crate) write: WriteMessage<'a>,
+}
+
+/// Appends the whole message.
+pub(crate) type WriteMessage<'a> =
+    Box<dyn Fn(&RequestId, Option<&ProgressToken>, &mut Vec<u8>) + Send + Sync + 'a>;
+
+impl<'a> Outgoing<'a> {
+    /// A request of a method that every caller may give up.
+    ///
+    /// # Errors
+    ///
+    /// When the dialect has no such method.
+    pub(crate) fn new(
+        dialect: &'static Dialect,
+        method: Method,
+        declaration: &'a Declaration,
+        body: impl Fn(&mut RequestWriter<'_, '_>) + Send + Sync + 'a,
+    ) -> Result<Self, Error> {
+        let Some(method_name) = dialect.name_of(method) else {
+            return Err(Error::NotOffered { what: noun(method), revision: dialect.revision() });
+        };
+        Ok(Self {
+            dialect,
+            method,
+            method_name,
+            name: None,
+            idle: None,
+            on_progress: None,
+            cancellable: true,
+            write: Box::new(move |id, token, out| {
+                dialect.write_request(out, id, method_name, declaration, token, &body);
+            }),
+        })
+    }
+}
+
+/// What a method is about, for an error.
+fn noun(method: Method) -> &'static str {
+    match method {
+        Method::Ping => "a ping",
+        Method::TaskResult => "fetching a task's result apart",
+        Method::UpdateTask => "answering a task",
+        Method::GetTask | Method::CancelTask => "a task",
+        _ => "this method",
+    }
+}
+
+impl Link {
+    /// Sends a request and waits for its answer. Dropping the future gives the request up.
+    pub(crate) async fn ask(&self, request: Outgoing<'_>) -> Result<Answered, Error> {
+        match self {
+            Self::Stream(link) => link.ask(request).await,
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.ask(request).await,
+        }
+    }
+
+    /// Sends a notification.
+    pub(crate) async fn notify(&self, dialect: &'static Dialect, message: Vec<u8>) -> Result<(), Error> {
+        match self {
+            Self::Stream(link) => link.notify(message).await,
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.notify(dialect, message).await,
+        }
+        .inspect_err(
+            |error| tracing::debug!(%error, dialect = %dialect.revision(), "a notification was not sent"),
+        )
+    }
+
+    /// Hears what belongs to no request, where that needs a stream of its own.
+    pub(crate) fn listen(&self, dialect: &'static Dialect) {
+        match self {
+            Self::Stream(_) => {}
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.listen(dialect),
+        }
+        let _ = dialect;
+    }
+
+    /// Whether a request can succeed after one that was lost.
+    pub(crate) fn outlives_loss(&self) -> bool {
+        !matches!(self, Self::Stream(_))
+    }
+
+    /// Ends the connection in order.
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Stream(link) => link.close().await,
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.close().await,
+        }
+    }
+}
+
+/// A callback that two places hold.
+pub(crate) fn shared<T>(callback: &Option<Callback<T>>) -> Option<Callback<T>> {
+    callback.as_ref().map(Arc::clone)
+}

@@ -1,0 +1,201 @@
+//! How a client behaves, and how one call does.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_proto::dialect::Revision;
+use longhaul_proto::jsonrpc::Limits;
+use longhaul_proto::model::{Implementation, LoggingLevel, Progress};
+use serde_json::value::RawValue;
+
+/// What a user's callback is: shared, and called where messages are read, so it must not block.
+pub(crate) type Callback<T> = Arc<dyn Fn(T) + Send + Sync>;
+
+/// What a server says in its log.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LogMessage {
+    /// How severe it is.
+    pub level: LoggingLevel,
+    /// Which part of the server speaks, if it says so.
+    pub logger: Option<String>,
+    /// What it says: any JSON, often a string.
+    pub data: Box<RawValue>,
+}
+
+/// Bounds and habits of a client.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Who the client says it is. Default: this library.
+    pub info: Implementation,
+    /// The revision to speak; `None` finds out what the server speaks. Default `None`.
+    pub revision: Option<Revision>,
+    /// The least severe log message wanted; `None` for none. Default `None`.
+    pub log_level: Option<LoggingLevel>,
+    /// The size and depth of a message of the server.
+    pub limits: Limits,
+    /// How many requests may wait for an answer at once. Default 256.
+    pub max_pending: usize,
+    /// How many tools, and how many pages of them, a list may have. Default 10,000.
+    pub max_listed: usize,
+    /// How long to wait for the answer to any request but a call. Default 60 s.
+    pub request_timeout: Duration,
+    /// How long a server over standard streams may be silent before it is taken for one of the legacy
+    /// era. Default 5 s.
+    pub discovery_timeout: Duration,
+    /// How long one attempt to connect over HTTP may take. Default 10 s.
+    pub connect_timeout: Duration,
+    /// How long a child process may take to end once its input is closed, and again once it is told to.
+    /// Default 2 s.
+    pub close_grace: Duration,
+    /// How long a server may be unreachable while a task of it is waited for. Default 2 min.
+    pub patience: Duration,
+    pub(crate) on_log: Option<Callback<LogMessage>>,
+    pub(crate) on_words: Option<Callback<String>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            info: Implementation::new("longhaul", env!("CARGO_PKG_VERSION")),
+            revision: None,
+            log_level: None,
+            limits: Limits::default(),
+            max_pending: 256,
+            max_listed: 10_000,
+            request_timeout: Duration::from_secs(60),
+            discovery_timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(10),
+            close_grace: Duration::from_secs(2),
+            patience: Duration::from_secs(120),
+            on_log: None,
+            on_words: None,
+        }
+    }
+}
+
+impl Options {
+    /// Says who the client is.
+    #[must_use]
+    pub fn info(mut self, info: Implementation) -> Self {
+        self.info = info;
+        self
+    }
+
+    /// Speaks this revision and no other.
+    #[must_use]
+    pub fn revision(mut self, revision: Revision) -> Self {
+        self.revision = Some(revision);
+        self
+    }
+
+    /// Calls `on_log` for each log message at least as severe as `level`. It must not block.
+    #[must_use]
+    pub fn on_log(
+        mut self,
+        level: LoggingLevel,
+        on_log: impl Fn(LogMessage) + Send + Sync + 'static,
+    ) -> Self {
+        self.log_level = Some(level);
+        self.on_log = Some(Arc::new(on_log));
+        self
+    }
+
+    /// Calls `on_words` for each line that a child process writes to its standard error, or to its standard
+    /// output without being a message. It must not block.
+    #[must_use]
+    pub fn on_words(mut self, on_words: impl Fn(String) + Send + Sync + 'static) -> Self {
+        self.on_words = Some(Arc::new(on_words));
+        self
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("info", &self.info)
+            .field("revision", &self.revision)
+            .field("log_level", &self.log_level)
+            .field("limits", &self.limits)
+            .field("request_timeout", &self.request_timeout)
+            .field("discovery_timeout", &self.discovery_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a call may become a task.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum AsTask {
+    /// Wherever the server and the tool allow it.
+    #[default]
+    Allowed,
+    /// Not if the caller can help it: the call ends with its connection.
+    Never,
+}
+
+/// How one call behaves.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct CallOptions {
+    /// Whether it may become a task.
+    pub as_task: AsTask,
+    /// How long to keep the task, where the caller may say so (2025-11-25). Default: the server decides.
+    pub ttl: Option<Duration>,
+    /// How long to wait without an answer or progress; `None` waits for as long as the connection lives.
+    /// Default `None`: a long call is what this library is for, and dropping the future cancels it.
+    pub idle: Option<Duration>,
+    /// How long the call may take in all, as a task or not; what has become a task runs on. Default `None`.
+    pub timeout: Option<Duration>,
+    pub(crate) on_progress: Option<Callback<Progress>>,
+}
+
+impl CallOptions {
+    /// Whether the call may become a task.
+    #[must_use]
+    pub fn as_task(mut self, as_task: AsTask) -> Self {
+        self.as_task = as_task;
+        self
+    }
+
+    /// Asks for the task to be kept this long.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Gives up after so long without an answer or progress.
+    #[must_use]
+    pub fn idle(mut self, idle: Duration) -> Self {
+        self.idle = Some(idle);
+        self
+    }
+
+    /// Gives up after so long in all.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Asks for progress, and calls `on_progress` for each point of it. It must not block.
+    #[must_use]
+    pub fn on_progress(mut self, on_progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.on_progress = Some(Arc::new(on_progress));
+        self
+    }
+}
+
+impl fmt::Debug for CallOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallOptions")
+            .field("as_task", &self.as_task)
+            .field("ttl", &self.ttl)
+            .field("idle", &self.idle)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,327 @@
+//! Who waits for which answer: what every transport of a client shares.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use longhaul_proto::connection::ClientConnection;
+use longhaul_proto::jsonrpc::{
+    DecodeError, ErrorObject, Message, Notification, ObjectWriter, ProgressToken, Request, RequestId, Text,
+    clip, write_error,
+};
+use longhaul_proto::model::{LoggingLevel, Progress};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+use super::error::Error;
+use super::options::{Callback, LogMessage, Options};
+
+/// What an answer is once it has come: the result's text, or the error.
+type Outcome = Result<String, ErrorObject>;
+
+/// The requests of one connection that wait, and the machine that counts them.
+pub(crate) struct Table {
+    origin: Instant,
+    options: Options,
+    tools_changed: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    machine: ClientConnection,
+    waiting: HashMap<RequestId, oneshot::Sender<Outcome>>,
+    listening: HashMap<ProgressToken, Callback<Progress>>,
+    ended: Option<Error>,
+}
+
+impl Table {
+    pub(crate) fn new(options: Options) -> Arc<Self> {
+        let state = State {
+            machine: ClientConnection::new(options.max_pending),
+            waiting: HashMap::new(),
+            listening: HashMap::new(),
+            ended: None,
+        };
+        let (origin, tools_changed) = (Instant::now(), AtomicBool::new(false));
+        Arc::new(Self { origin, options, tools_changed, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Starts waiting for a new request.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        idle: Option<Duration>,
+        on_progress: Option<Callback<Progress>>,
+    ) -> Result<Waiting, Error> {
+        let now = self.now();
+        let mut state = self.lock();
+        if let Some(ended) = &state.ended {
+            return Err(ended.clone());
+        }
+        let id = state.machine.start(now, idle)?;
+        let (sender, answer) = oneshot::channel();
+        state.waiting.insert(id.clone(), sender);
+        let listening = on_progress.map(|on_progress| {
+            state.machine.hold(&id);
+            state.listening.insert(id.clone(), on_progress);
+            Listening { table: Arc::clone(self), token: id.clone() }
+        });
+        drop(state);
+        Ok(Waiting { table: Arc::clone(self), id, idle, answer, listening, settled: false, on_abandon: None })
+    }
+
+    /// Takes a message of the server; gives what to send back at once, if anything.
+    pub(crate) fn handle_message(&self, bytes: &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
+        match Message::decode(bytes, &self.options.limits)? {
+            Message::Response(response) => {
+                let outcome = response.outcome.map(str::to_owned);
+                match (response.id, outcome) {
+                    (Some(id), outcome) => self.handle_response(&id, outcome),
+                    (None, Err(error)) => {
+                        tracing::warn!(%error, "the server could not read a message of ours");
+                    }
+                    (None, Ok(_)) => {}
+                }
+                Ok(None)
+            }
+            Message::Notification(notification) => {
+                self.handle_notification(&notification);
+                Ok(None)
+            }
+            Message::Request(request) => Ok(Some(answer(&request))),
+        }
+    }
+
+    /// No message will come any more: whoever waits is told why.
+    pub(crate) fn end(&self, why: Error) {
+        let mut state = self.lock();
+        state.ended.get_or_insert(why);
+        state.waiting.clear();
+        state.listening.clear();
+    }
+
+    /// Why no message will come any more, if that is so.
+    pub(crate) fn ended(&self) -> Option<Error> {
+        self.lock().ended.clone()
+    }
+
+    /// Whether the server has said, since this was last asked, that its tools are others now.
+    pub(crate) fn take_tools_changed(&self) -> bool {
+        self.tools_changed.swap(false, Ordering::AcqRel)
+    }
+
+    /// A line that is no message: for whoever reads along.
+    pub(crate) fn say(&self, line: &str) {
+        if let Some(on_words) = &self.options.on_words {
+            on_words(line.to_owned());
+        }
+    }
+
+    fn handle_response(&self, id: &RequestId, outcome: Outcome) {
+        let mut state = self.lock();
+        if !state.machine.handle_response(id) {
+            tracing::debug!(%id, "dropped an answer that nobody waits for");
+            return;
+        }
+        if let Some(sender) = state.waiting.remove(id) {
+            // A closed channel means that its caller has just gone.
+            let _ = sender.send(outcome);
+        }
+    }
+
+    /// A notification that cannot be read is dropped: nobody could be told.
+    fn handle_notification(&self, notification: &Notification<'_>) {
+        let params = &notification.params;
+        match notification.method.as_ref() {
+            "notifications/progress" => {
+                let Ok(token) = params.require::<ProgressToken>("progressToken") else { return };
+                let text = params.as_str().unwrap_or("{}");
+                let Ok(progress) = serde_json::from_str::<Progress>(text) else { return };
+                let now = self.now();
+                let mut state = self.lock();
+                if !state.machine.handle_progress(now, &token, progress.value) {
+                    return;
+                }
+                let listener = state.listening.get(&token).cloned();
+                // What the callback does, such as dropping a handle, may need the lock.
+                drop(state);
+                if let Some(listener) = listener {
+                    listener(progress);
+                }
+            }
+            "notifications/message" => {
+                let Some(on_log) = &self.options.on_log else { return };
+                let (Ok(level), Ok(data)) =
+                    (params.require::<LoggingLevel>("level"), params.require::<Box<RawValue>>("data"))
+                else {
+                    return;
+                };
+                let logger = params.read::<Text<'_>>("logger").ok().flatten();
+                on_log(LogMessage { level, logger: logger.map(|text| text.0.into_owned()), data });
+            }
+            "notifications/tools/list_changed" => self.tools_changed.store(true, Ordering::Release),
+            _ => {}
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a server may ask without our having declared anything: whether we live.
+fn answer(request: &Request<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    if request.method == "ping" {
+        let mut message = ObjectWriter::new(&mut out);
+        message.raw("jsonrpc", "\"2.0\"").field("id", &request.id).raw("result", "{}");
+        message.end();
+    } else {
+        write_error(&mut out, Some(&request.id), &ErrorObject::method_not_found(&request.method));
+    }
+    out
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("pending", &self.lock().machine.pending()).finish_non_exhaustive()
+    }
+}
+
+/// One request that waits. Dropped before its answer, it is forgotten and its server told so.
+pub(crate) struct Waiting {
+    table: Arc<Table>,
+    id: RequestId,
+    idle: Option<Duration>,
+    answer: oneshot::Receiver<Outcome>,
+    listening: Option<Listening>,
+    settled: bool,
+    on_abandon: Option<OnAbandon>,
+}
+
+/// What tells a server that nobody waits any more.
+type OnAbandon = Box<dyn FnOnce(&RequestId) + Send + Sync>;
+
+/// An answer, and the ear for progress that may go on after it.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) result: String,
+    pub(crate) listening: Option<Listening>,
+}
+
+impl Waiting {
+    pub(crate) fn id(&self) -> &RequestId {
+        &self.id
+    }
+
+    /// The token to ask for progress with, if progress is wanted.
+    pub(crate) fn progress_token(&self) -> Option<&ProgressToken> {
+        self.listening.as_ref().map(|listening| &listening.token)
+    }
+
+    /// What to do if the request is given up before its answer.
+    pub(crate) fn on_abandon(&mut self, on_abandon: impl FnOnce(&RequestId) + Send + Sync + 'static) {
+        self.on_abandon = Some(Box::new(on_abandon));
+    }
+
+    /// The request never left, or its answer came another way: nobody need be told.
+    pub(crate) fn settle(&mut self) {
+        self.settled = true;
+    }
+
+    /// Waits for the answer.
+    pub(crate) async fn answered(mut self) -> Result<Answered, Error> {
+        let received = loop {
+            let Some(deadline) = self.deadline() else { break (&mut self.answer).await };
+            match timeout_at(deadline, &mut self.answer).await {
+                Ok(received) => break received,
+                Err(_) => self.check_time()?,
+            }
+        };
+        self.take(received.ok())
+    }
+
+    /// The answer, if it has come.
+    #[cfg(feature = "http-client")]
+    pub(crate) fn try_answered(&mut self) -> Option<Result<Answered, Error>> {
+        match self.answer.try_recv() {
+            Ok(outcome) => Some(self.take(Some(outcome))),
+            Err(oneshot::error::TryRecvError::Closed) => Some(self.take(None)),
+            Err(oneshot::error::TryRecvError::Empty) => None,
+        }
+    }
+
+    /// When to look at the time next.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let deadline = self.table.lock().machine.deadline(&self.id)?;
+        Some(self.table.origin + deadline)
+    }
+
+    /// Whether there is time left; progress may have come since the deadline was asked for.
+    pub(crate) fn check_time(&self) -> Result<(), Error> {
+        match self.deadline() {
+            Some(deadline) if deadline <= Instant::now() => {
+                Err(Error::TimedOut { after: self.idle.unwrap_or_default() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&mut self, received: Option<Outcome>) -> Result<Answered, Error> {
+        self.settled = true;
+        match received {
+            Some(Ok(result)) => Ok(Answered { result, listening: self.listening.take() }),
+            Some(Err(error)) => Err(Error::Answer(error)),
+            None => Err(self.table.ended().unwrap_or(Error::Lost { cause: None })),
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut state = self.table.lock();
+        state.machine.cancel(&self.id);
+        state.waiting.remove(&self.id);
+        drop(state);
+        if let Some(on_abandon) = self.on_abandon.take().filter(|_| !self.settled) {
+            on_abandon(&self.id);
+        }
+    }
+}
+
+/// An ear for the progress under one token, until it is dropped.
+pub(crate) struct Listening {
+    table: Arc<Table>,
+    token: ProgressToken,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut state = self.table.lock();
+        state.machine.release(&self.token);
+        let listener = state.listening.remove(&self.token);
+        drop(state);
+        drop(listener);
+    }
+}
+
+impl fmt::Debug for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Listening").field(&self.token).finish()
+    }
+}
+
+/// What to say of bytes that are no message.
+pub(crate) fn unreadable(bytes: &[u8]) -> String {
+    clip(&String::from_utf8_lossy(bytes)).into_owned()
+}

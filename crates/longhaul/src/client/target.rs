@@ -1,0 +1,138 @@
+//! Whom to connect to.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A server: by its URL, as a program to run, or at the other end of a pair of streams.
+#[non_exhaustive]
+pub enum Target {
+    /// Streamable HTTP at this URL. Needs the feature `http-client`.
+    #[non_exhaustive]
+    Url(String),
+    /// A program that serves over its standard input and output.
+    #[non_exhaustive]
+    Command(Command),
+    /// A server at the other end of these streams, one message a line.
+    #[non_exhaustive]
+    Stream {
+        /// Where its messages come from.
+        reader: Box<dyn AsyncRead + Send + Unpin>,
+        /// Where ours go.
+        writer: Box<dyn AsyncWrite + Send + Unpin>,
+    },
+}
+
+impl Target {
+    /// The server at this URL.
+    pub fn url(url: impl Into<String>) -> Self {
+        Self::Url(url.into())
+    }
+
+    /// The server that this program is.
+    pub fn command(command: Command) -> Self {
+        Self::Command(command)
+    }
+
+    /// The server at the other end of `reader` and `writer`.
+    pub fn stream(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        Self::Stream { reader: Box::new(reader), writer: Box::new(writer) }
+    }
+}
+
+/// A URL, or else a command line whose words are separated by spaces (no quoting: for anything more, build
+/// a [`Command`]).
+impl From<&str> for Target {
+    fn from(text: &str) -> Self {
+        if text.contains("://") {
+            return Self::url(text);
+        }
+        let mut words = text.split_whitespace();
+        Self::Command(Command::new(words.next().unwrap_or_default()).args(words))
+    }
+}
+
+impl From<Command> for Target {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => f.debug_tuple("Url").field(url).finish(),
+            Self::Command(command) => f.debug_tuple("Command").field(command).finish(),
+            Self::Stream { .. } => f.write_str("Stream"),
+        }
+    }
+}
+
+/// A program to run as a server. It inherits this process's environment; its standard error is read, never
+/// shown.
+///
+/// # Examples
+///
+/// ```
+/// use longhaul::client::Command;
+///
+/// let command = Command::new("npx").args(["-y", "@modelcontextprotocol/server-everything"]);
+/// assert_eq!(command.program(), "npx");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Command {
+    pub(crate) program: OsString,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) current_dir: Option<PathBuf>,
+}
+
+impl Command {
+    /// A program, by its path or by its name on `PATH`.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self { program: program.into(), args: Vec::new(), env: Vec::new(), current_dir: None }
+    }
+
+    /// With more arguments.
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// With an environment variable of its own.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Run in this folder.
+    #[must_use]
+    pub fn current_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.current_dir = Some(folder.into());
+        self
+    }
+
+    /// The program as it shows itself in errors.
+    pub fn program(&self) -> String {
+        self.program.to_string_lossy().into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_a_url_or_a_command_line() {
+        assert!(matches!(Target::from("http://localhost:1/mcp"), Target::Url(_)));
+        let Target::Command(command) = Target::from("server  --stdio x") else { panic!() };
+        assert_eq!((command.program().as_str(), command.args.len()), ("server", 2));
+    }
+}

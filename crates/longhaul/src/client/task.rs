@@ -1,0 +1,203 @@
+//! A task of the server: looked at, waited for, cancelled.
+
+use std::time::Duration;
+
+use longhaul_proto::jsonrpc::Code;
+use longhaul_proto::method::Method;
+use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
+use tokio::time::{Instant, sleep};
+
+use super::Client;
+use super::error::Error;
+use super::list::read;
+use super::table::Listening;
+
+/// A task, by its id. Dropping the handle does nothing to the task.
+#[derive(Debug)]
+pub struct TaskHandle {
+    client: Client,
+    id: String,
+    /// The task as its creation showed it.
+    created: Option<Box<Task>>,
+    /// Keeps progress coming while the handle lives.
+    _listening: Option<Listening>,
+}
+
+impl Client {
+    /// The task of that id, which this or another client has started. Asks nothing yet.
+    pub fn task(&self, id: impl Into<String>) -> TaskHandle {
+        TaskHandle { client: self.clone(), id: id.into(), created: None, _listening: None }
+    }
+}
+
+impl TaskHandle {
+    pub(super) fn created(client: Client, task: Box<Task>, listening: Option<Listening>) -> Self {
+        Self { client, id: task.id.clone(), created: Some(task), _listening: listening }
+    }
+
+    /// The task's id: what to save to come back to it.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where it stands.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchTask`] when the server does not know it, or not for us.
+    pub async fn get(&self) -> Result<Task, Error> {
+        let text = self.ask(Method::GetTask, Some(self.client.options().request_timeout)).await?;
+        let task = self.client.dialect().read_task(&text);
+        let task = task.map_err(|error| Error::protocol(error.message))?;
+        if task.id == self.id {
+            Ok(task)
+        } else {
+            Err(Error::protocol(format!("asked for task {} and was told of another", self.id)))
+        }
+    }
+
+    /// Waits for it to end and gives its result. Dropping the future leaves the task running.
+    ///
+    /// Asks no more often than the task says; a server that cannot be reached, or is overloaded, is asked
+    /// again for as long as [`Options::patience`](super::Options) says.
+    ///
+    /// # Errors
+    ///
+    /// The error that the call would have been answered with; [`Error::Cancelled`];
+    /// [`Error::InputRequired`], after which the task goes on waiting for its answer.
+    pub async fn wait(&self) -> Result<CallToolResult, Error> {
+        self.watch(|_| ()).await
+    }
+
+    /// As [`wait`](Self::wait), and calls `on_change` with the task as first seen and whenever it looks
+    /// different from before.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait`](Self::wait).
+    pub async fn watch(&self, mut on_change: impl FnMut(&Task)) -> Result<CallToolResult, Error> {
+        let mut last = self.created.clone();
+        if let Some(task) = &last {
+            on_change(task);
+        }
+        loop {
+            if let Some(task) = &last {
+                match task.status {
+                    TaskStatus::Working => {}
+                    TaskStatus::InputRequired => {
+                        return Err(Error::InputRequired { task: Some(self.id.clone()) });
+                    }
+                    _ => return self.outcome(task).await,
+                }
+                sleep(interval(task)).await;
+            }
+            let task = self.get_patiently().await?;
+            if last.as_ref().is_none_or(|last| differs(last, &task)) {
+                on_change(&task);
+            }
+            last = Some(Box::new(task));
+        }
+    }
+
+    /// Its result, if it has ended; does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::StillRunning`], and as [`wait`](Self::wait).
+    pub async fn result(&self) -> Result<CallToolResult, Error> {
+        let task = self.get().await?;
+        if task.status.is_terminal() {
+            self.outcome(&task).await
+        } else {
+            Err(Error::StillRunning { id: self.id.clone() })
+        }
+    }
+
+    /// Cancels it. The server has then been told; whether the work still ends otherwise is its affair.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not offer it, or (2025-11-25) the task has ended already.
+    pub async fn cancel(&self) -> Result<(), Error> {
+        if !self.client.0.welcome.cancels_tasks {
+            let revision = self.client.dialect().revision();
+            return Err(Error::NotOffered { what: "cancelling a task", revision });
+        }
+        match self.ask(Method::CancelTask, Some(self.client.options().request_timeout)).await {
+            Ok(_) => Ok(()),
+            // Of a task that is not there, or has ended already (2025-11-25): a look tells which.
+            Err(Error::Answer(error)) if error.code == Code::INVALID_PARAMS => {
+                self.get().await?;
+                Err(Error::Answer(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What a task that has ended came to.
+    async fn outcome(&self, task: &Task) -> Result<CallToolResult, Error> {
+        if task.status == TaskStatus::Cancelled {
+            return Err(Error::Cancelled { id: self.id.clone() });
+        }
+        if self.client.dialect().name_of(Method::TaskResult).is_some() {
+            return read(&self.ask(Method::TaskResult, None).await?);
+        }
+        match (&task.result, &task.error) {
+            (Some(result), _) => Ok(result.clone()),
+            (None, Some(error)) => Err(Error::Answer(error.clone())),
+            (None, None) => Err(Error::protocol("a task that has ended without result or error")),
+        }
+    }
+
+    async fn ask(&self, method: Method, idle: Option<Duration>) -> Result<String, Error> {
+        let mut request = self.client.request(method, |params| {
+            params.field("taskId", &self.id);
+        })?;
+        request.name = Some(&self.id);
+        request.idle = idle;
+        match self.client.ask(request).await {
+            Ok(answered) => Ok(answered.result),
+            Err(Error::Answer(error)) if error.code == Code::INVALID_PARAMS && method == Method::GetTask => {
+                Err(Error::NoSuchTask { id: self.id.clone() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn get_patiently(&self) -> Result<Task, Error> {
+        let until = Instant::now() + self.client.options().patience;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match self.get().await {
+                Ok(task) => return Ok(task),
+                Err(error) => error,
+            };
+            let lost = !self.client.0.link.outlives_loss() && error.retry_after().is_none();
+            if lost || !error.is_retryable() || Instant::now() >= until {
+                return Err(error);
+            }
+            tracing::debug!(%error, task = self.id, "asking again");
+            sleep(error.retry_after().unwrap_or(pause).min(LONGEST_INTERVAL)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// How long to wait before the task is looked at again.
+fn interval(task: &Task) -> Duration {
+    task.poll_interval_ms
+        .map_or(DEFAULT_INTERVAL, Duration::from_millis)
+        .clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL)
+}
+
+fn differs(a: &Task, b: &Task) -> bool {
+    a.status != b.status || a.status_message != b.status_message || a.last_updated_at != b.last_updated_at
+}
+
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+/// A server that says zero is still not asked in a tight loop.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(20);
+/// A server that says a year is still asked.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(3600);
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);

@@ -1,0 +1,216 @@
+//! The client's side of Streamable HTTP: a POST for each message, its answer as JSON or as events.
+
+mod listen;
+mod post;
+mod read;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use longhaul_proto::dialect::{Dialect, Era};
+use longhaul_proto::http::encode_name;
+use longhaul_proto::method::Method;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, RequestBuilder, Url};
+use tokio::task::AbortHandle;
+
+use crate::client::error::Error;
+use crate::client::link::Outgoing;
+use crate::client::table::{Answered, Table};
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// A client's connection to one URL: a session of the legacy era, or requests that stand alone.
+#[derive(Debug)]
+pub(crate) struct HttpLink {
+    shared: Arc<Shared>,
+    listening: Mutex<Option<AbortHandle>>,
+}
+
+/// What the requests of one connection share.
+#[derive(Debug)]
+struct Shared {
+    http: Client,
+    url: Url,
+    table: Arc<Table>,
+    session: Mutex<Option<Session>>,
+}
+
+/// A session of the legacy era.
+#[derive(Clone, Debug)]
+struct Session {
+    id: HeaderValue,
+    dialect: &'static Dialect,
+}
+
+impl HttpLink {
+    /// Connects to nothing yet: the first request will.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Target`] when `url` is none of `http` or `https`, or no TLS can be set up for it.
+    pub(crate) fn new(url: &str, table: Arc<Table>) -> Result<Self, Error> {
+        let target = |reason: String| Error::Target { target: url.to_owned(), reason };
+        let parsed = Url::parse(url).map_err(|error| target(error.to_string()))?;
+        if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
+            return Err(target("it must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH".to_owned()));
+        }
+        let http = client(&parsed, table.options().connect_timeout)
+            .map_err(|error| target(format!("no client can be set up: {error}")))?;
+        let shared = Shared { http, url: parsed, table, session: Mutex::new(None) };
+        Ok(Self { shared: Arc::new(shared), listening: Mutex::new(None) })
+    }
+
+    pub(crate) async fn ask(&self, request: Outgoing<'_>) -> Result<Answered, Error> {
+        post::ask(&self.shared, request).await
+    }
+
+    pub(crate) async fn notify(&self, dialect: &'static Dialect, message: Vec<u8>) -> Result<(), Error> {
+        // The modern era has no notification that a client sends over HTTP.
+        if dialect.era() == Era::Modern { Ok(()) } else { post::send(&self.shared, dialect, message).await }
+    }
+
+    /// Opens the stream for what belongs to no request, once, if there is a session.
+    pub(crate) fn listen(&self, dialect: &'static Dialect) {
+        let mut listening = lock(&self.listening);
+        if listening.is_none() && self.shared.session().is_some() {
+            let running = tokio::spawn(listen::listen(Arc::clone(&self.shared), dialect));
+            *listening = Some(running.abort_handle());
+        }
+    }
+
+    /// Ends the session, if there is one.
+    pub(crate) async fn close(&self) {
+        self.stop_listening();
+        if let Some(session) = self.shared.take_session() {
+            end(&self.shared, &session).await;
+        }
+        self.shared.table.end(Error::Lost { cause: None });
+    }
+
+    fn stop_listening(&self) {
+        if let Some(listening) = lock(&self.listening).take() {
+            listening.abort();
+        }
+    }
+}
+
+impl Drop for HttpLink {
+    fn drop(&mut self) {
+        self.stop_listening();
+        if let Some(session) = self.shared.take_session()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let shared = Arc::clone(&self.shared);
+            runtime.spawn(async move { end(&shared, &session).await });
+        }
+    }
+}
+
+/// Tells the server that the session is over. It may not care, or be gone: then the session ends by itself.
+async fn end(shared: &Shared, session: &Session) {
+    let request = shared.http.delete(shared.url.clone()).header(SESSION_ID, &session.id);
+    let version = session.dialect.revision().as_str();
+    let request = request.header(PROTOCOL_VERSION, version).timeout(CLOSE_TIMEOUT);
+    if let Err(error) = request.send().await {
+        tracing::debug!(%error, "a session was not ended in order");
+    }
+}
+
+/// How long the server may take to acknowledge the end of a session.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// An HTTP client for one server. Redirects are not followed: they would carry what is sent elsewhere.
+fn client(url: &Url, connect_timeout: Duration) -> reqwest::Result<Client> {
+    let mut builder = Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(connect_timeout)
+        .tcp_keepalive(Duration::from_secs(30));
+    if url.scheme() == "http" {
+        // No trust store is read for a connection without TLS: it takes time, and there may be none.
+        builder = builder.tls_certs_only([]);
+    }
+    if is_loopback(url) {
+        builder = builder.no_proxy();
+    }
+    builder.build()
+}
+
+fn is_loopback(url: &Url) -> bool {
+    url.host_str().is_some_and(|host| {
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    })
+}
+
+impl Shared {
+    /// A POST of `message`, with the headers that every one has.
+    fn post(&self, message: Vec<u8>) -> RequestBuilder {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        if let Some(session) = self.session() {
+            headers.insert(SESSION_ID, session.id);
+        }
+        self.http.post(self.url.clone()).headers(headers).body(message)
+    }
+
+    fn session(&self) -> Option<Session> {
+        lock(&self.session).clone()
+    }
+
+    fn take_session(&self) -> Option<Session> {
+        lock(&self.session).take()
+    }
+
+    /// The server, for errors: without what may be a secret.
+    fn target(&self) -> String {
+        let mut url = self.url.clone();
+        url.set_query(None);
+        let _ = url.set_password(None);
+        let _ = url.set_username("");
+        url.to_string()
+    }
+}
+
+/// The headers that repeat what the body says.
+fn mirrored(request: &Outgoing<'_>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if request.method != Method::Initialize {
+        let version = HeaderValue::from_static(request.dialect.revision().as_str());
+        headers.insert(PROTOCOL_VERSION, version);
+    }
+    if request.dialect.mirrors_headers() {
+        headers.insert(METHOD, HeaderValue::from_static(request.method_name));
+        // What can be no header stays out; the server then says so.
+        if let Some(name) = request.name.and_then(|name| HeaderValue::from_str(&encode_name(name)).ok()) {
+            headers.insert(NAME, name);
+        }
+    }
+    headers
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_reached_without_a_proxy() {
+        for (url, loopback) in [
+            ("http://localhost:1/", true),
+            ("http://127.0.0.2/", true),
+            ("http://[::1]:8420/mcp", true),
+            ("http://localhost.example/", false),
+            ("http://10.0.0.1/", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(url).unwrap()), loopback, "{url}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One request: its POST, and the answer however it comes.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_proto::dialect::Dialect;
+use longhaul_proto::http::Event;
+use longhaul_proto::jsonrpc::RequestId;
+use longhaul_proto::method::Method;
+use reqwest::{Response, StatusCode};
+use tokio::time::timeout_at;
+
+use super::read::{Events, Kind, error_in, failure, kind, unsent, whole};
+use super::{PROTOCOL_VERSION, SESSION_ID, Session, Shared, lock, mirrored};
+use crate::client::error::Error;
+use crate::client::link::Outgoing;
+use crate::client::table::{Answered, Waiting, unreadable};
+
+/// Sends a request and waits for its answer. Dropped before it, the request is given up: the modern era
+/// says so by the connection that closes, the legacy era by a notification.
+pub(super) async fn ask(shared: &Arc<Shared>, request: Outgoing<'_>) -> Result<Answered, Error> {
+    let headers = mirrored(&request);
+    let mut waiting = shared.table.start(request.idle, request.on_progress)?;
+    let mut message = Vec::with_capacity(512);
+    (request.write)(waiting.id(), waiting.progress_token(), &mut message);
+    let dialect = request.dialect;
+    if request.cancellable && !dialect.cancels_on_disconnect() {
+        let shared = Arc::clone(shared);
+        waiting.on_abandon(move |id| cancel(shared, dialect, id));
+    }
+    let sending = shared.post(message).headers(headers).send();
+    let sent = in_time(&waiting, sending).await?;
+    let response = match sent {
+        Ok(response) => response,
+        Err(error) => {
+            waiting.settle();
+            return Err(unsent(shared, error));
+        }
+    };
+    if request.method == Method::Initialize && response.status().is_success() {
+        let id = response.headers().get(SESSION_ID).cloned();
+        *lock(&shared.session) = id.map(|id| Session { id, dialect });
+    }
+    let answered = receive(shared, &mut waiting, response, dialect).await;
+    if !matches!(answered, Err(Error::TimedOut { .. })) {
+        waiting.settle();
+    }
+    answered
+}
+
+/// Sends a message that has no answer.
+pub(super) async fn send(shared: &Shared, dialect: &'static Dialect, message: Vec<u8>) -> Result<(), Error> {
+    let version = dialect.revision().as_str();
+    let request = shared.post(message).header(PROTOCOL_VERSION, version);
+    let sent = request.timeout(shared.table.options().request_timeout).send().await;
+    let mut response = sent.map_err(|error| unsent(shared, error))?;
+    if response.status().is_success() {
+        return Ok(());
+    }
+    if let Some(error) = refused(shared, &response) {
+        return Err(error);
+    }
+    let body = whole(&mut response, shared.table.options().limits.max_bytes).await?;
+    Err(error_in(&body, &shared.table.options().limits)
+        .map_or_else(|| failure(shared, &response, &body), Error::Answer))
+}
+
+/// The statuses that mean the same whatever the body says.
+fn refused(shared: &Shared, response: &Response) -> Option<Error> {
+    let target = || shared.target();
+    match response.status() {
+        StatusCode::UNAUTHORIZED => Some(Error::SignIn { target: target() }),
+        StatusCode::NOT_FOUND if shared.take_session().is_some() => {
+            Some(Error::SessionLost { target: target() })
+        }
+        _ => None,
+    }
+}
+
+async fn receive(
+    shared: &Arc<Shared>,
+    waiting: &mut Waiting,
+    mut response: Response,
+    dialect: &'static Dialect,
+) -> Result<Answered, Error> {
+    if let Some(error) = refused(shared, &response) {
+        return Err(error);
+    }
+    let limits = shared.table.options().limits;
+    match kind(&response) {
+        Kind::Events if response.status().is_success() => {
+            receive_events(shared, waiting, Events::new(response, &limits), dialect).await
+        }
+        Kind::Json => {
+            let body = in_time(waiting, whole(&mut response, limits.max_bytes)).await??;
+            if let Ok(Some(reply)) = shared.table.handle_message(&body) {
+                reply_with(shared, dialect, reply);
+            }
+            if let Some(answered) = waiting.try_answered() {
+                return answered;
+            }
+            // An error to a message that the server could not read names no id.
+            match error_in(&body, &limits) {
+                Some(error) => Err(Error::Answer(error)),
+                None if response.status().is_success() => {
+                    Err(Error::protocol(format!("no answer to the request: {}", unreadable(&body))))
+                }
+                None => Err(failure(shared, &response, &body)),
+            }
+        }
+        _ => {
+            let body = in_time(waiting, whole(&mut response, limits.max_bytes)).await??;
+            Err(failure(shared, &response, &body))
+        }
+    }
+}
+
+async fn receive_events(
+    shared: &Arc<Shared>,
+    waiting: &mut Waiting,
+    mut events: Events,
+    dialect: &'static Dialect,
+) -> Result<Answered, Error> {
+    loop {
+        let more = in_time(waiting, events.next()).await??;
+        for event in more.iter().flatten() {
+            handle_event(shared, dialect, event)?;
+        }
+        if let Some(answered) = waiting.try_answered() {
+            return answered;
+        }
+        if more.is_none() {
+            return Err(Error::Lost { cause: None });
+        }
+    }
+}
+
+/// Takes the message of one event. An event without data only names itself.
+pub(super) fn handle_event(
+    shared: &Arc<Shared>,
+    dialect: &'static Dialect,
+    event: &Event,
+) -> Result<(), Error> {
+    if event.data.is_empty() || !matches!(event.kind.as_str(), "" | "message") {
+        return Ok(());
+    }
+    match shared.table.handle_message(event.data.as_bytes()) {
+        Ok(Some(reply)) => reply_with(shared, dialect, reply),
+        Ok(None) => {}
+        Err(error) => {
+            return Err(Error::protocol(format!("an event that is no message ({error})")));
+        }
+    }
+    Ok(())
+}
+
+/// Waits for `future` no longer than the request may wait; progress meanwhile gives it more time.
+///
+/// # Errors
+///
+/// [`Error::TimedOut`].
+async fn in_time<F: Future>(waiting: &Waiting, future: F) -> Result<F::Output, Error> {
+    let mut future = std::pin::pin!(future);
+    loop {
+        let Some(deadline) = waiting.deadline() else { return Ok(future.await) };
+        match timeout_at(deadline, future.as_mut()).await {
+            Ok(output) => return Ok(output),
+            Err(_) => waiting.check_time()?,
+        }
+    }
+}
+
+/// Answers the server, beside everything else.
+fn reply_with(shared: &Arc<Shared>, dialect: &'static Dialect, reply: Vec<u8>) {
+    post_beside(Arc::clone(shared), dialect, reply);
+}
+
+/// Says that a request is no longer wanted, from wherever its future was dropped.
+fn cancel(shared: Arc<Shared>, dialect: &'static Dialect, id: &RequestId) {
+    let mut message = Vec::with_capacity(128);
+    dialect.write_cancelled(&mut message, id, "no longer wanted");
+    post_beside(shared, dialect, message);
+}
+
+fn post_beside(shared: Arc<Shared>, dialect: &'static Dialect, message: Vec<u8>) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    runtime.spawn(async move {
+        let sent = tokio::time::timeout(BESIDE, send(&shared, dialect, message)).await;
+        if let Ok(Err(error)) = sent {
+            tracing::debug!(%error, "a message could not be sent beside the others");
+        }
+    });
+}
+
+/// How long a message that nobody waits for may take.
+const BESIDE: Duration = Duration::from_secs(10);
