@@ -1,1 +1,427 @@
+//! A client over HTTP: with our own server, and with servers that answer as others do.
 
+#![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use longhaul::client::{CallOptions, Client, Error, Options, Started};
+use longhaul::proto::dialect::{Era, Revision};
+use longhaul::proto::model::{LoggingLevel, Progress};
+use longhaul::transport::http::server;
+use longhaul::{Cx, Server, Tool};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+#[derive(Default)]
+struct Endless {
+    started: AtomicBool,
+    dropped: AtomicBool,
+}
+
+struct SetOnDrop(Arc<Endless>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.dropped.store(true, Ordering::Release);
+    }
+}
+
+async fn eventually(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{what}");
+}
+
+/// Our own server, and what becomes of its endless tool.
+async fn ours() -> (String, Arc<Endless>) {
+    let state = Arc::new(Endless::default());
+    let flags = Arc::clone(&state);
+    let hello = Tool::typed("hello", "Greet", |_, Nothing {}| async { "hi" });
+    let steps = Tool::typed("Schritte-", "Report", |cx: Cx, Nothing {}| async move {
+        for step in 1..=3 {
+            cx.progress(Progress::new(f64::from(step))).await;
+            cx.log(LoggingLevel::Warning, "careful").await;
+            tokio::task::yield_now().await;
+        }
+        "done"
+    });
+    let endless = Tool::typed("endless", "Never end", move |_, Nothing {}| {
+        flags.started.store(true, Ordering::Release);
+        let guard = SetOnDrop(Arc::clone(&flags));
+        async move {
+            let _guard = guard;
+            std::future::pending::<()>().await;
+        }
+    });
+    let dispatcher = Server::new("ours", "1").tool(hello).tool(steps).tool(endless).dispatcher().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut options = server::Options::default();
+    options.patience = Duration::from_millis(5);
+    tokio::spawn(server::serve(dispatcher, listener, options, std::future::pending()));
+    (format!("http://{address}/mcp"), state)
+}
+
+#[tokio::test]
+async fn both_eras_are_spoken_to_our_own_server() {
+    let (url, _) = ours().await;
+    for revision in Revision::ALL {
+        let logged = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&logged);
+        let options = Options::default().revision(revision).on_log(LoggingLevel::Warning, move |_| {
+            count.fetch_add(1, Ordering::AcqRel);
+        });
+        let client = Client::connect_with(url.as_str(), options).await.unwrap();
+        assert_eq!(client.dialect().revision(), revision);
+        assert_eq!(client.server_info().unwrap().name, "ours");
+        assert_eq!(client.list_tools().await.unwrap().len(), 3);
+        assert_eq!(client.call("hello", &()).await.unwrap().content[0].as_text(), Some("hi"));
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let progress = Arc::clone(&seen);
+        let options =
+            CallOptions::default().on_progress(move |point| progress.lock().unwrap().push(point.value));
+        let result = client.call_with("Schritte-", &(), options).await.unwrap();
+        assert_eq!(result.content[0].as_text(), Some("done"));
+        assert_eq!(*seen.lock().unwrap(), [1.0, 2.0, 3.0], "{revision}");
+        assert_eq!(logged.load(Ordering::Acquire), 3, "{revision}");
+        let unknown = client.call("nothing", &()).await.unwrap_err();
+        assert!(matches!(&unknown, Error::Answer(error) if error.code.0 == -32602), "{unknown:?}");
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn our_own_server_is_found_to_be_modern() {
+    let (url, _) = ours().await;
+    assert_eq!(Client::connect(url.as_str()).await.unwrap().dialect().era(), Era::Modern);
+}
+
+#[tokio::test]
+async fn dropping_a_call_cancels_it_in_either_era() {
+    for revision in Revision::ALL {
+        let (url, endless) = ours().await;
+        let options = Options::default().revision(revision);
+        let client = Client::connect_with(url.as_str(), options).await.unwrap();
+        let calling = tokio::spawn({
+            let client = client.clone();
+            async move { client.call("endless", &()).await }
+        });
+        eventually("the call did not start", || endless.started.load(Ordering::Acquire)).await;
+        calling.abort();
+        eventually("the call was not cancelled", || endless.dropped.load(Ordering::Acquire)).await;
+        client.ping().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn silence_ends_a_call_that_set_a_limit() {
+    for revision in Revision::ALL {
+        let (url, endless) = ours().await;
+        let options = Options::default().revision(revision);
+        let client = Client::connect_with(url.as_str(), options).await.unwrap();
+        let idle = CallOptions::default().idle(Duration::from_millis(100));
+        let error = client.call_with("endless", &(), idle).await.unwrap_err();
+        assert!(error.is_timeout(), "{error:?}");
+        eventually("the call was not cancelled", || endless.dropped.load(Ordering::Acquire)).await;
+    }
+}
+
+#[tokio::test]
+async fn closing_a_client_ends_its_session_and_what_runs_in_it() {
+    let (url, endless) = ours().await;
+    let options = Options::default().revision(Revision::ALL[1]);
+    let client = Client::connect_with(url.as_str(), options).await.unwrap();
+    let calling = tokio::spawn({
+        let client = client.clone();
+        async move { client.call("endless", &()).await }
+    });
+    eventually("the call did not start", || endless.started.load(Ordering::Acquire)).await;
+    client.close().await;
+    eventually("the session lives on", || endless.dropped.load(Ordering::Acquire)).await;
+    assert!(calling.await.unwrap().is_err());
+    assert!(matches!(client.ping().await, Err(Error::Lost { .. })));
+}
+
+#[tokio::test]
+async fn nobody_there_is_unreachable_and_a_bad_url_is_no_target() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let error = Client::connect(format!("http://{address}/mcp").as_str()).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert!(error.is_retryable());
+    for bad in ["ftp://host/mcp", "http://", "://"] {
+        let error = Client::connect(bad).await.unwrap_err();
+        assert!(matches!(error, Error::Target { .. }), "{bad}: {error:?}");
+    }
+}
+
+/// A request as a played server reads it.
+struct Heard {
+    head: String,
+    body: Value,
+}
+
+impl Heard {
+    fn has(&self, header: &str) -> bool {
+        self.head.to_ascii_lowercase().contains(&header.to_ascii_lowercase())
+    }
+}
+
+/// Plays a server: every request is answered with what `answer` writes, a whole HTTP response.
+async fn play(answer: impl Fn(&Heard) -> String + Send + Sync + 'static) -> (String, Arc<Mutex<Vec<Heard>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address: SocketAddr = listener.local_addr().unwrap();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (log, answer) = (Arc::clone(&heard), Arc::new(answer));
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
+            tokio::spawn(async move {
+                while let Some(request) = read_request(&mut stream).await {
+                    let response = answer(&request);
+                    log.lock().unwrap().push(request);
+                    stream.write_all(response.as_bytes()).await.unwrap();
+                    if response.contains("Connection: close") {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    (format!("http://{address}/mcp"), heard)
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<Heard> {
+    let mut bytes = Vec::new();
+    loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+            let length = head
+                .lines()
+                .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:").map(str::to_owned))
+                .map_or(0, |length| length.trim().parse::<usize>().unwrap());
+            while bytes.len() < end + 4 + length {
+                stream.read_buf(&mut bytes).await.ok().filter(|read| *read > 0)?;
+            }
+            let body = serde_json::from_slice(&bytes[end + 4..]).unwrap_or(Value::Null);
+            return Some(Heard { head, body });
+        }
+        stream.read_buf(&mut bytes).await.ok().filter(|read| *read > 0)?;
+    }
+}
+
+fn respond(status: &str, kind: &str, more: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n{more}\r\n{body}")
+}
+
+fn ok(request: &Heard, result: Value) -> String {
+    let answer = json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": result });
+    respond("200 OK", "application/json", "", &answer.to_string())
+}
+
+fn discovery(request: &Heard) -> String {
+    let tasks = json!({ "io.modelcontextprotocol/tasks": {} });
+    let result = json!({
+        "supportedVersions": ["2026-07-28"], "resultType": "complete", "ttlMs": 0, "cacheScope": "public",
+        "capabilities": { "tools": {}, "extensions": tasks },
+    });
+    ok(request, result)
+}
+
+fn initialized(request: &Heard) -> String {
+    let info = json!({ "name": "old", "version": "1" });
+    let capabilities = json!({ "tools": {} });
+    let result = json!({ "protocolVersion": "2025-11-25", "serverInfo": info, "capabilities": capabilities });
+    let answer = json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": result });
+    respond("200 OK", "application/json", "Mcp-Session-Id: s3cret\r\n", &answer.to_string())
+}
+
+/// A legacy server that refuses what comes before its handshake in its own way.
+fn legacy(refusal: &'static str, kind: &'static str, status: &'static str) -> impl Fn(&Heard) -> String {
+    move |request| match request.body["method"].as_str() {
+        Some("initialize") => initialized(request),
+        Some("notifications/initialized") => respond("202 Accepted", "text/plain", "", ""),
+        Some("tools/list") if request.has("mcp-session-id: s3cret") => ok(request, json!({ "tools": [] })),
+        _ if request.head.starts_with("DELETE") => respond("204 No Content", "text/plain", "", ""),
+        _ => respond(status, kind, "", refusal),
+    }
+}
+
+#[tokio::test]
+async fn servers_that_know_no_modern_request_get_a_session_however_they_refuse() {
+    let not_initialized = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}"#;
+    for (refusal, kind, status) in [
+        (not_initialized, "application/json", "400 Bad Request"),
+        ("Missing session ID", "text/plain", "400 Bad Request"),
+        ("", "text/plain", "404 Not Found"),
+        (r#"{"detail":"Not Found"}"#, "application/json", "404 Not Found"),
+        ("no", "text/plain", "405 Method Not Allowed"),
+        (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#, "application/json", "200 OK"),
+    ] {
+        let (url, heard) = play(legacy(refusal, kind, status)).await;
+        let client = Client::connect(url.as_str()).await.unwrap_or_else(|e| panic!("{status}: {e:?}"));
+        assert_eq!(client.dialect().era(), Era::Legacy);
+        assert!(client.list_tools().await.unwrap().is_empty());
+        client.close().await;
+        let heard = heard.lock().unwrap();
+        let discover = &heard[0];
+        assert!(
+            discover.has("mcp-method: server/discover") && discover.has("mcp-protocol-version: 2026-07-28")
+        );
+        let initialize = &heard[1];
+        assert!(!initialize.has("mcp-session-id") && !initialize.has("mcp-protocol-version"));
+        assert!(heard[2..].iter().all(|request| request.has("mcp-protocol-version: 2025-11-25")
+            && request.has("mcp-session-id: s3cret")
+            && !request.has("mcp-method")));
+        assert!(heard.last().unwrap().head.starts_with("DELETE"));
+    }
+}
+
+#[tokio::test]
+async fn a_status_that_says_nothing_of_the_era_is_reported_as_it_is() {
+    let check = |status: &'static str| async move {
+        let (url, heard) = play(move |_| respond(status, "text/plain", "Retry-After: 7\r\n", "sorry")).await;
+        let error = Client::connect(url.as_str()).await.unwrap_err();
+        assert_eq!(heard.lock().unwrap().len(), 1, "{status}: no second attempt");
+        error
+    };
+    assert!(matches!(check("401 Unauthorized").await, Error::SignIn { .. }));
+    assert!(matches!(check("403 Forbidden").await, Error::Http { status: 403, .. }));
+    let busy = check("503 Service Unavailable").await;
+    assert_eq!(busy.retry_after(), Some(Duration::from_secs(7)));
+    assert!(busy.is_retryable() && busy.to_string().contains("503: sorry"), "{busy}");
+    assert!(matches!(check("302 Found").await, Error::Http { status: 302, .. }), "not followed");
+}
+
+#[tokio::test]
+async fn a_modern_error_in_a_400_is_not_hidden_by_a_handshake() {
+    let body = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32020,"message":"header mismatch"}}"#;
+    let (url, heard) = play(move |_| respond("400 Bad Request", "application/json", "", body)).await;
+    let error = Client::connect(url.as_str()).await.unwrap_err();
+    assert!(matches!(&error, Error::Answer(error) if error.code.0 == -32020), "{error:?}");
+    assert_eq!(heard.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_lost_session_is_told_apart() {
+    let (url, _) = play(legacy("gone", "text/plain", "404 Not Found")).await;
+    let client = Client::connect(url.as_str()).await.unwrap();
+    let error = client.call("x", &()).await.unwrap_err();
+    assert!(matches!(error, Error::SessionLost { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn names_travel_in_headers_and_events_in_any_shape() {
+    let (url, heard) = play(|request| match request.body["method"].as_str() {
+        Some("server/discover") => discovery(request),
+        _ => {
+            let token = &request.body["params"]["_meta"]["progressToken"];
+            let params = json!({ "progressToken": token, "progress": 1 });
+            let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params });
+            let answer = json!({
+                "jsonrpc": "2.0", "id": request.body["id"], "result": { "resultType": "complete", "content": [] }
+            });
+            let events = format!(": hello\r\n\r\nid: 1\ndata:\n\nevent: message\rdata: {progress}\r\rdata: {answer}\n\n");
+            respond("200 OK", "text/event-stream; charset=utf-8", "", &events)
+        }
+    })
+    .await;
+    let client = Client::connect(url.as_str()).await.unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&count);
+    let options = CallOptions::default().on_progress(move |_| {
+        counting.fetch_add(1, Ordering::AcqRel);
+    });
+    client.call_with("größe", &(), options).await.unwrap();
+    assert_eq!(count.load(Ordering::Acquire), 1);
+    let heard = heard.lock().unwrap();
+    assert!(heard[1].has("mcp-name: =?base64?Z3LDtsOfZQ==?="), "{}", heard[1].head);
+}
+
+#[tokio::test]
+async fn answers_that_are_none_end_the_request_with_a_reason() {
+    for (kind, body) in [
+        ("text/event-stream", ": nothing\n\n"),
+        ("text/event-stream", "data: {not json\n\n"),
+        ("application/json", "{}"),
+        ("application/json", r#"{"jsonrpc":"2.0","id":77,"result":{}}"#),
+        ("text/html", "<html>"),
+    ] {
+        let (url, _) = play(move |request| match request.body["method"].as_str() {
+            Some("server/discover") => discovery(request),
+            _ => respond("200 OK", kind, "", body),
+        })
+        .await;
+        let client = Client::connect(url.as_str()).await.unwrap();
+        let error = client.call("x", &()).await.unwrap_err();
+        let told = matches!(error, Error::Protocol { .. } | Error::Lost { .. } | Error::Http { .. });
+        assert!(told, "{body}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn answers_past_the_bound_are_refused() {
+    for kind in ["application/json", "text/event-stream"] {
+        let (url, _) = play(move |request| match request.body["method"].as_str() {
+            Some("server/discover") => discovery(request),
+            _ => respond("200 OK", kind, "", &"data: x".repeat(2000)),
+        })
+        .await;
+        let mut options = Options::default();
+        options.limits.max_bytes = 4096;
+        let client = Client::connect_with(url.as_str(), options).await.unwrap();
+        let error = client.call("x", &()).await.unwrap_err();
+        assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_is_waited_for_across_failures_of_its_server() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let (url, heard) = play(move |request| {
+        let task = |status: &str| {
+            json!({
+                "taskId": "t-1", "status": status, "createdAt": "2026-11-20T10:00:00Z", "pollIntervalMs": 20,
+                "lastUpdatedAt": "2026-11-20T10:00:00Z", "ttlMs": null, "resultType": "complete",
+            })
+        };
+        match request.body["method"].as_str() {
+            Some("server/discover") => discovery(request),
+            Some("tools/call") => {
+                let mut created = task("working");
+                created["resultType"] = "task".into();
+                ok(request, created)
+            }
+            _ => match count.fetch_add(1, Ordering::AcqRel) {
+                0 => respond("503 Service Unavailable", "text/plain", "Retry-After: 0\r\n", "restarting"),
+                1 => "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\nConnection: close\r\n\r\n{\"jso"
+                    .to_owned(),
+                _ => {
+                    let mut done = task("completed");
+                    done["result"] = json!({ "content": [], "resultType": "complete" });
+                    ok(request, done)
+                }
+            },
+        }
+    })
+    .await;
+    let client = Client::connect(url.as_str()).await.unwrap();
+    let Started::Task(task) = client.start("x", &(), CallOptions::default()).await.unwrap() else { panic!() };
+    assert!(task.wait().await.unwrap().content.is_empty());
+    assert!(heard.lock().unwrap().last().unwrap().has("mcp-name: t-1"));
+}

@@ -172,8 +172,9 @@ impl TaskHandle {
                 Ok(task) => return Ok(task),
                 Err(error) => error,
             };
-            let lost = !self.client.0.link.outlives_loss() && error.retry_after().is_none();
-            if lost || !error.is_retryable() || Instant::now() >= until {
+            let is_over = matches!(error, Error::Lost { .. }) && !self.client.0.link.outlives_loss();
+            let may_pass = error.is_retryable() || error.is_timeout();
+            if is_over || !may_pass || Instant::now() >= until {
                 return Err(error);
             }
             tracing::debug!(%error, task = self.id, "asking again");

@@ -1,0 +1,363 @@
+//! A client and our own server in one process, and a peer that behaves in ways ours does not.
+
+#![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
+
+mod peer;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use longhaul::client::{AsTask, CallOptions, Client, Error, Options, Target};
+use longhaul::proto::dialect::{Dialect, Era, Revision};
+use longhaul::proto::model::{LoggingLevel, Progress};
+use longhaul::server::Principal;
+use longhaul::{Cx, Server, Tool, driver};
+use peer::Peer;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const BOTH_ERAS: [Revision; 2] = Revision::ALL;
+
+#[derive(Deserialize, JsonSchema)]
+struct Echo {
+    message: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
+/// What the endless tool has come to.
+#[derive(Default)]
+struct Endless {
+    started: AtomicBool,
+    dropped: AtomicBool,
+}
+
+impl Endless {
+    async fn has_started(&self) {
+        eventually("the call did not start", || self.started.load(Ordering::Acquire)).await;
+    }
+
+    async fn is_dropped(&self) {
+        eventually("the call was not cancelled", || self.dropped.load(Ordering::Acquire)).await;
+    }
+}
+
+/// A server over a pipe, and what becomes of its endless tool.
+fn serve() -> (Target, Arc<Endless>) {
+    let endless_state = Arc::new(Endless::default());
+    let state = Arc::clone(&endless_state);
+    let echo = Tool::typed("echo", "Say it back", |_, Echo { message }| async move { message });
+    let steps = Tool::typed("steps", "Report progress", |cx: Cx, Nothing {}| async move {
+        for step in 1..=3 {
+            tokio::time::sleep(Duration::from_secs(40)).await;
+            cx.progress(Progress::new(f64::from(step)).of(3.0).saying(format!("step {step}"))).await;
+            cx.log(LoggingLevel::Info, "stepped").await;
+        }
+        "done"
+    });
+    let endless = Tool::typed("endless", "Never end", move |_, Nothing {}| {
+        state.started.store(true, Ordering::Release);
+        let guard = SetOnDrop(Arc::clone(&state));
+        async move {
+            let _guard = guard;
+            std::future::pending::<()>().await;
+        }
+    });
+    let server = Server::new("ours", "1.2.3").instructions("Be brief.").tool(echo).tool(steps).tool(endless);
+    let dispatcher = server.dispatcher().unwrap();
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let (reader, writer) = tokio::io::split(ours);
+    tokio::spawn(driver::serve(
+        dispatcher,
+        Principal::local_user(),
+        reader,
+        writer,
+        driver::Options::default(),
+    ));
+    let (reader, writer) = tokio::io::split(theirs);
+    (Target::stream(reader, writer), endless_state)
+}
+
+struct SetOnDrop(Arc<Endless>);
+
+impl Drop for SetOnDrop {
+    fn drop(&mut self) {
+        self.0.dropped.store(true, Ordering::Release);
+    }
+}
+
+async fn connect(revision: Revision) -> Client {
+    Client::connect_with(serve().0, Options::default().revision(revision)).await.unwrap()
+}
+
+/// Waits, within a bound, for what another task is about to do.
+async fn eventually(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..1000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{what}");
+}
+
+#[tokio::test]
+async fn our_own_server_is_found_to_be_modern() {
+    let client = Client::connect(serve().0).await.unwrap();
+    assert_eq!(client.dialect().era(), Era::Modern);
+    assert_eq!(client.server_info().unwrap().version, "1.2.3");
+    assert_eq!(client.instructions(), Some("Be brief."));
+}
+
+#[tokio::test]
+async fn tools_are_listed_and_called_in_both_eras() {
+    for revision in BOTH_ERAS {
+        let client = connect(revision).await;
+        assert_eq!(client.dialect().revision(), revision);
+        let tools = client.list_tools().await.unwrap();
+        assert_eq!(tools.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["echo", "steps", "endless"]);
+        let result = client.call("echo", &json!({ "message": "hé\u{1F600}" })).await.unwrap();
+        assert_eq!(result.content[0].as_text(), Some("hé\u{1F600}"));
+        client.ping().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_is_a_result_and_an_unknown_one_an_error() {
+    for revision in BOTH_ERAS {
+        let client = connect(revision).await;
+        let refused = client.call("echo", &json!({ "massage": 1 })).await.unwrap();
+        assert!(refused.is_error);
+        let unknown = client.call("ecko", &json!({})).await.unwrap_err();
+        assert_eq!(peer::code(&unknown), -32602);
+        let list = client.call("echo", &json!([1])).await.unwrap_err();
+        assert!(matches!(list, Error::Arguments { .. }), "{list:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_and_log_reach_the_caller_and_restart_its_clock() {
+    for revision in BOTH_ERAS {
+        let logged = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&logged);
+        let options = Options::default()
+            .revision(revision)
+            .on_log(LoggingLevel::Info, move |message| log.lock().unwrap().push(message.data.to_string()));
+        let client = Client::connect_with(serve().0, options).await.unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let progress = Arc::clone(&seen);
+        let options = CallOptions::default()
+            .idle(Duration::from_secs(50))
+            .on_progress(move |point| progress.lock().unwrap().push((point.value, point.total)));
+        let result = client.call_with("steps", &json!({}), options).await.unwrap();
+        assert_eq!(result.content[0].as_text(), Some("done"));
+        let total = Some(3.0);
+        assert_eq!(*seen.lock().unwrap(), [(1.0, total), (2.0, total), (3.0, total)]);
+        assert_eq!(*logged.lock().unwrap(), ["\"stepped\""; 3]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_ends_a_call_that_set_a_limit_and_the_server_is_told() {
+    for revision in BOTH_ERAS {
+        let (target, endless) = serve();
+        let client = Client::connect_with(target, Options::default().revision(revision)).await.unwrap();
+        let idle = CallOptions::default().idle(Duration::from_secs(50));
+        let silent = client.call_with("endless", &json!({}), idle).await.unwrap_err();
+        assert!(matches!(silent, Error::TimedOut { after, .. } if after.as_secs() == 50), "{silent:?}");
+        endless.is_dropped().await;
+        let in_all = CallOptions::default().timeout(Duration::from_secs(100));
+        let late = client.call_with("steps", &json!({}), in_all).await.unwrap_err();
+        assert!(late.is_timeout(), "{late:?}");
+    }
+}
+
+#[tokio::test]
+async fn dropping_a_call_cancels_it() {
+    for revision in BOTH_ERAS {
+        let (target, endless) = serve();
+        let client = Client::connect_with(target, Options::default().revision(revision)).await.unwrap();
+        let calling = tokio::spawn({
+            let client = client.clone();
+            async move { client.call("endless", &json!({})).await }
+        });
+        endless.has_started().await;
+        calling.abort();
+        endless.is_dropped().await;
+        client.ping().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_closed_client_says_so_and_gives_up_what_waits() {
+    let (target, endless) = serve();
+    let client = Client::connect(target).await.unwrap();
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.call("endless", &json!({})).await }
+    });
+    endless.has_started().await;
+    client.close().await;
+    assert!(matches!(waiting.await.unwrap(), Err(Error::Lost { .. })));
+    assert!(matches!(client.ping().await, Err(Error::Lost { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_what_it_does_not_know_is_taken_for_legacy() {
+    let (mut peer, target) = Peer::new();
+    let connect = tokio::spawn(Client::connect(target));
+    peer.expect("server/discover").await;
+    peer.initialize(json!({ "tools": {} })).await;
+    assert_eq!(connect.await.unwrap().unwrap().dialect().revision(), Dialect::newest_legacy().revision());
+}
+
+#[tokio::test]
+async fn an_error_only_the_modern_era_has_is_not_hidden_by_a_handshake() {
+    let (mut peer, target) = Peer::new();
+    let connect = tokio::spawn(Client::connect(target));
+    let discover = peer.expect("server/discover").await;
+    peer.refuse(&discover, -32021, "you must declare sampling").await;
+    assert_eq!(peer::code(&connect.await.unwrap().unwrap_err()), -32021);
+}
+
+#[tokio::test]
+async fn a_server_without_a_common_revision_is_named_with_what_it_speaks() {
+    let (mut peer, target) = Peer::new();
+    let connect = tokio::spawn(Client::connect(target));
+    let discover = peer.expect("server/discover").await;
+    let data = json!({ "supported": ["2031-01-01"], "requested": "2026-07-28" });
+    let error = json!({ "code": -32022, "message": "unsupported", "data": data });
+    peer.send(json!({ "jsonrpc": "2.0", "id": discover["id"], "error": error })).await;
+    let error = connect.await.unwrap().unwrap_err();
+    assert!(error.to_string().contains("2031-01-01"), "{error}");
+}
+
+#[tokio::test]
+async fn a_modern_server_that_wants_a_legacy_revision_gets_a_session() {
+    let (mut peer, target) = Peer::new();
+    let connect = tokio::spawn(Client::connect(target));
+    let discover = peer.expect("server/discover").await;
+    let data = json!({ "supported": ["2025-11-25"], "requested": "2026-07-28" });
+    let error = json!({ "code": -32022, "message": "unsupported", "data": data });
+    peer.send(json!({ "jsonrpc": "2.0", "id": discover["id"], "error": error })).await;
+    peer.initialize(json!({})).await;
+    assert_eq!(connect.await.unwrap().unwrap().dialect().era(), Era::Legacy);
+}
+
+#[tokio::test]
+async fn noise_and_questions_between_the_lines_do_no_harm() {
+    let words = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&words);
+    let options = Options::default().on_words(move |line| heard.lock().unwrap().push(line));
+    let (client, mut peer) = peer::legacy(options, json!({ "tools": {} })).await;
+    let calling = tokio::spawn(async move { client.call("x", &()).await });
+    let call = peer.expect("tools/call").await;
+    assert_eq!(call["params"]["arguments"], json!({}));
+    peer.raw("Server started!").await;
+    peer.send(json!({ "jsonrpc": "2.0", "id": "q1", "method": "ping" })).await;
+    assert_eq!(peer.message().await.unwrap(), json!({ "jsonrpc": "2.0", "id": "q1", "result": {} }));
+    peer.send(json!({ "jsonrpc": "2.0", "id": "q2", "method": "roots/list" })).await;
+    assert_eq!(peer.message().await.unwrap()["error"]["code"], -32601);
+    peer.answer(&json!({ "id": 9999 }), json!({})).await;
+    peer.answer(&call, json!({ "content": [] })).await;
+    assert!(calling.await.unwrap().unwrap().content.is_empty());
+    assert_eq!(*words.lock().unwrap(), ["Server started!"]);
+}
+
+#[tokio::test]
+async fn a_message_past_the_bound_ends_the_connection() {
+    let mut options = Options::default();
+    options.limits.max_bytes = 4096;
+    let (client, mut peer) = peer::modern(options).await;
+    let calling = tokio::spawn(async move { client.call("x", &()).await });
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, json!({ "content": [{ "type": "text", "text": "x".repeat(5000) }] })).await;
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_peer_that_goes_away_ends_every_wait() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let calling = tokio::spawn(async move { client.call("x", &()).await });
+    peer.expect("tools/call").await;
+    drop(peer);
+    assert!(matches!(calling.await.unwrap(), Err(Error::Lost { .. })));
+}
+
+#[tokio::test]
+async fn lists_are_followed_to_their_end_and_no_further() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let listing = tokio::spawn({
+        let client = client.clone();
+        async move { client.list_tools().await }
+    });
+    let page = |name: &str, next: Option<&str>| {
+        let tool = json!({ "name": name, "inputSchema": { "type": "object" } });
+        let mut page: Value = json!({ "tools": [tool], "ttlMs": 0, "cacheScope": "private" });
+        if let Some(next) = next {
+            page["nextCursor"] = next.into();
+        }
+        page
+    };
+    let first = peer.expect("tools/list").await;
+    assert_eq!(first["params"].get("cursor"), None);
+    peer.answer(&first, page("a", Some("c1"))).await;
+    let second = peer.expect("tools/list").await;
+    assert_eq!(second["params"]["cursor"], "c1");
+    peer.answer(&second, page("b", None)).await;
+    assert_eq!(listing.await.unwrap().unwrap().len(), 2);
+
+    let listing = tokio::spawn(async move { client.list_tools().await });
+    for _ in 0..2 {
+        let request = peer.expect("tools/list").await;
+        peer.answer(&request, page("a", Some("again"))).await;
+    }
+    assert!(matches!(listing.await.unwrap(), Err(Error::Protocol { .. })));
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_here_can_answer_is_an_error_of_its_own() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let calling = tokio::spawn(async move { client.call("x", &()).await });
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, json!({ "resultType": "input_required", "requestState": "s" })).await;
+    assert!(matches!(calling.await.unwrap(), Err(Error::InputRequired { task: None, .. })));
+}
+
+#[tokio::test]
+async fn a_call_that_may_not_become_a_task_does_not_declare_them() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let options = CallOptions::default().as_task(AsTask::Never);
+    let calling = tokio::spawn(async move { client.call_with("x", &(), options).await });
+    let call = peer.expect("tools/call").await;
+    let declared = &call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(declared["extensions"], json!({}));
+    peer.answer(&call, json!({ "content": [], "resultType": "complete" })).await;
+    calling.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn as_many_requests_wait_as_allowed_and_no_more() {
+    let mut options = Options::default();
+    options.max_pending = 2;
+    let (client, mut peer) = peer::modern(options).await;
+    let mut calls = Vec::new();
+    for _ in 0..2 {
+        let client = client.clone();
+        calls.push(tokio::spawn(async move { client.call("x", &()).await }));
+        peer.expect("tools/call").await;
+    }
+    assert!(matches!(client.ping().await, Err(Error::Pending(_))));
+    for call in calls {
+        call.abort();
+        peer.expect("notifications/cancelled").await;
+    }
+    let ping = tokio::spawn(async move { client.ping().await });
+    let discover = peer.expect("server/discover").await;
+    peer.answer(&discover, json!({})).await;
+    ping.await.unwrap().unwrap();
+}

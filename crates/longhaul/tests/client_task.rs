@@ -1,0 +1,306 @@
+//! Calls that become tasks, in both dialects, against a peer that plays the server.
+
+#![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
+
+mod peer;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use longhaul::client::{AsTask, CallOptions, Client, Error, Options, Started};
+use longhaul::proto::model::TaskStatus;
+use peer::Peer;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// A task of the extension.
+fn d3(status: &str, more: Value) -> Value {
+    let mut task = json!({
+        "taskId": "t1", "status": status, "createdAt": "2026-11-20T10:00:00Z",
+        "lastUpdatedAt": "2026-11-20T10:00:00Z", "ttlMs": null, "pollIntervalMs": 3000, "resultType": "complete",
+    });
+    task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    task
+}
+
+/// A task of 2025-11-25.
+fn d2(status: &str) -> Value {
+    json!({
+        "taskId": "t2", "status": status, "createdAt": "2026-11-20T10:00:00Z",
+        "lastUpdatedAt": "2026-11-20T10:00:00Z", "ttl": 60000, "pollInterval": 2000,
+    })
+}
+
+fn text(words: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": words }], "resultType": "complete" })
+}
+
+fn tasks() -> Value {
+    json!({ "tools": {}, "tasks": { "cancel": {}, "requests": { "tools": { "call": {} } } } })
+}
+
+/// Lists one tool that may become a task.
+async fn list_tools(peer: &mut Peer, support: &str) {
+    let list = peer.expect("tools/list").await;
+    let tool = json!({
+        "name": "build", "inputSchema": { "type": "object" }, "execution": { "taskSupport": support }
+    });
+    peer.answer(&list, json!({ "tools": [tool] })).await;
+}
+
+fn spawn_call(client: &Client) -> tokio::task::JoinHandle<Result<String, Error>> {
+    let client = client.clone();
+    tokio::spawn(async move {
+        let result = client.call("build", &json!({ "n": 1 })).await?;
+        Ok(result.content[0].as_text().unwrap().to_owned())
+    })
+}
+
+async fn start(client: &Client, peer: &mut Peer) -> longhaul::client::TaskHandle {
+    let starting = tokio::spawn({
+        let client = client.clone();
+        async move { client.start("build", &(), CallOptions::default()).await }
+    });
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, d3("working", json!({ "resultType": "task" }))).await;
+    match starting.await.unwrap().unwrap() {
+        Started::Task(task) => task,
+        Started::Result(result) => panic!("{result:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_promoted_call_is_polled_no_sooner_than_its_server_says() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let calling = spawn_call(&client);
+    let call = peer.expect("tools/call").await;
+    assert_eq!(call["params"].get("task"), None, "the extension has no such member");
+    peer.answer(&call, d3("working", json!({ "resultType": "task" }))).await;
+    let created = Instant::now();
+    let get = peer.expect("tasks/get").await;
+    assert_eq!(get["params"]["taskId"], "t1");
+    assert!(created.elapsed() >= Duration::from_secs(3));
+    let again = json!({ "pollIntervalMs": 10_000, "statusMessage": "half way" });
+    peer.answer(&get, d3("working", again)).await;
+    let answered = Instant::now();
+    let get = peer.expect("tasks/get").await;
+    assert!(answered.elapsed() >= Duration::from_secs(10), "the interval was raised");
+    peer.answer(&get, d3("completed", json!({ "result": text("built") }))).await;
+    assert_eq!(calling.await.unwrap().unwrap(), "built");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_watches_sees_each_change_once() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let task = start(&client, &mut peer).await;
+    assert_eq!(task.id(), "t1");
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let watching = tokio::spawn({
+        let seen = Arc::clone(&seen);
+        async move {
+            task.watch(|task| seen.lock().unwrap().push((task.status, task.status_message.clone()))).await
+        }
+    });
+    let half = json!({ "statusMessage": "half" });
+    for (status, more) in [("working", half.clone()), ("working", half.clone())] {
+        let get = peer.expect("tasks/get").await;
+        peer.answer(&get, d3(status, more)).await;
+    }
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, d3("completed", json!({ "result": text("built") }))).await;
+    watching.await.unwrap().unwrap();
+    let half = Some("half".to_owned());
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [(TaskStatus::Working, None), (TaskStatus::Working, half), (TaskStatus::Completed, None)]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_task_keeps_the_code_and_data_of_its_error() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let calling = spawn_call(&client);
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, d3("working", json!({ "resultType": "task" }))).await;
+    let get = peer.expect("tasks/get").await;
+    let error = json!({ "code": -32603, "message": "gone", "data": { "reason": "worker_lost" } });
+    peer.answer(&get, d3("failed", json!({ "error": error }))).await;
+    let error = calling.await.unwrap().unwrap_err();
+    assert_eq!(peer::code(&error), -32603);
+    let Error::Answer(error) = error else { panic!() };
+    assert_eq!(error.message, "gone");
+    assert!(error.data.unwrap().get().contains("worker_lost"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_other_end_of_a_task_is_told_apart() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    for (status, check) in [
+        ("cancelled", (|e| matches!(e, Error::Cancelled { .. })) as fn(&Error) -> bool),
+        ("input_required", |e| matches!(e, Error::InputRequired { task: Some(id), .. } if id == "t1")),
+        ("completed", |e| matches!(e, Error::Protocol { .. })),
+    ] {
+        let waiting = tokio::spawn({
+            let client = client.clone();
+            async move { client.task("t1").wait().await }
+        });
+        let get = peer.expect("tasks/get").await;
+        peer.answer(&get, d3(status, json!({}))).await;
+        let error = waiting.await.unwrap().unwrap_err();
+        assert!(check(&error), "{status}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_task_and_a_running_one_are_no_results() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let ask = |client: &Client| {
+        let client = client.clone();
+        tokio::spawn(async move { client.task("t1").result().await })
+    };
+    let asking = ask(&client);
+    let get = peer.expect("tasks/get").await;
+    peer.refuse(&get, -32602, "unknown task").await;
+    assert!(matches!(asking.await.unwrap(), Err(Error::NoSuchTask { id, .. }) if id == "t1"));
+    let asking = ask(&client);
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, d3("working", json!({}))).await;
+    assert!(matches!(asking.await.unwrap(), Err(Error::StillRunning { .. })));
+    let asking = ask(&client);
+    let get = peer.expect("tasks/get").await;
+    let other = json!({ "taskId": "t9" });
+    peer.answer(&get, d3("working", other)).await;
+    assert!(matches!(asking.await.unwrap(), Err(Error::Protocol { .. })), "an answer about another task");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_server_is_left_alone_as_long_as_it_asks() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let waiting = tokio::spawn(async move { client.task("t1").wait().await });
+    let get = peer.expect("tasks/get").await;
+    let error = json!({ "code": -31001, "message": "too fast", "data": { "retryAfterMs": 30000 } });
+    peer.send(json!({ "jsonrpc": "2.0", "id": get["id"], "error": error })).await;
+    let refused = Instant::now();
+    let get = peer.expect("tasks/get").await;
+    assert!(refused.elapsed() >= Duration::from_secs(30));
+    peer.answer(&get, d3("completed", json!({ "result": text("built") }))).await;
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_the_wait_leaves_the_task_alone() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let calling = spawn_call(&client);
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, d3("working", json!({ "resultType": "task" }))).await;
+    peer.expect("tasks/get").await;
+    calling.abort();
+    let cancelled = peer.expect("notifications/cancelled").await;
+    assert_ne!(cancelled["params"]["requestId"], call["id"], "the question is given up, not the call");
+    let ping = tokio::spawn(async move { client.ping().await });
+    let next = peer.expect("server/discover").await;
+    peer.answer(&next, json!({})).await;
+    ping.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn cancelling_a_task_of_the_extension_is_an_acknowledgement() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let cancelling = tokio::spawn(async move { client.task("t1").cancel().await });
+    let cancel = peer.expect("tasks/cancel").await;
+    assert_eq!(cancel["params"]["taskId"], "t1");
+    peer.answer(&cancel, json!({ "resultType": "complete" })).await;
+    cancelling.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_legacy_task_is_asked_for_polled_and_fetched() {
+    let (client, mut peer) = peer::legacy(Options::default(), tasks()).await;
+    let calling = spawn_call(&client);
+    list_tools(&mut peer, "optional").await;
+    let call = peer.expect("tools/call").await;
+    assert_eq!(call["params"]["task"], json!({}));
+    assert_eq!(call["params"]["arguments"], json!({ "n": 1 }));
+    peer.answer(&call, json!({ "task": d2("working") })).await;
+    let created = Instant::now();
+    let get = peer.expect("tasks/get").await;
+    assert!(created.elapsed() >= Duration::from_secs(2));
+    peer.answer(&get, d2("completed")).await;
+    let result = peer.expect("tasks/result").await;
+    assert_eq!(result["params"]["taskId"], "t2");
+    peer.answer(&result, json!({ "content": [{ "type": "text", "text": "built" }] })).await;
+    assert_eq!(calling.await.unwrap().unwrap(), "built");
+}
+
+#[tokio::test(start_paused = true)]
+async fn progress_of_a_legacy_task_goes_on_under_the_token_of_its_call() {
+    let (client, mut peer) = peer::legacy(Options::default(), tasks()).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let progress = Arc::clone(&seen);
+    let calling = tokio::spawn(async move {
+        let options = CallOptions::default()
+            .ttl(Duration::from_secs(7))
+            .on_progress(move |point| progress.lock().unwrap().push(point.value));
+        client.call_with("build", &(), options).await
+    });
+    list_tools(&mut peer, "required").await;
+    let call = peer.expect("tools/call").await;
+    assert_eq!(call["params"]["task"], json!({ "ttl": 7000 }));
+    let token = &call["params"]["_meta"]["progressToken"];
+    let report = |value: u32| {
+        let params = json!({ "progressToken": token, "progress": value });
+        json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params })
+    };
+    peer.send(report(1)).await;
+    peer.answer(&call, json!({ "task": d2("working") })).await;
+    peer.send(report(2)).await;
+    let get = peer.expect("tasks/get").await;
+    peer.send(report(2)).await;
+    peer.send(report(3)).await;
+    peer.answer(&get, d2("failed")).await;
+    let result = peer.expect("tasks/result").await;
+    peer.answer(&result, json!({ "content": [], "isError": true })).await;
+    assert!(calling.await.unwrap().unwrap().is_error);
+    assert_eq!(*seen.lock().unwrap(), [1.0, 2.0, 3.0]);
+}
+
+#[tokio::test]
+async fn a_legacy_call_is_no_task_where_server_tool_or_caller_say_no() {
+    for (capabilities, support, as_task) in [
+        (json!({ "tools": {} }), None, AsTask::Allowed),
+        (tasks(), Some("forbidden"), AsTask::Allowed),
+        (tasks(), None, AsTask::Never),
+    ] {
+        let (client, mut peer) = peer::legacy(Options::default(), capabilities).await;
+        let options = CallOptions::default().as_task(as_task);
+        let calling = tokio::spawn(async move { client.call_with("build", &(), options).await });
+        if let Some(support) = support {
+            list_tools(&mut peer, support).await;
+        }
+        let call = peer.expect("tools/call").await;
+        assert_eq!(call["params"].get("task"), None);
+        peer.answer(&call, json!({ "content": [] })).await;
+        calling.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_legacy_task_dropped_before_its_id_is_known_is_cancelled_by_it() {
+    let (client, mut peer) = peer::legacy(Options::default(), tasks()).await;
+    let calling = spawn_call(&client);
+    list_tools(&mut peer, "optional").await;
+    let call = peer.expect("tools/call").await;
+    calling.abort();
+    assert!(calling.await.is_err());
+    peer.answer(&call, json!({ "task": d2("working") })).await;
+    let cancel = peer.expect("tasks/cancel").await;
+    assert_eq!(cancel["params"]["taskId"], "t2");
+    peer.answer(&cancel, d2("cancelled")).await;
+}
+
+#[tokio::test]
+async fn a_legacy_server_that_does_not_cancel_tasks_is_not_asked_to() {
+    let capabilities = json!({ "tools": {}, "tasks": { "requests": { "tools": { "call": {} } } } });
+    let (client, _peer) = peer::legacy(Options::default(), capabilities).await;
+    assert!(matches!(client.task("t2").cancel().await, Err(Error::NotOffered { .. })));
+}
