@@ -19,8 +19,8 @@ async fn our_client_uses_the_everything_server_as_a_child_process() {
         let options = CallOptions::default().on_progress(move |point| progress.lock().unwrap().push(point));
         let slow = serde_json::json!({ "seconds": 0.02, "steps": 2 });
         let result = client.call_with("slow", &slow, options).await.unwrap();
-        assert_eq!(result.content[0].as_text(), Some("2 steps done"));
-        assert_eq!(seen.lock().unwrap().last().unwrap().message.as_deref(), Some("step 2"));
+        assert_eq!(result.content[0].as_text(), Some("step 2 of 2: done"));
+        assert_eq!(seen.lock().unwrap().last().unwrap().message.as_deref(), Some("step 2 of 2"));
 
         assert!(client.call("fail", &()).await.unwrap().is_error);
         assert!(client.call("panic", &()).await.is_err_and(|error| !error.is_retryable()));

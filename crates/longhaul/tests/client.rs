@@ -11,7 +11,7 @@ use std::time::Duration;
 use longhaul::client::{AsTask, CallOptions, Client, Error, Options, Target};
 use longhaul::proto::dialect::{Dialect, Era, Revision};
 use longhaul::proto::model::{LoggingLevel, Progress};
-use longhaul::server::Principal;
+use longhaul::server::local_user;
 use longhaul::{Cx, Server, Tool, driver};
 use peer::Peer;
 use schemars::JsonSchema;
@@ -70,13 +70,7 @@ fn serve() -> (Target, Arc<Endless>) {
     let dispatcher = server.dispatcher().unwrap();
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(ours);
-    tokio::spawn(driver::serve(
-        dispatcher,
-        Principal::local_user(),
-        reader,
-        writer,
-        driver::Options::default(),
-    ));
+    tokio::spawn(driver::serve(dispatcher, local_user(), reader, writer, driver::Options::default()));
     let (reader, writer) = tokio::io::split(theirs);
     (Target::stream(reader, writer), endless_state)
 }
