@@ -21,10 +21,24 @@ Exit codes:
 pub(crate) enum Exit {
     /// It did what was asked.
     Done,
-    /// It failed.
+    /// It failed, or the tool or task did.
     Failed,
     /// The command line or the configuration is wrong.
     Usage,
+    /// Somebody has to sign in first.
+    SignIn,
+    /// The server cannot be reached.
+    Unreachable,
+    /// There is no such tool or task.
+    NotFound,
+    /// An answer is needed and nobody can be asked.
+    InputRequired,
+    /// What was waited for still runs.
+    StillRunning,
+    /// What was waited for was cancelled.
+    Cancelled,
+    /// The user left; what runs, runs on.
+    Detached,
 }
 
 impl From<Exit> for ExitCode {
@@ -33,6 +47,13 @@ impl From<Exit> for ExitCode {
             Exit::Done => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::SignIn => 3,
+            Exit::Unreachable => 4,
+            Exit::NotFound => 5,
+            Exit::InputRequired => 6,
+            Exit::StillRunning => 7,
+            Exit::Cancelled => 8,
+            Exit::Detached => 130,
         })
     }
 }

@@ -1,10 +1,19 @@
 //! The `longhaul` program: one file a verb, under `cmd`.
 #![expect(clippy::print_stderr, reason = "a program speaks on its standard streams")]
 
+mod arguments;
 mod banner;
 mod cmd;
 mod exit;
+mod failure;
+mod interrupt;
+mod near;
+mod result;
+mod runtime;
+mod signature;
 mod store;
+mod target;
+mod term;
 
 use clap::{Parser, Subcommand};
 
@@ -22,6 +31,9 @@ struct Cli {
 enum Verb {
     Serve(cmd::serve::Args),
     Check(cmd::check::Args),
+    Call(cmd::call::Args),
+    Tools(cmd::tools::Args),
+    Tasks(cmd::tasks::Args),
 }
 
 fn main() -> std::process::ExitCode {
@@ -41,6 +53,9 @@ fn main() -> std::process::ExitCode {
     match cli.verb {
         Verb::Serve(args) => cmd::serve::run(args),
         Verb::Check(args) => cmd::check::run(&args),
+        Verb::Call(args) => cmd::call::run(&args),
+        Verb::Tools(args) => cmd::tools::run(&args),
+        Verb::Tasks(args) => cmd::tasks::run(&args),
     }
     .into()
 }

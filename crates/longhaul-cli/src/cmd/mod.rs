@@ -1,5 +1,8 @@
 //! The verbs.
 
+pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod serve;
 pub(crate) mod supervise;
+pub(crate) mod tasks;
+pub(crate) mod tools;

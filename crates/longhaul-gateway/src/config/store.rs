@@ -27,9 +27,15 @@ pub struct Store {
 }
 
 impl Store {
+    /// The store at `url`, everything else by default.
+    #[must_use]
+    pub fn at(url: StoreUrl) -> Self {
+        Self { url, state: None, max_run_bytes: MAX_RUN_BYTES }
+    }
+
     /// The defaults of a configuration file that stands in `base`.
     pub(super) fn defaults(base: &Path) -> Self {
-        Self { url: StoreUrl::Sqlite(base.join("longhaul.db")), state: None, max_run_bytes: MAX_RUN_BYTES }
+        Self::at(StoreUrl::Sqlite(base.join("longhaul.db")))
     }
 
     pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>, base: &Path) -> Self {

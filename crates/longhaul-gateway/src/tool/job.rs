@@ -159,8 +159,13 @@ impl ExternalJob for CommandJob {
     }
 }
 
-/// Ends a run and waits until its whole tree is gone.
-pub(super) async fn cancel(runs: &RunsDir, id: &str) -> Result<(), RunError> {
+/// Ends a run and waits until its whole tree is gone. A task that runs no command has no run: that is done at
+/// once.
+///
+/// # Errors
+///
+/// When the run may go on.
+pub async fn cancel(runs: &RunsDir, id: &str) -> Result<(), RunError> {
     let state = {
         let (runs, id) = (runs.clone(), id.to_owned());
         tokio::task::spawn_blocking(move || runs.state(&id)).await

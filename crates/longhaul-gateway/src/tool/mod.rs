@@ -14,7 +14,7 @@ use std::sync::Arc;
 use longhaul::Tool;
 
 pub use definition::tools;
-pub use job::CommandJob;
+pub use job::{CommandJob, cancel as end_run};
 pub use output::Outputs;
 
 use crate::command::RunsDir;

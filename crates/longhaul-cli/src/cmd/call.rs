@@ -1,0 +1,204 @@
+//! `longhaul call`: one tool called to its end, whatever it becomes on the way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::client::{AsTask, CallOptions, Client, Error, Options, Started, TaskHandle};
+use longhaul::proto::model::{LoggingLevel, Task};
+use longhaul_gateway::config::{format_duration, parse_duration};
+use tokio::time::Instant;
+
+use super::tools::find;
+use crate::arguments;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt::{Waited, unless_left};
+use crate::result;
+use crate::signature::Signature;
+use crate::target::{Server, TargetArgs};
+use crate::term::{Manner, Show, clean, note};
+
+/// Call a tool of a server and print what it answers.
+#[derive(clap::Args, Debug)]
+#[command(
+    override_usage = "longhaul call [OPTIONS] URL TOOL [ARGUMENT]...\n       \
+                      longhaul call [OPTIONS] TOOL [ARGUMENT]... -- COMMAND...",
+    after_help = help()
+)]
+pub(crate) struct Args {
+    /// The URL of the server, unless a command follows after `--`; the tool; its arguments.
+    #[arg(value_name = "WORDS", required = true)]
+    words: Vec<String>,
+    /// Print the result as one JSON object, and failures as one JSON line.
+    #[arg(long)]
+    json: bool,
+    /// Print each event as a line of JSON.
+    #[arg(long)]
+    events: bool,
+    /// Wait at most so long (such as 90s or 1h30m); then leave the task running.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    wait: Option<Duration>,
+    /// Do not let the call become a task: it ends with its connection.
+    #[arg(long)]
+    no_task: bool,
+    #[command(flatten)]
+    target: TargetArgs,
+}
+
+fn help() -> String {
+    format!(
+        "\
+Examples:
+  longhaul call http://127.0.0.1:8420/mcp test crate=api release=true
+  longhaul call http://127.0.0.1:8420/mcp report rows:='[1, 2]' text=@notes.md
+  longhaul call test crate=api -- longhaul serve longhaul.toml --stdio
+
+{}
+
+Ctrl-C leaves a task running and says how to come back to it; what is no task is cancelled.",
+        arguments::HELP
+    )
+}
+
+pub(crate) fn run(args: &Args) -> Exit {
+    let manner = Manner::new(args.json, args.events);
+    crate::runtime::run(manner.is_json(), call(args, manner))
+}
+
+async fn call(args: &Args, manner: Manner) -> Outcome {
+    let (server, rest) = args.target.server(&args.words, "call")?;
+    let Some((name, words)) = rest.split_first() else {
+        return Err(Failure::usage("no tool is named").next("`longhaul tools` shows what there is"));
+    };
+    let show = Arc::new(Show::new(manner, name));
+    let until = args.wait.map(|wait| Instant::now() + wait);
+    let client = match unless_left(until, server.connect(options(args, &show))).await {
+        Waited::For(client) => client?,
+        Waited::Left => return Err(Failure::silent(Exit::Detached)),
+        Waited::TimeUp => return Err(late(args)),
+    };
+    let call = Call { client: &client, server: &server, show: &show, manner, args, until };
+    let ended = call.run(name, words).await;
+    show.end();
+    client.close().await;
+    ended
+}
+
+fn late(args: &Args) -> Failure {
+    let wait = args.wait.map(format_duration).unwrap_or_default();
+    Failure::new(Exit::Failed, "timed_out", format!("no answer within {wait}; the call was cancelled"))
+        .next("a call that becomes a task is left running instead; a longer --wait may do")
+}
+
+/// What the server says besides its answers is shown as it comes.
+fn options(args: &Args, show: &Arc<Show>) -> Options {
+    let (log, words) = (Arc::clone(show), Arc::clone(show));
+    let on_log = move |message: longhaul::client::LogMessage| {
+        let text = serde_json::from_str::<String>(message.data.get());
+        let text = text.unwrap_or_else(|_| message.data.get().to_owned());
+        log.say("log", &format!("{}: {text}", message.level));
+    };
+    args.target
+        .options()
+        .on_log(LoggingLevel::Notice, on_log)
+        .on_words(move |line| words.say("stderr", &line))
+}
+
+/// One call under way.
+struct Call<'a> {
+    client: &'a Client,
+    server: &'a Server,
+    show: &'a Arc<Show>,
+    manner: Manner,
+    args: &'a Args,
+    until: Option<Instant>,
+}
+
+impl Call<'_> {
+    async fn run(&self, name: &str, words: &[String]) -> Outcome {
+        let tools = match unless_left(self.until, self.client.list_tools()).await {
+            Waited::For(tools) => tools?,
+            Waited::Left => return Err(Failure::silent(Exit::Detached)),
+            Waited::TimeUp => return Err(late(self.args)),
+        };
+        let signature = Signature::of(find(&tools, name)?);
+        let arguments = arguments::read(words, &signature)?;
+        let starting = self.client.start(name, &arguments, self.options());
+        let started = match unless_left(self.until, starting).await {
+            Waited::For(started) => started.map_err(|error| self.failure(error))?,
+            // Its future is dropped by now, which cancels it.
+            Waited::Left => {
+                self.leave("\nCancelled: the call had not become a task.");
+                return Err(Failure::silent(Exit::Detached));
+            }
+            Waited::TimeUp => return Err(late(self.args)),
+        };
+        match started {
+            Started::Result(result) => {
+                self.show.end();
+                result::show(&result, self.manner)
+            }
+            Started::Task(task) => self.follow(&task).await,
+        }
+    }
+
+    async fn follow(&self, task: &TaskHandle) -> Outcome {
+        let changed = |task: &Task| self.show.task(&task.id, task.status, task.status_message.as_deref());
+        match unless_left(self.until, task.watch(changed)).await {
+            Waited::For(ended) => {
+                self.show.end();
+                result::show(&ended.map_err(|error| self.failure(error))?, self.manner)
+            }
+            Waited::Left => {
+                let id = clean::line(task.id(), 128);
+                self.leave(&format!("\nDetached; {id} keeps running.\n{}", self.way_back(&id)));
+                Err(Failure::silent(Exit::Detached))
+            }
+            Waited::TimeUp => {
+                let id = clean::line(task.id(), 128);
+                let message = format!("task {id} is still running");
+                let next = self.command("watch", &id);
+                Err(Failure::new(Exit::StillRunning, "still_running", message).next(next))
+            }
+        }
+    }
+
+    /// What is said last to a user who leaves.
+    fn leave(&self, words: &str) {
+        self.show.end();
+        if self.manner == Manner::Words {
+            note(words);
+        }
+    }
+
+    fn way_back(&self, id: &str) -> String {
+        format!("  {}\n  {}", self.command("watch", id), self.command("cancel", id))
+    }
+
+    /// A command line about the task. A server that was a command is asked through its store, where its
+    /// `longhaul.toml` is.
+    fn command(&self, verb: &str, id: &str) -> String {
+        match self.server.url() {
+            Some(url) => format!("longhaul tasks {verb} {id} --url {}", clean::line(url, 400)),
+            None => format!("longhaul tasks {verb} {id}"),
+        }
+    }
+
+    fn failure(&self, error: Error) -> Failure {
+        let task = match &error {
+            Error::InputRequired { task: Some(id), .. } => Some(clean::line(id, 128)),
+            _ => None,
+        };
+        let failure = Failure::from(error);
+        match task {
+            Some(id) => failure.next(format!("the task goes on waiting: {}", self.command("get", &id))),
+            None => failure,
+        }
+    }
+
+    fn options(&self) -> CallOptions {
+        let show = Arc::clone(self.show);
+        let as_task = if self.args.no_task { AsTask::Never } else { AsTask::Allowed };
+        CallOptions::default().as_task(as_task).on_progress(move |progress| show.progress(&progress))
+    }
+}

@@ -1,0 +1,67 @@
+//! `longhaul tasks get`: where one task stands.
+
+use longhaul::store::Record;
+
+use super::origin::Origin;
+use super::view::{Shown, age, ask, now, took};
+use crate::exit::Exit;
+use crate::failure::Outcome;
+use crate::term::{Manner, clean, is_terminal, note, print};
+
+/// Show where a task stands.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  longhaul tasks get test-3q9v --json")]
+pub(crate) struct Args {
+    /// The task's id, or its beginning on a store.
+    id: String,
+}
+
+pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
+    match origin {
+        Origin::Store(local) => {
+            let record = local.find(&args.id).await?;
+            if manner.is_json() {
+                print(&Shown::of_record(&record).json()?)?;
+            } else {
+                show(&record, local.store.now())?;
+            }
+        }
+        Origin::Server(remote) => {
+            let task = ask(&remote.client.task(args.id.as_str())).await?;
+            let shown = Shown::of_task(&task);
+            if manner.is_json() {
+                print(&shown.json()?)?;
+            } else {
+                let message = clean::line(shown.status_message.as_deref().unwrap_or_default(), 200);
+                print(
+                    format!("{}  {}  {message}", clean::line(&shown.task_id, 128), shown.status).trim_end(),
+                )?;
+                print(&format!("  created   {}", clean::line(&shown.created_at, 40)))?;
+                print(&format!("  changed   {}", clean::line(&shown.last_updated_at, 40)))?;
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn show(record: &Record, at: longhaul::store::Time) -> Outcome<()> {
+    let shown = Shown::of_record(record);
+    let tool = clean::line(&record.tool, 128);
+    let (id, status) = (&record.id, shown.status.replace('_', " "));
+    print(format!("{id}  {tool}  {status}  {}", now(record)).trim_end())?;
+    print(&format!("  arguments   {}", clean::line(record.arguments.as_str(), 200)))?;
+    let started = age(at.since(record.created_at));
+    let ended = if record.is_terminal() { "took" } else { "running" };
+    print(&format!("  time        started {started} ago, {ended} {}", took(record, at)))?;
+    let node = shown.node.map(|node| format!(", on node {node}")).unwrap_or_default();
+    print(&format!("  work        attempt {}{node}", record.attempt))?;
+    print(&format!("  caller      {}", clean::line(shown.owner.as_deref().unwrap_or_default(), 200)))?;
+    if let Some(at_end) = record.expires_at {
+        print(&format!("  forgotten   in {}", age(at_end.since(at))))?;
+    }
+    if is_terminal() {
+        let next = if record.is_terminal() { "result" } else { "watch" };
+        note(&format!("longhaul tasks {next} {id}   longhaul tasks log {id}"));
+    }
+    Ok(())
+}

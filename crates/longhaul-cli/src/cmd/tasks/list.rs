@@ -1,0 +1,109 @@
+//! `longhaul tasks list`: the tasks of a store, newest first.
+
+use comfy_table::Table;
+use longhaul::store::{Filter, Record, Scope};
+use longhaul::tasks::project::{self, View};
+use serde::Serialize;
+
+use super::origin::{Local, Origin};
+use super::view::{Shown, age, now, took};
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::term::{Manner, clean, is_terminal, note, print};
+
+/// List the tasks of a store, newest first.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  longhaul tasks list --open --tool test")]
+pub(crate) struct Args {
+    /// Only those that have not ended.
+    #[arg(long)]
+    open: bool,
+    /// Only those of this tool.
+    #[arg(long, value_name = "TOOL")]
+    tool: Option<String>,
+    /// At most so many, 1 to 1000.
+    #[arg(long, value_name = "NUMBER", default_value_t = 25, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    limit: u64,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Self { open: false, tool: None, limit: 25 }
+    }
+}
+
+pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
+    let local = match origin {
+        Origin::Store(local) => local,
+        Origin::Server(_) => {
+            return Err(Failure::usage("a server lists no tasks: each is known by its id")
+                .next("`longhaul tasks get ID --url …`, or list the store: --store sqlite:FILE"));
+        }
+    };
+    let (records, has_more) = read(local, args).await?;
+    if manner.is_json() {
+        print(&json(&records, has_more)?)?;
+        return Ok(Exit::Done);
+    }
+    if records.is_empty() {
+        note(if args.open { "no open tasks" } else { "no tasks" });
+        return Ok(Exit::Done);
+    }
+    print(&table(&records, local.store.now()))?;
+    hint(&records, has_more, local).await
+}
+
+async fn read(local: &Local, args: &Args) -> Outcome<(Vec<Record>, bool)> {
+    let mut filter = if args.open { Filter::open() } else { Filter::all() };
+    if let Some(tool) = &args.tool {
+        filter = filter.of_tool(tool.as_str());
+    }
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let mut records = Vec::new();
+    let mut after = None;
+    loop {
+        // One page may be shorter than asked while there is more.
+        let page = local.store.list(Scope::Operator, &filter, after.as_ref(), limit - records.len()).await?;
+        records.extend(page.tasks);
+        after = page.next;
+        if after.is_none() || records.len() >= limit {
+            return Ok((records, after.is_some()));
+        }
+    }
+}
+
+fn table(records: &[Record], at: longhaul::store::Time) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(["STATUS", "ID", "TOOL", "NOW", "STARTED", "TOOK"]);
+    for record in records {
+        let status = project::status(record, View::D3).as_str().replace('_', " ");
+        let started = format!("{} ago", age(at.since(record.created_at)));
+        let tool = clean::line(&record.tool, 40);
+        table.add_row([status, record.id.to_string(), tool, now(record), started, took(record, at)]);
+    }
+    table.trim_fmt()
+}
+
+async fn hint(records: &[Record], has_more: bool, local: &Local) -> Outcome {
+    if is_terminal() {
+        let counts = local.store.counts().await?;
+        let newest = records.first().map(|record| record.id.to_string()).unwrap_or_default();
+        let more = if has_more { "   more: --limit 1000" } else { "" };
+        let (shown, kept) = (records.len(), counts.retained);
+        note(&format!("{shown} of {kept}.   watch one: longhaul tasks watch {newest}{more}"));
+    }
+    Ok(Exit::Done)
+}
+
+fn json(records: &[Record], has_more: bool) -> Outcome<String> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct List {
+        tasks: Vec<Shown>,
+        has_more: bool,
+    }
+    let tasks = records.iter().map(Shown::of_record).collect();
+    let text = serde_json::to_string(&List { tasks, has_more }).map_err(anyhow::Error::new)?;
+    Ok(clean::json(&text))
+}

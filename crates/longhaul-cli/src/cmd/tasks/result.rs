@@ -1,0 +1,45 @@
+//! `longhaul tasks result`: what a task that has ended came to.
+
+use super::origin::Origin;
+use super::watch::ended;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::result;
+use crate::term::Manner;
+
+/// Print the result of a task that has ended; does not wait for one that has not.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  longhaul tasks result test-3q9v")]
+pub(crate) struct Args {
+    /// The task's id, or its beginning on a store.
+    id: String,
+}
+
+pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
+    let result = match origin {
+        Origin::Store(local) => {
+            let record = local.find(&args.id).await?;
+            match ended(&record) {
+                Some(ended) => ended?,
+                None => {
+                    let message = format!("task {} is still running", record.id);
+                    let failure = Failure::new(Exit::StillRunning, "still_running", message);
+                    return Err(failure.next(format!("longhaul tasks watch {}", record.id)));
+                }
+            }
+        }
+        Origin::Server(remote) => {
+            let task = remote.client.task(args.id.as_str());
+            task.result().await.map_err(|error| {
+                let failure = Failure::from(error);
+                match failure.exit {
+                    Exit::StillRunning => {
+                        failure.next(format!("longhaul tasks watch {} --url {}", args.id, remote.url))
+                    }
+                    _ => failure,
+                }
+            })?
+        }
+    };
+    result::show(&result, manner)
+}

@@ -1,0 +1,142 @@
+//! A task as it is shown, wherever it was found.
+
+use std::time::Duration;
+
+use longhaul::client::TaskHandle;
+use longhaul::proto::jsonrpc::ErrorObject;
+use longhaul::proto::model::{Progress, Task};
+use longhaul::store::{Record, Time};
+use longhaul::tasks::project::{self, View};
+use longhaul_gateway::config::format_duration;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::failure::{Failure, Outcome};
+use crate::term::clean;
+
+/// A task, with what only its store knows of it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Shown {
+    pub(crate) task_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tool: Option<String>,
+    pub(crate) status: &'static str,
+    pub(crate) status_message: Option<String>,
+    pub(crate) created_at: String,
+    pub(crate) last_updated_at: String,
+    pub(crate) ttl_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) progress: Option<Progress>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) arguments: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) result: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<ErrorObject>,
+}
+
+impl Shown {
+    pub(crate) fn of_task(task: &Task) -> Self {
+        Self {
+            task_id: task.id.clone(),
+            tool: None,
+            status: task.status.as_str(),
+            status_message: task.status_message.clone(),
+            created_at: task.created_at.clone(),
+            last_updated_at: task.last_updated_at.clone(),
+            ttl_ms: task.ttl_ms,
+            progress: None,
+            owner: None,
+            attempt: None,
+            node: None,
+            arguments: None,
+            result: task.result.as_ref().and_then(|result| serde_json::value::to_raw_value(result).ok()),
+            error: task.error.clone(),
+        }
+    }
+
+    pub(crate) fn of_record(record: &Record) -> Self {
+        let task = project::task(record, View::D3);
+        let owner = match &record.owner {
+            longhaul::store::Owner::Principal(principal) => principal.as_str().to_owned(),
+            longhaul::store::Owner::Anonymous => "anonymous".to_owned(),
+        };
+        Self {
+            tool: Some(record.tool.to_string()),
+            progress: progress(record),
+            owner: Some(owner),
+            attempt: Some(record.attempt),
+            node: record.lease().map(|lease| lease.node.to_string()),
+            arguments: RawValue::from_string(record.arguments.as_str().to_owned()).ok(),
+            ..Self::of_task(&task)
+        }
+    }
+
+    pub(crate) fn json(&self) -> Outcome<String> {
+        let text = serde_json::to_string(self).map_err(anyhow::Error::new)?;
+        Ok(clean::json(&text))
+    }
+}
+
+/// How far a task is, as its caller would be told.
+pub(crate) fn progress(record: &Record) -> Option<Progress> {
+    let progress = record.progress.as_ref()?;
+    let mut shown = Progress::new(progress.value);
+    shown.total = progress.total;
+    shown.message = progress.message.as_deref().map(str::to_owned);
+    Some(shown)
+}
+
+/// `212/412 running api::auth`, or why it ended.
+pub(crate) fn now(record: &Record) -> String {
+    let task = project::task(record, View::D3);
+    let count = progress(record).filter(|_| !record.is_terminal()).map(|progress| match progress.total {
+        Some(total) => format!("{}/{total}", progress.value),
+        None => progress.value.to_string(),
+    });
+    let words = task.status_message.unwrap_or_default();
+    let both = [count.unwrap_or_default(), words];
+    clean::line(both.join(" ").trim(), 60)
+}
+
+/// How long it took, or has taken so far.
+pub(crate) fn took(record: &Record, now: Time) -> String {
+    age(record.terminal_at.unwrap_or(now).since(record.created_at))
+}
+
+/// A duration in its two largest units.
+pub(crate) fn age(duration: Duration) -> String {
+    let rounded = match duration.as_secs() {
+        0 => return format!("{}ms", duration.as_millis()),
+        1..3600 => Duration::from_secs(duration.as_secs()),
+        3600..86_400 => Duration::from_secs(duration.as_secs() / 60 * 60),
+        _ => Duration::from_secs(duration.as_secs() / 3600 * 3600),
+    };
+    format_duration(rounded)
+}
+
+/// What a server says of a task, told apart from there being none.
+pub(crate) async fn ask(task: &TaskHandle) -> Outcome<Task> {
+    task.get().await.map_err(Failure::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_short() {
+        for (ms, text) in
+            [(12, "12ms"), (61_900, "1m1s"), (3_725_000, "1h2m"), (90_061_000, "1d1h"), (7_200_000, "2h")]
+        {
+            assert_eq!(age(Duration::from_millis(ms)), text);
+        }
+    }
+}

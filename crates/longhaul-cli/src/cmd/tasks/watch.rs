@@ -1,0 +1,98 @@
+//! `longhaul tasks watch`: following a task to its end.
+
+use longhaul::proto::model::CallToolResult;
+use longhaul::store::{Outcome as Ended, Record};
+use longhaul::tasks::project::{self, View};
+use serde_json::json;
+
+use super::origin::{Local, Origin};
+use super::view::progress;
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::interrupt::{Waited, unless_left};
+use crate::result;
+use crate::term::{Manner, Show, note};
+
+/// Follow a task to its end and print its result.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Example:
+  longhaul tasks watch test-3q9v
+
+Ctrl-C leaves the task running.")]
+pub(crate) struct Args {
+    /// The task's id, or its beginning on a store.
+    id: String,
+    /// Print each event as a line of JSON.
+    #[arg(long)]
+    pub(super) events: bool,
+}
+
+pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
+    let show = Show::new(manner, &args.id);
+    let watching = async {
+        match origin {
+            Origin::Store(local) => watch(local, &args.id, &show).await,
+            Origin::Server(remote) => {
+                let task = remote.client.task(args.id.as_str());
+                let changed = |task: &longhaul::proto::model::Task| {
+                    show.task(&task.id, task.status, task.status_message.as_deref());
+                };
+                Ok(task.watch(changed).await?)
+            }
+        }
+    };
+    match unless_left(None, watching).await {
+        Waited::For(ended) => {
+            show.end();
+            result::show(&ended?, manner)
+        }
+        Waited::Left | Waited::TimeUp => {
+            show.end();
+            if manner == Manner::Words {
+                note(&format!("\nDetached; {} keeps running.", args.id));
+            }
+            Err(Failure::silent(Exit::Detached))
+        }
+    }
+}
+
+async fn watch(local: &Local, given: &str, show: &Show) -> Outcome<CallToolResult> {
+    let id = local.find(given).await?.id;
+    // Watched before it is looked at, so that no change is missed in between.
+    let mut watch = local.store.watch(&id);
+    let mut last = None;
+    loop {
+        let record = local.look(&id).await?;
+        if let Some(ended) = ended(&record) {
+            return ended;
+        }
+        let task = project::task(&record, View::D3);
+        if let Some(progress) = progress(&record) {
+            show.progress(&progress);
+        }
+        let seen = Some((task.status, task.status_message.clone()));
+        if last != seen {
+            show.task(&task.id, task.status, task.status_message.as_deref());
+            last = seen;
+        }
+        watch.changed().await;
+    }
+}
+
+/// What a task that has ended came to.
+pub(super) fn ended(record: &Record) -> Option<Outcome<CallToolResult>> {
+    let outcome = record.outcome()?;
+    if let Ended::Cancelled { reason } = outcome {
+        let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        let message = format!("task {} was cancelled{reason}", record.id);
+        return Some(Err(Failure::new(Exit::Cancelled, "cancelled", message)));
+    }
+    let answer = project::answer(outcome, record.id.as_str());
+    Some(answer.map_err(|error| Failure::from(&error)))
+}
+
+/// What is said of a task that was cancelled.
+pub(super) fn cancelled_event(id: &str) -> serde_json::Value {
+    json!({ "taskId": id, "status": "cancelled" })
+}

@@ -1,0 +1,146 @@
+//! Why a verb did not do what was asked: for a person, or as one line for a program.
+
+use longhaul::client::Error;
+use longhaul::proto::jsonrpc::{Code, ErrorObject};
+use longhaul::store::StoreError;
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::term::{clean, note};
+
+/// A failure, what it is called, and what to do next.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// A word for programs; empty when there is nothing to say.
+    code: &'static str,
+    message: String,
+    next: Option<String>,
+}
+
+/// What a verb returns: how the program ends, or why not so.
+pub(crate) type Outcome<T = Exit> = Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
+        Self { exit, code, message: message.into(), next: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, "usage", message)
+    }
+
+    /// An end of which all has been said.
+    pub(crate) fn silent(exit: Exit) -> Self {
+        Self::new(exit, "", "")
+    }
+
+    /// Whoever reads our output has gone: that ends the program, and is no failure.
+    pub(crate) fn reader_gone() -> Self {
+        Self::silent(Exit::Done)
+    }
+
+    /// With what to do about it.
+    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+
+    /// Says it on standard error, as one JSON line if `json`.
+    pub(crate) fn report(&self, json: bool) -> Exit {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            error: Body<'a>,
+        }
+        #[derive(Serialize)]
+        struct Body<'a> {
+            code: &'a str,
+            message: &'a str,
+            next: Option<&'a str>,
+        }
+        if self.code.is_empty() {
+            return self.exit;
+        }
+        if json {
+            let error = Body { code: self.code, message: &self.message, next: self.next.as_deref() };
+            note(&clean::json(&serde_json::to_string(&Line { error }).unwrap_or_default()));
+        } else {
+            note(&format!("error: {}", clean::text(&self.message)));
+            if let Some(next) = &self.next {
+                note(&format!("help: {}", clean::text(next)));
+            }
+        }
+        self.exit
+    }
+}
+
+/// A failure of the program's own surroundings.
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::new(Exit::Failed, "failed", format!("{error:#}"))
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::new(Exit::Failed, "store", chain(&error))
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let message = chain(&error);
+        let of = |exit, code| Self::new(exit, code, message.clone());
+        match &error {
+            Error::Target { .. } => of(Exit::Usage, "usage"),
+            Error::Arguments { .. } => of(Exit::Usage, "usage"),
+            Error::Unreachable { .. } => of(Exit::Unreachable, "unreachable")
+                .next("is the server running, and is this where it listens?"),
+            Error::Lost { .. } => of(Exit::Unreachable, "lost"),
+            Error::Died { last_words, .. } if last_words.is_empty() => of(Exit::Unreachable, "server_ended")
+                .next("does the command serve MCP over its standard input and output?"),
+            Error::Died { last_words, .. } => {
+                Self::new(Exit::Unreachable, "server_ended", format!("{message}\n{last_words}"))
+            }
+            Error::SignIn { .. } => of(Exit::SignIn, "auth_required"),
+            Error::Http { .. } => of(Exit::Unreachable, "http"),
+            Error::SessionLost { .. } => of(Exit::Unreachable, "session_lost").next("run the same again"),
+            Error::NoSuchTask { .. } => of(Exit::NotFound, "no_such_task")
+                .next("it may have been forgotten, or belong to somebody else"),
+            Error::Cancelled { .. } => of(Exit::Cancelled, "cancelled"),
+            Error::StillRunning { .. } => of(Exit::StillRunning, "still_running"),
+            Error::InputRequired { .. } => of(Exit::InputRequired, "input_required"),
+            Error::TimedOut { .. } => of(Exit::Failed, "timed_out"),
+            Error::Answer(error) => Self::from(error),
+            _ => of(Exit::Failed, "protocol"),
+        }
+    }
+}
+
+/// What a server answered with instead of a result.
+impl From<&ErrorObject> for Failure {
+    fn from(error: &ErrorObject) -> Self {
+        let message = format!("{} ({})", error.message, error.code.0);
+        let lost = error.data.as_ref().is_some_and(|data| data.get().contains("\"worker_lost\""));
+        match error.code {
+            _ if lost => Self::new(Exit::Failed, "worker_lost", message),
+            Code::OVERLOADED => Self::new(Exit::Failed, "overloaded", message),
+            _ => Self::new(Exit::Failed, "answer", message),
+        }
+    }
+}
+
+/// An error and its sources, each once.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_words = cause.to_string();
+        if !words.ends_with(&cause_words) {
+            words.push_str(": ");
+            words.push_str(&cause_words);
+        }
+        source = cause.source();
+    }
+    words
+}

@@ -1,0 +1,92 @@
+//! Whom a verb speaks to: a URL, or a command after `--`.
+
+use std::ffi::OsString;
+
+use longhaul::client::{Client, Command, Options, Target};
+use longhaul::proto::dialect::Revision;
+
+use crate::failure::{Failure, Outcome};
+
+/// How to reach a server.
+#[derive(clap::Args, Debug)]
+pub(crate) struct TargetArgs {
+    /// Speak this protocol revision; otherwise what the server speaks is found out.
+    #[arg(long, value_name = "DATE", value_parser = revision)]
+    pub(crate) revision: Option<Revision>,
+    /// A command that serves MCP over its standard input and output, instead of a URL.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// A server as the command line names it.
+#[derive(Clone, Debug)]
+pub(crate) enum Server {
+    Url(String),
+    Command(Vec<OsString>),
+}
+
+impl TargetArgs {
+    /// Takes the server out of the words of a command line; the words after it remain.
+    pub(crate) fn server<'w>(&self, words: &'w [String], verb: &str) -> Outcome<(Server, &'w [String])> {
+        let is_url = |word: &String| word.contains("://") && !word.contains('=');
+        match (words.split_first(), self.command.is_empty()) {
+            (Some((word, _)), false) if is_url(word) => {
+                Err(Failure::usage(format!("two servers are named: {word}, and a command after `--`")))
+            }
+            (_, false) => Ok((Server::Command(self.command.clone()), words)),
+            (Some((word, rest)), true) if is_url(word) => Ok((Server::Url(word.clone()), rest)),
+            (Some((word, _)), true) => Err(no_url(word, verb)),
+            (None, true) => Err(Failure::usage("no server is named").next(format!(
+                "longhaul {verb} http://127.0.0.1:8420/mcp …, or longhaul {verb} … -- command that serves"
+            ))),
+        }
+    }
+
+    /// Options of a client that says who it is.
+    pub(crate) fn options(&self) -> Options {
+        let options = Options::default();
+        match self.revision {
+            Some(revision) => options.revision(revision),
+            None => options,
+        }
+    }
+}
+
+impl Server {
+    pub(crate) async fn connect(&self, options: Options) -> Outcome<Client> {
+        let target = match self {
+            Self::Url(url) => Target::url(url),
+            Self::Command(words) => {
+                let mut words = words.iter();
+                let program = words.next().cloned().unwrap_or_default();
+                Target::command(Command::new(program).args(words))
+            }
+        };
+        Ok(Client::connect_with(target, options).await?)
+    }
+
+    /// How a later command names this server, where it can.
+    pub(crate) fn url(&self) -> Option<&str> {
+        match self {
+            Self::Url(url) => Some(url),
+            Self::Command(_) => None,
+        }
+    }
+}
+
+fn no_url(word: &str, verb: &str) -> Failure {
+    let failure = Failure::usage(format!("`{word}` is no URL, and no command follows after `--`"));
+    let looks_like_host = word.contains(':') && word.contains('/') || word.starts_with("localhost");
+    if looks_like_host {
+        failure.next(format!("did you mean `http://{word}`?"))
+    } else {
+        failure.next(format!(
+            "longhaul {verb} http://127.0.0.1:8420/mcp …, or longhaul {verb} … -- command that serves"
+        ))
+    }
+}
+
+pub(crate) fn revision(date: &str) -> Result<Revision, String> {
+    Revision::from_date(date)
+        .ok_or_else(|| format!("this release speaks {}", Revision::ALL.map(Revision::as_str).join(" and ")))
+}

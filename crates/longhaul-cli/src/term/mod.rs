@@ -1,0 +1,41 @@
+//! The terminal: results on standard output, all else on standard error, nothing of it able to do harm.
+
+pub(crate) mod clean;
+mod show;
+
+use std::io::{ErrorKind, IsTerminal, Write};
+
+pub(crate) use show::{Manner, Show};
+
+use crate::failure::{Failure, Outcome};
+
+/// Writes a line to standard output.
+pub(crate) fn print(line: &str) -> Outcome<()> {
+    write(line.as_bytes())?;
+    if line.ends_with('\n') { Ok(()) } else { write(b"\n") }
+}
+
+/// Writes bytes to standard output. That its reader has gone ends the program quietly.
+pub(crate) fn write(bytes: &[u8]) -> Outcome<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::reader_gone()),
+        Err(error) => Err(anyhow::Error::new(error).context("the output cannot be written").into()),
+    }
+}
+
+/// Writes a line to standard error. If nobody reads it, nobody is told.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Whether a person reads standard error.
+pub(crate) fn is_watched() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// Whether standard output goes to a terminal.
+pub(crate) fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}

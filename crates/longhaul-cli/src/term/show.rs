@@ -1,0 +1,234 @@
+//! How far a call has come: a bar for a person, lines for a log, events for a program.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use longhaul::proto::model::{Progress, TaskStatus};
+use serde_json::{Value, json};
+
+use super::{clean, is_watched, note, write};
+
+/// In what manner a verb speaks while it works.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Manner {
+    /// To a person, or to a log.
+    Words,
+    /// Not at all: there will be one object at the end.
+    Quiet,
+    /// Each event as a line of JSON on standard output.
+    Events,
+}
+
+impl Manner {
+    pub(crate) fn new(json: bool, events: bool) -> Self {
+        match (json, events) {
+            (_, true) => Self::Events,
+            (true, false) => Self::Quiet,
+            (false, false) => Self::Words,
+        }
+    }
+
+    /// Whether failures are reported as JSON.
+    pub(crate) fn is_json(self) -> bool {
+        self != Self::Words
+    }
+}
+
+/// Shows how far something has come. Shared by whoever hears of it.
+#[derive(Debug)]
+pub(crate) struct Show {
+    manner: Manner,
+    /// There if a person watches.
+    bar: Option<ProgressBar>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    name: String,
+    status: String,
+    progress: Option<Progress>,
+    said: String,
+    said_at: Option<Instant>,
+}
+
+/// The least time between two lines that say how far something is.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// How long words beside a bar may be.
+const WORDS: usize = 60;
+
+impl Show {
+    /// Shows what is called `name` for now.
+    pub(crate) fn new(manner: Manner, name: &str) -> Self {
+        let bar = (manner == Manner::Words && is_watched()).then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+            bar.set_style(style(false));
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        let state = State {
+            name: clean::line(name, WORDS),
+            status: String::new(),
+            progress: None,
+            said: String::new(),
+            said_at: None,
+        };
+        let show = Self { manner, bar, state: Mutex::new(state) };
+        show.draw(&mut show.lock());
+        show
+    }
+
+    /// It is a task now, and stands so.
+    pub(crate) fn task(&self, id: &str, status: TaskStatus, message: Option<&str>) {
+        self.event(
+            || json!({ "event": "task", "taskId": id, "status": status.as_str(), "message": message }),
+        );
+        let mut state = self.lock();
+        state.name = clean::line(id, WORDS);
+        state.status = clean::line(message.unwrap_or_default(), WORDS);
+        self.draw(&mut state);
+    }
+
+    pub(crate) fn progress(&self, progress: &Progress) {
+        self.event(|| {
+            let Progress { value, total, message, .. } = progress;
+            json!({ "event": "progress", "progress": value, "total": total, "message": message })
+        });
+        let mut state = self.lock();
+        if let Some(message) = &progress.message {
+            state.status = clean::line(message, WORDS);
+        }
+        state.progress = Some(progress.clone());
+        self.draw(&mut state);
+    }
+
+    /// A line of somebody else's, above whatever else is shown.
+    pub(crate) fn say(&self, event: &str, line: &str) {
+        self.event(|| json!({ "event": event, "text": line }));
+        if self.manner != Manner::Words {
+            return;
+        }
+        let line = clean::line(line, LINE);
+        match &self.bar {
+            Some(bar) => bar.println(format!("  {line}")),
+            None => note(&format!("  {line}")),
+        }
+    }
+
+    /// Nothing more will be shown.
+    pub(crate) fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Writes an event, if that is the manner. A reader that has gone is noticed at the end.
+    pub(crate) fn event(&self, event: impl FnOnce() -> Value) {
+        if self.manner == Manner::Events {
+            let line = clean::json(&event().to_string());
+            drop(write(format!("{line}\n").as_bytes()));
+        }
+    }
+
+    fn draw(&self, state: &mut State) {
+        let count = state.progress.as_ref().map(count).unwrap_or_default();
+        let words: Vec<&str> =
+            [count.as_str(), state.status.as_str()].into_iter().filter(|word| !word.is_empty()).collect();
+        let words = words.join("  ");
+        match &self.bar {
+            Some(bar) => {
+                let total = state.progress.as_ref().and_then(|progress| progress.total);
+                bar.set_style(style(total.is_some()));
+                if let (Some(total), Some(progress)) = (total, &state.progress) {
+                    bar.set_length(STEPS);
+                    bar.set_position(portion(progress.value, total));
+                }
+                bar.set_prefix(state.name.clone());
+                bar.set_message(words);
+            }
+            None if self.manner == Manner::Words => state.speak(words),
+            None => {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Show {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl State {
+    /// Says a line if it is another than the last and that was long enough ago.
+    fn speak(&mut self, words: String) {
+        let is_early = self.said_at.is_some_and(|at| at.elapsed() < EVERY);
+        if words.is_empty() || words == self.said || is_early {
+            return;
+        }
+        note(&format!("{}  {words}", self.name));
+        self.said = words;
+        self.said_at = Some(Instant::now());
+    }
+}
+
+/// How long a line of somebody else's may be.
+const LINE: usize = 400;
+
+/// Into how many steps a bar is divided, whatever the unit of what it shows.
+const STEPS: u64 = 1000;
+
+fn style(has_total: bool) -> ProgressStyle {
+    let template = if has_total {
+        "{prefix}  ▕{bar:22}▏ {elapsed}  {wide_msg}"
+    } else {
+        "{prefix}  {spinner} {elapsed}  {wide_msg}"
+    };
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("█▓░")
+}
+
+fn portion(value: f64, total: f64) -> u64 {
+    let share = if total > 0.0 { (value / total).clamp(0.0, 1.0) } else { 0.0 };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "between 0 and 1000"
+    )]
+    let steps = (share * STEPS as f64) as u64;
+    steps
+}
+
+/// `212/412`, or `212` where there is no end in sight: never a made-up percentage.
+fn count(progress: &Progress) -> String {
+    match progress.total {
+        Some(total) => format!("{}/{}", number(progress.value), number(total)),
+        None => number(progress.value),
+    }
+}
+
+fn number(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_short_and_honest() {
+        assert_eq!(count(&Progress::new(212.0).of(412.0)), "212/412");
+        assert_eq!(count(&Progress::new(0.5)), "0.5");
+        assert_eq!(portion(1.0, 4.0), 250);
+        assert_eq!(portion(9.0, 4.0), STEPS);
+        assert_eq!(portion(1.0, 0.0), 0);
+        assert_eq!(portion(f64::NAN, 1.0), 0);
+    }
+}
