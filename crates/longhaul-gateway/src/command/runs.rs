@@ -115,11 +115,7 @@ impl RunsDir {
     /// When it cannot be made or opened, or is not this user's alone.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RunsError> {
         let path = std::path::absolute(path.as_ref()).map_err(FileError::at("find", path.as_ref()))?;
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&path)
-            .map_err(FileError::at("create", &path))?;
+        make_durably(&path)?;
         let metadata = fs::metadata(&path).map_err(FileError::at("open", &path))?;
         let mode = metadata.permissions().mode() & 0o777;
         if metadata.uid() != rustix::process::geteuid().as_raw() || mode & 0o077 != 0 {
@@ -404,6 +400,17 @@ fn measure(path: &Path) -> Option<(u64, bool)> {
 /// What a run with this limit may come to take: both streams, and its small files.
 const fn allowance(max_output: u64) -> u64 {
     max_output.saturating_mul(2).saturating_add(SMALL_FILES)
+}
+
+/// Makes a directory where it is missing, and those above it, each name flushed: who flushes what is in it later
+/// must find it again.
+fn make_durably(path: &Path) -> Result<(), FileError> {
+    let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
+    let missing: Vec<&Path> = path.ancestors().take_while(|dir| !dir.exists()).collect();
+    let failed = |error| FileError::at("create", path)(error);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    // One that was there may have been made a moment ago, by somebody who has not flushed it yet.
+    parents.take(missing.len().max(1)).try_for_each(sync_dir)
 }
 
 fn sync_dir(path: &Path) -> Result<(), FileError> {
