@@ -1,0 +1,135 @@
+//! A process on a store kills itself before and after the commit of each kind of write: the next finds all of it or
+//! nothing of it.
+#![cfg(all(unix, feature = "crash-points", feature = "sqlite"))]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use longhaul_store::{
+    Batch, Json, NewTask, Outcome, Owner, Phase, Record, Retention, Scope, Sqlite, Start, TaskId,
+    TaskStore as _, Time, crash_point::POINTS,
+};
+
+fn id(name: &str) -> TaskId {
+    TaskId::new(name).unwrap()
+}
+
+fn task(name: &str) -> NewTask {
+    NewTask::new(id(name), Owner::Anonymous, "build", Json::parse("{}").unwrap())
+}
+
+fn success() -> Outcome {
+    Outcome::result(Json::parse("{}").unwrap(), false)
+}
+
+fn open(path: &Path) -> Sqlite {
+    Sqlite::open(path).unwrap()
+}
+
+/// Every kind of write once, on a task of its own where it needs one.
+async fn write_everything(store: &Sqlite) {
+    let claimed = store.create(task("worked-on")).await.unwrap().into_record();
+    let mut queued = task("queued");
+    queued.start = Start::Queued { not_before: Time::from_unix_ms(0) };
+    store.create(queued).await.unwrap();
+    let taken = store.claim(1, None).await.unwrap().pop().unwrap().record;
+    store.renew(&[(taken.id.clone(), taken.epoch)]).await.unwrap();
+    store.release(&taken.id, taken.epoch).await.unwrap();
+    let report = Batch::new().with_status_message("half way");
+    store.write(&claimed.id, claimed.epoch, report).await.unwrap();
+    store.finish(&claimed.id, claimed.epoch, success(), Batch::new()).await.unwrap();
+    store.create(task("cancelled")).await.unwrap();
+    store.request_cancel(Scope::Operator, &id("cancelled"), None).await.unwrap();
+    let mut brief = task("forgotten-at-once");
+    brief.retention = Retention::AfterTerminal(Duration::ZERO);
+    let brief = store.create(brief).await.unwrap().into_record();
+    store.finish(&brief.id, brief.epoch, success(), Batch::new()).await.unwrap();
+    while store.sweep(10).await.unwrap().total() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Not a test of its own: what [`all_of_a_write_is_found_again_or_nothing`] starts and lets die.
+#[tokio::test]
+#[ignore = "started by the test of crashes, in a process of its own"]
+async fn a_process_that_writes() {
+    let path = std::env::var_os("TEST_STORE").expect("the store's file is named");
+    write_everything(&open(Path::new(&path))).await;
+}
+
+/// Which writes a point has seen committed when the process dies at it, in the order of [`write_everything`].
+fn expect(point: &str, rows: &[(&str, Option<Record>)]) {
+    let find = |name| rows.iter().find(|(row, _)| *row == name).and_then(|(_, record)| record.as_ref());
+    let (worked_on, queued) = (find("worked-on"), find("queued"));
+    let (cancelled, forgotten) = (find("cancelled"), find("forgotten-at-once"));
+    let is_running =
+        |record: Option<&Record>| record.is_some_and(|record| matches!(record.phase, Phase::Running { .. }));
+    let is_queued =
+        |record: Option<&Record>| record.is_some_and(|record| matches!(record.phase, Phase::Queued { .. }));
+    let message = worked_on.and_then(|record| record.status_message.as_deref());
+    let order = [
+        ("store.open.before", rows.iter().all(|(_, record)| record.is_none())),
+        ("store.open.after", rows.iter().all(|(_, record)| record.is_none())),
+        ("store.create.before", worked_on.is_none()),
+        ("store.create.after", is_running(worked_on) && queued.is_none()),
+        ("store.claim.before", is_queued(queued) && queued.is_some_and(|record| record.attempt == 0)),
+        ("store.claim.after", is_running(queued)),
+        ("store.renew.before", is_running(queued)),
+        ("store.renew.after", is_running(queued)),
+        ("store.release.before", is_running(queued)),
+        ("store.release.after", is_queued(queued)),
+        ("store.write.before", message.is_none() && is_running(worked_on)),
+        ("store.write.after", message == Some("half way")),
+        ("store.finish.before", is_running(worked_on)),
+        ("store.finish.after", worked_on.and_then(Record::outcome) == Some(&success())),
+        ("store.cancel.before", is_running(cancelled)),
+        (
+            "store.cancel.after",
+            matches!(cancelled.and_then(Record::outcome), Some(Outcome::Cancelled { .. })),
+        ),
+        // Forgotten or not, nobody sees what has had its time.
+        ("store.sweep.before", forgotten.is_none() && cancelled.is_some()),
+        ("store.sweep.after", forgotten.is_none() && cancelled.is_some()),
+    ];
+    assert_eq!(order.map(|(name, _)| name).as_slice(), POINTS, "every point is expected of");
+    let (_, holds) = order.into_iter().find(|(name, _)| *name == point).unwrap();
+    assert!(holds, "{point}: {rows:#?}");
+}
+
+#[tokio::test]
+async fn all_of_a_write_is_found_again_or_nothing() {
+    for point in POINTS {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, report) = (folder.path().join("tasks.db"), folder.path().join("report"));
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_process_that_writes", "--ignored"])
+            .env("TEST_STORE", &path)
+            .env("LONGHAUL_CRASH_POINT", point)
+            .env("LONGHAUL_CRASH_REPORT", &report)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(!status.success(), "{point}: it died");
+        assert_eq!(fs::read_to_string(&report).unwrap_or_default(), format!("{point}\n"), "reached, once");
+
+        let store = Arc::new(open(&path));
+        let mut rows = Vec::new();
+        for name in ["worked-on", "queued", "cancelled", "forgotten-at-once"] {
+            rows.push((name, store.get(Scope::Operator, &id(name)).await.unwrap()));
+        }
+        expect(point, &rows);
+        // The dead hold nothing back.
+        let open_rows =
+            rows.iter().filter(|(_, record)| record.as_ref().is_some_and(|record| !record.is_terminal()));
+        let count = open_rows.count();
+        assert_eq!(store.claim(10, None).await.unwrap().len(), count, "{point}");
+        assert_eq!(store.counts().await.unwrap().open, count as u64, "{point}");
+    }
+}
