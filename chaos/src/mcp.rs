@@ -138,6 +138,9 @@ impl Client {
     /// Calls a tool and closes the connection without waiting for the answer.
     pub(crate) fn call_and_leave(&self, tool: &str, job: &Job, after: Duration) {
         let Some(address) = self.address.now() else { return };
+        if self.era == Era::D2 && self.session().is_none() && !self.open_session(address) {
+            return;
+        }
         let body = self.body("leave", "tools/call", self.call_params(tool, job), true);
         let session = self.session();
         let headers = self.headers("tools/call", tool, session.as_deref());

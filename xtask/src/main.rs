@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "this program's output is for the terminal")]
 
 mod bench;
+mod chaos;
 mod interop;
 mod site;
 mod tally;
@@ -37,6 +38,7 @@ Examples:
   cargo xtask test fmt clippy       two stages of it
   cargo xtask tidy                  the shape of the tree
   cargo xtask bench                 our speed against our peers', and the goals
+  cargo xtask chaos --kills 200     random kills of the program under load
   cargo xtask interop --checks echo -- target/debug/longhaul-everything --stdio";
 
 #[derive(Debug, Subcommand)]
@@ -62,6 +64,21 @@ enum Command {
         /// How often each is measured
         #[arg(long, value_name = "N", default_value = "7")]
         rounds: NonZeroUsize,
+    },
+    /// Kill the program at random under load, then check every task's history
+    Chaos {
+        /// How many servers are killed
+        #[arg(long, default_value = "200")]
+        kills: String,
+        /// Repeats the choices of an earlier run, which printed its seed
+        #[arg(long)]
+        seed: Option<String>,
+        /// How many clients call at once
+        #[arg(long, default_value = "8")]
+        clients: String,
+        /// Kill supervisors as well
+        #[arg(long)]
+        supervisors: bool,
     },
     /// Point clients in other languages at a server
     #[command(after_help = interop_help())]
@@ -140,6 +157,12 @@ fn run(command: Command) -> Result<Tally> {
             let tally = tidy::run(&root)?;
             println!("tidy: {tally}");
             tally
+        }
+        Command::Chaos { kills, seed, clients, supervisors } => {
+            let mut arguments = vec!["--kills".to_owned(), kills, "--clients".to_owned(), clients];
+            arguments.extend(seed.map(|seed| format!("--seed={seed}")));
+            arguments.extend(supervisors.then(|| "--supervisors".to_owned()));
+            chaos::run(&site(chaos::BUDGET)?, &arguments)?
         }
         Command::Interop { checks, client, url, command } => {
             let target = url.map_or(Target::Command(command), Target::Url);

@@ -110,6 +110,11 @@ impl Disk {
         }
     }
 
+    /// Whether it flushes what it is told to.
+    pub(super) fn is_honest(&self) -> bool {
+        self.lies == Lies::None
+    }
+
     /// Whether a name would be found again.
     pub(super) fn has(&self, path: &str) -> bool {
         self.find_by(path, |node| match node {

@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
-use crate::{interop, tidy};
+use crate::{chaos, interop, tidy};
 
 /// The most time everything may take together.
 pub(crate) const BUDGET: Duration = Duration::from_secs(25 * 60);
@@ -26,6 +26,7 @@ const STAGES: &[Stage] = &[
     ("tests", "unit, integration and documentation tests of every crate", cargo::tests),
     ("docs", "the documentation builds without a warning", cargo::docs),
     ("build", "the program builds for release", cargo::build),
+    ("crash", "the program is killed at every moment, and nothing acknowledged is lost", chaos::stage),
     ("interop", "clients in other languages work with our server", interop::stage),
 ];
 

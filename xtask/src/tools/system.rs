@@ -36,6 +36,10 @@ pub(crate) const PYTHON: Program = Program {
     packages: &["python3", "python3-venv"],
 };
 
+/// strace, which records what a server writes and flushes.
+pub(crate) const STRACE: Program =
+    Program { name: "strace", probe: &["strace", "--version"], packages: &["strace"] };
+
 /// Whether the package lists are as new as this run.
 static LISTS_ARE_FRESH: AtomicBool = AtomicBool::new(false);
 

@@ -1,0 +1,106 @@
+//! Killing the program: what `chaos/` plays, on builds made for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::site::Site;
+use crate::tally::Tally;
+use crate::tools::system;
+
+/// How long random kills may take.
+pub(crate) const BUDGET: Duration = Duration::from_secs(60 * 60);
+
+/// How many servers the stage kills at random; `cargo xtask chaos` kills more.
+const FEW: &str = "15";
+
+/// The driver, and the program that it kills.
+#[derive(Debug)]
+struct Chaos {
+    driver: PathBuf,
+    program: PathBuf,
+}
+
+/// The stage: every crash point, some random kills, loss of power, and particular misfortunes.
+pub(crate) fn stage(site: &Site) -> Result<Tally> {
+    system::require(site, &system::STRACE)?;
+    let mut tally = Tally::default();
+    for (package, test) in [("longhaul-store", "crash"), ("longhaul-gateway", "command")] {
+        let features = if package == "longhaul-store" { "crash-points,sqlite" } else { "crash-points" };
+        let arguments = ["test", "--locked", "-p", package, "--features", features, "--test", test];
+        tally += Tally::one(site.run(&mut site.cargo(&arguments))?.success);
+    }
+    // Both programs have one name, so the one that can be armed is put aside before the other is built.
+    site.must_run(&mut site.cargo(&[
+        "build",
+        "--release",
+        "--locked",
+        "--quiet",
+        "-p",
+        "longhaul-cli",
+        "--features",
+        "crash-points",
+    ]))?;
+    let armed = site.target.join("chaos").join("longhaul-crash-points");
+    fs::create_dir_all(site.target.join("chaos"))?;
+    fs::copy(site.target.join("release").join("longhaul"), &armed)
+        .context("the armed program cannot be kept")?;
+    let chaos = Chaos::build(site)?;
+    tally += chaos.play(site, &armed, &["points"])?;
+    tally += chaos.play(site, &chaos.program, &["kills", "--kills", FEW])?;
+    tally += chaos.play(site, &chaos.program, &["kills", "--kills", FEW, "--supervisors"])?;
+    tally += chaos.play(site, &chaos.program, &["power"])?;
+    tally += chaos.play(site, &chaos.program, &["scenes"])?;
+    Ok(tally)
+}
+
+/// Kills servers, and supervisors if asked to, at random under load.
+///
+/// # Errors
+///
+/// When the program or the driver cannot be built or run.
+pub(crate) fn run(site: &Site, arguments: &[String]) -> Result<Tally> {
+    let chaos = Chaos::build(site)?;
+    let arguments: Vec<&str> = std::iter::once("kills").chain(arguments.iter().map(String::as_str)).collect();
+    chaos.play(site, &chaos.program, &arguments)
+}
+
+impl Chaos {
+    fn build(site: &Site) -> Result<Self> {
+        site.must_run(&mut site.cargo(&["build", "--locked", "--quiet", "-p", "longhaul-chaos"]))?;
+        site.must_run(&mut site.cargo(&["build", "--release", "--locked", "--quiet", "-p", "longhaul-cli"]))?;
+        Ok(Self {
+            driver: site.target.join("debug").join("longhaul-chaos"),
+            program: site.target.join("release").join("longhaul"),
+        })
+    }
+
+    fn play(&self, site: &Site, program: &Path, arguments: &[&str]) -> Result<Tally> {
+        let mut command = Command::new(&self.driver);
+        command.arg("--program").arg(program).args(arguments);
+        let ran = site.run(&mut command)?;
+        let counted = ran.lines.iter().rev().find_map(|line| counts(line)).unwrap_or_default();
+        // A driver that fails without a failed case has died.
+        Ok(if ran.success || counted.failed > 0 { counted } else { Tally::one(false) })
+    }
+}
+
+/// The counts of `chaos: N passed, M failed`.
+fn counts(line: &str) -> Option<Tally> {
+    let (passed, failed) = line.strip_prefix("chaos: ")?.split_once(" passed, ")?;
+    Some(Tally { passed: passed.parse().ok()?, failed: failed.strip_suffix(" failed")?.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_counted() {
+        assert_eq!(counts("chaos: 12 passed, 1 failed"), Some(Tally { passed: 12, failed: 1 }));
+        assert_eq!(counts("ok      store.create.before d3   0.4 s"), None);
+    }
+}
