@@ -14,6 +14,7 @@ use crate::mcp::{Address, Client, Era};
 use crate::place::{AFTER, ALWAYS, Job, Place, QUICK};
 use crate::processes;
 use crate::random::Random;
+use crate::server::Server;
 
 /// What is killed how often, by which seed.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// How many clients at once; every other one speaks D2.
     pub(crate) clients: usize,
+    /// How many servers share the store, each killed in its own time.
+    pub(crate) servers: usize,
     /// Whether supervisors are killed as well.
     pub(crate) supervisors: bool,
 }
@@ -29,7 +32,7 @@ pub(crate) struct Plan {
 /// Kills by the plan, then audits.
 pub(crate) fn run(place: &Place, plan: Plan) -> Result<String> {
     let random = Random::new(plan.seed);
-    let address = Address::default();
+    let slots: Vec<Address> = (0..plan.servers.max(1)).map(|_| Address::default()).collect();
     let over = AtomicBool::new(false);
     let killed = AtomicUsize::new(0);
     let (calls, outcome) = thread::scope(|scope| {
@@ -37,12 +40,25 @@ pub(crate) fn run(place: &Place, plan: Plan) -> Result<String> {
             .map(|number| {
                 let era = Era::BOTH[number % 2];
                 let random = random.part(number as u64 + 1);
-                let worker = Worker::new(number, Client::new(era, address.clone()), random);
+                // Half of the clients of each dialect are with the second server, if there is one.
+                let address = slots[number / 2 % slots.len()].clone();
+                let worker = Worker::new(number, Client::new(era, address), random);
                 let over = &over;
                 scope.spawn(move || worker.work(over))
             })
             .collect();
-        let outcome = kill(place, plan, &address, &mut random.part(0), &killed);
+        let killers: Vec<_> = slots
+            .iter()
+            .enumerate()
+            .map(|(slot, address)| {
+                let random = random.part(1000 + slot as u64);
+                let killer = Killer { place, plan, address, random, killed: &killed };
+                scope.spawn(move || killer.kill())
+            })
+            .collect();
+        let ended = killers.into_iter().map(|killer| killer.join().expect("a killer does not panic"));
+        // All of them, whatever the first says.
+        let outcome = ended.collect::<Vec<_>>().into_iter().collect::<Result<()>>();
         over.store(true, Ordering::SeqCst);
         let calls: Vec<Call> =
             workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect();
@@ -58,49 +74,65 @@ pub(crate) fn run(place: &Place, plan: Plan) -> Result<String> {
     Ok(format!("{} kills ({lost} of supervisors), seed {seed}: {summary}", plan.kills))
 }
 
-/// Starts servers and kills them, each at a moment of its own: while it starts, at rest, in the middle of anything.
-fn kill(
-    place: &Place,
+/// Who kills the servers of one address.
+struct Killer<'p> {
+    place: &'p Place,
     plan: Plan,
-    address: &Address,
-    random: &mut Random,
-    killed: &AtomicUsize,
-) -> Result<()> {
-    for _kill in 0..plan.kills {
-        let mut server = place.start(&[])?;
-        // One in ten is killed before it serves, at most.
-        if random.percent(10) {
-            thread::sleep(Duration::from_millis(random.below(60)));
-            server.kill()?;
-            continue;
-        }
-        let ready = server.ready().with_context(|| format!("the server said:\n{}", server.said()))?;
-        address.set(Some(ready));
-        let until = Instant::now() + Duration::from_millis(random.between(20, 900));
-        while Instant::now() < until {
-            thread::sleep(
-                Duration::from_millis(random.between(5, 60)).min(until - Instant::now().min(until)),
-            );
-            if plan.supervisors && random.percent(20) {
-                killed.fetch_add(usize::from(kill_supervisor(place, random)), Ordering::SeqCst);
-            }
-        }
-        // Not taken from the clients first: requests under way must see the kill.
-        server.kill()?;
-        address.set(None);
-    }
-    Ok(())
+    address: &'p Address,
+    random: Random,
+    /// How many supervisors were killed.
+    killed: &'p AtomicUsize,
 }
 
-fn kill_supervisor(place: &Place, random: &mut Random) -> bool {
-    let supervisors: Vec<_> =
-        processes::of(place).into_iter().filter(processes::Process::is_supervisor).collect();
-    if supervisors.is_empty() {
-        return false;
+impl Killer<'_> {
+    /// Starts servers and kills them, each at a moment of its own: while it starts, at rest, in the middle of anything.
+    fn kill(mut self) -> Result<()> {
+        for _kill in 0..self.plan.kills / self.plan.servers.max(1) {
+            let mut server = self.place.start(&[])?;
+            // One in ten is killed before it serves, at most.
+            if self.random.percent(10) {
+                thread::sleep(Duration::from_millis(self.random.below(60)));
+                server.kill()?;
+                continue;
+            }
+            let ready = server.ready().with_context(|| format!("the server said:\n{}", server.said()))?;
+            self.address.set(Some(ready));
+            let until = Instant::now() + Duration::from_millis(self.random.between(20, 900));
+            while Instant::now() < until {
+                let pause = Duration::from_millis(self.random.between(5, 60));
+                thread::sleep(pause.min(until.saturating_duration_since(Instant::now())));
+                self.disturb(&server)?;
+            }
+            // Not taken from the clients first: requests under way must see the kill.
+            server.kill()?;
+            self.address.set(None);
+        }
+        Ok(())
     }
-    let chosen = &supervisors[random.index(supervisors.len())];
-    // It may have ended since.
-    chosen.number().is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+
+    /// What may happen while a server lives.
+    fn disturb(&mut self, server: &Server) -> Result<()> {
+        if self.plan.supervisors && self.random.percent(20) && self.kill_supervisor() {
+            self.killed.fetch_add(1, Ordering::SeqCst);
+        }
+        if self.random.percent(2) {
+            server.signal(Signal::STOP)?;
+            thread::sleep(Duration::from_millis(self.random.below(1500)));
+            server.signal(Signal::CONT)?;
+        }
+        Ok(())
+    }
+
+    fn kill_supervisor(&mut self) -> bool {
+        let running = processes::of(self.place).into_iter();
+        let supervisors: Vec<_> = running.filter(processes::Process::is_supervisor).collect();
+        if supervisors.is_empty() {
+            return false;
+        }
+        let chosen = &supervisors[self.random.index(supervisors.len())];
+        // It may have ended since.
+        chosen.number().is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+    }
 }
 
 /// One client and the calls it has made.

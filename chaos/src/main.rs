@@ -52,8 +52,11 @@ enum Command {
         #[arg(long)]
         seed: Option<u64>,
         /// How many clients call at once
-        #[arg(long, default_value_t = 4)]
+        #[arg(long, default_value_t = 8)]
         clients: usize,
+        /// How many servers share the store
+        #[arg(long, default_value_t = 1)]
+        servers: usize,
         /// Kill supervisors as well
         #[arg(long)]
         supervisors: bool,
@@ -94,11 +97,11 @@ fn run(arguments: Arguments) -> Result<Tally> {
         program.canonicalize().with_context(|| format!("there is no program {}", program.display()))?;
     Ok(match arguments.command {
         Command::Points { only, at_once } => case::run_all(&program, points::cases(only.as_deref()), at_once),
-        Command::Kills { kills, seed, clients, supervisors } => {
+        Command::Kills { kills, seed, clients, servers, supervisors } => {
             let seed = seed.map_or_else(fresh_seed, Ok)?;
             let what = if supervisors { "kills of servers and supervisors" } else { "kills of servers" };
             println!("{what}: --seed {seed}");
-            let plan = kills::Plan { kills, seed, clients, supervisors };
+            let plan = kills::Plan { kills, seed, clients, servers, supervisors };
             case::run_all(&program, vec![Case::new(what, move |place| kills::run(place, plan))], 1)
         }
         Command::Scenes { only, at_once } => case::run_all(&program, scenes::cases(only.as_deref()), at_once),

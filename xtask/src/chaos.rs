@@ -51,7 +51,8 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
     let chaos = Chaos::build(site)?;
     tally += chaos.play(site, &armed, &["points"])?;
     tally += chaos.play(site, &chaos.program, &["kills", "--kills", FEW])?;
-    tally += chaos.play(site, &chaos.program, &["kills", "--kills", FEW, "--supervisors"])?;
+    tally +=
+        chaos.play(site, &chaos.program, &["kills", "--kills", FEW, "--servers", "2", "--supervisors"])?;
     tally += chaos.play(site, &chaos.program, &["power"])?;
     tally += chaos.play(site, &chaos.program, &["scenes"])?;
     Ok(tally)

@@ -76,6 +76,9 @@ enum Command {
         /// How many clients call at once
         #[arg(long, default_value = "8")]
         clients: String,
+        /// How many servers share the store
+        #[arg(long, default_value = "1")]
+        servers: String,
         /// Kill supervisors as well
         #[arg(long)]
         supervisors: bool,
@@ -158,8 +161,10 @@ fn run(command: Command) -> Result<Tally> {
             println!("tidy: {tally}");
             tally
         }
-        Command::Chaos { kills, seed, clients, supervisors } => {
-            let mut arguments = vec!["--kills".to_owned(), kills, "--clients".to_owned(), clients];
+        Command::Chaos { kills, seed, clients, servers, supervisors } => {
+            let numbers = [("kills", kills), ("clients", clients), ("servers", servers)];
+            let mut arguments: Vec<String> =
+                numbers.into_iter().map(|(name, number)| format!("--{name}={number}")).collect();
             arguments.extend(seed.map(|seed| format!("--seed={seed}")));
             arguments.extend(supervisors.then(|| "--supervisors".to_owned()));
             chaos::run(&site(chaos::BUDGET)?, &arguments)?
