@@ -5,14 +5,18 @@ use longhaul_gateway::config::format_size;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::term::{Manner, clean, print};
+use crate::term::{Manner, clean, note, print};
 
 /// Prints a result and says how the program ends. A tool that failed has answered too.
 pub(crate) fn show(result: &CallToolResult, manner: Manner) -> Outcome {
     match manner {
         Manner::Words => {
             for content in &result.content {
-                print(&words(content))?;
+                match content {
+                    // Where to find more is no part of the answer.
+                    Content::ResourceLink(_) => note(&words(content)),
+                    _ => print(&words(content))?,
+                }
             }
             if result.content.is_empty()
                 && let Some(structured) = &result.structured_content

@@ -12,7 +12,7 @@ use super::tools::find;
 use crate::arguments;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::interrupt::{Waited, unless_left};
+use crate::interrupt::{Interrupt, Waited};
 use crate::result;
 use crate::signature::Signature;
 use crate::target::{Server, TargetArgs};
@@ -72,12 +72,13 @@ async fn call(args: &Args, manner: Manner) -> Outcome {
     };
     let show = Arc::new(Show::new(manner, name));
     let until = args.wait.map(|wait| Instant::now() + wait);
-    let client = match unless_left(until, server.connect(options(args, &show))).await {
+    let interrupt = Interrupt::listen();
+    let client = match interrupt.unless_left(until, server.connect(options(args, &show))).await {
         Waited::For(client) => client?,
         Waited::Left => return Err(Failure::silent(Exit::Detached)),
         Waited::TimeUp => return Err(late(args)),
     };
-    let call = Call { client: &client, server: &server, show: &show, manner, args, until };
+    let call = Call { client: &client, server: &server, show: &show, manner, args, until, interrupt };
     let ended = call.run(name, words).await;
     show.end();
     client.close().await;
@@ -112,11 +113,12 @@ struct Call<'a> {
     manner: Manner,
     args: &'a Args,
     until: Option<Instant>,
+    interrupt: Interrupt,
 }
 
 impl Call<'_> {
     async fn run(&self, name: &str, words: &[String]) -> Outcome {
-        let tools = match unless_left(self.until, self.client.list_tools()).await {
+        let tools = match self.interrupt.unless_left(self.until, self.client.list_tools()).await {
             Waited::For(tools) => tools?,
             Waited::Left => return Err(Failure::silent(Exit::Detached)),
             Waited::TimeUp => return Err(late(self.args)),
@@ -124,12 +126,12 @@ impl Call<'_> {
         let signature = Signature::of(find(&tools, name)?);
         let arguments = arguments::read(words, &signature)?;
         let starting = self.client.start(name, &arguments, self.options());
-        let started = match unless_left(self.until, starting).await {
+        let started = match self.interrupt.unless_left(self.until, starting).await {
             Waited::For(started) => started.map_err(|error| self.failure(error))?,
             // Its future is dropped by now, which cancels it.
             Waited::Left => {
-                self.leave("\nCancelled: the call had not become a task.");
-                return Err(Failure::silent(Exit::Detached));
+                let failure = Failure::new(Exit::Detached, "cancelled", "the call was cancelled");
+                return Err(self.leave(failure, "Cancelled: the call had not become a task."));
             }
             Waited::TimeUp => return Err(late(self.args)),
         };
@@ -143,16 +145,20 @@ impl Call<'_> {
     }
 
     async fn follow(&self, task: &TaskHandle) -> Outcome {
+        if !self.client.dialect().reports_progress_of_tasks() {
+            self.show.forget_progress();
+        }
         let changed = |task: &Task| self.show.task(&task.id, task.status, task.status_message.as_deref());
-        match unless_left(self.until, task.watch(changed)).await {
+        match self.interrupt.unless_left(self.until, task.watch(changed)).await {
             Waited::For(ended) => {
                 self.show.end();
                 result::show(&ended.map_err(|error| self.failure(error))?, self.manner)
             }
             Waited::Left => {
                 let id = clean::line(task.id(), 128);
-                self.leave(&format!("\nDetached; {id} keeps running.\n{}", self.way_back(&id)));
-                Err(Failure::silent(Exit::Detached))
+                let words = format!("Detached; {id} keeps running.\n{}", self.way_back(&id));
+                let failure = Failure::new(Exit::Detached, "detached", format!("{id} keeps running"));
+                Err(self.leave(failure.next(self.command("watch", &id)), &words))
             }
             Waited::TimeUp => {
                 let id = clean::line(task.id(), 128);
@@ -163,12 +169,14 @@ impl Call<'_> {
         }
     }
 
-    /// What is said last to a user who leaves.
-    fn leave(&self, words: &str) {
+    /// What is said last to a user who leaves; a program is told of a failure.
+    fn leave(&self, failure: Failure, words: &str) -> Failure {
         self.show.end();
-        if self.manner == Manner::Words {
-            note(words);
+        if self.manner != Manner::Words {
+            return failure;
         }
+        note(&format!("\n{words}"));
+        Failure::silent(Exit::Detached)
     }
 
     fn way_back(&self, id: &str) -> String {

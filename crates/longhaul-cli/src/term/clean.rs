@@ -5,11 +5,12 @@
 pub(crate) fn text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
+    let mut strings = Strings { may_end: true };
     while let Some(c) = chars.next() {
         match c {
-            '\u{1b}' => skip_escape(&mut chars),
+            '\u{1b}' => skip_escape(&mut chars, &mut strings),
             '\u{9b}' => skip_control_sequence(&mut chars),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => skip_string(&mut chars),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => strings.skip(&mut chars),
             '\r' if chars.peek() == Some(&'\n') => {}
             '\r' | '\u{2028}' | '\u{2029}' | '\u{85}' => out.push('\n'),
             '\n' | '\t' => out.push(c),
@@ -65,10 +66,10 @@ fn is_harmful(c: char) -> bool {
 type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
 /// What follows an escape character.
-fn skip_escape(chars: &mut Chars<'_>) {
+fn skip_escape(chars: &mut Chars<'_>, strings: &mut Strings) {
     match chars.next() {
         Some('[') => skip_control_sequence(chars),
-        Some(']' | 'P' | 'X' | '^' | '_') => skip_string(chars),
+        Some(']' | 'P' | 'X' | '^' | '_') => strings.skip(chars),
         Some(c @ ' '..='/') => {
             // Intermediate bytes, then one that ends it.
             let mut last = c;
@@ -94,29 +95,34 @@ fn skip_control_sequence(chars: &mut Chars<'_>) {
     }
 }
 
-/// A string that a terminal takes for itself, up to its end: a title, the clipboard, a picture. One without
-/// an end within reason is taken for text that follows a stray character.
-fn skip_string(chars: &mut Chars<'_>) {
-    let mut ahead = chars.clone();
-    for _ in 0..LONGEST_STRING {
-        match ahead.next() {
-            Some('\u{7}' | '\u{9c}') => {
-                *chars = ahead;
-                return;
-            }
-            Some('\u{1b}') if ahead.peek() == Some(&'\\') => {
-                ahead.next();
-                *chars = ahead;
-                return;
-            }
-            Some(_) => {}
-            None => return,
-        }
-    }
+/// Strings that a terminal takes for itself: a title, the clipboard, a picture.
+struct Strings {
+    /// Whether one may end somewhere in the rest of the text; once a search has found no end there is none, so
+    /// no text is searched twice.
+    may_end: bool,
 }
 
-/// How long a string for the terminal may be, in characters.
-const LONGEST_STRING: usize = 1 << 20;
+impl Strings {
+    /// Skips a string with its end. One without an end is taken for text that follows a stray character.
+    fn skip(&mut self, chars: &mut Chars<'_>) {
+        if !self.may_end {
+            return;
+        }
+        let mut ahead = chars.clone();
+        while let Some(c) = ahead.next() {
+            let ends = match c {
+                '\u{7}' | '\u{9c}' => true,
+                '\u{1b}' => ahead.next_if_eq(&'\\').is_some(),
+                _ => false,
+            };
+            if ends {
+                *chars = ahead;
+                return;
+            }
+        }
+        self.may_end = false;
+    }
+}
 
 #[cfg(test)]
 mod tests {

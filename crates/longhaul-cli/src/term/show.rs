@@ -47,6 +47,7 @@ pub(crate) struct Show {
 #[derive(Debug)]
 struct State {
     name: String,
+    is_task: bool,
     status: String,
     progress: Option<Progress>,
     said: String,
@@ -59,6 +60,9 @@ const EVERY: Duration = Duration::from_secs(10);
 /// How long words beside a bar may be.
 const WORDS: usize = 60;
 
+/// How long a name before a bar may be: the beginning of an id will do to come back on a store.
+const PREFIX: usize = 20;
+
 impl Show {
     /// Shows what is called `name` for now.
     pub(crate) fn new(manner: Manner, name: &str) -> Self {
@@ -70,6 +74,7 @@ impl Show {
         });
         let state = State {
             name: clean::line(name, WORDS),
+            is_task: false,
             status: String::new(),
             progress: None,
             said: String::new(),
@@ -86,9 +91,20 @@ impl Show {
             || json!({ "event": "task", "taskId": id, "status": status.as_str(), "message": message }),
         );
         let mut state = self.lock();
-        state.name = clean::line(id, WORDS);
+        let name = clean::line(id, 128);
+        if state.name != name {
+            // What it is called from now on is worth a line at once: it is how to come back.
+            state.name = name;
+            state.said_at = None;
+        }
+        state.is_task = true;
         state.status = clean::line(message.unwrap_or_default(), WORDS);
         self.draw(&mut state);
+    }
+
+    /// No more progress will come: what came so far would only grow old.
+    pub(crate) fn forget_progress(&self) {
+        self.lock().progress = None;
     }
 
     pub(crate) fn progress(&self, progress: &Progress) {
@@ -145,10 +161,10 @@ impl Show {
                     bar.set_length(STEPS);
                     bar.set_position(portion(progress.value, total));
                 }
-                bar.set_prefix(state.name.clone());
+                bar.set_prefix(clean::line(&state.name, PREFIX));
                 bar.set_message(words);
             }
-            None if self.manner == Manner::Words => state.speak(words),
+            None if self.manner == Manner::Words && state.is_under_way() => state.speak(&words),
             None => {}
         }
     }
@@ -165,13 +181,20 @@ impl Drop for Show {
 }
 
 impl State {
+    /// Whether there is anything to say: a call that is answered at once needs no words.
+    fn is_under_way(&self) -> bool {
+        self.is_task || self.progress.is_some()
+    }
+
     /// Says a line if it is another than the last and that was long enough ago.
-    fn speak(&mut self, words: String) {
+    fn speak(&mut self, words: &str) {
         let is_early = self.said_at.is_some_and(|at| at.elapsed() < EVERY);
-        if words.is_empty() || words == self.said || is_early {
+        let words = format!("{}  {words}", self.name);
+        if words.trim_end() == self.said || is_early {
             return;
         }
-        note(&format!("{}  {words}", self.name));
+        let words = words.trim_end().to_owned();
+        note(&words);
         self.said = words;
         self.said_at = Some(Instant::now());
     }

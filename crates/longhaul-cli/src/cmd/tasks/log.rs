@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::origin::{Local, Origin, Remote};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::interrupt::{Waited, unless_left};
+use crate::interrupt::{Interrupt, Waited};
 use crate::term::{clean, is_terminal, note, write};
 
 /// Print what the command of a task has written so far.
@@ -47,7 +47,7 @@ const READ: usize = 256 << 10;
 pub(super) async fn run(origin: &Origin, args: &Args) -> Outcome {
     let stream = if args.stderr { Stream::Stderr } else { Stream::Stdout };
     let source = Source::of(origin, &args.id, stream).await?;
-    match unless_left(None, follow(&source, args)).await {
+    match Interrupt::listen().unless_left(None, follow(&source, args)).await {
         Waited::For(ended) => ended.map(|()| Exit::Done),
         Waited::Left | Waited::TimeUp => Err(Failure::silent(Exit::Detached)),
     }

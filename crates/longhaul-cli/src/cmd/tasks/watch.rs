@@ -9,7 +9,7 @@ use super::origin::{Local, Origin};
 use super::view::progress;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::interrupt::{Waited, unless_left};
+use crate::interrupt::{Interrupt, Waited};
 use crate::result;
 use crate::term::{Manner, Show, note};
 
@@ -29,6 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
+    let interrupt = Interrupt::listen();
     let show = Show::new(manner, &args.id);
     let watching = async {
         match origin {
@@ -42,7 +43,7 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
             }
         }
     };
-    match unless_left(None, watching).await {
+    match interrupt.unless_left(None, watching).await {
         Waited::For(ended) => {
             show.end();
             result::show(&ended?, manner)

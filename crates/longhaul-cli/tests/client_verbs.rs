@@ -1,0 +1,428 @@
+//! The verbs that use a server: the built program, as somebody types it.
+
+#![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const LONGHAUL: &str = env!("CARGO_BIN_EXE_longhaul");
+
+const CONFIGURATION: &str = r#"
+[server]
+name = "bench"
+
+[tools.say]
+description = "Say a word"
+command = ["printf", "%s", "{word}"]
+input.word = { type = "string", enum = ["hello", "bye"], description = "Which word" }
+input.loud = { type = "boolean", required = false }
+
+[tools.raw]
+description = "Print what a terminal must not see"
+command = ["printf", 'a\033]0;title\007b\033[31mc\n']
+
+[tools.fail]
+description = "Fail"
+command = ["sh", "-c", "echo half; echo why >&2; exit 3"]
+
+[tools.work]
+description = "Work until one file is there, or another is not"
+command = ["sh", "-c", "echo began; while [ -e longhaul.toml ] && [ ! -e go ]; do sleep 0.02; done; printf 'ended\\377'"]
+task = "after 50ms"
+"#;
+
+/// A folder with a configuration.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("longhaul.toml"), CONFIGURATION).unwrap();
+    folder
+}
+
+fn longhaul(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(LONGHAUL);
+    command
+        .args(words)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Runs the program to its end: its code, its standard output and its standard error.
+fn run(folder: &Path, words: &[&str]) -> (i32, String, String) {
+    ended(longhaul(folder, words).output().unwrap())
+}
+
+fn ended(output: Output) -> (i32, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+/// A server over HTTP that ends with the test.
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(folder: &Path) -> Self {
+        let mut child = longhaul(folder, &["serve", "--http", "127.0.0.1:0"]).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let url = loop {
+            let line = lines.next().expect("the server says where it listens").unwrap();
+            if let Some(at) = line.find("http://") {
+                break line[at..].split_whitespace().next().unwrap().to_owned();
+            }
+        };
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, url }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `-- longhaul serve --stdio`
+const BY_COMMAND: [&str; 4] = ["--", LONGHAUL, "serve", "--stdio"];
+
+fn with_command<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    words.iter().copied().chain(BY_COMMAND).collect()
+}
+
+#[test]
+fn tools_are_shown_as_one_calls_them() {
+    let folder = folder();
+    let (code, out, _) = run(folder.path(), &with_command(&["tools"]));
+    assert_eq!(code, 0);
+    assert!(out.contains("say(word: hello|bye, loud?: boolean)\n    Say a word\n"), "{out}");
+    let (code, out, _) = run(folder.path(), &with_command(&["tools", "say"]));
+    assert_eq!(code, 0);
+    assert!(out.contains("  word: hello|bye\n      Which word\n"), "{out}");
+    let (_, out, _) = run(folder.path(), &with_command(&["tools", "--json"]));
+    let list: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(list["tools"][0]["name"], "say");
+    assert_eq!(list["tools"][0]["inputSchema"]["required"], serde_json::json!(["word"]));
+}
+
+#[test]
+fn a_call_prints_what_the_tool_answers_over_either_transport() {
+    let folder = folder();
+    assert_eq!(run(folder.path(), &with_command(&["call", "say", "word=hello"])).1, "hello\n");
+    let server = Server::start(folder.path());
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let call = ["call", "--revision", revision, &server.url, "say", "word=bye", "loud=no"];
+        let (code, out, err) = run(folder.path(), &call);
+        assert_eq!((code, out.as_str()), (0, "bye\n"), "{revision}: {err}");
+        let (code, out, _) =
+            run(folder.path(), &["call", "--revision", revision, &server.url, "fail", "--json"]);
+        assert_eq!(code, 1);
+        let result: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(result["isError"], true, "{revision}");
+        assert_eq!(result["content"][0]["text"], "half\n");
+    }
+}
+
+#[test]
+fn mistakes_are_explained_before_anything_is_called() {
+    let folder = folder();
+    let at = |words: &[&str]| run(folder.path(), &with_command(words));
+    for (words, code, said) in [
+        (&["call", "sya"][..], 5, "did you mean `say`?"),
+        (&["call", "frobnicate"], 5, "there are say, raw, fail, work"),
+        (&["call", "say", "wrod=hello"], 2, "did you mean `word`?    say(word: hello|bye, loud?: boolean)"),
+        (&["call", "say", "word=helo"], 2, "did you mean `hello`?"),
+        (&["call", "say"], 2, "tool `say` needs `word`"),
+        (&["call", "say", "word=hello", "loud=perhaps"], 2, "`loud` takes a boolean, not `perhaps`"),
+        (&["call", "say", "hello"], 2, "`hello` is no argument"),
+        (&["call", "http://127.0.0.1:1/mcp", "say"], 2, "two servers are named"),
+        (&["tools", "say", "too many"], 2, "one word too many"),
+    ] {
+        let (ended, out, err) = at(words);
+        assert_eq!((ended, out.as_str()), (code, ""), "{words:?}: {err}");
+        assert!(err.contains(said), "{words:?}: {err}");
+    }
+    for (words, code, said) in [
+        (&["call"][..], 2, "Usage"),
+        (&["call", "say"], 2, "`say` is no URL"),
+        (&["call", "localhost:8420/mcp", "say"], 2, "did you mean `http://localhost:8420/mcp`?"),
+        (&["call", "http://127.0.0.1:1/mcp"], 2, "no tool is named"),
+        (&["call", "http://127.0.0.1:1/mcp", "say"], 4, "cannot reach http://127.0.0.1:1/mcp"),
+        (&["tools"], 2, "no server is named"),
+        (&["tools", "--", "/nowhere/at/all"], 4, "cannot reach /nowhere/at/all"),
+        (&["tools", "--", "sh", "-c", "echo no licence >&2; exit 9"], 4, "no licence"),
+        (&["tools", "ftp://host"], 2, "http://HOST"),
+        (&["tasks", "list", "--url", "http://127.0.0.1:1/mcp"], 4, "cannot reach"),
+        (&["tasks", "--store", "memory:"], 2, "known to its server alone"),
+        (&["tasks", "--store", "sqlite:none.db"], 2, "there is no store none.db"),
+    ] {
+        let (ended, _, err) = run(folder.path(), words);
+        assert_eq!(ended, code, "{words:?}: {err}");
+        assert!(err.contains(said), "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn a_failure_is_one_line_of_json_where_json_is_asked_for() {
+    let folder = folder();
+    let cases = [
+        (vec!["call", "--json", "sya", "--", LONGHAUL, "serve", "--stdio"], "no_such_tool"),
+        (vec!["call", "--json", "http://127.0.0.1:1/mcp", "x"], "unreachable"),
+        (vec!["tasks", "--json", "--store", "sqlite:none.db"], "usage"),
+    ];
+    for (words, code) in cases {
+        let (_, out, err) = run(folder.path(), &words);
+        assert_eq!(out, "");
+        let line = err.strip_suffix('\n').unwrap();
+        let error: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{words:?}: {err}"));
+        assert_eq!(error["error"]["code"], code);
+        assert!(error["error"]["message"].is_string() && error["error"]["next"].is_string(), "{err}");
+    }
+}
+
+#[test]
+fn what_a_terminal_must_not_see_is_never_shown() {
+    let folder = folder();
+    assert_eq!(run(folder.path(), &with_command(&["call", "raw"])).1, "abc\n");
+    let (_, out, _) = run(folder.path(), &with_command(&["call", "raw", "--json"]));
+    assert!(!out.contains('\u{1b}'));
+    let result: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(result["content"][0]["text"], "a\u{1b}]0;title\u{7}b\u{1b}[31mc\n", "but JSON says all of it");
+}
+
+#[test]
+fn arguments_come_from_files_and_standard_input_too() {
+    let folder = folder();
+    std::fs::write(folder.path().join("word"), "hello").unwrap();
+    assert_eq!(run(folder.path(), &with_command(&["call", "say", "word=@word"])).1, "hello\n");
+    let mut calling = longhaul(folder.path(), &with_command(&["call", "say", "-", "word=bye"]));
+    let mut calling = calling.stdin(Stdio::piped()).spawn().unwrap();
+    calling.stdin.take().unwrap().write_all(br#"{"word": "hello", "loud": true}"#).unwrap();
+    assert_eq!(ended(calling.wait_with_output().unwrap()).1, "bye\n");
+}
+
+/// A call that is under way, and ends with the test.
+struct Calling(Child);
+
+impl Calling {
+    /// Interrupts it as Ctrl-C does.
+    fn interrupt(&self) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.0.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    }
+
+    fn code(&mut self) -> Option<i32> {
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a call of `work` with events, and reads on until it is a task.
+fn start_work(folder: &Path, url: &str, more: &[&str]) -> (Calling, BufReader<ChildStdout>, String) {
+    let words: Vec<&str> =
+        ["call", "--events", url, "work"].into_iter().chain(more.iter().copied()).collect();
+    let mut calling = Calling(longhaul(folder, &words).spawn().unwrap());
+    let mut lines = BufReader::new(calling.0.stdout.take().unwrap());
+    loop {
+        let mut line = String::new();
+        assert_ne!(lines.read_line(&mut line).unwrap(), 0, "it became no task");
+        let event: Value = serde_json::from_str(&line).unwrap();
+        if event["event"] == "task" {
+            return (calling, lines, event["taskId"].as_str().unwrap().to_owned());
+        }
+    }
+}
+
+fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{what}");
+}
+
+fn let_go(folder: &Path) {
+    std::fs::write(folder.join("go"), "").unwrap();
+}
+
+#[test]
+fn whoever_leaves_can_come_back_until_the_result_is_there() {
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let folder = folder();
+        let server = Server::start(folder.path());
+        let (mut calling, _out, id) = start_work(folder.path(), &server.url, &["--revision", revision]);
+        calling.interrupt();
+        let mut err = String::new();
+        calling.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        assert_eq!(calling.code(), Some(130));
+        let way_back = format!("longhaul tasks watch {id} --url {}", server.url);
+        assert!(err.contains("\"detached\"") && err.contains(&way_back), "{err}");
+
+        let by_url = ["--url", &server.url, "--revision", revision];
+        let on_server = |words: &[&str]| {
+            let words: Vec<&str> = ["tasks"].into_iter().chain(words.iter().copied()).chain(by_url).collect();
+            run(folder.path(), &words)
+        };
+        let (code, _, err) = on_server(&["result", &id]);
+        assert_eq!(code, 7, "{err}");
+        let (code, out, _) = on_server(&["get", &id, "--json"]);
+        let task: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, task["status"].as_str()), (0, Some("working")));
+        eventually("the command wrote nothing", || on_server(&["log", &id]).1 == "began\n");
+
+        let watching = longhaul(folder.path(), &["tasks", "watch", &id]).spawn().unwrap();
+        let_go(folder.path());
+        let (code, out, err) = ended(watching.wait_with_output().unwrap());
+        assert_eq!((code, out.as_str()), (0, "began\nended\u{fffd}\n"), "{err}");
+        assert_eq!(on_server(&["watch", &id]).1, "began\nended\u{fffd}\n");
+        assert_eq!(on_server(&["result", &id]).0, 0);
+    }
+}
+
+#[test]
+fn a_store_is_looked_into_without_its_server() {
+    let folder = folder();
+    let mut server = Server::start(folder.path());
+    let (calling, _out, id) = start_work(folder.path(), &server.url, &[]);
+    drop(calling);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+
+    let here = |words: &[&str]| run(folder.path(), words);
+    let (code, out, err) = here(&["tasks"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("STATUS") && out.contains(&id) && out.contains("working"), "{out}");
+    let (_, out, _) = here(&["tasks", "list", "--open", "--tool", "work", "--json"]);
+    let list: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(list["tasks"][0]["taskId"], id.as_str());
+    assert_eq!(here(&["tasks", "list", "--tool", "say"]).2, "no tasks\n");
+
+    let prefix = &id[..8];
+    assert!(here(&["tasks", "get", prefix]).1.starts_with(&format!("{id}  work  working")));
+    eventually("the command wrote nothing", || here(&["tasks", "log", prefix]).1 == "began\n");
+    assert_eq!(here(&["tasks", "result", prefix]).0, 7);
+    assert_eq!(here(&["tasks", "get", "nothing-like-it"]).0, 5);
+    assert_eq!(here(&["tasks", "get", "no/id"]).0, 2);
+
+    let (code, _, err) = here(&["tasks", "cancel", prefix]);
+    assert_eq!(code, 0, "{err}");
+    let_go(folder.path());
+    let (code, _, err) = here(&["tasks", "watch", prefix]);
+    assert_eq!(code, 8, "{err}");
+    assert_eq!(here(&["tasks", "log", prefix, "--follow"]).1, "began\n", "the command was ended, not let go");
+    assert_eq!(here(&["tasks", "cancel", prefix]).0, 0, "it is what was asked for");
+}
+
+#[test]
+fn output_is_followed_to_its_last_byte() {
+    let folder = folder();
+    let server = Server::start(folder.path());
+    let (_calling, _out, id) = start_work(folder.path(), &server.url, &[]);
+    let by_url = ["tasks", "log", &id, "--follow", "--url", &server.url];
+    let logs = [longhaul(folder.path(), &["tasks", "log", &id, "-f"]), longhaul(folder.path(), &by_url)];
+    let following: Vec<Child> = logs.into_iter().map(|mut log| log.spawn().unwrap()).collect();
+    let_go(folder.path());
+    for log in following {
+        let output = log.wait_with_output().unwrap();
+        assert!(output.status.success());
+        assert_eq!(output.stdout, b"began\nended\xff");
+    }
+    let (_, out, _) = run(folder.path(), &["tasks", "log", &id, "--stderr"]);
+    assert_eq!(out, "");
+}
+
+#[test]
+fn a_wait_that_runs_out_leaves_the_task_and_says_so() {
+    let folder = folder();
+    let server = Server::start(folder.path());
+    let (code, _, err) = run(folder.path(), &["call", "--wait", "700ms", &server.url, "work"]);
+    assert_eq!(code, 7, "{err}");
+    assert!(err.contains("is still running\nhelp: longhaul tasks watch work-"), "{err}");
+    let (code, _, err) = run(folder.path(), &["call", "--wait", "500ms", "--no-task", &server.url, "work"]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("no answer within 500ms"), "{err}");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_program_quietly() {
+    let folder = folder();
+    let mut listing = longhaul(folder.path(), &with_command(&["tools"])).spawn().unwrap();
+    drop(listing.stdout.take());
+    let (code, _, err) = ended(listing.wait_with_output().unwrap());
+    assert_eq!((code, err.as_str()), (0, ""));
+}
+
+#[test]
+fn a_person_at_a_terminal_sees_a_bar_and_a_program_none() {
+    let folder = folder();
+    let server = Server::start(folder.path());
+    let (master, terminal) = open_terminal();
+    // The command is dropped with its end of the terminal.
+    let calling = longhaul(folder.path(), &["call", &server.url, "work"]).stderr(terminal).spawn();
+    let mut calling = Calling(calling.unwrap());
+    let mut seen = String::new();
+    let mut master = std::fs::File::from(master);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut bytes = [0; 4096];
+    while !seen.contains("work-") && Instant::now() < deadline {
+        let read = master.read(&mut bytes).unwrap();
+        seen.push_str(&String::from_utf8_lossy(&bytes[..read]));
+    }
+    assert!(seen.contains("work-") && seen.contains('\r'), "a line drawn over and over: {seen:?}");
+    calling.interrupt();
+    while let Ok(read @ 1..) = master.read(&mut bytes) {
+        seen.push_str(&String::from_utf8_lossy(&bytes[..read]));
+    }
+    assert_eq!(calling.code(), Some(130));
+    assert!(seen.contains("keeps running.") && seen.contains("longhaul tasks cancel work-"), "{seen}");
+    let_go(folder.path());
+}
+
+/// A terminal: the end that a person holds, and the end that a program gets.
+fn open_terminal() -> (std::os::fd::OwnedFd, std::fs::File) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let terminal = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    (master, terminal)
+}
+
+#[test]
+fn every_verb_explains_itself_with_an_example() {
+    let folder = folder();
+    for verb in [
+        &["call"][..],
+        &["tools"],
+        &["tasks"],
+        &["tasks", "list"],
+        &["tasks", "get"],
+        &["tasks", "watch"],
+        &["tasks", "log"],
+        &["tasks", "result"],
+        &["tasks", "cancel"],
+    ] {
+        let words: Vec<&str> = verb.iter().copied().chain(["--help"]).collect();
+        let (code, out, _) = run(folder.path(), &words);
+        assert_eq!(code, 0);
+        assert!(out.contains("Example"), "{verb:?}: {out}");
+    }
+}
