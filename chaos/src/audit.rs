@@ -172,13 +172,7 @@ fn settle(place: &Place, calls: &mut [Call], clients: &[Client; 2]) -> Result<()
 }
 
 /// Everything that is promised of one call.
-fn check(
-    place: &Place,
-    call: &mut Call,
-    client: &Client,
-    losses: Losses,
-    summary: &mut Summary,
-) -> Result<()> {
+fn check(place: &Place, call: &Call, client: &Client, losses: Losses, summary: &mut Summary) -> Result<()> {
     summary.acknowledged += usize::from(call.acknowledged);
     let ran = place.effects(&call.job.key)?;
     if ran > 1 {

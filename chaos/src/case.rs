@@ -11,10 +11,13 @@ use anyhow::Result;
 use crate::place::Place;
 use crate::processes;
 
+/// What a case does, and what it says of how it went.
+pub(crate) type Story = Box<dyn FnOnce(&Place) -> Result<String> + Send>;
+
 /// One case: its name, and what it does in a place of its own. What it gives back is said with its name.
 pub(crate) struct Case {
     pub(crate) name: String,
-    pub(crate) run: Box<dyn FnOnce(&Place) -> Result<String> + Send>,
+    pub(crate) run: Story,
 }
 
 impl Case {

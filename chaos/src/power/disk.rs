@@ -203,10 +203,8 @@ impl Disk {
 
     fn open(&mut self, call: &Call) -> Result<()> {
         let Some(path) = call.opened.as_deref().filter(|path| self.is_ours(path)) else { return Ok(()) };
-        if call.name == "creat" || call.has_flag("O_CREAT") {
-            if self.find(path).is_none() {
-                self.make(Some(path.to_owned()), false)?;
-            }
+        if (call.name == "creat" || call.has_flag("O_CREAT")) && self.find(path).is_none() {
+            self.make(Some(path.to_owned()), false)?;
         }
         if call.name == "creat" || call.has_flag("O_TRUNC") {
             self.set_length(path, 0)?;
