@@ -125,6 +125,17 @@ async fn what_a_server_leaves_behind_goes_with_it() {
 }
 
 #[tokio::test]
+async fn a_dropped_client_ends_what_a_server_that_died_has_left() {
+    let (options, words) = listening();
+    let script = "(while :; do sleep 1; done) >/dev/null 2>&1 & echo $! >&2; read line; exit 1";
+    let client = Client::connect_with(shell(script), options).await.unwrap();
+    let left = first_word(&words).await;
+    assert!(matches!(client.call("x", &()).await, Err(Error::Died { .. })));
+    drop(client);
+    eventually("the child of the server lives on", || !is_alive(&left)).await;
+}
+
+#[tokio::test]
 async fn a_client_that_is_dropped_leaves_no_process() {
     let (options, words) = listening();
     let client =

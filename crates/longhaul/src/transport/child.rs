@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub(crate) struct Child {
     process: Process,
     words: Arc<LastWords>,
     listener: JoinHandle<()>,
+    /// Ended in order: nothing of its group is left, and its number may be another's by now.
+    ended: AtomicBool,
 }
 
 /// The process itself: clones name the same.
@@ -74,13 +77,14 @@ impl Child {
         let listener = tokio::spawn(listen(stderr, Arc::clone(&words), Arc::clone(table)));
         let process =
             Process { group, exited, reaper: reaper.abort_handle(), grace: table.options().close_grace };
-        Ok((Self { program, process, words, listener }, stdout, stdin))
+        Ok((Self { program, process, words, listener, ended: AtomicBool::new(false) }, stdout, stdin))
     }
 
     /// Ends the process, whose input must be closed already: waits, tells its group to end, waits, kills
     /// the group. Whatever of the group outlives its leader goes the same way.
     pub(crate) async fn end(&self) {
         self.process.clone().end().await;
+        self.ended.store(true, Ordering::Release);
     }
 
     /// How it ended, if it has, or does within a moment of having closed its output.
@@ -98,15 +102,17 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         self.listener.abort();
-        if self.process.exited.borrow().is_some() {
+        if *self.ended.get_mut() {
             return;
         }
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(self.process.clone().end())),
-            Err(_) => {
+            // Without a runtime nobody has waited for it either, so its number is still its own.
+            Err(_) if self.process.exited.borrow().is_none() => {
                 self.process.group.kill();
                 self.process.reaper.abort();
             }
+            Err(_) => {}
         }
     }
 }
