@@ -58,8 +58,8 @@ impl HttpLink {
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
             return Err(target("it must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH".to_owned()));
         }
-        let http = client(&parsed, table.options().connect_timeout)
-            .map_err(|error| target(format!("no client can be set up: {error}")))?;
+        let http =
+            client(&parsed, table.options().connect_timeout).map_err(|error| target(unprepared(&error)))?;
         let shared = Shared { http, url: parsed, table, session: Mutex::new(None) };
         Ok(Self { shared: Arc::new(shared), listening: Mutex::new(None) })
     }
@@ -137,6 +137,15 @@ fn client(url: &Url, connect_timeout: Duration) -> reqwest::Result<Client> {
         builder = builder.no_proxy();
     }
     builder.build()
+}
+
+/// Why no client can be set up, in the words of the innermost cause: that of a missing trust store, mostly.
+fn unprepared(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    format!("TLS cannot be set up ({cause}); are the system's certificates installed?")
 }
 
 fn is_loopback(url: &Url) -> bool {
