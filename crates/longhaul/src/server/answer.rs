@@ -57,7 +57,7 @@ impl Envelope {
 /// What writes an answer once it is known.
 pub(super) type Write = Box<dyn FnOnce(&Envelope, &mut Vec<u8>) -> Answered + Send>;
 
-/// An answer in the making. Dropping it lets go of the answer; [`cancel`](Self::cancel) ends the call.
+/// An answer in the making. Dropping it lets go of the answer; its [`canceller`](Self::canceller) ends the call.
 #[must_use]
 pub struct PendingAnswer {
     future: Pin<Box<dyn Future<Output = Write> + Send>>,
