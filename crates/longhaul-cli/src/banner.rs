@@ -6,6 +6,8 @@ use std::path::Path;
 use longhaul::store::Counts;
 use longhaul_gateway::config::Config;
 
+use crate::systemd;
+
 /// Says where the server listens, what it offers, which store it has, and what to do next.
 pub(crate) fn show(
     config: &Config,
@@ -20,6 +22,9 @@ pub(crate) fn show(
     anstream::eprintln!("  config   {}", file.display());
     anstream::eprintln!("  store    {}   {}", config.store.url, open_tasks(counts.open, taken_up));
     anstream::eprintln!("  tools    {}", if tools.is_empty() { "none".to_owned() } else { tools.join(" ") });
+    if let Some(note) = systemd::note() {
+        anstream::eprintln!("  note     {note}");
+    }
     match address {
         Some(address) => {
             let url = format!("http://{address}/mcp");

@@ -12,6 +12,7 @@ mod result;
 mod runtime;
 mod signature;
 mod store;
+mod systemd;
 mod target;
 mod term;
 
