@@ -97,6 +97,11 @@ impl PendingAnswer {
         self.cx.outlet()
     }
 
+    /// The call as its handler sees it.
+    pub(crate) fn cx(&self) -> &Cx {
+        &self.cx
+    }
+
     /// What ends the call when its caller no longer wants the answer.
     pub fn canceller(&self) -> CallCanceller {
         CallCanceller(self.call.clone())

@@ -133,6 +133,7 @@ pub enum Outlet {
 pub struct OwnStream {
     sender: Option<mpsc::Sender<Outgoing>>,
     receiver: Option<mpsc::Receiver<Outgoing>>,
+    closed: bool,
 }
 
 /// How many messages wait in a stream before the call that sends them waits too.
@@ -153,8 +154,17 @@ impl Outlet {
     pub fn take_stream(&self) -> Option<mpsc::Receiver<Outgoing>> {
         let Self::Own(stream) = self else { return None };
         let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
-        stream.open();
+        stream.open()?;
         stream.receiver.take()
+    }
+
+    /// Ends an exchange's own stream: what is sent from now on reaches nobody, and a call that lives on
+    /// holds no memory for it.
+    pub fn close(&self) {
+        if let Self::Own(stream) = self {
+            let closed = OwnStream { closed: true, ..OwnStream::default() };
+            *stream.lock().unwrap_or_else(PoisonError::into_inner) = closed;
+        }
     }
 
     /// Whether a notification sent now could reach anybody.
@@ -163,7 +173,7 @@ impl Outlet {
             Self::Shared { sender, .. } => !sender.is_closed(),
             Self::Own(stream) => {
                 let stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
-                stream.sender.as_ref().is_none_or(|sender| !sender.is_closed())
+                !stream.closed && stream.sender.as_ref().is_none_or(|sender| !sender.is_closed())
             }
             Self::None => false,
         }
@@ -173,7 +183,10 @@ impl Outlet {
     pub async fn notify(&self, message: Vec<u8>) {
         let (sender, serial) = match self {
             Self::Shared { serial, sender } => (sender.clone(), Some(*serial)),
-            Self::Own(stream) => (stream.lock().unwrap_or_else(PoisonError::into_inner).open().clone(), None),
+            Self::Own(stream) => match stream.lock().unwrap_or_else(PoisonError::into_inner).open() {
+                Some(sender) => (sender.clone(), None),
+                None => return,
+            },
             Self::None => return,
         };
         // A closed stream means that the caller is gone: there is nobody to tell.
@@ -182,11 +195,35 @@ impl Outlet {
 }
 
 impl OwnStream {
-    fn open(&mut self) -> &mpsc::Sender<Outgoing> {
-        self.sender.get_or_insert_with(|| {
+    fn open(&mut self) -> Option<&mpsc::Sender<Outgoing>> {
+        if self.closed {
+            return None;
+        }
+        Some(self.sender.get_or_insert_with(|| {
             let (sender, receiver) = mpsc::channel(STREAM_BOUND);
             self.receiver = Some(receiver);
             sender
-        })
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_stream_that_was_closed_takes_nothing_and_keeps_nobody_waiting() {
+        let outlet = Outlet::own();
+        let mut stream = outlet.take_stream().unwrap();
+        outlet.notify(b"heard".to_vec()).await;
+        assert!(
+            matches!(stream.recv().await, Some(Outgoing::Notification { message, .. }) if message == b"heard")
+        );
+        outlet.close();
+        assert!(stream.recv().await.is_none() && !outlet.is_open());
+        for _ in 0..=STREAM_BOUND {
+            outlet.notify(b"unheard".to_vec()).await;
+        }
+        assert!(outlet.take_stream().is_none());
     }
 }

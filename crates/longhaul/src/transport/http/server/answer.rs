@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
 use super::Options;
-use crate::server::{Outgoing, PendingAnswer};
+use crate::server::{Cx, Outgoing, PendingAnswer};
 
 /// What a response carries.
 pub(super) enum Body {
@@ -29,21 +29,29 @@ pub(super) enum Body {
 /// Where the messages of one answer come from.
 pub(super) enum Source {
     /// A call that lives and dies with the response (modern era).
-    Own { pending: Option<PendingAnswer>, sent: Option<mpsc::Receiver<Outgoing>>, answer: Option<Vec<u8>> },
+    Own {
+        call: Cx,
+        pending: Option<PendingAnswer>,
+        sent: Option<mpsc::Receiver<Outgoing>>,
+        answer: Option<Vec<u8>>,
+    },
     /// A call that lives on without it, or the push stream of a session (legacy era).
     Apart(mpsc::Receiver<Outgoing>),
 }
 
 impl Source {
     pub(super) fn own(pending: PendingAnswer) -> Self {
-        let sent = pending.outlet().take_stream();
-        Self::Own { pending: Some(pending), sent, answer: None }
+        let (call, sent) = (pending.cx().clone(), pending.outlet().take_stream());
+        Self::Own { call, pending: Some(pending), sent, answer: None }
     }
 
-    /// The response was let go before its call had ended: that is how a caller of the modern era cancels.
+    /// The response is over; before its call has ended, that is how a caller of the modern era cancels.
     fn let_go(&mut self) {
-        if let Self::Own { pending: Some(pending), .. } = self {
-            pending.canceller().cancel();
+        if let Self::Own { call, pending, .. } = self {
+            call.outlet().close();
+            if let Some(pending) = pending {
+                pending.canceller().cancel();
+            }
         }
     }
 
@@ -51,7 +59,7 @@ impl Source {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Vec<u8>, bool)>> {
         match self {
             Self::Apart(receiver) => receiver.poll_recv(cx).map(|message| message.map(split)),
-            Self::Own { pending, sent, answer } => {
+            Self::Own { pending, sent, answer, .. } => {
                 // The call runs first, so that what it sends is there to be sent on.
                 if let Some(call) = pending
                     && let Poll::Ready(message) = Pin::new(call).poll(cx)
