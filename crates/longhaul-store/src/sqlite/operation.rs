@@ -20,12 +20,11 @@ pub(super) fn create(tx: &mut Tx<'_>, node: &NodeId, task: &NewTask) -> Result<C
     if let Some(found) = tx.joinable(&record)? {
         return Ok(Created::Joined(found));
     }
-    if tx.is_taken(&record.id)? {
-        return Err(StoreError::AlreadyExists { id: record.id });
+    match tx.admit(&record.owner, &tx.settings().limits) {
+        Ok(()) if tx.insert(&mut record)? => Ok(Created::New(record)),
+        Err(refusal) if !tx.is_taken(&record.id)? => Err(refusal),
+        _ => Err(StoreError::AlreadyExists { id: record.id }),
     }
-    tx.admit(&record.owner, &tx.settings().limits)?;
-    tx.insert(&mut record)?;
-    Ok(Created::New(record))
 }
 
 /// Takes up to `limit` tasks nobody works on; the holders in `dead` have been proved dead.

@@ -17,7 +17,7 @@ pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, ph
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
     status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments) \
     VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23)";
+    ?20, ?21, ?22, ?23) ON CONFLICT (id) DO NOTHING";
 
 pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
     lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \

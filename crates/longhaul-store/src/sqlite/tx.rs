@@ -209,8 +209,8 @@ impl<'a> Tx<'a> {
         limits.admit(owner, open, retained, account.open, account.retained)
     }
 
-    /// Adds a new record and numbers its creation.
-    pub(super) fn insert(&mut self, record: &mut Record) -> Result<(), StoreError> {
+    /// Adds a new record and numbers its creation; `false` if its id is taken, be it by a tombstone.
+    pub(super) fn insert(&mut self, record: &mut Record) -> Result<bool, StoreError> {
         record.seq = self.next_seq();
         let account = self.change_account(&record.owner)?;
         account.open += 1;
@@ -221,7 +221,7 @@ impl<'a> Tx<'a> {
         self.ledger.totals.retained += 1;
         let at = Standing::of(record);
         let (retention, retention_ms) = row::encode_retention(record.retention);
-        self.execute(
+        let rows = self.execute(
             sql::INSERT,
             params![
                 signed(record.seq),
@@ -250,7 +250,7 @@ impl<'a> Tx<'a> {
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));
-        Ok(())
+        Ok(rows > 0)
     }
 
     /// Writes what a transition may have changed and numbers the change. `was_open` is how it was before.
