@@ -4,6 +4,8 @@ mod server;
 mod tap;
 
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 
@@ -113,28 +115,57 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
         site.must_run(&mut site.cargo(&["build", "--quiet", "--locked", "-p", package]))?;
     }
     let rigs = Rigs::new(site)?;
+    let rigs = &rigs;
+    let runs: Vec<_> = STAGE
+        .iter()
+        .flat_map(|(server, set, transports)| transports.iter().map(move |over| (*server, *set, *over)))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let next = &next;
+    let runs = &runs;
+    // The clients mostly wait: for tasks that take their time on purpose.
+    let tallies: Vec<Result<Tally>> = thread::scope(|scope| {
+        let worker = || {
+            let mut tally = Tally::default();
+            while let Some((server, set, over)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                tally += run_once(site, rigs, *server, set, *over)?;
+            }
+            Ok(tally)
+        };
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(worker)).collect();
+        let joined = |worker: thread::ScopedJoinHandle<'_, Result<Tally>>| {
+            worker.join().unwrap_or_else(|_| bail!("a run of clients panicked"))
+        };
+        workers.into_iter().map(joined).collect()
+    });
     let mut tally = Tally::default();
-    for (server, set, transports) in STAGE {
-        let program = site.target.join("debug").join(server.package().1);
-        let program = program.to_str().context("the build folder's path is not UTF-8")?;
-        for transport in *transports {
-            let arguments = server.arguments(site)?;
-            tally += match transport {
-                Transport::Stdio => {
-                    let mut command = vec![program.to_owned()];
-                    command.extend(arguments);
-                    command.push("--stdio".to_owned());
-                    rigs.run_set(site, set, &[], &Target::Command(command))?
-                }
-                Transport::Http => {
-                    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-                    let server = HttpServer::start(program, &arguments)?;
-                    rigs.run_set(site, set, &[], &Target::Url(server.url()))?
-                }
-            };
-        }
+    for each in tallies {
+        tally += each?;
     }
     Ok(tally)
+}
+
+/// How many servers are tried at once.
+const AT_ONCE: usize = 4;
+
+/// Every client that has the set, against one server over one transport.
+fn run_once(site: &Site, rigs: &Rigs, server: Server, set: &str, over: Transport) -> Result<Tally> {
+    let program = site.target.join("debug").join(server.package().1);
+    let program = program.to_str().context("the build folder's path is not UTF-8")?;
+    let arguments = server.arguments(site)?;
+    match over {
+        Transport::Stdio => {
+            let mut command = vec![program.to_owned()];
+            command.extend(arguments);
+            command.push("--stdio".to_owned());
+            rigs.run_set(site, set, &[], &Target::Command(command))
+        }
+        Transport::Http => {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let server = HttpServer::start(program, &arguments)?;
+            rigs.run_set(site, set, &[], &Target::Url(server.url()))
+        }
+    }
 }
 
 /// Points the clients named (all that have the set, when none is) at any server.
