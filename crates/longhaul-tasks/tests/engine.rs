@@ -428,3 +428,61 @@ async fn what_a_job_leaves_is_discarded_only_when_no_task_came_of_it() {
         outside.0.lock().unwrap().clear();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn strangers_never_join_each_other() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    let call = || {
+        let mut call = call(Caller::Waits, job(&outside));
+        call.owner = Owner::Anonymous;
+        call.join = Some(longhaul_store::Digest::new([7; 32]));
+        call
+    };
+    let (_first, _second) = (engine.call(call()), engine.call(call()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(outside.0.lock().unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stops_waiting_for_a_call_that_others_joined_does_not_end_it() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    let call = || {
+        let mut call = call(Caller::Waits, job(&outside));
+        call.join = Some(longhaul_store::Digest::new([7; 32]));
+        call
+    };
+    let (first, second) = (engine.call(call()), engine.call(call()));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    first.cancel();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let id = outside.only();
+    assert_eq!(outside.outcome(&id), None, "the other one waits for it");
+    outside.end(&id, success());
+    assert!(matches!(second.await, Answer::Outcome(outcome) if outcome == success()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_leases_ran_out_while_it_stood_still_keeps_its_work() {
+    let outside = Outside::default();
+    let clock =
+        Arc::new(longhaul_store::StepClock::at(longhaul_store::Time::from_unix_ms(1_800_000_000_000)));
+    let store = Memory::with(Settings::default(), Arc::clone(&clock) as Arc<dyn longhaul_store::Clock>);
+    let engine = engine(store, &outside);
+    let kept = task(engine.call(call(Caller::TakesTask, job(&outside))).await);
+    let inside = task(engine.call(call(Caller::TakesTask, future(3600))).await);
+    // The machine slept: the store's time went on, the runtime's did not.
+    clock.advance(Duration::from_secs(600));
+    assert_eq!(engine.start().await.unwrap(), 2, "it claims its own back");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for id in [&kept, &inside] {
+        assert!(!engine.find(Scope::Operator, id).await.unwrap().unwrap().is_terminal());
+    }
+    assert_eq!(outside.0.lock().unwrap()[&kept].starts, 1);
+    outside.end(&kept, success());
+    let ended = engine.ended(Scope::Operator, &kept).await.unwrap().unwrap();
+    assert_eq!(ended.outcome(), Some(&success()));
+    let ended = engine.ended(Scope::Operator, &inside).await.unwrap().unwrap();
+    assert_eq!(ended.outcome(), Some(&success()), "the future lived on, and its end is recorded");
+}

@@ -165,9 +165,10 @@ async fn serve_http(config: &Config, dispatcher: Dispatcher, listener: TcpListen
     options.allow = allow_list(config);
     options.drain = DRAIN;
     let engine = dispatcher.engine().clone();
+    // The listener closes at once; callers are let go while their connections end.
     let stop = async move {
         stopped().await;
-        engine.drain(DRAIN).await;
+        tokio::spawn(async move { engine.drain(DRAIN).await });
     };
     http::serve(dispatcher, listener, options, stop).await.context("the listener failed")
 }
@@ -195,10 +196,14 @@ async fn serve_stdio(dispatcher: Dispatcher) -> anyhow::Result<()> {
 fn allow_list(config: &Config) -> AllowList {
     let (hosts, origins) = (&config.http.allowed_hosts, &config.http.allowed_origins);
     match (hosts, origins) {
-        (None, None) => AllowList::loopback(),
+        (None, None) if config.http.listen.ip().is_loopback() => AllowList::loopback(),
         _ => {
-            let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
-            let hosts = hosts.clone().unwrap_or_else(|| own.into());
+            let mut own = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
+            let listen = config.http.listen.ip();
+            if !listen.is_unspecified() {
+                own.push(if listen.is_ipv6() { format!("[{listen}]") } else { listen.to_string() });
+            }
+            let hosts = hosts.clone().unwrap_or(own);
             AllowList::new(hosts, origins.clone().unwrap_or_default())
         }
     }

@@ -72,6 +72,12 @@ async fn tidy_all(
                     tidied.removed += usize::from(remove(runs, &id).await);
                 }
             }
+            // What never started takes room for nothing, once its task has ended or never was.
+            (State::Fresh, record)
+                if record.as_ref().is_none_or(Record::is_terminal) && is_old(runs, &id).await =>
+            {
+                tidied.removed += usize::from(remove(runs, &id).await);
+            }
             (State::Exited(_), None) if is_old(runs, &id).await => {
                 tidied.removed += usize::from(remove(runs, &id).await);
             }

@@ -46,13 +46,21 @@ impl Outputs {
         let dir = self.runs.dir(address.task.as_str()).map_err(|_| not_found(uri))?;
         let (stream, after) = (address.stream, address.after);
         let read = move || {
-            let output = Output::open(&dir, stream).map_err(std::io::Error::other)?;
-            output.read(after, READ, Cut::AtChar)
+            let output = Output::open(&dir, stream).map_err(|error| {
+                if error.is_not_found() { Unread::Nowhere } else { Unread::Failed(error.to_string()) }
+            })?;
+            output.read(after, READ, Cut::AtChar).map_err(|error| Unread::Failed(error.to_string()))
         };
         match tokio::task::spawn_blocking(read).await {
             Ok(Ok(chunk)) => Ok(ReadResourceResult::fresh(contents(uri, chunk))),
             // A task that waits for a place has written nothing, and has nowhere to.
-            Ok(Err(_)) => Ok(ReadResourceResult::fresh(ResourceContents::text(uri, "text/plain", ""))),
+            Ok(Err(Unread::Nowhere)) => {
+                Ok(ReadResourceResult::fresh(ResourceContents::text(uri, "text/plain", "")))
+            }
+            Ok(Err(Unread::Failed(error))) => {
+                tracing::error!(%error, uri, "a command's output cannot be read");
+                Err(ErrorObject::internal("internal error: the output cannot be read; see the server's log"))
+            }
             Err(error) => Err(ErrorObject::internal(format!("internal error: {error}"))),
         }
     }
@@ -77,6 +85,14 @@ impl Resources for Outputs {
     fn read<'a>(&'a self, cx: Cx, uri: &'a str) -> ReadFuture<'a> {
         Box::pin(async move { self.read_output(&cx, uri).await })
     }
+}
+
+/// Why output could not be read.
+enum Unread {
+    /// There is none yet.
+    Nowhere,
+    /// The system refused, or the files are damaged.
+    Failed(String),
 }
 
 /// Which bytes a URI means.

@@ -43,11 +43,6 @@ impl Dialect {
         self.era == Era::Modern
     }
 
-    /// Log messages come only when the request itself names a level.
-    pub fn logs_by_request(&self) -> bool {
-        self.era == Era::Modern
-    }
-
     /// HTTP requests repeat method and name in headers, and errors choose the status.
     pub fn mirrors_headers(&self) -> bool {
         self.era == Era::Modern

@@ -52,15 +52,16 @@ pub fn task(record: &Record, view: View) -> Task {
 /// while it has not.
 pub fn outcome(record: &Record) -> Option<Result<CallToolResult, ErrorObject>> {
     let Phase::Done(outcome) = &record.phase else { return None };
-    Some(answer(outcome, record.id.as_str()))
+    Some(answer(outcome, Some(record.id.as_str())))
 }
 
-/// What a request whose call ended so is answered with.
-pub fn answer(outcome: &Outcome, id: &str) -> Result<CallToolResult, ErrorObject> {
+/// What a request whose call ended so is answered with; `id` names its task, if its caller knows of one.
+pub fn answer(outcome: &Outcome, id: Option<&str>) -> Result<CallToolResult, ErrorObject> {
     #[derive(serde::Serialize)]
     #[serde(rename_all = "camelCase")]
     struct About<'a> {
-        task_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        task_id: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]

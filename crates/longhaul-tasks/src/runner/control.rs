@@ -40,6 +40,11 @@ struct State {
 }
 
 impl Controls {
+    /// Whether both reach the same run.
+    pub(super) fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Tells the run; once until it has heard. A run that has ended hears nothing.
     pub(super) fn tell(&self, control: Control) {
         self.0.told.fetch_or(control.bit(), Ordering::AcqRel);

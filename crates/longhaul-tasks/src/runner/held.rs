@@ -23,8 +23,27 @@ impl Held {
         self.lock().tasks.insert(id, (epoch, control));
     }
 
-    pub(super) fn remove(&self, id: &TaskId) {
-        self.lock().tasks.remove(id);
+    /// The run behind `control` holds the task no longer; another that holds it since is left alone.
+    pub(super) fn remove(&self, id: &TaskId, control: &Controls) {
+        let mut state = self.lock();
+        if state.tasks.get(id).is_some_and(|(_, holder)| holder.same(control)) {
+            state.tasks.remove(id);
+        }
+    }
+
+    /// A claim brought in what this node holds already, for its lease had run out while the process stood
+    /// still: its run goes on under the new epoch. `false` when no run of this node holds it.
+    pub(super) fn adopt(&self, id: &TaskId, epoch: Epoch) -> bool {
+        let mut state = self.lock();
+        let Some((held, control)) = state.tasks.get_mut(id) else { return false };
+        *held = epoch;
+        control.tell(Control::LookAgain);
+        true
+    }
+
+    /// The epoch under which this node holds the task.
+    pub(super) fn epoch(&self, id: &TaskId) -> Option<Epoch> {
+        self.lock().tasks.get(id).map(|(epoch, _)| *epoch)
     }
 
     pub(super) fn waits(&self) {

@@ -41,9 +41,12 @@ impl Joins {
         Ok(sender)
     }
 
-    /// The call has ended: a later one runs anew.
-    pub(super) fn leave(&self, owner: &Owner, digest: Digest) {
-        self.lock().remove(&(owner.clone(), digest));
+    /// The call that led with `stage` has ended: a later one runs anew.
+    pub(super) fn leave(&self, owner: &Owner, digest: Digest, stage: &watch::Sender<Stage>) {
+        let (mut joins, key) = (self.lock(), (owner.clone(), digest));
+        if joins.get(&key).is_some_and(|known| known.same_channel(&stage.subscribe())) {
+            joins.remove(&key);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(Owner, Digest), watch::Receiver<Stage>>> {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use longhaul_store::{
-    Cancellation, Counts, Cursor, Filter, Outcome, Page, Record, Scope, StoreError, TaskId, TaskStore,
+    Cancellation, Counts, Cursor, Filter, Outcome, Owner, Page, Record, Scope, StoreError, TaskId, TaskStore,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -70,6 +70,8 @@ struct Inner {
     workers: Workers,
     held: Held,
     joins: Joins,
+    /// The process is about to go.
+    draining: watch::Sender<bool>,
     /// Every call under way, by its id, to be told that the process is about to go.
     running: Mutex<HashMap<TaskId, Controls>>,
 }
@@ -95,6 +97,7 @@ impl Engine {
             workers: Workers::new(workers),
             held: Held::default(),
             joins: Joins::default(),
+            draining: watch::channel(false).0,
             running: Mutex::default(),
         }))
     }
@@ -130,6 +133,8 @@ impl Engine {
     ///
     /// A call that may be joined, and whose like is open on this node, waits for that one instead of running.
     pub fn call(&self, mut call: Call) -> Ticket {
+        // Anonymous callers share an owner and nothing else.
+        call.join = call.join.filter(|_| matches!(call.owner, Owner::Principal(_)));
         let lead = match call.join.map(|digest| self.0.joins.join_or_lead(&call.owner, digest, Stage::Loose))
         {
             Some(Err(open)) => return self.wait_for(open, call.hold),
@@ -141,13 +146,16 @@ impl Engine {
         }
         let id = id::mint(&call.tool, &*self.0.environment);
         let (run, ticket) = Run::begin(Arc::clone(&self.0), id, call, lead);
+        if *self.0.draining.borrow() {
+            ticket.control.tell(Control::Drain);
+        }
         self.0.environment.spawn(Box::pin(run.drive()));
         ticket
     }
 
     /// Waits for a call that is open already, and is handed over to its task when `hold` has passed.
     fn wait_for(&self, mut open: watch::Receiver<Stage>, hold: Option<Duration>) -> Ticket {
-        let (answer, receiver) = oneshot::channel();
+        let (mut answer, receiver) = oneshot::channel();
         // The call belongs to whoever began it: this caller can only stop waiting.
         let control = Controls::default();
         let (engine, environment) = (self.clone(), Arc::clone(&self.0.environment));
@@ -164,7 +172,10 @@ impl Engine {
                 let patience_ends = async {
                     match (&id, &mut patience) {
                         (Some(id), Some(patience)) => {
-                            patience.await;
+                            tokio::select! {
+                                () = patience => {}
+                                () = engine.draining() => {}
+                            }
                             engine.find(Scope::Operator, id).await
                         }
                         _ => std::future::pending().await,
@@ -175,6 +186,7 @@ impl Engine {
                         let gone = Outcome::lost("the call it waited for ended without an answer");
                         return drop(answer.send(Answer::Outcome(gone)));
                     },
+                    () = answer.closed() => return,
                     found = patience_ends => {
                         if let Ok(Some(record)) = found {
                             return drop(answer.send(Answer::HandOver(Box::new(record))));
@@ -286,7 +298,10 @@ impl Engine {
 
     /// Lets every caller go, keeping the work that can outlive this process: what is not durable yet becomes
     /// so, and who still waits is handed over. Returns once no caller waits, or after `limit`.
+    ///
+    /// Calls that begin from now on are let go as soon as they can be.
     pub async fn drain(&self, limit: Duration) {
+        self.0.draining.send_replace(true);
         let controls: Vec<_> = self.running().values().cloned().collect();
         for control in &controls {
             control.tell(Control::Drain);
@@ -300,6 +315,12 @@ impl Engine {
             () = answered => {}
             () = self.0.environment.sleep(limit) => tracing::warn!("some callers could not be let go in time"),
         }
+    }
+
+    /// Completes once the process is about to go.
+    pub async fn draining(&self) {
+        // The sender lives as long as the engine.
+        let _ = self.0.draining.subscribe().wait_for(|draining| *draining).await;
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, Controls>> {

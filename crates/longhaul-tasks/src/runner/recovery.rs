@@ -33,6 +33,9 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
 }
 
 async fn take_up(inner: &Arc<Inner>, Claimed { record, .. }: Claimed) {
+    if inner.held.adopt(&record.id, record.epoch) {
+        return;
+    }
     let (reporter, reports) = Reporter::new();
     let Some(job) = inner.workers.job(&record.tool) else {
         // A future of the process that is gone: it is not run twice.

@@ -77,6 +77,8 @@ pub(super) struct Run {
     controls: Controls,
     timers: Timers,
     watch: Option<TaskWatch>,
+    /// The record has changed since it was last looked at.
+    stale: bool,
     /// Those who joined this call, and by what they found it.
     lead: Option<(Owner, Digest, watch::Sender<Stage>)>,
 }
@@ -136,6 +138,7 @@ impl Run {
             controls,
             timers,
             watch: None,
+            stale: false,
             lead,
         });
         this.register();
@@ -180,6 +183,7 @@ impl Run {
             controls: Controls::default(),
             timers: Timers { after: None, hold: None, report: None, report_due: false },
             watch: None,
+            stale: false,
             lead: None,
             record: None,
             created: None,
@@ -229,6 +233,7 @@ impl Run {
                 self.reading = true;
                 self.operation = Some(read(run, self.machine.is_durable()));
             }
+            self.look_if_stale();
             self.wait().await;
         }
     }
@@ -249,6 +254,8 @@ impl Run {
                 self.handle_done(done).await
             }
             control = self.controls.next() => match control {
+                // Others wait for it too: this caller only stops waiting.
+                Control::Cancel if self.is_joined() => None,
                 Control::Cancel => Some(Event::CallerCancelled),
                 // The answer is on its way.
                 Control::Drain if self.reading => None,
@@ -296,6 +303,11 @@ impl Run {
         }
     }
 
+    /// Whether another call waits for this one's end. The register of joins holds one receiver itself.
+    fn is_joined(&self) -> bool {
+        self.lead.as_ref().is_some_and(|(_, _, stage)| stage.receiver_count() > 1)
+    }
+
     /// Those who joined a call learn of its end when it is on disk, or when nothing ever will be.
     fn tell_joined(&self, event: &Event) {
         let Some((_, _, stage)) = &self.lead else { return };
@@ -340,7 +352,8 @@ impl Run {
         let Some(record) = record else {
             return Some(Event::Recorded(Outcome::lost("the task is forgotten")));
         };
-        let epoch = self.epoch();
+        // A claim of this node's own may have raised it.
+        let epoch = self.inner.held.epoch(&self.id).unwrap_or_else(|| self.epoch());
         let changed = self.record.as_ref().is_none_or(|known| known.seq != record.seq);
         let ended = outcome_of(&record);
         let ours = record.epoch == epoch;
@@ -359,12 +372,18 @@ impl Run {
         self.record.as_ref().map_or_else(Epoch::default, |record| record.epoch)
     }
 
-    /// Reads the record again, unless something is being written, which will tell as well.
+    /// Reads the record again, as soon as nothing else is under way.
     fn look_again(&mut self) -> Option<Event> {
-        if self.operation.is_none() && self.record.is_some() {
+        self.stale = self.record.is_some();
+        self.look_if_stale();
+        None
+    }
+
+    fn look_if_stale(&mut self) {
+        if self.stale && self.operation.is_none() {
+            self.stale = false;
             self.operation = Some(look(Arc::clone(&self.inner), self.id.clone()));
         }
-        None
     }
 
     async fn carry_out(&mut self, effect: Effect) {
@@ -458,14 +477,17 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.inner.held.remove(&self.id);
-        if let Some((owner, digest, _)) = &self.lead {
-            self.inner.joins.leave(owner, *digest);
+        self.inner.held.remove(&self.id, &self.controls);
+        if let Some((owner, digest, stage)) = &self.lead {
+            self.inner.joins.leave(owner, *digest, stage);
         }
         if self.answer.is_some() {
             self.inner.held.waits_no_more();
         }
-        self.inner.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        let mut running = self.inner.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.get(&self.id).is_some_and(|running| running.same(&self.controls)) {
+            running.remove(&self.id);
+        }
     }
 }
 
@@ -599,13 +621,16 @@ fn report(inner: Arc<Inner>, id: TaskId, epoch: Epoch, batch: Batch) -> Operatio
 /// Writes the outcome, however long the store takes to be writable again.
 fn finish(inner: Arc<Inner>, id: TaskId, epoch: Epoch, outcome: Outcome, last: Batch) -> Operation {
     Box::pin(async move {
-        let (mut outcome, mut pause) = (outcome, FIRST_PAUSE);
+        let (mut outcome, mut epoch, mut pause) = (outcome, epoch, FIRST_PAUSE);
         loop {
             match inner.store.finish(&id, epoch, outcome.clone(), last.clone()).await {
                 Ok(Finished::Recorded(record) | Finished::AlreadyTerminal(record)) => {
                     return Done::Seen(Some(Box::new(record)));
                 }
-                Err(StoreError::Fenced { .. }) => return look(inner, id).await,
+                Err(StoreError::Fenced { .. }) => match inner.held.epoch(&id) {
+                    Some(current) if current != epoch => epoch = current,
+                    _ => return look(inner, id).await,
+                },
                 Err(error @ StoreError::TooLarge { .. }) => {
                     outcome = Outcome::error(INTERNAL_ERROR, error.to_string(), None);
                 }

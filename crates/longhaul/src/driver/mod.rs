@@ -1,6 +1,6 @@
 //! The loop that pumps a connection over a byte stream: one line, one message.
 //!
-//! It is the only place that waits for several things at once. Reading stops while as many exchanges are
+//! Reading stops while as many exchanges are
 //! open as allowed, so that memory stays flat however fast a client writes.
 
 mod ask;

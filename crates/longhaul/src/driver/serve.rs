@@ -65,7 +65,9 @@ pub async fn serve(
             Some(message) = outgoing.recv() => loop_.handle_outgoing(message),
             Some(_) = loop_.running.join_next() => {}
         }
-        while let Ok(message) = outgoing.try_recv() {
+        while loop_.out.len() < OUT_BOUND
+            && let Ok(message) = outgoing.try_recv()
+        {
             loop_.handle_outgoing(message);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -140,6 +141,12 @@ impl fmt::Debug for PendingAnswer {
     }
 }
 
+/// Answers later with what is known already: something was sent before, which must come first.
+pub(super) fn later(envelope: Envelope, cx: Cx, write: Write) -> Dispatched {
+    let future = Box::pin(std::future::ready(write));
+    Dispatched::Pending(PendingAnswer { future, envelope, cx, call: None, push: None })
+}
+
 /// Answers at once if `future` is ready at its first poll, else later.
 pub(super) fn now_or_later(
     envelope: Envelope,
@@ -148,11 +155,26 @@ pub(super) fn now_or_later(
     future: impl Future<Output = Write> + Send + 'static,
     out: &mut Vec<u8>,
 ) -> Dispatched {
-    let mut future: Pin<Box<dyn Future<Output = Write> + Send>> = Box::pin(future);
+    let mut future: Pin<Box<dyn Future<Output = Write> + Send>> = Box::pin(contained(future));
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(write) if cx.outlet().was_used() => later(envelope, cx, write),
         Poll::Ready(write) => Dispatched::Answered(write(&envelope, out)),
         Poll::Pending => Dispatched::Pending(PendingAnswer { future, envelope, cx, call, push: None }),
     }
+}
+
+/// The same future, whose panic becomes an answer.
+async fn contained(future: impl Future<Output = Write> + Send) -> Write {
+    let mut future = std::pin::pin!(future);
+    std::future::poll_fn(|cx| {
+        // Nothing of ours is reached through the future after it has panicked.
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
+        polled.unwrap_or_else(|_| {
+            tracing::error!("answering a request panicked");
+            Poll::Ready(refused(ErrorObject::internal("internal error: answering the request panicked")))
+        })
+    })
+    .await
 }
 
 /// Answers with an error.

@@ -15,7 +15,7 @@ use longhaul_tasks::runner::{Answer, Call, Work};
 use longhaul_tasks::store::{Dialect as Door, Digest, Json, Outcome, Record};
 use sha2::{Digest as _, Sha256};
 
-use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
+use super::answer::{Dispatched, Envelope, Write, later, now_or_later, refused};
 use super::caught::Caught;
 use super::companion::{Companion, beats};
 use super::context::Cx;
@@ -45,7 +45,7 @@ pub(super) fn call_tool(
     let Some(tool) = dispatcher.0.catalogue.tool(&params.name) else {
         return refuse(out, ErrorObject::invalid_params(format!("unknown tool: {}", clip(&params.name))));
     };
-    match Way::choose(tool, &envelope, &exchange, params.task.is_some()) {
+    match Way::choose(tool, &envelope, &exchange, params.task.is_some(), dispatcher.0.capabilities.tasks) {
         Err(error) => refuse(out, error),
         Ok(Way::InPlace(handler)) => in_place(&**handler, envelope, exchange, params.arguments, out),
         Ok(Way::Engine(stance)) => {
@@ -71,10 +71,11 @@ impl<'t> Way<'t> {
         envelope: &Envelope,
         exchange: &Exchange<'_, '_>,
         asked: bool,
+        offers: bool,
     ) -> Result<Self, ErrorObject> {
         let dialect = envelope.dialect;
         let (asks, takes) = (
-            dialect.asks_for_tasks() && asked,
+            offers && dialect.asks_for_tasks() && asked,
             dialect.has_tasks_extension() && exchange.caller.capabilities.extensions.tasks,
         );
         let name = &tool.definition.name;
@@ -131,18 +132,21 @@ fn in_place(
         Err(refusal) => return Dispatched::Answered(envelope.result(out, |result| refusal.write(result))),
     };
     if let Poll::Ready(outcome) = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+        if cx.outlet().was_used() {
+            return later(envelope, cx, written(outcome));
+        }
         return Dispatched::Answered(match outcome {
             Ok(result) => envelope.result(out, |writer| result.write(writer)),
             Err(error) => envelope.error(out, &error),
         });
     }
     let guard = cx.cancel_on_drop();
-    let later = async move {
+    let answered = async move {
         let outcome = future.await;
         guard.defuse();
         written(outcome)
     };
-    now_or_later(envelope, cx, None, later, out)
+    now_or_later(envelope, cx, None, answered, out)
 }
 
 /// A call that goes to the engine.
@@ -166,7 +170,11 @@ impl Begin<'_> {
         let (work, arguments) = match self.work(&cx, arguments) {
             Ok(Prepared::Pending(work, arguments)) => (work, arguments),
             Ok(Prepared::Ready(outcome)) => {
-                return Dispatched::Answered(written(outcome)(&envelope, out));
+                return if cx.outlet().was_used() {
+                    later(envelope, cx, written(outcome))
+                } else {
+                    Dispatched::Answered(written(outcome)(&envelope, out))
+                };
             }
             // Whoever asked for a task can read no other result.
             Err(refusal) if self.stance == Stance::AsksForTask => {
@@ -188,14 +196,14 @@ impl Begin<'_> {
         let canceller = ticket.canceller();
         let hold = self.tool.policy.hold;
         let (waiting, shared) = (cx.clone(), Arc::clone(&self.dispatcher.0));
-        let later = async move {
+        let answered = async move {
             let answer = tokio::select! {
                 answer = ticket => answer,
                 () = beats(&waiting) => unreachable!("a heart beats for as long as it is waited for"),
             };
             told(&shared, answer, hold)
         };
-        match now_or_later(envelope, cx, Some(canceller), later, out) {
+        match now_or_later(envelope, cx, Some(canceller), answered, out) {
             Dispatched::Pending(answer) => Dispatched::Pending(answer.with_push(push)),
             answered @ Dispatched::Answered(_) => {
                 if let Some(push) = push {
@@ -225,6 +233,7 @@ impl Begin<'_> {
             Kind::Function(handler) => {
                 let mut future = Caught::start(|| handler.call(cx.clone(), arguments))?;
                 if !self.row_first()
+                    && self.tool.policy.limit.is_none()
                     && let Poll::Ready(outcome) =
                         Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()))
                 {
@@ -297,7 +306,7 @@ fn outcome_of(outcome: Result<CallToolResult, ErrorObject>) -> Outcome {
 /// What the caller of a call that went to the engine is told.
 fn told(shared: &Shared, answer: Answer, hold: Option<Duration>) -> Write {
     match answer {
-        Answer::Outcome(outcome) => written(project::answer(&outcome, "")),
+        Answer::Outcome(outcome) => written(project::answer(&outcome, None)),
         Answer::Task(record) => created(record),
         Answer::HandOver(record) => written(Ok(hand_over(shared, &record, hold))),
         Answer::Refused(refusal) => {

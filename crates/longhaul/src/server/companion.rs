@@ -165,7 +165,7 @@ impl Companions {
                 Err(refusal) => written(refusal),
             },
             () = beats(&self.cx) => written(Ok(CallToolResult::default())),
-            () = tokio::time::sleep(up_to) => match self.find(&id, None).await {
+            () = time_is_up(&self.dispatcher.0.engine, up_to) => match self.find(&id, None).await {
                 Ok(record) if record.is_terminal() => self.result_of(&record),
                 Ok(record) => written(Ok(hand_over(&self.dispatcher.0, &record, Some(up_to)))),
                 Err(refusal) => written(refusal),
@@ -240,6 +240,14 @@ impl Companions {
                 progress.message.as_deref().or(record.status_message.as_deref()).map(str::to_owned);
             self.cx.notify_progress(&point).await;
         }
+    }
+}
+
+/// Completes when the wait is over, or the process is about to go.
+async fn time_is_up(engine: &longhaul_tasks::runner::Engine, up_to: Duration) {
+    tokio::select! {
+        () = tokio::time::sleep(up_to) => {}
+        () = engine.draining() => {}
     }
 }
 

@@ -101,6 +101,15 @@ impl Cx {
         }
     }
 
+    /// Sends progress to the caller if it asked for it and there is room.
+    pub(crate) fn try_notify_progress(&self, progress: &Progress) {
+        if let Some(token) = &self.0.progress_token
+            && self.rises(progress)
+        {
+            self.0.outlet.try_notify(progress_message(token, progress, None));
+        }
+    }
+
     /// The notification of progress of a task, under the token of the call that created it (D2), if the
     /// caller asked for it.
     pub(crate) fn task_progress_message(&self, progress: &Progress, task: &str) -> Option<Vec<u8>> {
@@ -143,7 +152,12 @@ impl Cx {
     /// is left to the next whole step.
     pub(crate) async fn heartbeat(&self) {
         let mut beat = self.last_progress().unwrap_or_else(|| Progress::new(0.0));
-        beat.value += (beat.value.floor() + 1.0 - beat.value) / 2.0;
+        let next = beat.value.floor() + 1.0;
+        beat.value += (next - beat.value) / 2.0;
+        if beat.value >= next {
+            // No room is left below the next step, which must still be able to rise.
+            return;
+        }
         if beat.message.is_none() {
             beat.message = Some("still running".to_owned());
         }

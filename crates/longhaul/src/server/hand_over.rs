@@ -49,10 +49,13 @@ pub(super) fn hand_over(shared: &Shared, record: &Record, waited: Option<Duratio
     if let Some(message) = &record.status_message {
         text.push_str(&format!(" ({message})"));
     }
+    let output = output_uri(id, "stdout", 0);
+    let writes = shared.engine.runs_as_job(&record.tool)
+        && shared.resources.as_ref().is_some_and(|resources| resources.has(&output));
+    let read = if writes { ", `task_output` to read what it has written so far," } else { "" };
     text.push_str(&format!(
-        ". The work goes on as task `{id}`. Call `task_wait` with it to wait for the result, \
-         `task_output` to read what it has written so far, or `task_cancel` to stop it. \
-         Do not start it again."
+        ". The work goes on as task `{id}`. Call `task_wait` with it to wait for the result{read} or \
+         `task_cancel` to stop it. Do not start it again."
     ));
     let structured = HandOver {
         task_id: id,
@@ -62,9 +65,7 @@ pub(super) fn hand_over(shared: &Shared, record: &Record, waited: Option<Duratio
         total: record.progress.as_ref().and_then(|progress| progress.total),
     };
     let mut result = CallToolResult::text(text);
-    let output = output_uri(id, "stdout", 0);
-    let is_readable = shared.resources.as_ref().is_some_and(|resources| resources.has(&output));
-    if is_readable && shared.engine.runs_as_job(&record.tool) {
+    if writes {
         let mut link = ResourceLink::new(output, "stdout");
         link.description = Some("What it has written so far".to_owned());
         result.content.push(Content::ResourceLink(link));

@@ -52,7 +52,8 @@ impl Observer for CallObserver {
         Box::pin(async move {
             match observed {
                 Observed::Progress { progress, task: None } => {
-                    self.cx.notify_progress(&of(progress)).await;
+                    // The call must not wait for a caller that does not read.
+                    self.cx.try_notify_progress(&of(progress));
                 }
                 Observed::Progress { progress, task: Some(task) } => {
                     self.push_progress(&of(progress), task.as_str());

@@ -1,6 +1,7 @@
 //! Where a running call's notifications go, in one order with its answer.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_proto::connection::Serial;
@@ -120,6 +121,8 @@ pub enum Outlet {
         serial: Serial,
         /// The connection's channel.
         sender: mpsc::Sender<Outgoing>,
+        /// Something was sent.
+        used: AtomicBool,
     },
     /// The stream of this exchange alone.
     #[non_exhaustive]
@@ -142,7 +145,7 @@ const STREAM_BOUND: usize = 64;
 impl Outlet {
     /// An outlet into the channel of a connection that carries many exchanges.
     pub fn shared(serial: Serial, sender: mpsc::Sender<Outgoing>) -> Self {
-        Self::Shared { serial, sender }
+        Self::Shared { serial, sender, used: AtomicBool::new(false) }
     }
 
     /// An outlet of this exchange alone; [`take_stream`](Self::take_stream) is its other end.
@@ -167,6 +170,39 @@ impl Outlet {
         }
     }
 
+    /// Whether anything was sent, which an answer must then follow.
+    pub(super) fn was_used(&self) -> bool {
+        match self {
+            Self::Shared { used, .. } => used.load(Ordering::Acquire),
+            Self::Own(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).sender.is_some(),
+            Self::None => false,
+        }
+    }
+
+    /// Sends a notification if there is room for it; one that is not sent is lost.
+    pub(super) fn try_notify(&self, message: Vec<u8>) {
+        if let Some((sender, serial)) = self.sender()
+            && sender.try_send(Outgoing::Notification { serial, message }).is_err()
+        {
+            tracing::debug!("a notification found no room");
+        }
+    }
+
+    /// Where to send, marking that something is.
+    fn sender(&self) -> Option<(mpsc::Sender<Outgoing>, Option<Serial>)> {
+        match self {
+            Self::Shared { serial, sender, used } => {
+                used.store(true, Ordering::Release);
+                Some((sender.clone(), Some(*serial)))
+            }
+            Self::Own(stream) => {
+                let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+                stream.open().map(|sender| (sender.clone(), None))
+            }
+            Self::None => None,
+        }
+    }
+
     /// Whether a notification sent now could reach anybody.
     pub fn is_open(&self) -> bool {
         match self {
@@ -181,14 +217,7 @@ impl Outlet {
 
     /// Sends a notification, waiting while the stream is full. Dropping the future sends nothing.
     pub async fn notify(&self, message: Vec<u8>) {
-        let (sender, serial) = match self {
-            Self::Shared { serial, sender } => (sender.clone(), Some(*serial)),
-            Self::Own(stream) => match stream.lock().unwrap_or_else(PoisonError::into_inner).open() {
-                Some(sender) => (sender.clone(), None),
-                None => return,
-            },
-            Self::None => return,
-        };
+        let Some((sender, serial)) = self.sender() else { return };
         // A closed stream means that the caller is gone: there is nobody to tell.
         let _ = sender.send(Outgoing::Notification { serial, message }).await;
     }

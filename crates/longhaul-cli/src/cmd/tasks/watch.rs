@@ -89,7 +89,7 @@ pub(super) fn ended(record: &Record) -> Option<Outcome<CallToolResult>> {
         let message = format!("task {} was cancelled{reason}", record.id);
         return Some(Err(Failure::new(Exit::Cancelled, "cancelled", message)));
     }
-    let answer = project::answer(outcome, record.id.as_str());
+    let answer = project::answer(outcome, Some(record.id.as_str()));
     Some(answer.map_err(|error| Failure::from(&error)))
 }
 

@@ -125,6 +125,10 @@ fn start(
                     delivery.done();
                 }
             });
+            if state.closed {
+                canceller.cancel();
+                running.abort();
+            }
             state.running.insert(serial, (running.abort_handle(), canceller));
             Ok(Started::Running(receiver))
         }

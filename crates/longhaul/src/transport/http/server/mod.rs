@@ -80,7 +80,7 @@ struct Endpoint {
 }
 
 /// Serves `dispatcher` on `listener` until `shutdown` completes; then takes no new connection, lets open
-/// answers end for [`Options::drain`], and returns.
+/// answers end for [`Options::drain`], and returns. What has not ended by then is left to end by itself.
 ///
 /// Dropping the future closes every connection at once.
 ///

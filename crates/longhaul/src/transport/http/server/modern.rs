@@ -6,6 +6,7 @@ use http::{Response, StatusCode};
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::http::{Accept, MirroredHeaders, status_of};
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Request};
+use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 
 use super::Endpoint;
@@ -19,6 +20,9 @@ pub(super) async fn answer(
     request: &Request<'_>,
     meta: RequestMeta<'_>,
 ) -> Response<Body> {
+    let mut accept = accept;
+    // A poll is answered by one object, however long it takes.
+    accept.events &= Dialect::newest_modern().request(&request.method) != Some(Method::GetTask);
     let mut out = Vec::with_capacity(512);
     match start(endpoint, headers, request, meta, &mut out) {
         Ok(Dispatched::Answered(answered)) => json(status(answered), out),

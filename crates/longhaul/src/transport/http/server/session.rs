@@ -42,6 +42,8 @@ pub(super) struct State {
     /// The stream for what belongs to no request.
     push: Option<mpsc::Sender<Outgoing>>,
     last_used: Instant,
+    /// The session was closed: what begins now has nobody to answer.
+    pub(super) closed: bool,
 }
 
 impl Sessions {
@@ -59,7 +61,13 @@ impl Sessions {
         if open.len() >= self.max_open {
             return Err(SessionLimit { limit: self.max_open });
         }
-        let state = State { connection, running: HashMap::new(), push: None, last_used: Instant::now() };
+        let state = State {
+            connection,
+            running: HashMap::new(),
+            push: None,
+            last_used: Instant::now(),
+            closed: false,
+        };
         let session = Arc::new(Session { id: new_id(), state: Mutex::new(state) });
         open.insert(session.id.clone(), Arc::clone(&session));
         Ok(session)
@@ -83,6 +91,7 @@ impl Sessions {
         if let Some(session) = &closed {
             let mut state = session.lock();
             state.push = None;
+            state.closed = true;
             for (_, (running, canceller)) in state.running.drain() {
                 canceller.cancel();
                 running.abort();
