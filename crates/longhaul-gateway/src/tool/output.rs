@@ -151,7 +151,6 @@ mod tests {
         for bad in [
             "longhaul://tasks/build-1",
             "longhaul://tasks//stdout",
-            "longhaul://tasks/../stdout",
             "longhaul://tasks/a/b/stdout",
             "longhaul://tasks/a/exit",
             "longhaul://tasks/a/stdout?after=-1",

@@ -270,7 +270,10 @@ impl Run {
             }
             worked = optional(&mut self.work) => {
                 self.work = None;
-                // What was said last is written with the outcome.
+                // What was said last comes before the end.
+                if self.reports.has_changed().unwrap_or(false) {
+                    self.handle_report().await;
+                }
                 match worked {
                     Worked::Here(outcome) => Some(Event::Ended(outcome)),
                     Worked::Outside(run) => {

@@ -98,7 +98,8 @@ impl PendingAnswer {
         self.cx.outlet()
     }
 
-    /// The call as its handler sees it.
+    /// The call as its handler sees it, which an HTTP stream lets go of once it has ended.
+    #[cfg(feature = "http")]
     pub(crate) fn cx(&self) -> &Cx {
         &self.cx
     }
