@@ -23,7 +23,8 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
         let claimed = inner.store.claim(AT_A_TIME, Some(&tools)).await?;
         let count = claimed.len();
         for claim in claimed {
-            take_up(inner, claim).await;
+            // Apart: to end what is left of a lost job takes its time, and the next must not wait for it.
+            inner.environment.spawn(Box::pin(take_up(Arc::clone(inner), claim)));
         }
         taken += count;
         if count < AT_A_TIME {
@@ -32,20 +33,20 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     }
 }
 
-async fn take_up(inner: &Arc<Inner>, Claimed { record, .. }: Claimed) {
+async fn take_up(inner: Arc<Inner>, Claimed { record, .. }: Claimed) {
     if inner.held.adopt(&record.id, record.epoch) {
         return;
     }
     let (reporter, reports) = Reporter::new();
     let Some(job) = inner.workers.job(&record.tool) else {
         // A future of the process that is gone: it is not run twice.
-        return lose(inner, &record, "the process that ran it is gone").await;
+        return lose(&inner, &record, "the process that ran it is gone").await;
     };
     match job.attach(&record.id, call::has_begun(&record), reporter.clone()).await {
-        Attached::Lost { reason } => lose(inner, &record, &reason).await,
+        Attached::Lost { reason } => lose(&inner, &record, &reason).await,
         found => {
             tracing::info!(task = %record.id, tool = %record.tool, "took up a task");
-            let run = Run::take_up(Arc::clone(inner), record, job, found, (reporter, reports));
+            let run = Run::take_up(Arc::clone(&inner), record, job, found, (reporter, reports));
             inner.environment.spawn(Box::pin(run.drive()));
         }
     }
