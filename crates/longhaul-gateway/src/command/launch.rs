@@ -12,10 +12,11 @@ use std::{
 use tokio::{net::UnixStream, time::timeout};
 
 use super::{
+    blocking::blocking,
     crash::{VARIABLES, crash_point},
     exit::{Cause, Exit, StartFailure},
     layout::{FileError, supervise_args},
-    link::Lines,
+    link::{Lines, withdraw},
     protocol::{Event, Refusal},
     runs::RunsError,
     state::{self, State},
@@ -80,6 +81,9 @@ pub enum StartError {
     /// The supervisor said nothing for [`StartError::PATIENCE`].
     #[error("the supervisor did not answer within {} s: the machine is overloaded or the disk hangs, try again", Self::PATIENCE.as_secs())]
     NoAnswer,
+    /// Somebody withdrew the run before it started.
+    #[error("the run was cancelled before it started")]
+    Withdrawn,
     /// The runtime is shutting down.
     #[error("this process is ending and starts nothing any more")]
     ShuttingDown,
@@ -88,6 +92,20 @@ pub enum StartError {
 impl StartError {
     /// How long a new supervisor may take to start its command.
     pub const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Whether this process or the machine had too much open or running at that moment, so that it may do later.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        use rustix::io::Errno;
+        match self {
+            Self::Runs(RunsError::File(error)) => error.is_passing(),
+            Self::Spawn { source, .. } => {
+                let number = source.raw_os_error().map(Errno::from_raw_os_error);
+                matches!(number, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN))
+            }
+            _ => false,
+        }
+    }
 
     /// Whether space on the disk, the quota, or [`RunsDir::with_max_bytes`](super::RunsDir::with_max_bytes) was
     /// the reason.
@@ -118,8 +136,11 @@ pub(super) async fn launch(program: &SupervisorProgram, dir: &Path) -> Result<La
     spawn(program, dir, theirs)?;
     let mut lines = Lines::new(UnixStream::from_std(owner).map_err(unusable)?);
     crash_point("run.spawn.after");
-    let heard = timeout(StartError::PATIENCE, first_word(&mut lines, dir)).await;
-    match heard.map_err(|_elapsed| StartError::NoAnswer)?? {
+    let heard = match timeout(StartError::PATIENCE, first_word(&mut lines, dir)).await {
+        Ok(heard) => heard?,
+        Err(_elapsed) => return Err(unheard(dir).await),
+    };
+    match heard {
         None => Ok(Launched::Running(lines)),
         Some(exit) if exit.cause == Cause::NotStarted => {
             let problem = || StartFailure::System { problem: "the supervisor does not say why".to_owned() };
@@ -167,6 +188,21 @@ async fn first_word(lines: &mut Lines, dir: &Path) -> Result<Option<Exit>, Start
             Ok(Some(_)) => {}
             Ok(None) | Err(_) => return closed_early(dir),
         }
+    }
+}
+
+/// A supervisor that was given up on must not start the command when it comes to life again.
+async fn unheard(dir: &Path) -> StartError {
+    let dir = dir.to_owned();
+    match blocking(move || withdraw(&dir)).await {
+        Some(Ok(State::Fresh | State::Absent)) => StartError::NoAnswer,
+        // It had begun: whoever attaches learns what becomes of it.
+        Some(Ok(State::Alive { .. } | State::Exited(_) | State::Lost)) => StartError::AlreadyStarted,
+        Some(Err(error)) => {
+            tracing::warn!(%error, "a run that may still start could not be withdrawn");
+            StartError::NoAnswer
+        }
+        None => StartError::ShuttingDown,
     }
 }
 

@@ -12,7 +12,7 @@
 //! | `stdout.at`, `stderr.at` | supervisor | how much of the stream was seen and where the ring stands |
 //! | `status` | supervisor | progress and the last line, at most once a second |
 //! | `committed` | supervisor, empty | the run lives on without its server |
-//! | `cancel` | server, empty | asks for the end of the run when nobody answers on the socket |
+//! | `cancel` | server, empty | asks for the end of the run when nobody answers on the socket, or before it starts |
 //! | `exit` | supervisor | how it ended |
 //!
 //! The server makes all of it except `control.sock`, `started` and `cancel`, flushed, under another name, and
@@ -153,6 +153,13 @@ impl FileError {
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         is_disk_full(&self.source)
+    }
+
+    /// Whether it is the process or the machine that had too much open, which says nothing of the file.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        let number = self.source.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+        matches!(number, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE | rustix::io::Errno::NOMEM))
     }
 
     /// Whether the file is not there.

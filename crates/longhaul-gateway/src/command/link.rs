@@ -97,6 +97,10 @@ impl Link {
                 Ok(Seen::Over(outcome)) => break outcome,
                 Ok(Seen::Connected(lines)) => connection = Some(lines),
                 Ok(Seen::Unreachable) => self.go_by_files().await,
+                Err(error) if error.is_passing() => {
+                    tracing::debug!(%error, "a run cannot be looked at now");
+                    self.go_by_files().await;
+                }
                 Err(error) => break Err(RunError::Files(Arc::new(error))),
             }
         };
@@ -198,6 +202,19 @@ fn look(dir: &Path) -> Result<(Seen, Option<RunDir>), FileError> {
             (Seen::Over(Err(RunError::Lost { id: id(), survivors })), None)
         }
     })
+}
+
+/// Sees to it that a run in which nothing was started never starts; gives back what it is then. Both sides write
+/// before they look: a supervisor that does not see `cancel` had written `started` before, and that is seen here.
+pub(super) fn withdraw(dir: &Path) -> Result<State, RunError> {
+    let state = || state::of(dir).map_err(|error| RunError::Files(Arc::new(error)));
+    match state()? {
+        State::Fresh => {
+            leave_cancel(dir)?;
+            state()
+        }
+        other => Ok(other),
+    }
 }
 
 fn leave_cancel(dir: &Path) -> Result<(), RunError> {

@@ -1,6 +1,6 @@
 //! A run as the server holds it: [`Run`].
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -117,12 +117,15 @@ impl Run {
     /// [`RunError::Absent`], [`RunError::NotStarted`], [`RunError::Lost`], or the directory cannot be read.
     pub async fn attach(runs: &RunsDir, id: &str) -> Result<Self, RunError> {
         let dir = runs.dir(id).map_err(|_no_id| RunError::Absent { id: id.to_owned() })?;
-        let looked = {
+        let looked = loop {
             let dir = dir.clone();
-            blocking(move || look(&dir)).await
+            match blocking(move || look(&dir)).await.ok_or(RunError::Unwatched)? {
+                // Says nothing of the run, and passes.
+                Err(error) if error.is_passing() => tokio::time::sleep(PAUSE).await,
+                looked => break looked.map_err(|error| RunError::Files(Arc::new(error))),
+            }
         };
-        let (state, status) =
-            looked.ok_or(RunError::Unwatched)?.map_err(|error| RunError::Files(Arc::new(error)))?;
+        let (state, status) = looked?;
         match state {
             State::Exited(exit) => Ok(Self::over(id, dir, *exit, status)),
             State::Alive { .. } => Ok(Self::watch(id, dir, None, status)),
@@ -249,6 +252,9 @@ impl fmt::Debug for Run {
         f.debug_struct("Run").field("id", &self.id).field("dir", &self.dir).finish_non_exhaustive()
     }
 }
+
+/// Between two tries while too much is open.
+const PAUSE: Duration = Duration::from_millis(200);
 
 fn look(dir: &std::path::Path) -> Result<(State, Status), FileError> {
     match state::of(dir)? {

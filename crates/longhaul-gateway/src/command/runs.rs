@@ -15,12 +15,14 @@ use super::{
     exit,
     launch::SupervisorProgram,
     layout::{
-        COMMITTED, COMMITTED_RESERVED, FileError, LOCK, PID, PID_SIZE, POSITION_SIZE, RunDir, SPEC, STATUS,
-        STATUS_SIZE, STDIN, Stream, is_run_id,
+        CANCEL, COMMITTED, COMMITTED_RESERVED, FileError, LOCK, PID, PID_SIZE, POSITION_SIZE, RunDir, SPEC,
+        STATUS, STATUS_SIZE, STDIN, Stream, is_run_id,
     },
     leftover,
+    link::withdraw,
     lock::Lock,
     record,
+    run::RunError,
     spec::{Spec, SpecError, StoredSpec},
     state::{self, State},
 };
@@ -197,6 +199,17 @@ impl RunsDir {
     /// When the id is none, or the directory cannot be read.
     pub fn state(&self, id: &str) -> Result<State, RunsError> {
         Ok(state::of(&self.dir(id)?)?)
+    }
+
+    /// Sees to it that a [`State::Fresh`] run never starts, and gives back what it is then: [`State::Fresh`] still,
+    /// or, when a supervisor was faster, what became of it.
+    ///
+    /// # Errors
+    ///
+    /// When the id is none, or the directory cannot be read or written.
+    pub fn withdraw(&self, id: &str) -> Result<State, RunError> {
+        let dir = self.dir(id).map_err(|_no_id| RunError::Absent { id: id.to_owned() })?;
+        withdraw(&dir)
     }
 
     /// Ends what is left of a [`State::Lost`] run's processes, and gives back how many could not be ended. May take
@@ -385,7 +398,12 @@ fn fill(path: &Path, spec: &Spec, committed: bool, marker: &str) -> Result<(), F
 /// What a run takes, and whether it may still take more. `None` when it is gone or is none.
 fn measure(path: &Path) -> Option<(u64, bool)> {
     let run = RunDir::open(path).ok()?;
-    let open = matches!(state::of_run(&run).ok()?, State::Fresh | State::Alive { .. });
+    let open = match state::of_run(&run).ok()? {
+        State::Alive { .. } => true,
+        // One that was withdrawn takes no more.
+        State::Fresh => !run.exists(CANCEL).ok()?,
+        State::Absent | State::Exited(_) | State::Lost => false,
+    };
     let entries = fs::read_dir(path).ok()?;
     let on_disk =
         entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512);

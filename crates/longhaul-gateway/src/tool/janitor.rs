@@ -72,13 +72,12 @@ async fn tidy_all(
                     tidied.removed += usize::from(remove(runs, &id).await);
                 }
             }
-            // What never started takes room for nothing, once its task has ended or never was.
-            (State::Fresh, record)
-                if record.as_ref().is_none_or(Record::is_terminal) && is_old(runs, &id).await =>
-            {
-                tidied.removed += usize::from(remove(runs, &id).await);
+            // A supervisor on its way, started by a server that was killed, must not begin now.
+            (State::Fresh, Some(record)) if record.is_terminal() => {
+                tidied.ended += usize::from(end(runs, &id, &record).await);
             }
-            (State::Exited(_), None) if is_old(runs, &id).await => {
+            // Prepared by a server that was killed before it started anything.
+            (State::Exited(_) | State::Fresh, None) if is_old(runs, &id).await => {
                 tidied.removed += usize::from(remove(runs, &id).await);
             }
             _ => {}

@@ -1,6 +1,8 @@
 //! A command as a job that outlives its server.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use longhaul::proto::model::CallToolResult;
 use longhaul::server::JobTool;
@@ -18,12 +20,13 @@ use crate::config::{Bound, CommandTool, Machine, Rerun};
 pub struct CommandJob {
     command: Arc<CommandTool>,
     runs: RunsDir,
+    starting: Starts,
 }
 
 impl CommandJob {
     /// The command, its runs kept in `runs`.
     pub fn new(command: Arc<CommandTool>, runs: RunsDir) -> Self {
-        Self { command, runs }
+        Self { command, runs, starting: Starts::default() }
     }
 
     fn spec(&self, arguments: &str) -> Result<Spec, CallToolResult> {
@@ -52,24 +55,63 @@ impl CommandJob {
         self.command.bind(arguments).map_err(|errors| CallToolResult::error(errors.to_string()))
     }
 
-    async fn launch(&self, key: &TaskId, arguments: &Json, durable: bool) -> Result<Run, Outcome> {
+    /// Starts the command, or finds it where it was started before.
+    async fn launch(
+        &self,
+        key: &TaskId,
+        arguments: &Json,
+        durable: bool,
+        reporter: &Reporter,
+    ) -> Result<Run, Outcome> {
         let spec = self.spec(arguments.as_str()).map_err(failed)?;
-        let (runs, id) = (self.runs.clone(), key.as_str().to_owned());
+        let starting = self.starting.enter(key);
+        loop {
+            let error = match self.try_launch(key, &spec, durable, &starting).await {
+                Ok(run) => return Ok(run),
+                Err(error) => error,
+            };
+            match error {
+                StartError::AlreadyStarted => return self.find(key).await.map_err(lost),
+                StartError::Withdrawn => return Err(Outcome::cancelled(None)),
+                StartError::ShuttingDown => ends_with_this_process().await,
+                // Its caller has been told that there is a task, and nothing is wrong with it.
+                error if durable && error.is_passing() => {
+                    tracing::warn!(%error, %key, "a command has to wait to be started");
+                    reporter.status(format!("waiting to be started: {error}"));
+                    tokio::time::sleep(RETRY).await;
+                }
+                error => return Err(not_started(&self.command.name, &error)),
+            }
+        }
+    }
+
+    async fn try_launch(
+        &self,
+        key: &TaskId,
+        spec: &Spec,
+        durable: bool,
+        starting: &Starting<'_>,
+    ) -> Result<Run, StartError> {
+        let (runs, id, spec) = (self.runs.clone(), key.as_str().to_owned(), spec.clone());
         let prepare =
             move || if durable { runs.prepare_committed(&id, &spec) } else { runs.prepare(&id, &spec) };
-        match tokio::task::spawn_blocking(prepare).await {
-            // An earlier process prepared it and went no further.
-            Ok(Ok(_) | Err(RunsError::Exists { .. })) => {}
-            Ok(Err(error)) => return Err(not_started(&self.command.name, &StartError::from(error))),
-            Err(error) => return Err(Outcome::lost(error.to_string())),
+        match blocking(prepare).await {
+            // An earlier try, or an earlier process, prepared it and went no further.
+            Ok(_) | Err(RunsError::Exists { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
-        match Run::launch(&self.runs, key.as_str()).await {
-            Ok(run) => Ok(run),
-            Err(StartError::AlreadyStarted) => {
-                let attached = Run::attach(&self.runs, key.as_str()).await;
-                attached.map_err(|error| Outcome::lost(format!("worker_lost: {error}")))
-            }
-            Err(error) => Err(not_started(&self.command.name, &error)),
+        // A cancel that comes from here on finds the directory.
+        if starting.is_cancelled() {
+            return Err(StartError::Withdrawn);
+        }
+        Run::launch(&self.runs, key.as_str()).await
+    }
+
+    /// Finds a run wherever it stands; waits for ever once this process is ending and watches nothing any more.
+    async fn find(&self, key: &TaskId) -> Result<Run, RunError> {
+        match Run::attach(&self.runs, key.as_str()).await {
+            Err(RunError::Unwatched) => ends_with_this_process().await,
+            found => found,
         }
     }
 
@@ -94,6 +136,67 @@ async fn relay(mut updates: tokio::sync::watch::Receiver<crate::command::Status>
         if updates.changed().await.is_err() {
             return;
         }
+    }
+}
+
+/// Does something that blocks. While this process is ending it never completes: what it was for is found again by
+/// the next.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_cancelled) => ends_with_this_process().await,
+    }
+}
+
+/// Nothing can be said any more of a run that may well go on: that is for whoever takes it up.
+async fn ends_with_this_process<T>() -> T {
+    std::future::pending().await
+}
+
+/// How long to wait between two tries to start what a task relies on.
+const RETRY: Duration = Duration::from_secs(1);
+
+fn lost(error: RunError) -> Outcome {
+    Outcome::lost(format!("worker_lost: {error}"))
+}
+
+/// The calls that are being started, and which of them were cancelled meanwhile.
+#[derive(Debug, Default)]
+struct Starts(Mutex<HashMap<TaskId, bool>>);
+
+/// A call that is being started, until dropped.
+struct Starting<'s> {
+    starts: &'s Starts,
+    key: TaskId,
+}
+
+impl Starts {
+    fn enter(&self, key: &TaskId) -> Starting<'_> {
+        self.lock().insert(key.clone(), false);
+        Starting { starts: self, key: key.clone() }
+    }
+
+    fn cancel(&self, key: &TaskId) {
+        if let Some(cancelled) = self.lock().get_mut(key) {
+            *cancelled = true;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, bool>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Starting<'_> {
+    fn is_cancelled(&self) -> bool {
+        self.starts.lock().get(&self.key).is_some_and(|cancelled| *cancelled)
+    }
+}
+
+impl Drop for Starting<'_> {
+    fn drop(&mut self) {
+        self.starts.lock().remove(&self.key);
     }
 }
 
@@ -125,14 +228,14 @@ impl ExternalJob for CommandJob {
         reporter: Reporter,
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>> {
         Box::pin(async move {
-            let run = self.launch(key, arguments, durable).await?;
+            let run = self.launch(key, arguments, durable, &reporter).await?;
             Ok(self.follow(run, reporter))
         })
     }
 
     fn attach<'a>(&'a self, key: &'a TaskId, begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
         Box::pin(async move {
-            match Run::attach(&self.runs, key.as_str()).await {
+            match self.find(key).await {
                 Ok(run) => Attached::Found(self.follow(run, reporter)),
                 Err(RunError::NotStarted { .. } | RunError::Absent { .. })
                     if !begun && self.command.rerun == Rerun::Reattach =>
@@ -145,14 +248,15 @@ impl ExternalJob for CommandJob {
     }
 
     fn cancel<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, Result<(), JobError>> {
+        // Noted before the directory is looked for: see `try_launch`.
+        self.starting.cancel(key);
         Box::pin(async move { cancel(&self.runs, key.as_str()).await.map_err(JobError::new) })
     }
 
     fn discard<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, ()> {
         let (runs, id) = (self.runs.clone(), key.as_str().to_owned());
         Box::pin(async move {
-            let removed = tokio::task::spawn_blocking(move || runs.remove(&id)).await;
-            if let Ok(Err(error)) = removed {
+            if let Err(error) = blocking(move || runs.remove(&id)).await {
                 tracing::debug!(%error, %key, "a run's files stay until they are swept");
             }
         })
@@ -168,9 +272,9 @@ impl ExternalJob for CommandJob {
 pub async fn cancel(runs: &RunsDir, id: &str) -> Result<(), RunError> {
     let state = {
         let (runs, id) = (runs.clone(), id.to_owned());
-        tokio::task::spawn_blocking(move || runs.state(&id)).await
+        blocking(move || runs.withdraw(&id)).await?
     };
-    if matches!(state, Ok(Ok(State::Absent | State::Fresh | State::Exited(_)))) {
+    if matches!(state, State::Absent | State::Fresh | State::Exited(_)) {
         return Ok(());
     }
     let run = match Run::attach(runs, id).await {
@@ -204,8 +308,7 @@ impl JobRun for CommandRun {
     fn ended(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if let Err(RunError::Unwatched) = self.run.wait().await {
-                // This process is ending and the run may well go on: there is no end to tell of.
-                std::future::pending::<()>().await;
+                ends_with_this_process().await
             }
         })
     }
@@ -218,13 +321,7 @@ impl JobRun for CommandRun {
             };
             let command = Arc::clone(&self.command);
             let (id, dir) = (self.run.id().to_owned(), self.run.dir().to_owned());
-            let read = move || result::of(&command, &id, &dir, &exit, kept);
-            match tokio::task::spawn_blocking(read).await {
-                Ok(outcome) => outcome,
-                // The runtime is shutting down; whoever takes the task up reads it again.
-                Err(error) if error.is_cancelled() => std::future::pending().await,
-                Err(error) => Outcome::lost(format!("worker_lost: {error}")),
-            }
+            blocking(move || result::of(&command, &id, &dir, &exit, kept)).await
         })
     }
 }

@@ -4,6 +4,7 @@ use std::{
     fs,
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use longhaul_gateway::command::{
@@ -287,5 +288,45 @@ fn the_files_of_a_run_are_this_users_alone() {
     for entry in fs::read_dir(&dir).unwrap() {
         let path = entry.unwrap().path();
         assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn a_withdrawn_run_never_starts() {
+    let scene = Scene::new();
+    let effects = scene.file("effects");
+    let spec = sh(&format!("echo ran >> {}", effects.display()));
+    scene.runs.prepare_committed("run", &spec).unwrap();
+    let before = scene.runs.usage().unwrap();
+    assert_eq!(scene.runs.withdraw("run").unwrap(), State::Fresh);
+    let after = scene.runs.usage().unwrap();
+    assert!(after.open == 0 && after.bytes < before.bytes, "it speaks for no space any more: {after:?}");
+    // A supervisor that was on its way comes too late.
+    let run = Run::launch(&scene.runs, "run").await.unwrap();
+    assert_eq!(end_of(&run).await.cause, Cause::Cancelled);
+    assert!(!effects.exists());
+    assert!(matches!(scene.runs.withdraw("run").unwrap(), State::Exited(_)));
+    assert_eq!(scene.runs.withdraw("none").unwrap(), State::Absent);
+}
+
+/// Whichever is faster: what is told of the run is what happened.
+#[tokio::test]
+async fn a_run_withdrawn_while_it_starts_has_started_or_never_does() {
+    let scene = Scene::new();
+    for turn in 0..30_u64 {
+        let (id, effects) = (format!("run-{turn}"), scene.file(&format!("effects-{turn}")));
+        let spec = sh(&format!("echo ran >> {}; exec sleep 600", effects.display()));
+        scene.runs.prepare_committed(&id, &spec).unwrap();
+        let (runs, started) = (scene.runs.clone(), id.clone());
+        let starting = tokio::spawn(async move { Run::launch(&runs, &started).await });
+        tokio::time::sleep(Duration::from_micros(turn * 500)).await;
+        let (runs, withdrawn) = (scene.runs.clone(), id.clone());
+        let state = tokio::task::spawn_blocking(move || runs.withdraw(&withdrawn).unwrap()).await.unwrap();
+        let run = starting.await.unwrap().unwrap();
+        if matches!(state, State::Alive { .. }) {
+            run.cancel().await.unwrap();
+        }
+        assert_eq!(end_of(&run).await.cause, Cause::Cancelled, "turn {turn}");
+        assert!(state != State::Fresh || !effects.exists(), "turn {turn}: withdrawn, and it ran");
     }
 }

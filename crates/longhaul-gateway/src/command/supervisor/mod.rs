@@ -23,7 +23,7 @@ use std::{
 use super::{
     crash::crash_point,
     exit::{Cause, Exit, ExitFile, StartFailure, StreamSummary, clip},
-    layout::{FileError, PANIC, RunDir, SOCKET, STARTED, Stream},
+    layout::{CANCEL, FileError, PANIC, RunDir, SOCKET, STARTED, Stream},
     leftover::PidFacts,
     lock::Lock,
     process::Process,
@@ -132,9 +132,16 @@ impl Claimed {
     fn run(self, owner: Option<UnixStream>, third: std::os::fd::OwnedFd) -> ExitCode {
         let Self { run, spec, lock, listener, signals, exit_file } = self;
         let peers = peers::Peers::new(owner, listener);
-        let code = match start(&run, spec, third) {
-            Ok(started) => watch::Watch::new(&run, started, peers, signals).watch_to_the_end(&exit_file),
-            Err(failure) => watch::record(&run, &exit_file, peers, &not_started(failure)),
+        // Looked for behind `started`: see `withdraw`.
+        let code = if run.exists(CANCEL).unwrap_or(false) {
+            watch::record(&run, &exit_file, peers, &never_ran(Cause::Cancelled, None))
+        } else {
+            match start(&run, spec, third) {
+                Ok(started) => watch::Watch::new(&run, started, peers, signals).watch_to_the_end(&exit_file),
+                Err(failure) => {
+                    watch::record(&run, &exit_file, peers, &never_ran(Cause::NotStarted, Some(failure)))
+                }
+            }
         };
         // The name goes before the lock: who finds the lock free must not find a socket that seems to serve.
         let _gone_or_stale = run.unlink(SOCKET);
@@ -180,10 +187,10 @@ fn start(run: &RunDir, spec: StoredSpec, third: std::os::fd::OwnedFd) -> Result<
     Ok(Started { spec, command, files, board })
 }
 
-fn not_started(failure: StartFailure) -> Exit {
+fn never_ran(cause: Cause, failure: Option<StartFailure>) -> Exit {
     let now = unix_milliseconds();
     Exit {
-        cause: Cause::NotStarted,
+        cause,
         code: None,
         signal: None,
         duration_ms: 0,
@@ -192,7 +199,7 @@ fn not_started(failure: StartFailure) -> Exit {
         stdout: StreamSummary::default(),
         stderr: StreamSummary::default(),
         survivors: 0,
-        failure: Some(failure),
+        failure,
     }
 }
 
