@@ -34,6 +34,7 @@ pub(crate) fn cases(only: Option<&str>) -> Vec<Case> {
         ("SIGTERM again and again loses nothing", servers::terminated_again_and_again),
         ("a server whose program was deleted still starts commands", program::deleted),
         ("a server whose program was replaced still starts commands", program::replaced),
+        ("a server short of descriptors loses nothing that it finds again", program::short_of_descriptors),
         ("a cancel sent many times at once is one cancel", callers::cancelled_at_once),
         ("a result asked for by many is the same for all", callers::asked_by_many),
         ("a caller that is gone before the answer leaves at most one run", callers::gone_before_the_answer),
