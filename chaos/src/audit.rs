@@ -174,6 +174,10 @@ fn settle(place: &Place, calls: &mut [Call], clients: &[Client; 2]) -> Result<()
 /// Everything that is promised of one call.
 fn check(place: &Place, call: &Call, client: &Client, losses: Losses, summary: &mut Summary) -> Result<()> {
     summary.acknowledged += usize::from(call.acknowledged);
+    if let Some(task) = &call.task {
+        // Counted when nothing of it can count any more.
+        check_gone(place, task)?;
+    }
     let ran = place.effects(&call.job.key)?;
     if ran > 1 {
         bail!("its command ran {ran} times");
@@ -184,7 +188,6 @@ fn check(place: &Place, call: &Call, client: &Client, losses: Losses, summary: &
     let Some(task) = call.task.clone() else { return Ok(()) };
     summary.tasks += 1;
     let terminal = call.terminal().context("a task that was settled has ended")?.clone();
-    check_gone(place, &task)?;
     let outcome = terminal.outcome()?;
     match terminal.status.as_str() {
         "cancelled" => {
