@@ -239,7 +239,7 @@ impl Run {
     }
 
     /// A call of which there is no row has left nothing that anybody could ask for.
-    async fn clear_up(self) {
+    async fn clear_up(self: Box<Self>) {
         if let (None, Some(job)) = (&self.record, &self.job) {
             job.discard(&self.id).await;
         }
@@ -682,5 +682,26 @@ async fn changed(watch: &mut Option<TaskWatch>) {
     match watch {
         Some(watch) => watch.changed().await,
         None => pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_store::{Memory, Owner};
+
+    use super::*;
+    use crate::environment::Tokio;
+    use crate::runner::{Engine, Pace};
+
+    #[test]
+    fn a_call_that_waits_holds_a_kilobyte_or_two() {
+        let engine = Engine::new(Arc::new(Memory::new()), Arc::new(Tokio::new()), Pace::default(), []);
+        let work = Work::Future(Box::pin(pending()));
+        let call = Call::new(Owner::Anonymous, "wait", Json::parse("{}").unwrap(), work);
+        let (run, _ticket) = Run::begin(engine.0, TaskId::new("t").unwrap(), call, None);
+        let (run_size, future_size) = (size_of_val(&*run), size_of_val(&run.drive()));
+        assert!(run_size <= 1280, "{run_size}");
+        // More than this means that the run, or a record, is held by value across a wait.
+        assert!(future_size <= 1024, "{future_size}");
     }
 }
