@@ -28,11 +28,6 @@ struct Chaos {
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
     system::require(site, &system::STRACE)?;
     let mut tally = Tally::default();
-    for (package, test) in [("longhaul-store", "crash"), ("longhaul-gateway", "command")] {
-        let features = if package == "longhaul-store" { "crash-points,sqlite" } else { "crash-points" };
-        let arguments = ["test", "--locked", "-p", package, "--features", features, "--test", test];
-        tally += Tally::one(site.run(&mut site.cargo(&arguments))?.success);
-    }
     // Both programs have one name, so the one that can be armed is put aside before the other is built.
     site.must_run(&mut site.cargo(&[
         "build",
