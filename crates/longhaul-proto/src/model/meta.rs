@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -105,23 +105,31 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut meta = RequestMeta::default();
+                let mut seen = [false; 6];
                 while let Some(Text(key)) = map.next_key()? {
-                    match key.as_ref() {
-                        "progressToken" => meta.progress_token = map.next_value()?,
-                        "io.modelcontextprotocol/protocolVersion" => {
-                            meta.protocol_version = map.next_value::<Option<Text<'de>>>()?.map(|t| t.0);
-                        }
-                        "io.modelcontextprotocol/clientCapabilities" => {
-                            meta.client_capabilities = map.next_value()?;
-                        }
-                        "io.modelcontextprotocol/clientInfo" => meta.client_info = Some(map.next_value()?),
-                        "io.modelcontextprotocol/logLevel" => meta.log_level = map.next_value()?,
-                        "io.modelcontextprotocol/related-task" => {
-                            meta.related_task = Some(map.next_value()?);
-                        }
+                    let member = match key.as_ref() {
+                        "progressToken" => 0,
+                        "io.modelcontextprotocol/protocolVersion" => 1,
+                        "io.modelcontextprotocol/clientCapabilities" => 2,
+                        "io.modelcontextprotocol/clientInfo" => 3,
+                        "io.modelcontextprotocol/logLevel" => 4,
+                        "io.modelcontextprotocol/related-task" => 5,
                         _ => {
                             map.next_value::<IgnoredAny>()?;
+                            continue;
                         }
+                    };
+                    // Which of the two counts would depend on who reads them.
+                    if std::mem::replace(&mut seen[member], true) {
+                        return Err(A::Error::custom(format_args!("`{key}` appears twice")));
+                    }
+                    match member {
+                        0 => meta.progress_token = map.next_value()?,
+                        1 => meta.protocol_version = map.next_value::<Option<Text<'de>>>()?.map(|t| t.0),
+                        2 => meta.client_capabilities = map.next_value()?,
+                        3 => meta.client_info = Some(map.next_value()?),
+                        4 => meta.log_level = map.next_value()?,
+                        _ => meta.related_task = Some(map.next_value()?),
                     }
                 }
                 Ok(meta)
