@@ -84,6 +84,7 @@ impl SqliteOptions {
     /// release, [`StoreError::Foreign`] for a file that is something else.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = create_private(path.as_ref())?;
+        refuse_scrap(&path)?;
         let presence = Presence::enter(beside(&path, ".nodes"), schema::MIGRATIONS.len())?;
         let turn = WriterLock::open(beside(&path, ".writer"))?;
         let (conn, last) = {
@@ -92,6 +93,8 @@ impl SqliteOptions {
             let last = prepare(&conn, &path, &presence)?;
             (conn, last)
         };
+        // Only now it is known to be a store.
+        warn_if_shared(&path);
         let (seq, mark) = last;
         let clock = StoreClock::resume(self.clock, mark);
         let site = Arc::new(Site {
@@ -132,10 +135,7 @@ impl Default for SqliteOptions {
 fn create_private(path: &Path) -> Result<PathBuf, StoreError> {
     let failed = |error| io_error(path, "creating the store's file", error);
     match fs::canonicalize(path) {
-        Ok(path) => {
-            warn_if_shared(&path);
-            return Ok(path);
-        }
+        Ok(path) => return Ok(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
@@ -144,6 +144,16 @@ fn create_private(path: &Path) -> Result<PathBuf, StoreError> {
         _ => {}
     }
     fs::canonicalize(path).map_err(failed)
+}
+
+/// SQLite takes a file too short for its header for an empty database, and would write over what is in it.
+fn refuse_scrap(path: &Path) -> Result<(), StoreError> {
+    let found = fs::metadata(path).map_err(|error| io_error(path, "looking at the store's file", error))?;
+    if (1..SMALLEST_DATABASE).contains(&found.len()) {
+        let why = format!("it has {} bytes, too few for a SQLite database", found.len());
+        return Err(StoreError::Foreign { place: path.to_owned(), why });
+    }
+    Ok(())
 }
 
 #[cfg(target_os = "linux")]
@@ -266,6 +276,9 @@ fn last(conn: &Connection) -> rusqlite::Result<(u64, Option<Mark>)> {
         Ok((seq, (seq > 0).then_some(mark)))
     })
 }
+
+/// One page of the smallest size there is.
+const SMALLEST_DATABASE: u64 = 512;
 
 /// `PRAGMA synchronous`: every commit is synced before it is reported.
 const SYNCHRONOUS_FULL: i64 = 2;
