@@ -64,7 +64,7 @@ pub enum StartError {
     #[error("the run was started already: attach to it")]
     AlreadyStarted,
     /// The supervisor's program could not be executed.
-    #[error("the supervisor {} cannot be executed: set the path of the longhaul program", program.display())]
+    #[error("the supervisor {} cannot be executed", program.display())]
     Spawn {
         /// The program.
         program: PathBuf,

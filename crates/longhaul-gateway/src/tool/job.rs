@@ -205,7 +205,13 @@ fn failed(result: CallToolResult) -> Outcome {
 }
 
 fn not_started(tool: &str, error: &StartError) -> Outcome {
-    failed(CallToolResult::error(format!("{tool} did not start: {error}")))
+    let mut text = format!("{tool} did not start: {error}");
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    failed(CallToolResult::error(text))
 }
 
 impl JobTool for CommandJob {
