@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, ORIGIN};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
-use longhaul_proto::http::accepts;
+use longhaul_proto::http::{AllowList, accepts};
 
 use super::answer::{Body, text};
 use super::{Endpoint, legacy, post};
@@ -14,10 +14,11 @@ pub(super) const SESSION_ID: &str = "mcp-session-id";
 
 pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Response<Body> {
     let headers = request.headers();
-    let allowed =
-        endpoint.options.allow.check(value(headers, HOST.as_str()), value(headers, ORIGIN.as_str()));
-    if let Err(refused) = allowed {
-        return text(StatusCode::FORBIDDEN, refused.to_string());
+    if let Err(refusal) = may_come_in(&endpoint.options.allow, headers, request.uri()) {
+        return text(StatusCode::FORBIDDEN, refusal);
+    }
+    if let Some(name) = ONCE.into_iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
+        return text(StatusCode::BAD_REQUEST, format!("send the {name} header once"));
     }
     if request.uri().path() != endpoint.options.path {
         let path = &endpoint.options.path;
@@ -36,6 +37,38 @@ pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) 
         }
         Method::DELETE => legacy::close(endpoint, value(headers, SESSION_ID)),
         _ => not_allowed(),
+    }
+}
+
+/// Headers that decide how a message is understood. Given twice, who reads the first and who reads the last
+/// would understand it differently.
+const ONCE: [&str; 5] = ["content-type", "mcp-protocol-version", "mcp-method", "mcp-name", SESSION_ID];
+
+/// Whether the request is for one of our names and from no foreign web page.
+///
+/// # Errors
+///
+/// Why it is not. What is given twice or cannot be read as text is foreign: it must not pass for absent.
+fn may_come_in(allow: &AllowList, headers: &HeaderMap, uri: &Uri) -> Result<(), String> {
+    let single = |name: HeaderName| {
+        let mut values = headers.get_all(&name).iter();
+        match (values.next(), values.next()) {
+            (None, _) => Ok(None),
+            (Some(value), None) => match value.to_str() {
+                Ok(value) => Ok(Some(value)),
+                Err(_) => Err(format!("forbidden: the {name} header is not plain text")),
+            },
+            (Some(_), Some(_)) => Err(format!("forbidden: the {name} header is given twice")),
+        }
+    };
+    let (host, origin) = (single(HOST)?, single(ORIGIN)?);
+    allow.check(host, origin).map_err(|refused| refused.to_string())?;
+    // A request line that names its host overrules the header (RFC 9112, 3.2.2).
+    match uri.authority() {
+        Some(authority) => {
+            allow.check(Some(authority.as_str()), origin).map_err(|refused| refused.to_string())
+        }
+        None => Ok(()),
     }
 }
 
