@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use super::Endpoint;
 use super::route::route;
+use super::stalled::UntilStalled;
 
 pub(super) async fn accept(
     endpoint: Arc<Endpoint>,
@@ -25,12 +26,23 @@ pub(super) async fn accept(
     let (closing, _) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
+    let mut failing = false;
     loop {
         let accepted = tokio::select! {
             () = &mut shutdown => break,
             accepted = next(&listener, &places) => accepted,
         };
-        let Some((stream, place)) = accepted else { continue };
+        let (stream, place) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Said once, until it works again.
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(%error, "connections cannot be accepted; trying on");
+                }
+                continue;
+            }
+        };
+        failing = false;
         let (endpoint, closing) = (Arc::clone(&endpoint), closing.subscribe());
         connections.spawn(async move {
             converse(endpoint, stream, closing).await;
@@ -50,32 +62,31 @@ pub(super) async fn accept(
     Ok(())
 }
 
-/// The next connection, once there is a place for it; `None` when accepting failed and should be tried
-/// again.
+/// The next connection, once there is a place for it. When accepting fails it should be tried again.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
+) -> std::io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?;
     match listener.accept().await {
         Ok((stream, _)) => {
             // Small answers must not wait for the acknowledgement of the one before.
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "TCP_NODELAY was refused");
             }
-            Some((stream, place))
+            Ok((stream, place))
         }
         Err(error) => {
             // Out of file descriptors, or the peer was gone already: the next attempt may do.
-            tracing::warn!(%error, "a connection could not be accepted");
             tokio::time::sleep(Duration::from_millis(50)).await;
-            None
+            Err(error)
         }
     }
 }
 
 async fn converse(endpoint: Arc<Endpoint>, stream: TcpStream, mut closing: watch::Receiver<bool>) {
     let header_timeout = endpoint.options.header_timeout;
+    let stream = UntilStalled::new(stream, endpoint.options.write_timeout);
     let service = service_fn(move |request| {
         let endpoint = Arc::clone(&endpoint);
         async move { Ok::<_, Infallible>(route(&endpoint, request).await) }

@@ -10,6 +10,7 @@ mod modern;
 mod post;
 mod route;
 mod session;
+mod stalled;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -44,6 +45,9 @@ pub struct Options {
     pub header_timeout: Duration,
     /// How long a client may take over its body. Default 30 s.
     pub body_timeout: Duration,
+    /// How long a client may leave what was written to it unread before its connection is closed; tasks go
+    /// on. Default 30 s.
+    pub write_timeout: Duration,
     /// How long an answer may be silent before it becomes a stream. Default 1 s.
     pub patience: Duration,
     /// How often a silent stream sends a comment. Default 15 s.
@@ -64,6 +68,7 @@ impl Default for Options {
             max_open: 256,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
             patience: Duration::from_secs(1),
             keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(10),

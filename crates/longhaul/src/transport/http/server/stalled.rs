@@ -1,0 +1,105 @@
+//! A connection that ends when its peer stops reading: nobody may hold one, and what waits in it, for ever.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+/// A stream whose writes fail once they have made no progress for so long.
+#[derive(Debug)]
+pub(super) struct UntilStalled<S> {
+    stream: S,
+    patience: Duration,
+    /// Runs while a write waits for the peer.
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> UntilStalled<S> {
+    pub(super) fn new(stream: S, patience: Duration) -> Self {
+        Self { stream, patience, stalled: None }
+    }
+
+    /// Lets a write that makes progress through, and one that makes none wait for so long.
+    fn bounded<T>(&mut self, written: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let patience = self.patience;
+        let timer = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        timer.as_mut().poll(cx).map(|()| {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read what is written to it"))
+        })
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for UntilStalled<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for UntilStalled<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.bounded(written, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.bounded(written, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.bounded(flushed, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_stops_reading_is_left_and_one_that_is_slow_is_not() {
+        let (mut peer, ours) = tokio::io::duplex(16);
+        let mut ours = UntilStalled::new(ours, Duration::from_secs(30));
+        let reads = async {
+            let mut buffer = [0; 16];
+            for _ in 0..4 {
+                tokio::time::sleep(Duration::from_secs(29)).await;
+                peer.read_exact(&mut buffer).await.unwrap();
+            }
+        };
+        let (written, ()) = tokio::join!(ours.write_all(&[1; 80]), reads);
+        written.unwrap();
+        let began = Instant::now();
+        let stalled = ours.write_all(&[1; 1]).await.unwrap_err();
+        assert_eq!(stalled.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed().as_secs(), 30);
+        drop(peer);
+    }
+}
