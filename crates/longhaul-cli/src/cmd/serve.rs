@@ -1,5 +1,6 @@
 //! `longhaul serve`: the tools of a configuration, over HTTP or standard input and output.
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -115,7 +116,11 @@ fn exposes_anonymously(config: &Config, args: &Args) -> Option<String> {
 fn log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // A host that keeps a server's log keeps text.
+        .with_ansi(std::io::stderr().is_terminal());
     // Only a second call could fail, and there is none.
     let _ = subscriber.try_init();
 }
@@ -163,6 +168,7 @@ async fn serve_http(config: &Config, dispatcher: Dispatcher, listener: TcpListen
     let mut options = http::Options::default();
     options.limits.max_bytes = usize::try_from(config.http.max_body).unwrap_or(usize::MAX);
     options.allow = allow_list(config);
+    options.max_connections = options.max_connections.min(files() / 2);
     options.drain = DRAIN;
     let engine = dispatcher.engine().clone();
     // The listener closes at once; callers are let go while their connections end.
@@ -171,6 +177,13 @@ async fn serve_http(config: &Config, dispatcher: Dispatcher, listener: TcpListen
         tokio::spawn(async move { engine.drain(DRAIN).await });
     };
     http::serve(dispatcher, listener, options, stop).await.context("the listener failed")
+}
+
+/// How many files this process may have open. Only half are for connections: whoever holds those must not
+/// keep commands from being started, or their ends from being recorded.
+fn files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 async fn serve_stdio(dispatcher: Dispatcher) -> anyhow::Result<()> {
