@@ -1,0 +1,114 @@
+//! A folder for run files that is full, read-only, or no folder.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+
+use serde_json::json;
+
+use crate::rig::modern::{begin, call, ended, text};
+use crate::rig::place::Place;
+use crate::rig::scene::Scene;
+use crate::rig::server::Server;
+use crate::rig::small_disk::SmallDisk;
+
+const FLOOD: &str = "[tools.flood]\ndescription = \"Writes\"\ncommand = [\"sh\", \"-c\", \"seq 1 300000; echo end\"]\ntask = \"always\"";
+
+#[test]
+fn a_state_folder_that_is_no_folder_is_refused() {
+    let place = Place::new("");
+    fs::write(place.path("file"), "").unwrap();
+    for state in ["file", "file/state", "longhaul.toml"] {
+        let mut server = Server::launch(&place, &["--state", state], &[]);
+        assert_eq!(server.ended().code(), Some(1));
+        let said = server.said();
+        assert!(said.contains("cannot hold run files") && said.contains(state), "{said}");
+    }
+    Server::start(&place).kill();
+}
+
+#[test]
+fn a_state_folder_on_a_full_disk_refuses_calls_and_keeps_what_runs() {
+    let place = Place::new(FLOOD);
+    let Some(disk) = SmallDisk::mount(&place, 1024) else { return };
+    let mut server = Server::start_with(&place, &["--state", "disk"], &[]);
+    let address = server.address();
+    let running = begin(address, "gate", json!({"key": "running"}));
+    // Only once its command runs it has all the space it needs.
+    crate::rig::eventually("the command", || (place.begun("running") == 1).then_some(()));
+    disk.fill();
+    let refused = call(address, "echo", json!({"text": "x"}));
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    let said = text(&refused["result"]);
+    assert!(said.contains("did not start") && said.contains("space"), "{said}");
+    fs::write(place.path("running"), "").unwrap();
+    let result = ended(address, &running);
+    assert_eq!(result["status"], "completed", "its end had a place from the start: {result}");
+    disk.free();
+    assert_eq!(text(&call(address, "echo", json!({"text": "x"}))["result"]), "x");
+    // Output that fills the disk costs output, and nothing else.
+    let flood = begin(address, "flood", json!({}));
+    let result = ended(address, &flood);
+    assert_eq!(
+        result["result"]["_meta"]["dev.longhaul/run"]["truncated"], true,
+        "{}",
+        result["result"]["_meta"]
+    );
+    assert_eq!(result["result"]["_meta"]["dev.longhaul/run"]["exitCode"], 0);
+    server.kill();
+}
+
+#[test]
+fn a_state_folder_that_becomes_read_only_refuses_calls() {
+    let place = Place::new("");
+    let Some(disk) = SmallDisk::mount(&place, 1024) else { return };
+    let mut server = Server::start_with(&place, &["--state", "disk"], &[]);
+    disk.remount("ro");
+    let refused = call(server.address(), "echo", json!({"text": "x"}));
+    let said = text(&refused["result"]);
+    assert!(refused["result"]["isError"] == true && said.contains("ead-only"), "{refused}");
+    disk.remount("rw");
+    assert_eq!(text(&call(server.address(), "echo", json!({"text": "x"}))["result"]), "x");
+    server.kill();
+}
+
+#[test]
+fn run_files_are_for_their_owner_only() {
+    let scene = Scene::new("");
+    let mut found = vec![
+        scene.place.path("tasks.db"),
+        scene.place.path("tasks.db.runs"),
+        scene.place.path("tasks.db.nodes"),
+    ];
+    let mut index = 0;
+    while index < found.len() {
+        if found[index].is_dir() {
+            found.extend(fs::read_dir(&found[index]).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        index += 1;
+    }
+    assert!(found.len() > 8, "{found:?}");
+    for path in found {
+        let found = fs::symlink_metadata(&path).unwrap();
+        if found.file_type().is_socket() {
+            // What leads to it is their owner's only.
+            continue;
+        }
+        let mode = found.permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+    }
+    scene.ends_well();
+}
+
+#[test]
+fn run_files_that_vanish_lose_one_task_honestly_and_no_other() {
+    let scene = Scene::new("");
+    let address = scene.server.address();
+    let robbed = begin(address, "gate", json!({"key": "robbed"}));
+    crate::rig::eventually("the command", || (scene.place.begun("robbed") == 1).then_some(()));
+    fs::remove_dir_all(scene.place.path("tasks.db.runs").join(&robbed)).unwrap();
+    fs::write(scene.place.path("robbed"), "").unwrap();
+    let result = ended(address, &robbed);
+    let told = result.to_string();
+    assert!(result["status"] == "completed" || told.contains("worker_lost"), "{told}");
+    scene.ends_well();
+}

@@ -1,0 +1,215 @@
+//! Stores that cannot be used, or stop being usable while a server uses them.
+
+use std::fs;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde_json::json;
+
+use crate::rig::eventually;
+use crate::rig::modern::{self, begin, call, cancel, ended, text};
+use crate::rig::place::Place;
+use crate::rig::scene::Scene;
+use crate::rig::server::Server;
+
+/// Runs a server that must refuse this store; what it says.
+#[track_caller]
+fn refused(place: &Place, url: &str) -> String {
+    let mut server = Server::launch(place, &["--store", url], &[]);
+    assert!(!server.serves(), "it serves {url}; it said:\n{}", server.said());
+    assert_eq!(server.ended().code(), Some(1));
+    let said = server.said();
+    assert!(said.starts_with(&format!("error: the store {url} cannot be opened: ")), "{said}");
+    said
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_left_as_it_is() {
+    let place = Place::new("");
+    for (name, bytes) in [
+        ("text.db", b"dear diary\n".repeat(1000)),
+        ("short.db", b"x".to_vec()),
+        ("note.db", b"dear diary".to_vec()),
+        ("zeros.db", vec![0; 8192]),
+    ] {
+        fs::write(place.path(name), &bytes).unwrap();
+        let said = refused(&place, &format!("sqlite:{name}"));
+        assert!(said.contains("is not a longhaul store") && said.contains("name another file"), "{said}");
+        assert_eq!(fs::read(place.path(name)).unwrap(), bytes, "{name}");
+    }
+    let other = Connection::open(place.path("other.db")).unwrap();
+    other.execute_batch("CREATE TABLE diary (entry TEXT); INSERT INTO diary VALUES ('dear')").unwrap();
+    drop(other);
+    let before = fs::read(place.path("other.db")).unwrap();
+    let said = refused(&place, "sqlite:other.db");
+    assert!(said.contains("is not a longhaul store"), "{said}");
+    assert_eq!(fs::read(place.path("other.db")).unwrap(), before);
+    fs::create_dir(place.path("folder.db")).unwrap();
+    refused(&place, "sqlite:folder.db");
+    let said = refused(&place, "sqlite:no/such/folder/tasks.db");
+    assert!(said.contains("no/such/folder"), "{said}");
+}
+
+#[test]
+fn a_store_of_a_newer_release_is_refused_and_left_as_it_is() {
+    let place = Place::new("");
+    let mut server = Server::start(&place);
+    let task = begin(server.address(), "gate", json!({"key": "kept"}));
+    server.kill();
+    let version = |version: Option<u32>| {
+        let conn = Connection::open(place.path("tasks.db")).unwrap();
+        let found: u32 = conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        if let Some(version) = version {
+            conn.pragma_update(None, "user_version", version).unwrap();
+        }
+        found
+    };
+    let ours = version(Some(999));
+    let said = refused(&place, "sqlite:tasks.db");
+    assert!(said.contains("format 999") && said.contains("install a newer release"), "{said}");
+    assert_eq!(version(Some(ours)), 999);
+    let mut server = Server::start(&place);
+    fs::write(place.path("kept"), "").unwrap();
+    assert_eq!(text(&ended(server.address(), &task)["result"]), "open");
+    server.kill();
+}
+
+#[test]
+fn a_damaged_store_is_refused_with_what_to_do() {
+    let place = Place::new("");
+    let mut server = Server::start(&place);
+    for _ in 0..30 {
+        call(server.address(), "echo", json!({"text": "x"}));
+    }
+    let task = begin(server.address(), "gate", json!({"key": "damaged"}));
+    server.kill();
+    // Everything into the file itself, which is then torn.
+    let conn = Connection::open(place.path("tasks.db")).unwrap();
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(conn);
+    let whole = fs::read(place.path("tasks.db")).unwrap();
+    let mut torn = whole.clone();
+    let from = 4096.min(torn.len() / 2);
+    torn[from..].fill(0x5a);
+    fs::write(place.path("tasks.db"), &torn).unwrap();
+    let mut server = Server::launch(&place, &[], &[]);
+    let status = server.ended();
+    let said = server.said();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("damaged") && said.contains("restore it from a backup"), "{said}");
+    drop(server);
+    // With the backup back, nothing is lost: the command never knew.
+    fs::write(place.path("tasks.db"), &whole).unwrap();
+    let mut server = Server::start(&place);
+    fs::write(place.path("damaged"), "").unwrap();
+    assert_eq!(text(&ended(server.address(), &task)["result"]), "open");
+    assert_eq!(place.begun("damaged"), 1);
+    server.kill();
+}
+
+#[test]
+fn a_store_that_another_process_locks_is_waited_for_and_nothing_is_lost() {
+    let scene = Scene::new("");
+    let address = scene.server.address();
+    let finishing = begin(address, "gate", json!({"key": "finishing"}));
+    let conn = Connection::open(scene.place.path("tasks.db")).unwrap();
+    conn.busy_timeout(Duration::from_secs(30)).unwrap();
+    conn.execute_batch("PRAGMA locking_mode = NORMAL; BEGIN EXCLUSIVE").unwrap();
+    // Reads go on; a write is refused after a while, in words.
+    scene.is_unharmed();
+    let refused = call(address, "gate", json!({"key": "refused"}));
+    let message = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    assert!(message.contains("locked by") && message.contains("try again"), "{message}");
+    let cancel = modern::ask(address, "tasks/cancel", &finishing, json!({"taskId": finishing})).message();
+    assert!(cancel["error"]["message"].as_str().is_some_and(|text| text.contains("try again")), "{cancel}");
+    fs::write(scene.place.path("finishing"), "").unwrap();
+    eventually("a complaint about the outcome", || {
+        scene.server.said().contains("an outcome could not be written yet").then_some(())
+    });
+    assert_eq!(modern::task(address, &finishing)["status"], "working");
+    conn.execute_batch("COMMIT").unwrap();
+    drop(conn);
+    assert_eq!(text(&ended(address, &finishing)["result"]), "open");
+    assert_eq!(scene.place.begun("refused"), 0, "what was refused did not run");
+    scene.ends_well();
+}
+
+#[test]
+fn a_server_started_while_the_store_is_locked_says_so() {
+    let place = Place::new("");
+    Server::start(&place).kill();
+    let conn = Connection::open(place.path("tasks.db")).unwrap();
+    conn.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let mut server = Server::launch(&place, &[], &[]);
+    // Either it waits for its turn, or it says who is in the way.
+    let ready = || server.said().lines().any(|line| line.starts_with("ready"));
+    let waited = std::time::Instant::now();
+    while !ready() && waited.elapsed() < Duration::from_secs(8) && !server.said().contains("error") {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    if !ready() {
+        let status = server.ended();
+        let said = server.said();
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert!(said.contains("locked by") && said.contains("try again"), "{said}");
+    }
+    conn.execute_batch("COMMIT").unwrap();
+    drop(conn);
+    drop(server);
+    Server::start(&place).kill();
+}
+
+#[test]
+fn a_store_in_memory_serves_and_ends_with_its_process() {
+    let place = Place::new("");
+    let mut server = Server::start_with(&place, &["--store", "memory:"], &[]);
+    let task = begin(server.address(), "gate", json!({"key": "brief"}));
+    assert_eq!(text(&call(server.address(), "echo", json!({"text": "x"}))["result"]), "x");
+    fs::write(place.path("brief"), "").unwrap();
+    assert_eq!(text(&ended(server.address(), &task)["result"]), "open");
+    let left = begin(server.address(), "gate", json!({"key": "left"}));
+    server.kill();
+    let server = Server::start_with(&place, &["--store", "memory:"], &[]);
+    let answer = modern::ask(server.address(), "tasks/get", &left, json!({"taskId": left})).message();
+    assert_eq!(answer["error"]["code"], -32602);
+    fs::write(place.path("left"), "").unwrap();
+    drop(server);
+}
+
+#[test]
+fn two_servers_on_one_store_are_one_service() {
+    let place = Place::new("");
+    let (mut one, mut two) = (Server::start(&place), Server::start(&place));
+    let first = begin(one.address(), "gate", json!({"key": "first"}));
+    let second = begin(two.address(), "gate", json!({"key": "second"}));
+    assert_eq!(modern::task(two.address(), &first)["status"], "working");
+    eventually("both commands", || (place.begun("first") + place.begun("second") == 2).then_some(()));
+    // Cancelled by the other, and taken over by the other.
+    assert_eq!(cancel(one.address(), &second)["status"], "cancelled");
+    let running = || place.processes().iter().any(|(_, line)| line.contains("gate second"));
+    eventually("the end of the cancelled command", || (!running()).then_some(()));
+    one.kill();
+    fs::write(place.path("first"), "").unwrap();
+    assert_eq!(text(&ended(two.address(), &first)["result"]), "open");
+    assert_eq!((place.begun("first"), place.begun("second")), (1, 1));
+    two.kill();
+}
+
+#[test]
+fn a_task_that_another_server_cancels_as_it_starts_is_ended() {
+    let place = Place::new("");
+    let (mut one, mut two) = (Server::start(&place), Server::start(&place));
+    for number in 0..10 {
+        let key = format!("race{number}");
+        let task = begin(one.address(), "gate", json!({"key": key}));
+        assert_eq!(cancel(two.address(), &task)["status"], "cancelled");
+    }
+    // Some were not begun at all; what was begun in spite of it must not be left running.
+    let quiet = || !place.processes().iter().any(|(_, line)| line.contains("gate race"));
+    std::thread::sleep(Duration::from_secs(1));
+    eventually("the end of every cancelled command", || quiet().then_some(()));
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(quiet(), "{:?}", place.processes());
+    one.kill();
+    two.kill();
+}

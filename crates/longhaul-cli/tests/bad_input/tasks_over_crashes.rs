@@ -1,0 +1,56 @@
+//! A server that is killed at a bad moment: the next one finds everything, and ends what was to be ended.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::rig::eventually;
+use crate::rig::modern::{self, begin, cancel, ended, output, text};
+use crate::rig::place::Place;
+use crate::rig::server::Server;
+use crate::rig::session::Session;
+
+#[test]
+fn a_server_that_is_killed_and_started_again_has_lost_nothing() {
+    let counter = "[tools.counts]\ndescription = \"Counts\"\ntask = \"always\"\n\
+        command = [\"sh\", \"-c\", 'n=0; while [ $n -lt 100 ]; do n=$((n+1)); echo line $n; sleep 0.02; done']\n";
+    let place = Place::new(counter);
+    let mut server = Server::start(&place);
+    let task = begin(server.address(), "counts", json!({}));
+    let session = Session::open(server.address());
+    let waiting = session.begin("gate", json!({"key": "waiting"}));
+    for _ in 0..5 {
+        server.kill();
+        server = Server::start(&place);
+    }
+    let result = ended(server.address(), &task);
+    let expected: String = (1..=100).map(|line| format!("line {line}\n")).collect();
+    assert_eq!(text(&result["result"]), expected);
+    let read: String =
+        output(server.address(), &task, "stdout").iter().filter_map(|part| part["text"].as_str()).collect();
+    assert_eq!(read, expected);
+    fs::write(place.path("waiting"), "").unwrap();
+    let session = Session::open(server.address());
+    assert_eq!(text(&session.ask("tasks/result", json!({"taskId": waiting}))["result"]), "open");
+    assert_eq!(place.begun("waiting"), 1);
+    server.kill();
+}
+
+#[test]
+fn a_cancelled_command_whose_server_is_killed_at_once_is_ended_by_the_next() {
+    let place = Place::new("");
+    for round in 0..3 {
+        let key = format!("doomed{round}");
+        let mut server = Server::start(&place);
+        let task = begin(server.address(), "gate", json!({"key": key}));
+        eventually("the command", || (place.begun(&key) == 1).then_some(()));
+        let answer = modern::ask(server.address(), "tasks/cancel", &task, json!({"taskId": task}));
+        server.kill();
+        assert_eq!(answer.message()["error"], serde_json::Value::Null);
+        let mut server = Server::start(&place);
+        assert_eq!(cancel(server.address(), &task)["status"], "cancelled");
+        let running = || place.processes().iter().any(|(_, line)| line.contains(&format!("gate {key}")));
+        eventually("the end of the cancelled command", || (!running()).then_some(()));
+        server.kill();
+    }
+}
