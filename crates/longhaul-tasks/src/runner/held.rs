@@ -31,19 +31,13 @@ impl Held {
         }
     }
 
-    /// A claim brought in what this node holds already, for its lease had run out while the process stood
-    /// still: its run goes on under the new epoch. `false` when no run of this node holds it.
-    pub(super) fn adopt(&self, id: &TaskId, epoch: Epoch) -> bool {
-        let mut state = self.lock();
-        let Some((held, control)) = state.tasks.get_mut(id) else { return false };
-        *held = epoch;
+    /// Whether a run of this node has the task, which a claim has brought in again: its lease had run out
+    /// while the process stood still. The run looks at it and goes on.
+    pub(super) fn has(&self, id: &TaskId) -> bool {
+        let state = self.lock();
+        let Some((_, control)) = state.tasks.get(id) else { return false };
         control.tell(Control::LookAgain);
         true
-    }
-
-    /// The epoch under which this node holds the task.
-    pub(super) fn epoch(&self, id: &TaskId) -> Option<Epoch> {
-        self.lock().tasks.get(id).map(|(epoch, _)| *epoch)
     }
 
     pub(super) fn waits(&self) {

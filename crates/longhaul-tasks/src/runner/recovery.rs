@@ -34,7 +34,7 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
 }
 
 async fn take_up(inner: Arc<Inner>, Claimed { record, .. }: Claimed) {
-    if inner.held.adopt(&record.id, record.epoch) {
+    if inner.held.has(&record.id) {
         return;
     }
     let (reporter, reports) = Reporter::new();

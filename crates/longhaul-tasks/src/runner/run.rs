@@ -355,11 +355,13 @@ impl Run {
         let Some(record) = record else {
             return Some(Event::Recorded(Outcome::lost("the task is forgotten")));
         };
-        // A claim of this node's own may have raised it.
-        let epoch = self.inner.held.epoch(&self.id).unwrap_or_else(|| self.epoch());
         let changed = self.record.as_ref().is_none_or(|known| known.seq != record.seq);
         let ended = outcome_of(&record);
-        let ours = record.epoch == epoch;
+        let ours = is_ours(&self.inner, &record);
+        if ours && record.epoch != self.epoch() {
+            // This node's own claim brought it in again, for its lease had run out: the run goes on.
+            self.inner.held.add(self.id.clone(), record.epoch, self.controls.clone());
+        }
         self.record = Some(*record);
         if changed && self.machine.is_answered() {
             observe_change(self.observer.as_deref(), self.record.as_ref()).await;
@@ -597,6 +599,11 @@ fn stop(job: Arc<dyn ExternalJob>, id: TaskId) -> Operation {
     })
 }
 
+/// Whether an open task is this node's, under whichever epoch.
+fn is_ours(inner: &Inner, record: &Record) -> bool {
+    record.lease().is_some_and(|lease| lease.node == *inner.store.node())
+}
+
 fn look(inner: Arc<Inner>, id: TaskId) -> Operation {
     Box::pin(async move {
         match inner.store.get(Scope::Operator, &id).await {
@@ -630,9 +637,11 @@ fn finish(inner: Arc<Inner>, id: TaskId, epoch: Epoch, outcome: Outcome, last: B
                 Ok(Finished::Recorded(record) | Finished::AlreadyTerminal(record)) => {
                     return Done::Seen(Some(Box::new(record)));
                 }
-                Err(StoreError::Fenced { .. }) => match inner.held.epoch(&id) {
-                    Some(current) if current != epoch => epoch = current,
-                    _ => return look(inner, id).await,
+                Err(StoreError::Fenced { .. }) => match look(Arc::clone(&inner), id.clone()).await {
+                    Done::Seen(Some(record)) if is_ours(&inner, &record) && record.epoch != epoch => {
+                        epoch = record.epoch;
+                    }
+                    seen => return seen,
                 },
                 Err(error @ StoreError::TooLarge { .. }) => {
                     outcome = Outcome::error(INTERNAL_ERROR, error.to_string(), None);
