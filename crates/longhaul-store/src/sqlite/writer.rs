@@ -2,6 +2,7 @@
 
 use std::{
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -31,6 +32,9 @@ impl Writer {
     pub(super) fn run(self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
         while let Some(first) = queue.blocking_recv() {
             let mut jobs = vec![first];
+            // Whoever is about to write may come along: on a busy processor they would otherwise wait for this thread,
+            // and each group be small. On an idle one this costs nothing.
+            thread::yield_now();
             // Those in line wait for the turn together; one by one, each would wait as long as the one before it.
             while jobs.len() < LARGEST_GROUP
                 && let Ok(job) = queue.try_recv()
@@ -210,7 +214,7 @@ mod tests {
         tokio::task::yield_now().await;
         drop(jobs);
         let (done, finished) = oneshot::channel();
-        let thread = std::thread::spawn(move || {
+        let thread = thread::spawn(move || {
             writer.run(queue);
             done.send(()).unwrap();
         });
