@@ -108,6 +108,10 @@ impl Address {
         let rest = uri.strip_prefix(SCHEME)?;
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (task, name) = path.split_once('/')?;
+        // No id begins so, and a path that does is an attempt at another folder.
+        if task.starts_with('.') {
+            return None;
+        }
         let stream = [Stream::Stdout, Stream::Stderr].into_iter().find(|stream| stream.name() == name)?;
         let after = match query {
             "" => 0,
