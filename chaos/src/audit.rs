@@ -197,7 +197,9 @@ fn check(place: &Place, call: &Call, client: &Client, losses: Losses, summary: &
             }
             prefix_of(call, client, &task, ran)
         }
-        "completed" if call.job.is_endless() => bail!("{task} completed, and its command never does"),
+        "completed" if call.job.is_endless() && is_success(&outcome) => {
+            bail!("{task} completed, and its command never does")
+        }
         "completed" if is_success(&outcome) => {
             summary.completed += 1;
             check_complete(call, client, &task, &outcome, ran)
