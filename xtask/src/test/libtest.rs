@@ -4,17 +4,17 @@ use crate::tally::Tally;
 
 /// The tests of a run: how many passed and failed, and which were left out.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Tests {
+pub(crate) struct Tests {
     /// The sum over all binaries.
-    pub(super) tally: Tally,
+    pub(crate) tally: Tally,
     /// Names of the tests that were ignored.
-    pub(super) ignored: Vec<String>,
+    pub(crate) ignored: Vec<String>,
 }
 
 impl Tests {
     /// Reads the output of `cargo test`. A run that failed without a failed test (a binary that did not build, or
     /// died) counts as one failure.
-    pub(super) fn read(lines: &[String], success: bool) -> Self {
+    pub(crate) fn read(lines: &[String], success: bool) -> Self {
         let mut tests = Self::default();
         for line in lines {
             if let Some(counts) = line.strip_prefix("test result: ") {

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a commit, set-up included, in one command.
 
 mod cargo;
-mod libtest;
+pub(crate) mod libtest;
 
 use std::time::{Duration, Instant};
 
