@@ -4,7 +4,7 @@ use std::{fs::File, io, os::unix::fs::FileExt as _, path::Path};
 
 use super::{
     exit::Gap,
-    layout::{FileError, POSITION_SIZE, RunDir, Stream},
+    layout::{CANCEL, FileError, POSITION_SIZE, RunDir, STARTED, Stream},
     lock,
     position::Position,
     record::{self, Content},
@@ -141,8 +141,14 @@ impl Output {
 
     fn supervisor_is_gone(&self) -> io::Result<bool> {
         let Some(run) = &self.run else { return Ok(false) };
-        let gone = run.exists(super::layout::STARTED).and_then(|started| Ok(started && !lock::is_held(run)?));
-        gone.map_err(|error| error.source)
+        let gone = || {
+            if run.exists(STARTED)? {
+                return Ok(!lock::is_held(run)?);
+            }
+            // One that was withdrawn before it started never writes.
+            run.exists(CANCEL)
+        };
+        gone().map_err(|error: FileError| error.source)
     }
 }
 

@@ -45,7 +45,7 @@ pub async fn tidy(store: &dyn TaskStore, runs: &RunsDir) -> Result<Tidied, Store
     tidy_all(store, runs, &mut HashSet::new()).await
 }
 
-/// As [`tidy`]; `cleared` are the lost runs of which nothing is left, so that they are looked for once.
+/// As [`tidy`]; `cleared` are the runs of which nothing is left or will come, so that each is seen to once.
 async fn tidy_all(
     store: &dyn TaskStore,
     runs: &RunsDir,
@@ -73,8 +73,10 @@ async fn tidy_all(
                 }
             }
             // A supervisor on its way, started by a server that was killed, must not begin now.
-            (State::Fresh, Some(record)) if record.is_terminal() => {
-                tidied.ended += usize::from(end(runs, &id, &record).await);
+            (State::Fresh, Some(record))
+                if record.is_terminal() && !cleared.contains(&id) && end(runs, &id, &record).await =>
+            {
+                cleared.insert(id.clone());
             }
             // Prepared by a server that was killed before it started anything.
             (State::Exited(_) | State::Fresh, None) if is_old(runs, &id).await => {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use longhaul_gateway::command::{
-    Cause, Run, RunsDir, RunsError, Spec, StartError, StartFailure, State, Stream,
+    Cause, Cut, Output, Run, RunsDir, RunsError, Spec, StartError, StartFailure, State, Stream,
 };
 
 use super::scene::{SUPERVISOR, Scene, end_of, expect_nothing_left, marker, runs_at, sh, text_of};
@@ -301,6 +301,8 @@ async fn a_withdrawn_run_never_starts() {
     assert_eq!(scene.runs.withdraw("run").unwrap(), State::Fresh);
     let after = scene.runs.usage().unwrap();
     assert!(after.open == 0 && after.bytes < before.bytes, "it speaks for no space any more: {after:?}");
+    let output = Output::open(&scene.runs.dir("run").unwrap(), Stream::Stdout).unwrap();
+    assert!(output.read(0, 1, Cut::Anywhere).unwrap().done, "who follows its output need not wait");
     // A supervisor that was on its way comes too late.
     let run = Run::launch(&scene.runs, "run").await.unwrap();
     assert_eq!(end_of(&run).await.cause, Cause::Cancelled);
