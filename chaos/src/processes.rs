@@ -17,9 +17,12 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Whether it supervises a run.
+    /// Whether it supervises a run. A command shows its supervisor's line until it is executed, and is no supervisor.
     pub(crate) fn is_supervisor(&self) -> bool {
-        self.line.contains(" supervise ")
+        let supervises = |line: &str| line.contains(" supervise ");
+        let stat = read(self.pid, "stat");
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        supervises(&self.line) && parent.is_some_and(|parent: i32| !supervises(&read(parent, "cmdline")))
     }
 
     /// Its number, for a signal.
@@ -82,10 +85,6 @@ fn living(belongs: impl Fn(&Process, &str) -> bool) -> Vec<Process> {
     let own = std::process::id().cast_signed();
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let read = |pid: i32, file: &str| {
-        let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).replace('\0', " ")
-    };
     numbers
         .filter(|pid| *pid != own)
         .map(|pid| (Process { pid, line: read(pid, "cmdline") }, read(pid, "environ")))
@@ -94,6 +93,12 @@ fn living(belongs: impl Fn(&Process, &str) -> bool) -> Vec<Process> {
         .filter(|(process, _)| is_living(&read(process.pid, "stat")))
         .map(|(process, _)| process)
         .collect()
+}
+
+/// A file of a process as text, empty when there is no such process.
+fn read(pid: i32, file: &str) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ")
 }
 
 /// Whether the line of `/proc/PID/stat` is of a process that runs; one that ended and was not reaped does not.
