@@ -56,9 +56,10 @@ pub(crate) fn run(site: &Site, names: &[String], rounds: NonZeroUsize) -> Result
         BENCHES.iter().filter(|(bench, _, _)| names.is_empty() || names.iter().any(|name| name == bench))
     {
         println!("\n== {name}: {what} ({rounds} rounds)");
+        println!("{}", machine::busy());
         sum += bench(site, &programs, rounds.get())?;
     }
-    println!("\nload of the machine afterwards: {}", machine::load());
+    println!("\nafterwards {}", machine::busy());
     Ok(sum)
 }
 
