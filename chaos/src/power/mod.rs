@@ -147,6 +147,10 @@ fn work(client: &Client) -> Result<(Vec<Acknowledged>, BTreeMap<String, String>)
         keys.insert(key.clone(), task.clone());
         told.push(Acknowledged { request: format!("create-{key}"), task: task.clone(), what: What::Created });
         if is_cancelled {
+            // Some before they begin, some while they run.
+            if number % 2 == 0 {
+                thread::sleep(Duration::from_millis(400));
+            }
             ensure!(call.cancel(client)?, "the cancel of {key} was not answered");
             told.push(Acknowledged { request: format!("cancel-{task}"), task, what: What::Cancelled });
             continue;
