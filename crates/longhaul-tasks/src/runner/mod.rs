@@ -4,6 +4,7 @@ mod call;
 mod control;
 mod held;
 mod join;
+mod operation;
 mod recovery;
 mod run;
 mod worker;

@@ -6,37 +6,21 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use longhaul_store::{
-    Batch, Cancellation, Created, Digest, Epoch, Finished, Json, NewTask, Outcome, Owner, Record, Scope,
-    StoreError, TaskId, TaskWatch,
-};
+use longhaul_store::{Batch, Digest, Epoch, Json, NewTask, Outcome, Owner, Record, TaskId, TaskWatch};
 use tokio::sync::{oneshot, watch};
 
 use super::call::{self, Answer, Call, Observed, Observer, Ticket, Work};
 use super::control::{Control, Controls};
 use super::join::Stage;
+use super::operation::{
+    Done, Operation, cancel, commit, finish, is_ours, look, read, report, start, stop, tell,
+};
 use super::worker::Place;
 use super::{Inner, outcome_of};
 use crate::environment::BoxFuture;
 use crate::job::{Attached, ExternalJob, JobRun};
-use crate::machine::{Effect, Event, Machine, Refusal, Reply};
+use crate::machine::{Effect, Event, Machine, Reply};
 use crate::report::{Report, Reporter};
-
-/// What one operation reports.
-enum Done {
-    /// This happened.
-    Event(Event),
-    /// The row is on disk.
-    Committed(Box<Record>),
-    /// The job runs.
-    Started(Arc<dyn JobRun>),
-    /// The record as it is now.
-    Seen(Option<Box<Record>>),
-    /// Nothing to report.
-    Nothing,
-}
-
-type Operation = BoxFuture<'static, Done>;
 
 /// How work has ended.
 enum Worked {
@@ -527,157 +511,11 @@ fn ended(run: Arc<dyn JobRun>) -> BoxFuture<'static, Worked> {
     })
 }
 
-fn read(run: Arc<dyn JobRun>, kept: bool) -> Operation {
-    Box::pin(async move { Done::Event(Event::Ended(run.outcome(kept).await)) })
-}
-
 async fn observe_change(observer: Option<&dyn Observer>, record: Option<&Record>) {
     if let (Some(observer), Some(record)) = (observer, record) {
         observer.observe(Observed::Changed(record)).await;
     }
 }
-
-/// Starts a job; a future of this process runs as it is polled.
-fn start(
-    job: Option<Arc<dyn ExternalJob>>,
-    id: TaskId,
-    arguments: Json,
-    durable: bool,
-    reporter: Reporter,
-) -> Operation {
-    Box::pin(async move {
-        let Some(job) = job else { return Done::Event(Event::Started) };
-        match job.start(&id, &arguments, durable, reporter).await {
-            Ok(run) => Done::Started(run),
-            Err(outcome) => Done::Event(Event::Ended(outcome)),
-        }
-    })
-}
-
-fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
-    Box::pin(async move {
-        let mut created = inner.store.create(task.clone()).await;
-        if let Ok(Created::Joined(_)) = created {
-            // Another node has one like it, which this call could not know when it began.
-            let mut alone = task;
-            alone.join = None;
-            created = inner.store.create(alone).await;
-        }
-        match created {
-            Ok(created) => Done::Committed(Box::new(created.into_record())),
-            Err(error) => {
-                let overloaded = matches!(error, StoreError::Overloaded { .. });
-                if !overloaded {
-                    tracing::warn!(%error, "a call could not be made durable");
-                }
-                Done::Event(Event::CommitFailed(Refusal::new(error.to_string(), overloaded)))
-            }
-        }
-    })
-}
-
-fn tell(run: Option<Arc<dyn JobRun>>) -> Operation {
-    Box::pin(async move {
-        let Some(run) = run else { return Done::Event(Event::Told) };
-        match run.keep().await {
-            Ok(()) => Done::Event(Event::Told),
-            Err(error) => {
-                tracing::warn!(?error, "a job could not be told to outlive this process");
-                run.ended().await;
-                Done::Event(Event::Ended(run.outcome(true).await))
-            }
-        }
-    })
-}
-
-fn stop(job: Arc<dyn ExternalJob>, id: TaskId) -> Operation {
-    Box::pin(async move {
-        if let Err(error) = job.cancel(&id).await {
-            tracing::warn!(task = %id, ?error, "a job could not be ended");
-        }
-        Done::Nothing
-    })
-}
-
-/// Whether an open task is this node's, under whichever epoch.
-fn is_ours(inner: &Inner, record: &Record) -> bool {
-    record.lease().is_some_and(|lease| lease.node == *inner.store.node())
-}
-
-fn look(inner: Arc<Inner>, id: TaskId) -> Operation {
-    Box::pin(async move {
-        match inner.store.get(Scope::Operator, &id).await {
-            Ok(record) => Done::Seen(record.map(Box::new)),
-            Err(error) => {
-                tracing::warn!(task = %id, %error, "a task could not be read");
-                Done::Nothing
-            }
-        }
-    })
-}
-
-fn report(inner: Arc<Inner>, id: TaskId, epoch: Epoch, batch: Batch) -> Operation {
-    Box::pin(async move {
-        match inner.store.write(&id, epoch, batch).await {
-            Ok(_) | Err(StoreError::Fenced { .. }) => look(inner, id).await,
-            Err(error) => {
-                tracing::warn!(task = %id, %error, "a report could not be written");
-                Done::Nothing
-            }
-        }
-    })
-}
-
-/// Writes the outcome, however long the store takes to be writable again.
-fn finish(inner: Arc<Inner>, id: TaskId, epoch: Epoch, outcome: Outcome, last: Batch) -> Operation {
-    Box::pin(async move {
-        let (mut outcome, mut epoch, mut pause) = (outcome, epoch, FIRST_PAUSE);
-        loop {
-            match inner.store.finish(&id, epoch, outcome.clone(), last.clone()).await {
-                Ok(Finished::Recorded(record) | Finished::AlreadyTerminal(record)) => {
-                    return Done::Seen(Some(Box::new(record)));
-                }
-                Err(StoreError::Fenced { .. }) => match look(Arc::clone(&inner), id.clone()).await {
-                    Done::Seen(Some(record)) if is_ours(&inner, &record) && record.epoch != epoch => {
-                        epoch = record.epoch;
-                    }
-                    seen => return seen,
-                },
-                Err(error @ StoreError::TooLarge { .. }) => {
-                    outcome = Outcome::error(INTERNAL_ERROR, error.to_string(), None);
-                }
-                Err(error) => {
-                    tracing::warn!(task = %id, %error, "an outcome could not be written yet");
-                    inner.environment.sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-            }
-        }
-    })
-}
-
-fn cancel(inner: Arc<Inner>, id: TaskId) -> Operation {
-    Box::pin(async move {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match inner.store.request_cancel(Scope::Operator, &id, Some("the caller cancelled it")).await {
-                Ok(Cancellation::Cancelled(record) | Cancellation::AlreadyTerminal(record)) => {
-                    return Done::Seen(Some(Box::new(record)));
-                }
-                Ok(Cancellation::NotFound) => return Done::Seen(None),
-                Err(error) => {
-                    tracing::warn!(task = %id, %error, "a cancellation could not be written yet");
-                    inner.environment.sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-            }
-        }
-    })
-}
-
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-const INTERNAL_ERROR: i64 = -32603;
 
 /// The future in `slot`, or none that ever completes.
 async fn optional<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
