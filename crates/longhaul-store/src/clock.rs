@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -130,16 +130,38 @@ impl StoreClock {
     }
 
     pub(crate) fn now(&self) -> Time {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.read(&mut self.lock()).0
+    }
+
+    /// Never falls behind a time that another process has stored.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn observe(&self, stored: Time) {
+        // Under one guard: whoever reads meanwhile may already have been told a later time than `stored`.
+        let mut state = self.lock();
+        let (now, steady) = self.read(&mut state);
+        if stored > now {
+            state.time = stored;
+            state.steady = steady;
+        }
+    }
+
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn mark(&self) -> Mark {
+        let (time, steady) = self.read(&mut self.lock());
+        Mark { time, steady, boot: self.source.boot().to_owned() }
+    }
+
+    /// The time, and the steady clock at that time.
+    fn read(&self, state: &mut State) -> (Time, Duration) {
         let (wall, steady) = (self.source.wall(), self.source.steady());
         let measured = state.time.after(steady.saturating_sub(state.steady));
         if wall <= measured {
             state.refused = false;
-            return measured;
+            return (measured, steady);
         }
         if wall.since(measured) < LARGEST_STEP {
             *state = State { time: wall, steady, refused: false };
-            return wall;
+            return (wall, steady);
         }
         if !state.refused {
             state.refused = true;
@@ -150,24 +172,11 @@ impl StoreClock {
                  if the date is right now, stop every process on this store and start it after a reboot"
             );
         }
-        measured
+        (measured, steady)
     }
 
-    /// Never falls behind a time that another process has stored.
-    #[cfg(feature = "sqlite")]
-    pub(crate) fn observe(&self, stored: Time) {
-        let now = self.now();
-        if stored > now {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.time = stored;
-            state.steady = self.source.steady();
-        }
-    }
-
-    #[cfg(feature = "sqlite")]
-    pub(crate) fn mark(&self) -> Mark {
-        let time = self.now();
-        Mark { time, steady: self.source.steady(), boot: self.source.boot().to_owned() }
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -288,5 +297,29 @@ mod tests {
             clock.now();
         }
         assert_eq!(clock.now(), START.after(Duration::from_millis(10)));
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn time_never_runs_backwards_while_another_process_is_a_little_ahead() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        let (source, clock) = clock(None);
+        // A wall clock far behind, which would otherwise make up for it at once.
+        source.step_wall(Time::from_unix_ms(0));
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    clock.observe(clock.now().after(Duration::from_millis(1)));
+                }
+            });
+            let backwards = (0..1_000_000).find(|_| {
+                source.advance(Duration::from_millis(2));
+                clock.now() > clock.now()
+            });
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(backwards, None);
+        });
     }
 }
