@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use rusqlite::{Row, types::ValueRef};
 
-use super::fault::corrupt;
+use super::{fault::corrupt, sql::Column};
 use crate::{
     Dialect, Digest, Epoch, Json, Lease, NodeId, Outcome, Owner, Phase, Progress, Record, Rerun, Retention,
     StoreError, TaskId, Time,
@@ -32,9 +32,10 @@ impl Place {
     /// Reads the place of the row alone.
     pub(super) fn of(row: &Row<'_>, now: Time) -> Result<Self, StoreError> {
         let read = Reader { row };
-        let phase = read.int(2)?;
-        let forgotten = phase >= phase::DONE && read.maybe_time(16)?.is_some_and(|at| at <= now);
-        Ok(Self { ord: read.count(0)?, nth: read.count(1)?, phase, forgotten })
+        let phase = read.int(Column::Phase)?;
+        let forgotten =
+            phase >= phase::DONE && read.maybe_time(Column::ExpiresAt)?.is_some_and(|at| at <= now);
+        Ok(Self { ord: read.count(Column::Ord)?, nth: read.count(Column::Nth)?, phase, forgotten })
     }
 
     /// Whether a reader may see the task.
@@ -49,48 +50,58 @@ impl Place {
 
 /// The tool of a row, without reading the rest.
 pub(super) fn tool<'row>(row: &'row Row<'_>) -> Result<&'row str, StoreError> {
-    Reader { row }.text(27)
+    Reader { row }.text(Column::Tool)
 }
 
-/// Reads the first columns alone: the place, the id and the owner. The row need not have the others.
+/// Reads the place, the id and the owner alone.
 pub(super) fn due(row: &Row<'_>) -> Result<(Place, TaskId, Owner), StoreError> {
     let read = Reader { row };
-    let place = Place { ord: read.count(0)?, nth: read.count(1)?, phase: read.int(2)?, forgotten: false };
-    let id = TaskId::new(read.text(3)?).map_err(|error| damaged("id", error))?;
-    Ok((place, id, decode_owner(read.text(4)?)?))
+    let place = Place {
+        ord: read.count(Column::Ord)?,
+        nth: read.count(Column::Nth)?,
+        phase: read.int(Column::Phase)?,
+        forgotten: false,
+    };
+    let id = TaskId::new(read.text(Column::Id)?).map_err(|error| damaged(Column::Id, error))?;
+    Ok((place, id, decode_owner(read.text(Column::Owner)?)?))
 }
 
-/// Reads a row of those columns that is no tombstone.
+/// Reads a row that is no tombstone.
 pub(super) fn decode(row: &Row<'_>) -> Result<Record, StoreError> {
     let read = Reader { row };
-    let id = TaskId::new(read.text(3)?).map_err(|error| damaged("id", error))?;
+    let id = TaskId::new(read.text(Column::Id)?).map_err(|error| damaged(Column::Id, error))?;
     let mut record = Record::new(
         id,
-        decode_owner(read.text(4)?)?,
-        read.text(27)?,
-        read.json(32)?,
-        read.json(31)?,
-        read.time(17)?,
+        decode_owner(read.text(Column::Owner)?)?,
+        read.text(Column::Tool)?,
+        read.json(Column::Arguments)?,
+        read.json(Column::Caller)?,
+        read.time(Column::CreatedAt)?,
     );
-    record.seq = read.count(5)?;
+    record.seq = read.count(Column::Seq)?;
     record.phase = decode_phase(&read)?;
-    record.epoch = Epoch::new(read.count(9)?);
-    record.attempt = u32::try_from(read.int(10)?).map_err(|error| damaged("attempt", error))?;
-    record.started = read.int(11)? != 0;
-    record.rerun = decode_rerun(read.int(12)?)?;
-    record.dialect = decode_dialect(read.int(13)?)?;
-    record.retention = decode_retention(read.int(14)?, read.count(15)?)?;
-    record.expires_at = read.maybe_time(16)?;
-    record.status_changed_at = read.time(18)?;
-    record.updated_at = read.time(19)?;
-    record.terminal_at = read.maybe_time(20)?;
-    record.poll_interval_ms = read.maybe_count(21)?;
-    record.progress = match read.maybe_real(22)? {
-        Some(value) => Some(Progress { value, total: read.maybe_real(23)?, message: read.maybe_text(29)? }),
+    record.epoch = Epoch::new(read.count(Column::Epoch)?);
+    record.attempt =
+        u32::try_from(read.int(Column::Attempt)?).map_err(|error| damaged(Column::Attempt, error))?;
+    record.started = read.int(Column::Started)? != 0;
+    record.rerun = decode_rerun(read.int(Column::Rerun)?)?;
+    record.dialect = decode_dialect(read.int(Column::Dialect)?)?;
+    record.retention = decode_retention(read.int(Column::Retention)?, read.count(Column::RetentionMs)?)?;
+    record.expires_at = read.maybe_time(Column::ExpiresAt)?;
+    record.status_changed_at = read.time(Column::StatusChangedAt)?;
+    record.updated_at = read.time(Column::UpdatedAt)?;
+    record.terminal_at = read.maybe_time(Column::TerminalAt)?;
+    record.poll_interval_ms = read.maybe_count(Column::PollIntervalMs)?;
+    record.progress = match read.maybe_real(Column::Progress)? {
+        Some(value) => Some(Progress {
+            value,
+            total: read.maybe_real(Column::ProgressTotal)?,
+            message: read.maybe_text(Column::ProgressMessage)?,
+        }),
         None => None,
     };
-    record.join = read.digest(26)?;
-    record.status_message = read.maybe_text(28)?;
+    record.join = read.digest(Column::JoinDigest)?;
+    record.status_message = read.maybe_text(Column::StatusMessage)?;
     Ok(record)
 }
 
@@ -175,33 +186,37 @@ pub(super) fn encode_owner(owner: &Owner) -> &str {
 fn decode_owner(text: &str) -> Result<Owner, StoreError> {
     match text {
         "" => Ok(Owner::Anonymous),
-        name => Owner::principal(name).map_err(|error| damaged("owner", error)),
+        name => Owner::principal(name).map_err(|error| damaged(Column::Owner, error)),
     }
 }
 
 fn decode_phase(read: &Reader<'_, '_>) -> Result<Phase, StoreError> {
-    match read.int(2)? {
-        phase::QUEUED => Ok(Phase::Queued { not_before: read.time(6)? }),
+    match read.int(Column::Phase)? {
+        phase::QUEUED => Ok(Phase::Queued { not_before: read.time(Column::NotBefore)? }),
         phase::RUNNING => {
-            let node = NodeId::new(read.text(7)?).map_err(|error| damaged("lease_node", error))?;
-            Ok(Phase::Running { lease: Lease::new(node, read.time(8)?) })
+            let node = NodeId::new(read.text(Column::LeaseNode)?)
+                .map_err(|error| damaged(Column::LeaseNode, error))?;
+            Ok(Phase::Running { lease: Lease::new(node, read.time(Column::LeaseUntil)?) })
         }
         phase::DONE => Ok(Phase::Done(decode_outcome(read)?)),
-        other => Err(damaged("phase", other)),
+        other => Err(damaged(Column::Phase, other)),
     }
 }
 
 fn decode_outcome(read: &Reader<'_, '_>) -> Result<Outcome, StoreError> {
-    match read.int(24)? {
-        0 => Ok(Outcome::Result { value: read.json(33)?, is_error: read.int(25)? != 0 }),
-        1 => Ok(Outcome::Error {
-            code: read.int(25)?,
-            message: read.text(30)?.into(),
-            data: read.maybe_json(33)?,
+    match read.int(Column::Outcome)? {
+        0 => Ok(Outcome::Result {
+            value: read.json(Column::OutcomeJson)?,
+            is_error: read.int(Column::OutcomeCode)? != 0,
         }),
-        2 => Ok(Outcome::Cancelled { reason: read.maybe_text(30)? }),
-        3 => Ok(Outcome::Lost { reason: read.text(30)?.into() }),
-        other => Err(damaged("outcome", other)),
+        1 => Ok(Outcome::Error {
+            code: read.int(Column::OutcomeCode)?,
+            message: read.text(Column::OutcomeText)?.into(),
+            data: read.maybe_json(Column::OutcomeJson)?,
+        }),
+        2 => Ok(Outcome::Cancelled { reason: read.maybe_text(Column::OutcomeText)? }),
+        3 => Ok(Outcome::Lost { reason: read.text(Column::OutcomeText)?.into() }),
+        other => Err(damaged(Column::Outcome, other)),
     }
 }
 
@@ -220,7 +235,7 @@ fn decode_rerun(number: i64) -> Result<Rerun, StoreError> {
         1 => Ok(Rerun::Resumable),
         2 => Ok(Rerun::Restart),
         3 => Ok(Rerun::Never),
-        other => Err(damaged("rerun", other)),
+        other => Err(damaged(Column::Rerun, other)),
     }
 }
 
@@ -239,7 +254,7 @@ fn decode_dialect(number: i64) -> Result<Dialect, StoreError> {
         1 => Ok(Dialect::D1),
         2 => Ok(Dialect::D2),
         3 => Ok(Dialect::D3),
-        other => Err(damaged("dialect", other)),
+        other => Err(damaged(Column::Dialect, other)),
     }
 }
 
@@ -257,7 +272,7 @@ fn decode_retention(kind: i64, ms: u64) -> Result<Retention, StoreError> {
         0 => Ok(Retention::FromCreation(Duration::from_millis(ms))),
         1 => Ok(Retention::AfterTerminal(Duration::from_millis(ms))),
         2 => Ok(Retention::Unlimited),
-        other => Err(damaged("retention", other)),
+        other => Err(damaged(Column::Retention, other)),
     }
 }
 
@@ -267,73 +282,68 @@ struct Reader<'row, 'stmt> {
 }
 
 impl<'row> Reader<'row, '_> {
-    fn value(&self, index: usize) -> Result<ValueRef<'row>, StoreError> {
-        self.row.get_ref(index).map_err(|error| damaged(name(index), error))
+    fn value(&self, column: Column) -> Result<ValueRef<'row>, StoreError> {
+        self.row.get_ref(column as usize).map_err(|error| damaged(column, error))
     }
 
-    fn maybe_int(&self, index: usize) -> Result<Option<i64>, StoreError> {
-        self.value(index)?.as_i64_or_null().map_err(|error| damaged(name(index), error))
+    fn maybe_int(&self, column: Column) -> Result<Option<i64>, StoreError> {
+        self.value(column)?.as_i64_or_null().map_err(|error| damaged(column, error))
     }
 
-    fn int(&self, index: usize) -> Result<i64, StoreError> {
-        self.maybe_int(index)?.ok_or_else(|| damaged(name(index), "null"))
+    fn int(&self, column: Column) -> Result<i64, StoreError> {
+        self.maybe_int(column)?.ok_or_else(|| damaged(column, "null"))
     }
 
-    fn maybe_count(&self, index: usize) -> Result<Option<u64>, StoreError> {
-        self.maybe_int(index)?.map(u64::try_from).transpose().map_err(|error| damaged(name(index), error))
+    fn maybe_count(&self, column: Column) -> Result<Option<u64>, StoreError> {
+        self.maybe_int(column)?.map(u64::try_from).transpose().map_err(|error| damaged(column, error))
     }
 
-    fn count(&self, index: usize) -> Result<u64, StoreError> {
-        u64::try_from(self.int(index)?).map_err(|error| damaged(name(index), error))
+    fn count(&self, column: Column) -> Result<u64, StoreError> {
+        u64::try_from(self.int(column)?).map_err(|error| damaged(column, error))
     }
 
-    fn maybe_time(&self, index: usize) -> Result<Option<Time>, StoreError> {
-        Ok(self.maybe_int(index)?.map(Time::from_unix_ms))
+    fn maybe_time(&self, column: Column) -> Result<Option<Time>, StoreError> {
+        Ok(self.maybe_int(column)?.map(Time::from_unix_ms))
     }
 
-    fn time(&self, index: usize) -> Result<Time, StoreError> {
-        Ok(Time::from_unix_ms(self.int(index)?))
+    fn time(&self, column: Column) -> Result<Time, StoreError> {
+        Ok(Time::from_unix_ms(self.int(column)?))
     }
 
-    fn maybe_real(&self, index: usize) -> Result<Option<f64>, StoreError> {
-        self.value(index)?.as_f64_or_null().map_err(|error| damaged(name(index), error))
+    fn maybe_real(&self, column: Column) -> Result<Option<f64>, StoreError> {
+        self.value(column)?.as_f64_or_null().map_err(|error| damaged(column, error))
     }
 
-    fn maybe_str(&self, index: usize) -> Result<Option<&'row str>, StoreError> {
-        self.value(index)?.as_str_or_null().map_err(|error| damaged(name(index), error))
+    fn maybe_str(&self, column: Column) -> Result<Option<&'row str>, StoreError> {
+        self.value(column)?.as_str_or_null().map_err(|error| damaged(column, error))
     }
 
-    fn text(&self, index: usize) -> Result<&'row str, StoreError> {
-        self.maybe_str(index)?.ok_or_else(|| damaged(name(index), "null"))
+    fn text(&self, column: Column) -> Result<&'row str, StoreError> {
+        self.maybe_str(column)?.ok_or_else(|| damaged(column, "null"))
     }
 
-    fn maybe_text(&self, index: usize) -> Result<Option<Arc<str>>, StoreError> {
-        Ok(self.maybe_str(index)?.map(Arc::from))
+    fn maybe_text(&self, column: Column) -> Result<Option<Arc<str>>, StoreError> {
+        Ok(self.maybe_str(column)?.map(Arc::from))
     }
 
-    fn maybe_json(&self, index: usize) -> Result<Option<Json>, StoreError> {
-        self.maybe_str(index)?.map(Json::parse).transpose().map_err(|error| damaged(name(index), error))
+    fn maybe_json(&self, column: Column) -> Result<Option<Json>, StoreError> {
+        self.maybe_str(column)?.map(Json::parse).transpose().map_err(|error| damaged(column, error))
     }
 
-    fn json(&self, index: usize) -> Result<Json, StoreError> {
-        self.maybe_json(index)?.ok_or_else(|| damaged(name(index), "null"))
+    fn json(&self, column: Column) -> Result<Json, StoreError> {
+        self.maybe_json(column)?.ok_or_else(|| damaged(column, "null"))
     }
 
-    fn digest(&self, index: usize) -> Result<Option<Digest>, StoreError> {
-        let Some(bytes) =
-            self.value(index)?.as_blob_or_null().map_err(|error| damaged(name(index), error))?
+    fn digest(&self, column: Column) -> Result<Option<Digest>, StoreError> {
+        let Some(bytes) = self.value(column)?.as_blob_or_null().map_err(|error| damaged(column, error))?
         else {
             return Ok(None);
         };
-        let bytes = bytes.try_into().map_err(|error| damaged(name(index), error))?;
+        let bytes = bytes.try_into().map_err(|error| damaged(column, error))?;
         Ok(Some(Digest::new(bytes)))
     }
 }
 
-fn name(index: usize) -> &'static str {
-    super::sql::columns!().split(", ").nth(index).unwrap_or("a column").trim()
-}
-
-fn damaged(column: &str, why: impl std::fmt::Display) -> StoreError {
-    corrupt(format!("column {column} of a task: {why}"))
+fn damaged(column: Column, why: impl std::fmt::Display) -> StoreError {
+    corrupt(format!("column {} of a task: {why}", column.name()))
 }

@@ -1,15 +1,69 @@
 //! Every statement on the tasks, where its plan can be checked.
 
-/// The columns of a record, in the order they are decoded.
-macro_rules! columns {
-    () => {
-        "ord, nth, phase, id, owner, seq, not_before, lease_node, lease_until, epoch, attempt, started, rerun, \
-         dialect, retention, retention_ms, expires_at, created_at, status_changed_at, updated_at, terminal_at, \
-         poll_interval_ms, progress, progress_total, outcome, outcome_code, join_digest, tool, status_message, \
-         progress_message, outcome_text, caller, arguments, outcome_json"
+/// The columns of a record: `columns!()` to select them, and [`Column`] to read each where it then stands.
+macro_rules! define_columns {
+    ($first:ident $first_name:literal, $($column:ident $name:literal,)*) => {
+        /// A column of a record, where `columns!()` puts it.
+        #[derive(Clone, Copy, Debug)]
+        pub(super) enum Column {
+            $first,
+            $($column,)*
+        }
+
+        impl Column {
+            pub(super) fn name(self) -> &'static str {
+                match self {
+                    Self::$first => $first_name,
+                    $(Self::$column => $name,)*
+                }
+            }
+        }
+
+        macro_rules! columns {
+            () => {
+                concat!($first_name, $(", ", $name),*)
+            };
+        }
     };
 }
-pub(super) use columns;
+
+// The short ones that every read looks at come first, what may be long last.
+define_columns! {
+    Ord "ord",
+    Nth "nth",
+    Phase "phase",
+    Id "id",
+    Owner "owner",
+    Seq "seq",
+    NotBefore "not_before",
+    LeaseNode "lease_node",
+    LeaseUntil "lease_until",
+    Epoch "epoch",
+    Attempt "attempt",
+    Started "started",
+    Rerun "rerun",
+    Dialect "dialect",
+    Retention "retention",
+    RetentionMs "retention_ms",
+    ExpiresAt "expires_at",
+    CreatedAt "created_at",
+    StatusChangedAt "status_changed_at",
+    UpdatedAt "updated_at",
+    TerminalAt "terminal_at",
+    PollIntervalMs "poll_interval_ms",
+    Progress "progress",
+    ProgressTotal "progress_total",
+    Outcome "outcome",
+    OutcomeCode "outcome_code",
+    JoinDigest "join_digest",
+    Tool "tool",
+    StatusMessage "status_message",
+    ProgressMessage "progress_message",
+    OutcomeText "outcome_text",
+    Caller "caller",
+    Arguments "arguments",
+    OutcomeJson "outcome_json",
+}
 
 pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1");
 
@@ -86,7 +140,7 @@ pub(super) const HAS_OVERDUE: &str =
     "SELECT 1 FROM tasks WHERE phase = 1 AND lease_node = ?1 AND lease_until <= ?2 LIMIT 1";
 
 pub(super) const DUE: &str =
-    "SELECT ord, nth, phase, id, owner FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+    concat!("SELECT ", columns!(), " FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2");
 
 pub(super) const HAS_DUE: &str = "SELECT 1 FROM tasks WHERE expires_at <= ?1 LIMIT 1";
 
