@@ -1,56 +1,55 @@
 //! Locks on whole files that end with their holder, however it ends.
+//!
+//! On Unix these are `flock`s, which belong to the open file: a child that inherited it would keep a dead holder
+//! alive, so every such file is opened close-on-exec, as the standard library opens all.
 
-use std::{fs::File, io};
+use std::{
+    fs::{File, TryLockError},
+    io,
+};
 
 /// Takes the lock if nobody else has it.
-#[cfg(unix)]
 pub(super) fn try_lock(file: &File) -> io::Result<bool> {
-    use rustix::{fs::FlockOperation, io::Errno};
-    match retry(|| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)) {
+    uninterrupted(|| match file.try_lock() {
         Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    })
 }
 
 /// Waits for the lock.
-#[cfg(unix)]
 pub(super) fn lock(file: &File) -> io::Result<()> {
-    Ok(retry(|| rustix::fs::flock(file, rustix::fs::FlockOperation::LockExclusive))?)
+    uninterrupted(|| file.lock())
 }
 
-#[cfg(unix)]
 pub(super) fn unlock(file: &File) -> io::Result<()> {
-    Ok(retry(|| rustix::fs::flock(file, rustix::fs::FlockOperation::Unlock))?)
+    uninterrupted(|| file.unlock())
 }
 
-#[cfg(unix)]
-fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
+/// The standard library does not promise to call again when a signal came in between.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
-            Err(rustix::io::Errno::INTR) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             other => return other,
         }
     }
 }
 
-/// Takes the lock if nobody else has it.
-#[cfg(not(unix))]
-pub(super) fn try_lock(file: &File) -> io::Result<bool> {
-    match file.try_lock() {
-        Ok(()) => Ok(true),
-        Err(std::fs::TryLockError::WouldBlock) => Ok(false),
-        Err(std::fs::TryLockError::Error(error)) => Err(error),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_belongs_to_the_handle_that_took_it_and_goes_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || File::options().create(true).append(true).open(dir.path().join("lock")).unwrap();
+        let (one, two) = (open(), open());
+        assert!(try_lock(&one).unwrap() && !try_lock(&two).unwrap());
+        unlock(&one).unwrap();
+        lock(&two).unwrap();
+        assert!(!try_lock(&one).unwrap());
+        drop(two);
+        assert!(try_lock(&one).unwrap());
     }
-}
-
-/// Waits for the lock.
-#[cfg(not(unix))]
-pub(super) fn lock(file: &File) -> io::Result<()> {
-    file.lock()
-}
-
-#[cfg(not(unix))]
-pub(super) fn unlock(file: &File) -> io::Result<()> {
-    file.unlock()
 }
