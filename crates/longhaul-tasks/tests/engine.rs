@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul_store::{
-    Dialect, Filter, Json, Limits, Memory, Outcome, Owner, Progress, Scope, Settings, TaskId, TaskStore,
+    Dialect, Filter, Json, Limits, Memory, Outcome, Owner, Progress, Rerun, Scope, Settings, TaskId,
+    TaskStore,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::job::{Attached, ExternalJob, JobError, JobRun};
@@ -149,6 +150,7 @@ fn call(caller: Caller, work: Work) -> Call {
     let mut call = Call::new(ann(), tool, json("{}"), work);
     call.plan = Plan::new(caller, caller == Caller::AsksForTask);
     call.dialect = Dialect::D3;
+    call.rerun = Rerun::Reattach;
     call.after = Some(Duration::from_secs(2));
     call.hold = Some(Duration::from_secs(50));
     call
@@ -328,6 +330,29 @@ fn a_node_that_dies_leaves_jobs_to_be_found_and_futures_lost() {
 }
 
 #[test]
+fn a_job_that_must_not_be_taken_up_again_is_ended_and_lost() {
+    let outside = Outside::default();
+    let store = Memory::new();
+    let next = store.another_node();
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let dying = runtime();
+    let id = dying.block_on(async {
+        let mut call = call(Caller::TakesTask, job(&outside));
+        call.rerun = Rerun::Never;
+        task(engine(store, &outside).call(call).await)
+    });
+    drop(dying);
+    runtime().block_on(async {
+        let second = engine(next, &outside);
+        assert_eq!(second.start().await.unwrap(), 1);
+        let ended = second.ended(Scope::Operator, &id).await.unwrap().unwrap();
+        assert!(matches!(ended.outcome(), Some(Outcome::Lost { .. })), "{ended:?}");
+        assert_eq!(outside.outcome(&id), Some(Outcome::cancelled(None)), "and nothing of it runs on");
+    });
+}
+
+#[test]
 fn a_job_whose_row_was_written_and_that_never_started_is_started_once() {
     let outside = Outside::default();
     let store = Memory::new();
@@ -336,7 +361,8 @@ fn a_job_whose_row_was_written_and_that_never_started_is_started_once() {
         || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let id = TaskId::new("job-1").unwrap();
     runtime().block_on(async {
-        let task = longhaul_store::NewTask::new(id.clone(), ann(), "job", json("{}"));
+        let mut task = longhaul_store::NewTask::new(id.clone(), ann(), "job", json("{}"));
+        task.rerun = Rerun::Reattach;
         store.create(task).await.unwrap();
         drop(store);
     });

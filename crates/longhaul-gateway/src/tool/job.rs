@@ -13,7 +13,7 @@ use longhaul::tasks::report::Reporter;
 
 use super::result;
 use crate::command::{Run, RunError, RunsDir, RunsError, Spec, StartError, State};
-use crate::config::{Bound, CommandTool, Machine, Rerun};
+use crate::config::{Bound, CommandTool, Machine};
 
 /// A configured command: each call of it is a run under a supervisor of its own.
 #[derive(Debug)]
@@ -243,9 +243,7 @@ impl ExternalJob for CommandJob {
         Box::pin(async move {
             match self.find(key).await {
                 Ok(run) => Attached::Found(self.follow(run, reporter)),
-                Err(RunError::NotStarted { .. } | RunError::Absent { .. })
-                    if !begun && self.command.rerun == Rerun::Reattach =>
-                {
+                Err(RunError::NotStarted { .. } | RunError::Absent { .. }) if !begun => {
                     Attached::NeverStarted
                 }
                 Err(error) => Attached::Lost { reason: error.to_string().into() },

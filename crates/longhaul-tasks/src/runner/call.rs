@@ -49,7 +49,8 @@ pub struct Call {
     pub arguments: Json,
     /// Which dialect the task will be in.
     pub dialect: Dialect,
-    /// What may be done when this process is gone.
+    /// What may be done when this process is gone: [`Rerun::Reattach`] finds a job again, anything else loses
+    /// the task.
     pub rerun: Rerun,
     /// How long the task is kept.
     pub retention: Retention,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul_store::{Batch, Claimed, Outcome, StoreError};
+use longhaul_store::{Batch, Claimed, Outcome, Record, Rerun, StoreError};
 
 use super::run::Run;
 use super::{Inner, call};
@@ -37,11 +37,18 @@ async fn take_up(inner: Arc<Inner>, Claimed { record, .. }: Claimed) {
     if inner.held.has(&record.id) {
         return;
     }
-    let (reporter, reports) = Reporter::new();
     let Some(job) = inner.workers.job(&record.tool) else {
         // A future of the process that is gone: it is not run twice.
         return lose(&inner, &record, "the process that ran it is gone").await;
     };
+    if record.rerun != Rerun::Reattach {
+        // What may still run of it is nobody's.
+        if let Err(error) = job.cancel(&record.id).await {
+            tracing::warn!(task = %record.id, ?error, "what is left of a lost job could not be ended");
+        }
+        return lose(&inner, &record, "the server that ran it is gone, and it is not taken up again").await;
+    }
+    let (reporter, reports) = Reporter::new();
     match job.attach(&record.id, call::has_begun(&record), reporter.clone()).await {
         Attached::Lost { reason } => lose(&inner, &record, &reason).await,
         found => {
@@ -52,7 +59,7 @@ async fn take_up(inner: Arc<Inner>, Claimed { record, .. }: Claimed) {
     }
 }
 
-async fn lose(inner: &Inner, record: &longhaul_store::Record, reason: &str) {
+async fn lose(inner: &Inner, record: &Record, reason: &str) {
     tracing::warn!(task = %record.id, tool = %record.tool, reason, "a task is lost");
     let message = format!("worker_lost: {reason}");
     let last = Batch::new().with_status_message(message.as_str());
