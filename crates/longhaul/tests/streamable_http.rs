@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use longhaul::proto::model::Progress;
+use longhaul::server::{TaskMode, TaskPolicy};
 use longhaul::transport::http::server::{Options, serve};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
@@ -380,4 +381,40 @@ async fn stopping_lets_open_answers_end() {
     assert_eq!(messages.len(), 2, "the call under way has its answer");
     host.served.await.unwrap().unwrap();
     assert!(TcpStream::connect(host.address).await.is_err());
+}
+
+#[tokio::test]
+async fn who_cannot_take_a_task_is_told_what_to_declare() {
+    let required = Tool::typed("wait", "Wait", wait).task(TaskPolicy::new(TaskMode::Required));
+    let host = Host::start_with(Server::new("test", "1.0.0").tool(required), |_| ()).await;
+    let response = host.call("wait", json!({"millis": 0})).await;
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(read(response).await["error"]["code"], -32021);
+}
+
+#[tokio::test]
+async fn a_strangers_task_is_kept_for_a_day_at_most() {
+    let mut policy = TaskPolicy::always();
+    policy.ttl = Duration::from_secs(30 * 24 * 3600);
+    let tool = Tool::typed("wait", "Wait", wait).task(policy);
+    let host = Host::start_with(Server::new("test", "1.0.0").tool(tool), |_| ()).await;
+    let ask = async |method: &str, name: &str, params: Value| {
+        let mut params = modern_params(params);
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+            json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+        let request = host.post().header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
+        let request = request.header("mcp-name", name).body(body(method, params)).unwrap();
+        read(host.send(request).await).await
+    };
+    let arguments = json!({"millis": 0, "quiet": true});
+    let created = ask("tools/call", "wait", json!({"name": "wait", "arguments": arguments})).await;
+    let id = created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));
+    let ttl = loop {
+        let task = ask("tasks/get", id, json!({"taskId": id})).await;
+        if task["result"]["status"] == "completed" {
+            break task["result"]["ttlMs"].as_u64().unwrap();
+        }
+    };
+    let day = 24 * 3_600_000;
+    assert!((day..day + 600_000).contains(&ttl), "{ttl}");
 }

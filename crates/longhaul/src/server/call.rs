@@ -261,7 +261,7 @@ impl Begin<'_> {
             Stance::Waits => Door::Held,
         };
         call.rerun = policy.rerun;
-        call.retention = policy.retention();
+        call.retention = policy.retention(&call.owner);
         call.poll_interval_ms = u64::try_from(policy.poll_interval.as_millis()).ok();
         let may_hand_over = self.stance == Stance::Waits && policy.mode != TaskMode::Never;
         call.hold = policy.hold.filter(|_| may_hand_over);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use longhaul_proto::dialect::{Dialect, Revision};
 use longhaul_proto::model::{self, TaskSupport};
 use longhaul_tasks::runner::Worker;
+use longhaul_tasks::store::Rerun;
 
 use super::BuildError;
 use super::audience::Audience;
@@ -32,6 +33,10 @@ impl Catalogue {
             model::Tool::check_name(&tool.definition.name)?;
             if has_tasks && Companion::named(&tool.definition.name).is_some() {
                 return Err(BuildError::ReservedTool { name: tool.definition.name.clone() });
+            }
+            match (tool.policy.rerun, &tool.kind) {
+                (Rerun::Never, _) | (Rerun::Reattach, Kind::Job(_)) => {}
+                (rerun, _) => return Err(BuildError::Rerun { name: tool.definition.name.clone(), rerun }),
             }
             if by_name.insert(tool.definition.name.clone(), index).is_some() {
                 return Err(BuildError::DuplicateTool { name: tool.definition.name.clone() });

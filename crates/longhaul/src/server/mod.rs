@@ -23,7 +23,7 @@ use std::sync::Arc;
 use longhaul_proto::model::{Implementation, InvalidToolName, ServerCapabilities};
 use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::runner::{Engine, Pace};
-use longhaul_tasks::store::{Memory, StoreError, TaskStore};
+use longhaul_tasks::store::{Memory, Rerun, StoreError, TaskStore};
 
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
 pub use context::Cx;
@@ -68,6 +68,17 @@ pub enum BuildError {
     DuplicateTool {
         /// The name.
         name: String,
+    },
+    /// A tool's policy says of lost tasks what cannot be done with them.
+    #[error(
+        "the `rerun` of {name:?} is {rerun:?}: a function's can only be `Never`, a job's also `Reattach`"
+    )]
+    #[non_exhaustive]
+    Rerun {
+        /// The tool.
+        name: String,
+        /// What its policy says.
+        rerun: Rerun,
     },
 }
 
@@ -153,7 +164,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When a tool's name is invalid or taken.
+    /// When a tool's name is invalid or taken, or its policy asks for what cannot be done.
     pub fn dispatcher(self) -> Result<Dispatcher, BuildError> {
         let catalogue = catalogue::Catalogue::new(self.tools)?;
         let capabilities = ServerCapabilities::default()

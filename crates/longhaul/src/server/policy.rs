@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul_proto::model::TaskSupport;
-use longhaul_tasks::store::{Rerun, Retention};
+use longhaul_tasks::store::{Owner, Rerun, Retention};
 
 /// How a tool's calls and tasks relate.
 #[derive(Clone, Debug)]
@@ -11,9 +11,12 @@ use longhaul_tasks::store::{Rerun, Retention};
 pub struct TaskPolicy {
     /// When a call becomes a task.
     pub mode: TaskMode,
-    /// What may be done with a task whose process is gone.
+    /// What becomes of a task whose process is gone. Default [`Rerun::Never`]: it ends as lost. A job outside the
+    /// process may be [`Rerun::Reattach`]: it is found again. A server refuses any other when it is
+    /// [put together](super::Server::dispatcher).
     pub rerun: Rerun,
-    /// How long a task is kept after it has ended. Default 24 h.
+    /// How long a task is kept after it has ended. Default 24 h, at most seven days, and no more than 24 h for a
+    /// caller without a principal.
     pub ttl: Duration,
     /// How long a caller that cannot take a task is kept waiting before it is handed over; `None` is as
     /// long as it takes. Default 50 s, which is within every known client's clock.
@@ -66,10 +69,21 @@ impl TaskPolicy {
         }
     }
 
-    pub(super) fn retention(&self) -> Retention {
-        Retention::AfterTerminal(self.ttl)
+    /// How long a task of `owner` is kept.
+    pub(super) fn retention(&self, owner: &Owner) -> Retention {
+        let longest = match owner {
+            Owner::Principal(_) => LONGEST,
+            Owner::Anonymous => LONGEST_ANONYMOUS,
+        };
+        Retention::AfterTerminal(self.ttl.min(longest))
     }
 }
+
+/// How long a task is kept at most.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The same, of a caller that nobody knows: strangers share one bound on how much is kept.
+const LONGEST_ANONYMOUS: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Default for TaskPolicy {
     fn default() -> Self {
