@@ -1,11 +1,14 @@
 //! The methods that are about tasks.
 
+use std::collections::HashMap;
+
 use longhaul_proto::dialect::Dialect;
-use longhaul_proto::jsonrpc::{ErrorObject, Text};
+use longhaul_proto::jsonrpc::{ErrorObject, Params, Text};
 use longhaul_proto::method::Method;
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Cancellation, Dialect as Door, Owner, Record, Scope, StoreError, TaskId};
+use serde::de::IgnoredAny;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
 use super::call::{missing_tasks, view};
@@ -18,7 +21,7 @@ pub(super) fn answer(
     exchange: Exchange<'_, '_>,
     out: &mut Vec<u8>,
 ) -> Dispatched {
-    let id = exchange.params.require::<Text<'_>>("taskId").map(|Text(id)| TaskId::new(id.as_ref()).ok());
+    let id = read_id(exchange.method, exchange.params);
     let request = Request {
         engine: dispatcher.0.engine.clone(),
         owner: exchange.caller.owner(),
@@ -34,6 +37,16 @@ pub(super) fn answer(
         }
     };
     now_or_later(envelope, cx, None, answer, out)
+}
+
+/// The task that is asked about; `None` when there can be none of that id.
+fn read_id(method: Method, params: &Params<'_>) -> Result<Option<TaskId>, ErrorObject> {
+    let Text(id) = params.require("taskId")?;
+    if method == Method::UpdateTask {
+        // Nothing asks yet, so that no key is outstanding and every one is ignored.
+        params.require::<HashMap<String, IgnoredAny>>("inputResponses")?;
+    }
+    Ok(TaskId::new(id.as_ref()).ok())
 }
 
 /// A request about a task, and as whom it is made.
@@ -67,7 +80,6 @@ impl Request {
         match method {
             Method::GetTask => Ok(shown(record)),
             Method::TaskResult => self.result(&id).await,
-            // Nothing asks yet, so there is no outstanding key, and every other is ignored.
             Method::UpdateTask => Ok(Box::new(|envelope, out| envelope.result(out, |_| ()))),
             _ => self.cancel(&id).await,
         }

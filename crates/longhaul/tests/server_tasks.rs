@@ -1,0 +1,182 @@
+//! Tasks as a peer on the wire meets them: who gets one, what it is told, and how a stop ends what is open.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::driver::{self, DriverError};
+use longhaul::server::{BuildError, Principal, TaskMode, TaskPolicy, ToolError};
+use longhaul::store::{Memory, Rerun};
+use longhaul::{Cx, Server, Tool};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::task::JoinHandle;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Wait {
+    seconds: u64,
+    #[serde(default)]
+    fail: bool,
+}
+
+async fn wait(_: Cx, Wait { seconds, fail }: Wait) -> Result<&'static str, ToolError> {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    if fail { Err(ToolError::new("it broke")) } else { Ok("waited") }
+}
+
+fn tool(name: &str, policy: TaskPolicy) -> Tool {
+    Tool::typed(name, "Wait", wait).task(policy)
+}
+
+/// The far end of a served connection.
+struct Client {
+    reader: BufReader<ReadHalf<DuplexStream>>,
+    writer: WriteHalf<DuplexStream>,
+    _served: JoinHandle<Result<(), DriverError>>,
+}
+
+impl Client {
+    fn connect(tools: impl IntoIterator<Item = Tool>) -> Self {
+        let server = Server::new("test", "1").store(Arc::new(Memory::new()));
+        let dispatcher = tools.into_iter().fold(server, Server::tool).dispatcher().unwrap();
+        let (ours, theirs) = tokio::io::duplex(1 << 16);
+        let (reader, writer) = tokio::io::split(theirs);
+        let principal = Principal::new("test").unwrap();
+        let options = driver::Options::default();
+        let served = tokio::spawn(driver::serve(dispatcher, principal, reader, writer, options));
+        let (reader, writer) = tokio::io::split(ours);
+        Self { reader: BufReader::new(reader), writer, _served: served }
+    }
+
+    /// With a session of 2025-11-25 open.
+    async fn in_session(tools: impl IntoIterator<Item = Tool>) -> Self {
+        let mut client = Self::connect(tools);
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"}});
+        client.ask(0, "initialize", params).await;
+        client
+    }
+
+    async fn send(&mut self, id: u64, method: &str, params: Value) {
+        let mut line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        line.push('\n');
+        self.writer.write_all(line.as_bytes()).await.unwrap();
+    }
+
+    async fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).await.unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
+    }
+
+    /// The answer to `id`, whatever else comes before it.
+    async fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.receive().await;
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    async fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
+        self.send(id, method, params).await;
+        self.answer(id).await
+    }
+}
+
+/// The parameters of a request of 2026-07-28.
+fn modern(mut params: Value, takes_tasks: bool) -> Value {
+    let extensions = if takes_tasks { json!({"io.modelcontextprotocol/tasks": {}}) } else { json!({}) };
+    params["_meta"] = json!({
+        "progressToken": "p",
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": extensions},
+    });
+    params
+}
+
+fn call(tool: &str, seconds: u64) -> Value {
+    json!({"name": tool, "arguments": {"seconds": seconds}})
+}
+
+#[tokio::test]
+async fn a_function_cannot_be_taken_up_again() {
+    for rerun in [Rerun::Reattach, Rerun::Resumable, Rerun::Restart] {
+        let mut policy = TaskPolicy::always();
+        policy.rerun = rerun;
+        let refused = Server::new("test", "1").tool(tool("wait", policy)).dispatcher().unwrap_err();
+        assert!(matches!(refused, BuildError::Rerun { .. }), "{refused}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_kept_for_a_week_at_most() {
+    let mut policy = TaskPolicy::always();
+    policy.ttl = Duration::from_secs(30 * 24 * 3600);
+    let mut client = Client::connect([tool("wait", policy)]);
+    let created = client.ask(1, "tools/call", modern(call("wait", 0), true)).await;
+    let id = &created["result"]["taskId"];
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let task = client.ask(2, "tasks/get", modern(json!({"taskId": id}), true)).await;
+    let week = 7 * 24 * 3_600_000;
+    let ttl = task["result"]["ttlMs"].as_u64().unwrap();
+    assert!((week..week + 60_000).contains(&ttl), "counted from its end, told from its beginning: {task}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_must_bring_responses_and_is_acknowledged_whatever_they_answer() {
+    let mut client = Client::connect([tool("wait", TaskPolicy::always())]);
+    let created = client.ask(1, "tools/call", modern(call("wait", 5), true)).await;
+    let id = &created["result"]["taskId"];
+    for wrong in [json!({"taskId": id}), json!({"taskId": id, "inputResponses": []})] {
+        let answer = client.ask(2, "tasks/update", modern(wrong, true)).await;
+        assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    }
+    let unknown = json!({"taskId": id, "inputResponses": {"nobody-asked": {"action": "accept"}}});
+    let acknowledged = json!({"resultType": "complete", "_meta": {
+        "io.modelcontextprotocol/serverInfo": {"name": "test", "version": "1"}}});
+    for (id, update) in [(3, unknown.clone()), (4, json!({"taskId": id, "inputResponses": {}}))] {
+        let answer = client.ask(id, "tasks/update", modern(update, true)).await;
+        assert_eq!(answer["result"], acknowledged, "{answer}");
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let answer = client.ask(5, "tasks/update", modern(unknown, true)).await;
+    assert_eq!(answer["result"], acknowledged, "a task that has ended ignores every key: {answer}");
+}
+
+#[tokio::test]
+async fn a_tool_that_is_always_a_task_refuses_who_takes_none() {
+    let required = || tool("wait", TaskPolicy::new(TaskMode::Required));
+    let mut legacy = Client::in_session([required()]).await;
+    let answer = legacy.ask(1, "tools/call", call("wait", 0)).await;
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
+    let mut client = Client::connect([required()]);
+    let answer = client.ask(1, "tools/call", modern(call("wait", 0), false)).await;
+    assert_eq!(answer["error"]["code"], -32021, "{answer}");
+    let required = &answer["error"]["data"]["requiredCapabilities"]["extensions"];
+    assert_eq!(required, &json!({"io.modelcontextprotocol/tasks": {}}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_hears_every_ten_seconds_and_real_progress_is_not_overtaken() {
+    let slow = Tool::typed("slow", "Slow", |cx: Cx, Wait { .. }| async move {
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        cx.progress(longhaul::proto::model::Progress::new(1.0)).await;
+        tokio::time::sleep(Duration::from_secs(14)).await;
+        "done"
+    });
+    let mut client = Client::connect([slow.task(TaskPolicy::new(TaskMode::After(Duration::from_secs(2))))]);
+    let began = tokio::time::Instant::now();
+    client.send(1, "tools/call", modern(call("slow", 0), false)).await;
+    let mut heard = Vec::new();
+    loop {
+        let message = client.receive().await;
+        if message["id"] == 1 {
+            assert_eq!(message["result"]["content"][0]["text"], "done");
+            break;
+        }
+        heard.push((began.elapsed().as_secs(), message["params"]["progress"].as_f64().unwrap()));
+    }
+    assert_eq!(heard, [(10, 0.5), (20, 0.75), (25, 1.0), (30, 1.5)]);
+}
