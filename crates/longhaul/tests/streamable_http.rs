@@ -299,14 +299,49 @@ async fn a_call_of_a_session_can_be_cancelled() {
     assert_eq!(events(response).await.len(), 1, "the progress, and no answer");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_that_comes_while_a_call_begins_ends_it() {
+    let (sender, mut dropped) = tokio::sync::mpsc::unbounded_channel::<()>();
+    let (began, mut begun) = tokio::sync::mpsc::unbounded_channel::<()>();
+    let (go_on, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
+    let tool = Tool::typed("slow_to_begin", "Begin", move |_: Cx, _: serde_json::Map<String, Value>| {
+        let (on_drop, began, gate) = (OnDrop(sender.clone()), began.clone(), gate.clone());
+        async move {
+            let _on_drop = on_drop;
+            began.send(()).unwrap();
+            // Its first poll, within which the cancel comes.
+            tokio::task::block_in_place(|| gate.lock().unwrap().recv().unwrap());
+            std::future::pending::<&'static str>().await
+        }
+    });
+    let host = Host::start_with(Server::new("test", "1.0.0").tool(tool), |_| ()).await;
+    let session = host.initialize().await;
+    let call = body("tools/call", json!({"name": "slow_to_begin", "arguments": {}}));
+    let response = host.in_session(&session, call);
+    let cancelling = async {
+        begun.recv().await.unwrap();
+        let cancel =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+        let cancelled = host.in_session(&session, cancel.to_string().into()).await;
+        assert_eq!(cancelled.status(), StatusCode::ACCEPTED);
+        go_on.send(()).unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(10), dropped.recv()).await;
+        assert_eq!(ended, Ok(Some(())));
+    };
+    let (_, ()) = tokio::join!(response, cancelling);
+}
+
+struct OnDrop(tokio::sync::mpsc::UnboundedSender<()>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
 #[tokio::test]
 async fn closing_a_modern_stream_cancels_its_call() {
-    struct OnDrop(tokio::sync::mpsc::UnboundedSender<()>);
-    impl Drop for OnDrop {
-        fn drop(&mut self) {
-            let _ = self.0.send(());
-        }
-    }
     let (sender, mut dropped) = tokio::sync::mpsc::unbounded_channel::<()>();
     let tool = Tool::typed("hang", "Hang", move |cx: Cx, _: serde_json::Map<String, Value>| {
         let on_drop = OnDrop(sender.clone());

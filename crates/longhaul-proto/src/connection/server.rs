@@ -67,6 +67,11 @@ impl ServerConnection {
         self.open.len()
     }
 
+    /// Whether this exchange is still open: neither answered nor cancelled.
+    pub fn is_open(&self, id: &RequestId, serial: Serial) -> bool {
+        self.open.get(id) == Some(&serial)
+    }
+
     /// Whether to stop reading until an exchange ends.
     pub fn is_full(&self) -> bool {
         self.open.len() >= self.max_open
@@ -138,7 +143,7 @@ impl ServerConnection {
     /// The answer to an exchange is ready. `false` means it was cancelled meanwhile: send nothing.
     #[must_use]
     pub fn handle_answered(&mut self, id: &RequestId, serial: Serial) -> bool {
-        let ours = self.open.get(id) == Some(&serial);
+        let ours = self.is_open(id, serial);
         if ours {
             self.open.remove(id);
         }

@@ -4,10 +4,12 @@
 //! open as allowed, so that memory stays flat however fast a client writes.
 
 mod ask;
+mod exchanges;
 pub(crate) mod lines;
 mod serve;
 
 pub(crate) use ask::StreamLink;
+pub(crate) use exchanges::Exchanges;
 pub use serve::serve;
 
 use longhaul_proto::jsonrpc::Limits;

@@ -1,25 +1,16 @@
 //! Serving one client over a byte stream.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use longhaul_proto::connection::{Serial, ServerConnection};
-use longhaul_proto::dialect::Dialect;
-use longhaul_proto::jsonrpc::{
-    DecodeError, ErrorObject, Message, Notification, Request, RequestId, write_error,
-};
-use longhaul_proto::method::Notice;
+use longhaul_proto::jsonrpc::{DecodeError, ErrorObject, Message, Request, RequestId, write_error};
 use longhaul_proto::model::RequestMeta;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use super::lines::{Line, Lines};
-use super::{DriverError, Options};
-use crate::server::lifecycle::{caller, settle};
-use crate::server::{
-    CallCanceller, ConnectionPush, Dispatched, Dispatcher, Exchange, Outgoing, Outlet, Principal,
-};
+use super::{DriverError, Exchanges, Options};
+use crate::server::{ConnectionPush, Dispatched, Dispatcher, Outgoing, Outlet, Principal, Push};
 
 /// Serves one client until its input ends, then returns at once. Calls that are still running are
 /// dropped, as their caller is gone; what has become durable goes on.
@@ -87,10 +78,11 @@ struct Loop {
     dispatcher: Dispatcher,
     principal: Principal,
     options: Options,
-    connection: ServerConnection,
+    exchanges: Exchanges,
     running: JoinSet<()>,
-    aborts: HashMap<Serial, (AbortHandle, CallCanceller)>,
     sender: mpsc::Sender<Outgoing>,
+    /// Where messages go that belong to no request.
+    push: Arc<dyn Push>,
     out: Vec<u8>,
 }
 
@@ -104,10 +96,10 @@ impl Loop {
         let this = Self {
             dispatcher,
             principal,
-            connection: ServerConnection::new(options.max_open),
+            exchanges: Exchanges::new(options.max_open),
             options,
             running: JoinSet::new(),
-            aborts: HashMap::new(),
+            push: Arc::new(ConnectionPush::new(sender.clone())),
             sender,
             out: Vec::new(),
         };
@@ -115,7 +107,7 @@ impl Loop {
     }
 
     fn reads_on(&self) -> bool {
-        !self.connection.is_full() && self.out.len() < OUT_BOUND
+        !self.exchanges.is_full() && self.out.len() < OUT_BOUND
     }
 
     fn handle_line(&mut self, line: Line<'_>) {
@@ -128,7 +120,7 @@ impl Loop {
         };
         match Message::decode(bytes, &self.options.limits) {
             Ok(Message::Request(request)) => self.handle_request(&request),
-            Ok(Message::Notification(notification)) => self.handle_notification(&notification),
+            Ok(Message::Notification(notification)) => self.exchanges.handle_notification(&notification),
             // This server asks nothing over this connection, so no answer is awaited.
             Ok(Message::Response(_)) => tracing::debug!("dropped an answer to nothing"),
             Err(error) => self.refuse(error.id(), &error.to_error_object()),
@@ -150,63 +142,39 @@ impl Loop {
 
     fn admit(&mut self, request: &Request<'_>) -> Result<(), ErrorObject> {
         let meta: RequestMeta<'_> = request.params.read("_meta")?.unwrap_or_default();
-        let admitted = self.connection.handle_request(&request.id, &request.method, &meta)?;
-        let settled = settle(&mut self.connection, admitted.method, admitted.dialect, &request.params);
-        let dialect = settled.inspect_err(|_| {
-            let _ = self.connection.handle_answered(&request.id, admitted.serial);
-        })?;
-        let caller = caller(&self.connection, &meta, Some(self.principal.clone()));
-        let mut exchange =
-            Exchange::new(request.id.clone(), dialect, admitted.method, &request.params, caller);
-        exchange.progress_token = meta.progress_token;
-        exchange.outlet = Outlet::shared(admitted.serial, self.sender.clone());
-        exchange.push = Some(Arc::new(ConnectionPush::new(self.sender.clone())));
+        let (serial, mut exchange) = self.exchanges.admit(request, meta, Some(self.principal.clone()))?;
+        exchange.outlet = Outlet::shared(serial, self.sender.clone());
+        exchange.push = Some(Arc::clone(&self.push));
         match self.dispatcher.dispatch(exchange, &mut self.out) {
             Dispatched::Answered(_) => {
                 self.out.push(b'\n');
-                let _ = self.connection.handle_answered(&request.id, admitted.serial);
+                let _ = self.exchanges.answered(&request.id, serial);
             }
             Dispatched::Pending(answer) => {
                 let (canceller, delivery) = (answer.canceller(), answer.delivery());
-                let (id, serial, sender) = (request.id.clone(), admitted.serial, self.sender.clone());
-                let abort = self.running.spawn(async move {
+                let (id, sender) = (request.id.clone(), self.sender.clone());
+                let task = self.running.spawn(async move {
                     let message = answer.await;
                     // A closed channel means that the connection has ended: nobody is left to answer.
                     let _ = sender.send(Outgoing::answer(id, serial, message)).await;
                     delivery.done();
                 });
-                self.aborts.insert(serial, (abort, canceller));
+                self.exchanges.run(&request.id, serial, task, canceller);
             }
         }
         Ok(())
-    }
-
-    fn handle_notification(&mut self, notification: &Notification<'_>) {
-        let dialect = self.connection.session().map_or(Dialect::newest_modern(), |session| session.dialect);
-        if dialect.notice(&notification.method) != Some(Notice::Cancelled) {
-            return;
-        }
-        // An invalid cancellation is ignored, as the specification asks.
-        let Ok(Some(id)) = notification.params.read::<RequestId>("requestId") else { return };
-        if let Some(serial) = self.connection.handle_cancelled(&id)
-            && let Some((abort, canceller)) = self.aborts.remove(&serial)
-        {
-            canceller.cancel();
-            abort.abort();
-        }
     }
 
     fn handle_outgoing(&mut self, message: Outgoing) {
         match message {
             Outgoing::Notification { serial, message } => {
                 // Nothing may follow the cancellation of its request.
-                if serial.is_none_or(|serial| self.aborts.contains_key(&serial)) {
+                if serial.is_none_or(|serial| self.exchanges.is_running(serial)) {
                     self.push(&message);
                 }
             }
             Outgoing::Answer { id, serial, message } => {
-                self.aborts.remove(&serial);
-                if self.connection.handle_answered(&id, serial) {
+                if self.exchanges.answered(&id, serial) {
                     self.push(&message);
                 }
             }

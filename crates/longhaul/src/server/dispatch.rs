@@ -68,7 +68,7 @@ impl Caller {
 #[non_exhaustive]
 pub struct Exchange<'r, 'a> {
     /// Echoed by the answer.
-    pub id: RequestId,
+    pub id: &'r RequestId,
     /// How the answer is written.
     pub dialect: &'static Dialect,
     /// What is asked.
@@ -88,7 +88,7 @@ pub struct Exchange<'r, 'a> {
 impl<'r, 'a> Exchange<'r, 'a> {
     /// An exchange that wants no progress and whose caller cannot be reached but by the answer.
     pub fn new(
-        id: RequestId,
+        id: &'r RequestId,
         dialect: &'static Dialect,
         method: Method,
         params: &'r Params<'a>,

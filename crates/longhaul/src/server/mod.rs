@@ -9,7 +9,6 @@ mod companion;
 mod context;
 mod dispatch;
 mod hand_over;
-pub(crate) mod lifecycle;
 mod observer;
 mod outlet;
 mod policy;

@@ -215,6 +215,14 @@ impl Outlet {
         }
     }
 
+    /// Sends the answer on the stream of this exchange alone, after all that was sent before.
+    #[cfg(feature = "http")]
+    pub(crate) async fn answer(&self, id: RequestId, serial: Serial, message: Vec<u8>) {
+        let Some((sender, _)) = self.sender() else { return };
+        // A closed stream means that the caller is gone: there is nobody to tell.
+        let _ = sender.send(Outgoing::answer(id, serial, message)).await;
+    }
+
     /// Sends a notification, waiting while the stream is full. Dropping the future sends nothing.
     pub async fn notify(&self, message: Vec<u8>) {
         let Some((sender, serial)) = self.sender() else { return };

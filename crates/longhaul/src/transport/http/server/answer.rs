@@ -36,7 +36,7 @@ pub(super) enum Source {
         answer: Option<Vec<u8>>,
     },
     /// A call that lives on without it, or the push stream of a session (legacy era).
-    Apart(mpsc::Receiver<Outgoing>),
+    Apart(Option<mpsc::Receiver<Outgoing>>),
 }
 
 impl Source {
@@ -58,7 +58,8 @@ impl Source {
     /// The next message, and whether it is the last. `None` once there is nothing more.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Vec<u8>, bool)>> {
         match self {
-            Self::Apart(receiver) => receiver.poll_recv(cx).map(|message| message.map(split)),
+            Self::Apart(None) => Poll::Ready(None),
+            Self::Apart(Some(receiver)) => receiver.poll_recv(cx).map(|message| message.map(split)),
             Self::Own { pending, sent, answer, .. } => {
                 // The call runs first, so that what it sends is there to be sent on.
                 if let Some(call) = pending

@@ -3,22 +3,20 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use longhaul_proto::connection::ServerConnection;
-use longhaul_proto::dialect::Dialect;
 use longhaul_proto::http::Accept;
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Notification, Request, RequestId};
-use longhaul_proto::method::{Method, Notice};
+use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 use tokio::sync::mpsc;
 
 use super::Endpoint;
 use super::answer::{Body, Source, answer_with, empty, events, json, refusal, text};
 use super::route::{SESSION_ID, not_allowed};
-use super::session::{Session, SessionPush};
-use crate::server::lifecycle::{caller, settle};
-use crate::server::{Dispatched, Exchange, Outgoing, Outlet};
+use super::session::Session;
+use crate::driver::Exchanges;
+use crate::server::{Cx, Dispatched, Outgoing, Outlet};
 
-/// How many messages may wait in a stream before the call that sends them waits too.
+/// How many messages may wait in a session's own stream; more are lost.
 const STREAM_BOUND: usize = 64;
 
 pub(super) async fn answer(
@@ -29,7 +27,7 @@ pub(super) async fn answer(
     meta: RequestMeta<'_>,
 ) -> Response<Body> {
     let Some(session_id) = session_id else {
-        return without_session(endpoint, request, &meta);
+        return without_session(endpoint, request, meta);
     };
     let Some(session) = endpoint.sessions.find(session_id) else {
         return unknown_session(Some(&request.id));
@@ -44,28 +42,23 @@ pub(super) async fn answer(
 }
 
 /// A request outside any session: the handshake that opens one, or a ping.
-fn without_session(endpoint: &Endpoint, request: &Request<'_>, meta: &RequestMeta<'_>) -> Response<Body> {
-    let mut connection = ServerConnection::new(endpoint.options.max_open);
+fn without_session(endpoint: &Endpoint, request: &Request<'_>, meta: RequestMeta<'_>) -> Response<Body> {
+    let mut exchanges = Exchanges::new(endpoint.options.max_open);
     let refuse = |error: &ErrorObject| refusal(StatusCode::BAD_REQUEST, Some(&request.id), error);
-    let admitted = match connection.handle_request(&request.id, &request.method, meta) {
+    let (serial, exchange) = match exchanges.admit(request, meta, None) {
         Ok(admitted) => admitted,
         Err(error) => return refuse(&error),
     };
-    let dialect = match settle(&mut connection, admitted.method, admitted.dialect, &request.params) {
-        Ok(dialect) => dialect,
-        Err(error) => return refuse(&error),
-    };
-    let caller = caller(&connection, meta, None);
-    let exchange = Exchange::new(request.id.clone(), dialect, admitted.method, &request.params, caller);
+    let opens = exchange.method == Method::Initialize;
     let mut out = Vec::with_capacity(512);
     // Neither the handshake nor a ping takes longer than this.
     let Dispatched::Answered(_) = endpoint.dispatcher.dispatch(exchange, &mut out) else {
         return refuse(&ErrorObject::internal("internal error: the handshake did not end"));
     };
-    let _ = connection.handle_answered(&request.id, admitted.serial);
+    let _ = exchanges.answered(&request.id, serial);
     let mut response = json(StatusCode::OK, out);
-    if admitted.method == Method::Initialize {
-        match endpoint.sessions.open(connection) {
+    if opens {
+        match endpoint.sessions.open(exchanges) {
             Ok(session) => {
                 let id = HeaderValue::from_str(session.id()).expect("a session id is hexadecimal");
                 response.headers_mut().insert(HeaderName::from_static(SESSION_ID), id);
@@ -84,7 +77,7 @@ enum Started {
     /// Its answer.
     Answered(Vec<u8>),
     /// It runs apart from the connection; this is where its messages come.
-    Running(mpsc::Receiver<Outgoing>),
+    Running(Option<mpsc::Receiver<Outgoing>>),
 }
 
 fn start(
@@ -93,45 +86,42 @@ fn start(
     request: &Request<'_>,
     meta: RequestMeta<'_>,
 ) -> Result<Started, ErrorObject> {
-    let mut state = session.lock();
-    let admitted = state.connection.handle_request(&request.id, &request.method, &meta)?;
-    let settled = settle(&mut state.connection, admitted.method, admitted.dialect, &request.params);
-    let dialect = settled.inspect_err(|_| {
-        let _ = state.connection.handle_answered(&request.id, admitted.serial);
-    })?;
-    let caller = caller(&state.connection, &meta, None);
-    drop(state);
-    let (sender, receiver) = mpsc::channel(STREAM_BOUND);
-    let mut exchange = Exchange::new(request.id.clone(), dialect, admitted.method, &request.params, caller);
-    exchange.progress_token = meta.progress_token;
-    exchange.outlet = Outlet::shared(admitted.serial, sender.clone());
-    exchange.push = Some(Arc::new(SessionPush(Arc::downgrade(session))));
+    let (serial, mut exchange) = session.lock().exchanges.admit(request, meta, None)?;
+    exchange.outlet = Outlet::own();
+    exchange.push = Some(session.push());
     let mut out = Vec::with_capacity(512);
     match endpoint.dispatcher.dispatch(exchange, &mut out) {
         Dispatched::Answered(_) => {
-            session.answered(&request.id, admitted.serial);
+            session.answered(&request.id, serial);
             Ok(Started::Answered(out))
         }
         Dispatched::Pending(answer) => {
             let (canceller, delivery) = (answer.canceller(), answer.delivery());
-            let (id, serial, session_then) = (request.id.clone(), admitted.serial, Arc::clone(session));
-            // Held while the task is entered, so that it cannot end before it is there to be removed.
+            let stream = OpenStream(answer.cx().clone());
+            let receiver = stream.0.outlet().take_stream();
+            let (id, session_then) = (request.id.clone(), Arc::clone(session));
+            // Held until the task is entered, so that it cannot end before.
             let mut state = session.lock();
             let running = tokio::spawn(async move {
                 let message = answer.await;
                 if session_then.answered(&id, serial) {
                     // A closed stream means that the connection was lost: the work was not.
-                    let _ = sender.send(Outgoing::answer(id, serial, message)).await;
+                    stream.0.outlet().answer(id, serial, message).await;
                     delivery.done();
                 }
             });
-            if state.closed {
-                canceller.cancel();
-                running.abort();
-            }
-            state.running.insert(serial, (running.abort_handle(), canceller));
+            state.exchanges.run(&request.id, serial, running.abort_handle(), canceller);
             Ok(Started::Running(receiver))
         }
+    }
+}
+
+/// The stream of a call, which ends with the call's answer or without one.
+struct OpenStream(Cx);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.outlet().close();
     }
 }
 
@@ -144,17 +134,7 @@ pub(super) fn notice(
         Ok(session) => session,
         Err(response) => return *response,
     };
-    let mut state = session.lock();
-    let dialect = state.connection.session().map_or(Dialect::newest_legacy(), |session| session.dialect);
-    if dialect.notice(&notification.method) == Some(Notice::Cancelled)
-        // An invalid cancellation is ignored, as the specification asks.
-        && let Ok(Some(id)) = notification.params.read::<RequestId>("requestId")
-        && let Some(serial) = state.connection.handle_cancelled(&id)
-        && let Some((running, canceller)) = state.running.remove(&serial)
-    {
-        canceller.cancel();
-        running.abort();
-    }
+    session.lock().exchanges.handle_notification(notification);
     empty(StatusCode::ACCEPTED)
 }
 
@@ -170,7 +150,7 @@ pub(super) fn open_stream(endpoint: &Endpoint, session_id: Option<&str>) -> Resp
     }
     match within(endpoint, session_id) {
         Ok(session) => {
-            let source = Source::Apart(session.open_push(STREAM_BOUND));
+            let source = Source::Apart(Some(session.open_push(STREAM_BOUND)));
             events(endpoint.options.keep_alive, source, None)
         }
         Err(response) => *response,

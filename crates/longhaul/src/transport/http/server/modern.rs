@@ -52,7 +52,7 @@ fn start(
     let mut caller = Caller::new(None);
     caller.capabilities = meta.client_capabilities.unwrap_or_default();
     caller.log_level = meta.log_level;
-    let mut exchange = Exchange::new(request.id.clone(), dialect, method, &request.params, caller);
+    let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
     exchange.progress_token = meta.progress_token;
     exchange.outlet = Outlet::own();
     Ok(endpoint.dispatcher.dispatch(exchange, out))

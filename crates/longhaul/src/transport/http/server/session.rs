@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use longhaul_proto::connection::{Serial, ServerConnection};
+use longhaul_proto::connection::Serial;
 use longhaul_proto::jsonrpc::RequestId;
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::server::{CallCanceller, Outgoing, Push};
+use crate::driver::Exchanges;
+use crate::server::{Outgoing, Push};
 
 /// The open sessions of one server.
 #[derive(Debug)]
@@ -32,18 +32,17 @@ pub(super) struct SessionLimit {
 pub(super) struct Session {
     id: String,
     state: Mutex<State>,
+    /// Where its messages go that belong to no request.
+    push: Arc<SessionPush>,
 }
 
 /// What changes in a session.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) connection: ServerConnection,
-    pub(super) running: HashMap<Serial, (AbortHandle, CallCanceller)>,
+    pub(super) exchanges: Exchanges,
     /// The stream for what belongs to no request.
     push: Option<mpsc::Sender<Outgoing>>,
     last_used: Instant,
-    /// The session was closed: what begins now has nobody to answer.
-    pub(super) closed: bool,
 }
 
 impl Sessions {
@@ -51,8 +50,8 @@ impl Sessions {
         Self { open: Mutex::default(), max_open, idle }
     }
 
-    /// Opens a session around a connection whose handshake has succeeded.
-    pub(super) fn open(&self, connection: ServerConnection) -> Result<Arc<Session>, SessionLimit> {
+    /// Opens a session around a client whose handshake has succeeded.
+    pub(super) fn open(&self, exchanges: Exchanges) -> Result<Arc<Session>, SessionLimit> {
         let mut open = lock(&self.open);
         if open.len() >= self.max_open {
             let idle = self.idle;
@@ -61,14 +60,12 @@ impl Sessions {
         if open.len() >= self.max_open {
             return Err(SessionLimit { limit: self.max_open });
         }
-        let state = State {
-            connection,
-            running: HashMap::new(),
-            push: None,
-            last_used: Instant::now(),
-            closed: false,
-        };
-        let session = Arc::new(Session { id: new_id(), state: Mutex::new(state) });
+        let state = State { exchanges, push: None, last_used: Instant::now() };
+        let session = Arc::new_cyclic(|session| Session {
+            id: new_id(),
+            state: Mutex::new(state),
+            push: Arc::new(SessionPush(Weak::clone(session))),
+        });
         open.insert(session.id.clone(), Arc::clone(&session));
         Ok(session)
     }
@@ -91,11 +88,7 @@ impl Sessions {
         if let Some(session) = &closed {
             let mut state = session.lock();
             state.push = None;
-            state.closed = true;
-            for (_, (running, canceller)) in state.running.drain() {
-                canceller.cancel();
-                running.abort();
-            }
+            state.exchanges.close();
         }
         closed.is_some()
     }
@@ -117,6 +110,11 @@ impl Session {
         lock(&self.state)
     }
 
+    /// Where messages go that belong to no request.
+    pub(super) fn push(&self) -> Arc<dyn Push> {
+        Arc::clone(&self.push) as Arc<dyn Push>
+    }
+
     /// Opens the push stream; one that was open is ended, for its client has come back.
     pub(super) fn open_push(&self, bound: usize) -> mpsc::Receiver<Outgoing> {
         let (sender, receiver) = mpsc::channel(bound);
@@ -127,21 +125,20 @@ impl Session {
     /// An exchange has its answer. `false` means it was cancelled meanwhile.
     pub(super) fn answered(&self, id: &RequestId, serial: Serial) -> bool {
         let mut state = self.lock();
-        state.running.remove(&serial);
         state.last_used = Instant::now();
-        state.connection.handle_answered(id, serial)
+        state.exchanges.answered(id, serial)
     }
 
     fn is_idle_for(&self, idle: Duration) -> bool {
         let state = self.lock();
         let streaming = state.push.as_ref().is_some_and(|push| !push.is_closed());
-        state.connection.open() == 0 && !streaming && state.last_used.elapsed() >= idle
+        state.exchanges.open() == 0 && !streaming && state.last_used.elapsed() >= idle
     }
 }
 
 /// The push stream of a session, for as long as the session is open.
 #[derive(Debug)]
-pub(super) struct SessionPush(pub(super) Weak<Session>);
+struct SessionPush(Weak<Session>);
 
 impl Push for SessionPush {
     fn push(&self, message: Vec<u8>) {

@@ -1,0 +1,173 @@
+//! The exchanges of one client: which are open, what runs for them, and whether the client is still there.
+//!
+//! Whatever carries the messages, each exchange takes the same steps: it is admitted, it may have to run on,
+//! and it is answered or cancelled. Over HTTP the steps of one come from several threads, so running on asks
+//! again whether anybody still wants the answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use longhaul_proto::connection::{Serial, ServerConnection, Session};
+use longhaul_proto::dialect::{Dialect, InitializeParams};
+use longhaul_proto::jsonrpc::{ErrorObject, Notification, Params, Request, RequestId};
+use longhaul_proto::method::{Method, Notice};
+use longhaul_proto::model::RequestMeta;
+use tokio::task::AbortHandle;
+
+use crate::server::{CallCanceller, Caller, Exchange, Principal};
+
+/// What is open between the server and one client.
+#[derive(Debug)]
+pub(crate) struct Exchanges {
+    connection: ServerConnection,
+    running: HashMap<Serial, Running>,
+    /// What the client of the session calls itself.
+    client_name: Option<Arc<str>>,
+    /// The client is gone: what runs on has nobody to answer.
+    closed: bool,
+}
+
+/// What works on an answer.
+#[derive(Debug)]
+struct Running {
+    task: AbortHandle,
+    call: CallCanceller,
+}
+
+impl Running {
+    fn stop(&self) {
+        self.call.cancel();
+        self.task.abort();
+    }
+}
+
+impl Exchanges {
+    /// A client with nothing open, and room for `max_open`.
+    pub(crate) fn new(max_open: usize) -> Self {
+        let connection = ServerConnection::new(max_open);
+        Self { connection, running: HashMap::new(), client_name: None, closed: false }
+    }
+
+    /// How many are open.
+    #[cfg(feature = "http")]
+    pub(crate) fn open(&self) -> usize {
+        self.connection.open()
+    }
+
+    /// Whether to admit no more until one ends.
+    pub(crate) fn is_full(&self) -> bool {
+        self.connection.is_full()
+    }
+
+    /// A request has come: opens its exchange, and lets those that are about the session change it.
+    ///
+    /// # Errors
+    ///
+    /// What to answer instead; nothing is open then.
+    pub(crate) fn admit<'r, 'a>(
+        &mut self,
+        request: &'r Request<'a>,
+        meta: RequestMeta<'_>,
+        principal: Option<Principal>,
+    ) -> Result<(Serial, Exchange<'r, 'a>), ErrorObject> {
+        let admitted = self.connection.handle_request(&request.id, &request.method, &meta)?;
+        let settled = self.settle(admitted.method, admitted.dialect, &request.params);
+        let dialect = settled.inspect_err(|_| {
+            let _ = self.connection.handle_answered(&request.id, admitted.serial);
+        })?;
+        let caller = self.caller(&meta, principal);
+        let mut exchange = Exchange::new(&request.id, dialect, admitted.method, &request.params, caller);
+        exchange.progress_token = meta.progress_token;
+        Ok((admitted.serial, exchange))
+    }
+
+    /// Its answer takes longer, and this works on it. If it was cancelled meanwhile, or the client has gone,
+    /// the work ends here.
+    pub(crate) fn run(&mut self, id: &RequestId, serial: Serial, task: AbortHandle, call: CallCanceller) {
+        let running = Running { task, call };
+        if self.closed || !self.connection.is_open(id, serial) {
+            running.stop();
+        } else {
+            self.running.insert(serial, running);
+        }
+    }
+
+    /// Whether something still works on its answer.
+    pub(crate) fn is_running(&self, serial: Serial) -> bool {
+        self.running.contains_key(&serial)
+    }
+
+    /// Its answer is ready. `false` means it was cancelled meanwhile: send nothing.
+    #[must_use]
+    pub(crate) fn answered(&mut self, id: &RequestId, serial: Serial) -> bool {
+        self.running.remove(&serial);
+        self.connection.handle_answered(id, serial)
+    }
+
+    /// A notification has come: the client may no longer want an answer.
+    pub(crate) fn handle_notification(&mut self, notification: &Notification<'_>) {
+        let dialect = self.session().map_or(Dialect::newest_modern(), |session| session.dialect);
+        if dialect.notice(&notification.method) != Some(Notice::Cancelled) {
+            return;
+        }
+        // An invalid cancellation is ignored, as the specification asks.
+        let Ok(Some(id)) = notification.params.read::<RequestId>("requestId") else { return };
+        if let Some(serial) = self.connection.handle_cancelled(&id)
+            && let Some(running) = self.running.remove(&serial)
+        {
+            running.stop();
+        }
+    }
+
+    /// The client has gone, and wants no answer any more.
+    #[cfg(feature = "http")]
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        for (_, running) in self.running.drain() {
+            running.stop();
+        }
+    }
+
+    fn session(&self) -> Option<&Session> {
+        self.connection.session()
+    }
+
+    /// Lets the requests that are about the session change it; says in which dialect to answer.
+    fn settle(
+        &mut self,
+        method: Method,
+        dialect: &'static Dialect,
+        params: &Params<'_>,
+    ) -> Result<&'static Dialect, ErrorObject> {
+        match method {
+            Method::Initialize => {
+                let session = self.connection.handle_initialize(InitializeParams::read(params)?)?;
+                self.client_name = Some(session.client_info.name.as_str().into());
+                Ok(session.dialect)
+            }
+            Method::SetLogLevel => {
+                self.connection.handle_log_level(params.require("level")?);
+                Ok(dialect)
+            }
+            _ => Ok(dialect),
+        }
+    }
+
+    /// Who asks: what the request itself declares, else what its session did.
+    fn caller(&self, meta: &RequestMeta<'_>, principal: Option<Principal>) -> Caller {
+        let mut caller = Caller::new(principal);
+        match (meta.client_capabilities, self.session()) {
+            (Some(capabilities), _) => {
+                caller.capabilities = capabilities;
+                caller.log_level = meta.log_level;
+            }
+            (None, Some(session)) => {
+                caller.capabilities = session.capabilities;
+                caller.log_level = Some(session.log_level);
+                caller.client_name.clone_from(&self.client_name);
+            }
+            (None, None) => {}
+        }
+        caller
+    }
+}
