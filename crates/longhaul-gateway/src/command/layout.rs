@@ -44,6 +44,12 @@ impl RunDir {
         Ok(Self { path: path.to_owned(), fd })
     }
 
+    /// A directory in which the system finds nothing and says so of nothing: every lookup fails.
+    #[cfg(test)]
+    pub(super) fn unreadable() -> Self {
+        Self { path: PathBuf::from("unreadable"), fd: OwnedFd::from(tempfile::tempfile().unwrap()) }
+    }
+
     #[cfg(not(target_os = "linux"))]
     pub(super) fn path(&self) -> &Path {
         &self.path

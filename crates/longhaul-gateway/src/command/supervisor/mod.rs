@@ -23,7 +23,7 @@ use std::{
 use super::{
     crash::crash_point,
     exit::{Cause, Exit, ExitFile, StartFailure, StreamSummary, clip},
-    layout::{CANCEL, FileError, PANIC, RunDir, SOCKET, STARTED, Stream},
+    layout::{CANCEL, COMMITTED, FileError, PANIC, RunDir, SOCKET, STARTED, Stream},
     leftover::PidFacts,
     lock::Lock,
     process::Process,
@@ -132,16 +132,12 @@ impl Claimed {
     fn run(self, owner: Option<UnixStream>, third: std::os::fd::OwnedFd) -> ExitCode {
         let Self { run, spec, lock, listener, signals, exit_file } = self;
         let peers = peers::Peers::new(owner, listener);
-        // Looked for behind `started`: see `withdraw`.
-        let code = if run.exists(CANCEL).unwrap_or(false) {
-            watch::record(&run, &exit_file, peers, &never_ran(Cause::Cancelled, None))
-        } else {
-            match start(&run, spec, third) {
-                Ok(started) => watch::Watch::new(&run, started, peers, signals).watch_to_the_end(&exit_file),
-                Err(failure) => {
-                    watch::record(&run, &exit_file, peers, &never_ran(Cause::NotStarted, Some(failure)))
-                }
+        let started = wishes(&run).and_then(|committed| Ok((start(&run, spec, third)?, committed)));
+        let code = match started {
+            Ok((started, committed)) => {
+                watch::Watch::new(&run, started, committed, peers, signals).watch_to_the_end(&exit_file)
             }
+            Err(never_ran) => watch::record(&run, &exit_file, peers, &never_ran.into()),
         };
         // The name goes before the lock: who finds the lock free must not find a socket that seems to serve.
         let _gone_or_stale = run.unlink(SOCKET);
@@ -159,14 +155,13 @@ struct Started {
 }
 
 fn start(run: &RunDir, spec: StoredSpec, third: std::os::fd::OwnedFd) -> Result<Started, StartFailure> {
-    let system = |problem: String| StartFailure::System { problem: clip(&problem, 1000) };
-    let file_failed = |error: FileError| system(with_causes(&error));
+    let file_failed = |error: FileError| system(&with_causes(&error));
 
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
-        .map_err(|error| system(format!("orphans cannot be adopted: {error}")))?;
+        .map_err(|error| system(&format!("orphans cannot be adopted: {error}")))?;
     let pattern =
-        spec.progress.as_deref().map(compile).transpose().map_err(|error| system(error.to_string()))?;
+        spec.progress.as_deref().map(compile).transpose().map_err(|error| system(&error.to_string()))?;
     let board = board::Board::open(run, pattern).map_err(file_failed)?;
     let [stdout, stderr] = Stream::BOTH.map(|stream| StreamFile::open(run, stream, spec.max_output));
     let files = [stdout.map_err(file_failed)?, stderr.map_err(file_failed)?];
@@ -187,19 +182,55 @@ fn start(run: &RunDir, spec: StoredSpec, third: std::os::fd::OwnedFd) -> Result<
     Ok(Started { spec, command, files, board })
 }
 
-fn never_ran(cause: Cause, failure: Option<StartFailure>) -> Exit {
-    let now = unix_milliseconds();
-    Exit {
-        cause,
-        code: None,
-        signal: None,
-        duration_ms: 0,
-        started_at_ms: now,
-        ended_at_ms: now,
-        stdout: StreamSummary::default(),
-        stderr: StreamSummary::default(),
-        survivors: 0,
-        failure,
+/// Why the command never ran.
+#[derive(Debug)]
+enum NeverRan {
+    /// Its server had withdrawn it.
+    Withdrawn,
+    Failed(StartFailure),
+}
+
+impl From<StartFailure> for NeverRan {
+    fn from(failure: StartFailure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// What servers have asked of the run before it starts: nothing, or that it never starts; and whether it is to live
+/// on without them. A directory that does not say so starts nothing: a withdrawal may have been acknowledged.
+///
+/// Asked behind `started`: see `withdraw`.
+fn wishes(run: &RunDir) -> Result<bool, NeverRan> {
+    let file_failed = |error: FileError| system(&with_causes(&error));
+    if run.exists(CANCEL).map_err(file_failed)? {
+        return Err(NeverRan::Withdrawn);
+    }
+    Ok(run.exists(COMMITTED).map_err(file_failed)?)
+}
+
+fn system(problem: &str) -> StartFailure {
+    StartFailure::System { problem: clip(problem, 1000) }
+}
+
+impl From<NeverRan> for Exit {
+    fn from(why: NeverRan) -> Self {
+        let (cause, failure) = match why {
+            NeverRan::Withdrawn => (Cause::Cancelled, None),
+            NeverRan::Failed(failure) => (Cause::NotStarted, Some(failure)),
+        };
+        let now = unix_milliseconds();
+        Self {
+            cause,
+            code: None,
+            signal: None,
+            duration_ms: 0,
+            started_at_ms: now,
+            ended_at_ms: now,
+            stdout: StreamSummary::default(),
+            stderr: StreamSummary::default(),
+            survivors: 0,
+            failure,
+        }
     }
 }
 
@@ -245,4 +276,23 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 fn unix_milliseconds() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_does_not_say_what_is_wanted_starts_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::open(dir.path()).unwrap();
+        assert!(!wishes(&run).unwrap());
+        run.create(COMMITTED, b"").unwrap();
+        assert!(wishes(&run).unwrap());
+        run.create(CANCEL, b"").unwrap();
+        assert!(matches!(wishes(&run), Err(NeverRan::Withdrawn)));
+
+        let refused = wishes(&RunDir::unreadable()).unwrap_err();
+        assert_eq!(Exit::from(refused).cause, Cause::NotStarted);
+    }
 }

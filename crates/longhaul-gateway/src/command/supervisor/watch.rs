@@ -78,7 +78,14 @@ enum Source {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(run: &'a RunDir, started: Started, peers: Peers, signals: Signals) -> Self {
+    /// Of a run that is `committed` already: one may be before it starts, and needs no second commit.
+    pub(super) fn new(
+        run: &'a RunDir,
+        started: Started,
+        committed: bool,
+        peers: Peers,
+        signals: Signals,
+    ) -> Self {
         let Started { spec, command, files: [stdout_file, stderr_file], board } = started;
         let Command { pid, started, started_at_ms, outputs: [stdout, stderr], progress } = command;
         Self {
@@ -92,8 +99,7 @@ impl<'a> Watch<'a> {
             board,
             peers,
             signals,
-            // A run that was committed and never started may be started again, and needs no second commit.
-            committed: run.exists(COMMITTED).unwrap_or(false),
+            committed,
             ended: None,
             last_output: started,
             has_children: true,
@@ -282,6 +288,7 @@ impl<'a> Watch<'a> {
         }
         if now >= self.next_look {
             self.next_look = now + LOOK;
+            // One that cannot be seen now is looked for again.
             if self.run.exists(CANCEL).unwrap_or(false) {
                 self.end_because(Cause::Cancelled);
             }
