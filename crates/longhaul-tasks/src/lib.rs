@@ -9,8 +9,10 @@ pub mod environment;
 mod id;
 pub mod job;
 pub mod machine;
+mod note;
 pub mod project;
 pub mod report;
 pub mod runner;
 
 pub use longhaul_store as store;
+pub use note::shown_arguments;

@@ -193,3 +193,53 @@ fn a_command_that_reads_finds_nothing_and_its_environment_holds_no_secret_of_our
     assert!(!said.contains("hunter2secret") && !said.contains("canary-of-ours"), "{said}");
     server.kill();
 }
+
+#[test]
+fn the_value_of_a_secret_input_is_shown_nowhere() {
+    const SECRET: &str = "hunter2secret";
+    let place = Place::new(
+        "[tools.secret]\ndescription = \"d\"\ncommand = [\"sh\", \"-c\", 'test \"$TOKEN\" = hunter2secret && echo same']\n\
+         task = \"after 1h\"\nenv = { TOKEN = \"{token}\", WORD = \"{word}\" }\n\
+         input.token = { type = \"string\", secret = true }\ninput.word = { type = \"string\" }\n",
+    );
+    let mut server = Server::start_with(&place, &[], &[("LONGHAUL_LOG", "trace")]);
+    let address = server.address();
+    let good = json!({"token": SECRET, "word": "plain"});
+    let session = crate::rig::session::Session::open(address);
+    let task = session.begin("secret", good.clone());
+    let done = ended(address, &task);
+    assert_eq!(text(&done["result"]), "same\n", "the command gets it");
+    let mut shown = vec![
+        done.to_string(),
+        call(address, "secret", json!({"token": SECRET, "word": "plain", "more": SECRET})).to_string(),
+        call(address, "secret", json!({"token": [SECRET]})).to_string(),
+        modern::call_held(address, "secret", good).to_string(),
+        session.ask("tasks/get", json!({"taskId": task})).to_string(),
+        session.ask("tasks/list", json!({})).to_string(),
+        session.ask("tasks/result", json!({"taskId": task})).to_string(),
+    ];
+    for arguments in [
+        &["get", &task] as &[&str],
+        &["get", &task, "--json"],
+        &["list"],
+        &["list", "--json"],
+        &["log", &task],
+        &["result", &task, "--json"],
+    ] {
+        let mut program = place.program();
+        program.args(["tasks", "--store", "sqlite:tasks.db"]).args(arguments);
+        let said = program.output().unwrap();
+        assert!(said.status.success(), "{arguments:?}: {said:?}");
+        let said = [said.stdout, said.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        let names_arguments = said.contains("arguments");
+        assert_eq!(names_arguments, said.contains("plain"), "{arguments:?}: {said}");
+        assert_eq!(names_arguments, said.contains("[hidden]"), "{arguments:?}: {said}");
+        shown.push(said);
+    }
+    shown.push(server.said());
+    for said in shown {
+        assert!(!said.contains(SECRET), "{said}");
+    }
+    server.kill();
+}

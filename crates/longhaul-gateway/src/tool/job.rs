@@ -220,6 +220,11 @@ impl JobTool for CommandJob {
         Json::parse(bound.arguments).map_err(|error| CallToolResult::error(error.to_string()))
     }
 
+    fn secret(&self) -> Vec<String> {
+        let secret = self.command.inputs().iter().filter(|input| input.secret);
+        secret.map(|input| input.name.clone()).collect()
+    }
+
     fn into_job(self: Arc<Self>) -> Arc<dyn ExternalJob> {
         self
     }

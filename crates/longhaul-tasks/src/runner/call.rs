@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use longhaul_store::{Dialect, Digest, Json, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId};
-use serde::{Deserialize, Serialize};
 use tokio::sync::{oneshot, watch};
 
 use super::control::{Control, Controls};
@@ -47,6 +46,8 @@ pub struct Call {
     pub tool: Arc<str>,
     /// What it is called with.
     pub arguments: Json,
+    /// The names of those arguments that nobody is to be shown: see [`shown_arguments`](crate::shown_arguments).
+    pub secret: Vec<String>,
     /// Which dialect the task will be in.
     pub dialect: Dialect,
     /// What may be done when this process is gone: [`Rerun::Reattach`] finds a job again, anything else loses
@@ -78,6 +79,7 @@ impl Call {
             owner,
             tool: tool.into(),
             arguments,
+            secret: Vec::new(),
             dialect: Dialect::Held,
             rerun: Rerun::Never,
             retention: Retention::Unlimited,
@@ -90,23 +92,6 @@ impl Call {
             observer: Arc::new(Nobody),
         }
     }
-}
-
-/// What a row says of its call, for whoever takes it up.
-#[derive(Deserialize, Serialize)]
-struct Begun {
-    /// The work had begun when the row was written.
-    begun: bool,
-}
-
-/// The row's note of whether the work had begun.
-pub(super) fn begun(begun: bool) -> Json {
-    serde_json::value::to_raw_value(&Begun { begun }).expect("a flag is JSON").into()
-}
-
-/// Whether the work had begun when the row was written.
-pub(super) fn has_begun(record: &Record) -> bool {
-    serde_json::from_str(record.caller.as_str()).is_ok_and(|note: Begun| note.begun)
 }
 
 /// What happens to a call while its caller waits, or after it has become a task.

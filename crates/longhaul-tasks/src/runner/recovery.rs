@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use longhaul_store::{Batch, Claimed, Outcome, Record, Rerun, StoreError};
 
+use super::Inner;
 use super::run::Run;
-use super::{Inner, call};
 use crate::job::Attached;
+use crate::note::Note;
 use crate::report::Reporter;
 
 /// How many tasks to take up, or to sweep, at a time.
@@ -49,7 +50,7 @@ async fn take_up(inner: Arc<Inner>, Claimed { record, .. }: Claimed) {
         return lose(&inner, &record, "the server that ran it is gone, and it is not taken up again").await;
     }
     let (reporter, reports) = Reporter::new();
-    match job.attach(&record.id, call::has_begun(&record), reporter.clone()).await {
+    match job.attach(&record.id, Note::of(&record).begun, reporter.clone()).await {
         Attached::Lost { reason } => lose(&inner, &record, &reason).await,
         found => {
             tracing::info!(task = %record.id, tool = %record.tool, "took up a task");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use longhaul_store::{Batch, Digest, Epoch, Json, NewTask, Outcome, Owner, Record, TaskId, TaskWatch};
 use tokio::sync::{oneshot, watch};
 
-use super::call::{self, Answer, Call, Observed, Observer, Ticket, Work};
+use super::call::{Answer, Call, Observed, Observer, Ticket, Work};
 use super::control::{Control, Controls};
 use super::join::Stage;
 use super::operation::{
@@ -20,6 +20,7 @@ use super::{Inner, outcome_of};
 use crate::environment::BoxFuture;
 use crate::job::{Attached, ExternalJob, JobRun};
 use crate::machine::{Effect, Event, Machine, Reply};
+use crate::note::Note;
 use crate::report::{Report, Reporter};
 
 /// How work has ended.
@@ -38,6 +39,8 @@ pub(super) struct Run {
     operation: Option<Operation>,
     /// What is still to be written when the call becomes durable.
     new_task: Option<NewTask>,
+    /// What the row says besides.
+    note: Note,
     record: Option<Record>,
     /// The row as it was written, until the caller has been answered with it.
     created: Option<Box<Record>>,
@@ -103,6 +106,7 @@ impl Run {
             todo: first.into(),
             operation: None,
             new_task: Some(new_task),
+            note: Note { begun: false, secret: call.secret },
             record: None,
             created: None,
             tool: call.tool,
@@ -150,6 +154,7 @@ impl Run {
             todo: first.into(),
             operation: None,
             new_task: None,
+            note: Note::default(),
             tool: Arc::clone(&record.tool),
             job: Some(job),
             arguments: record.arguments.clone(),
@@ -388,9 +393,10 @@ impl Run {
                 Some(start(self.job.clone(), id, arguments, durable, self.reporter.clone()))
             }
             Effect::Commit => {
-                let begun = self.kept.is_some();
+                self.note.begun = self.kept.is_some();
+                let note = self.note.json();
                 self.new_task.clone().map(|mut task| {
-                    task.caller = call::begun(begun);
+                    task.caller = note;
                     commit(inner, task)
                 })
             }

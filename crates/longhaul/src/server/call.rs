@@ -254,6 +254,9 @@ impl Begin<'_> {
 
     fn lay_out(&self, call: &mut Call) {
         let policy = &self.tool.policy;
+        if let Kind::Job(job) = &self.tool.kind {
+            call.secret = job.secret();
+        }
         call.plan = Plan::new(self.stance, self.row_first());
         call.dialect = match self.stance {
             Stance::AsksForTask => Door::D2,

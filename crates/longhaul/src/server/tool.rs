@@ -53,6 +53,11 @@ pub trait JobTool: ExternalJob {
     /// What the model should read to mend its arguments.
     fn check(&self, arguments: &str) -> Result<StoredJson, CallToolResult>;
 
+    /// The names of those arguments that nobody is to be shown. They are stored with the others, for the job.
+    fn secret(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The same tool as what starts and finds its jobs.
     fn into_job(self: Arc<Self>) -> Arc<dyn ExternalJob>;
 }

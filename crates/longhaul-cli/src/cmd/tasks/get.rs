@@ -1,6 +1,7 @@
 //! `longhaul tasks get`: where one task stands.
 
 use longhaul::store::Record;
+use longhaul::tasks::shown_arguments;
 
 use super::origin::Origin;
 use super::view::{Shown, age, ask, now, took};
@@ -49,7 +50,7 @@ fn show(record: &Record, at: longhaul::store::Time) -> Outcome<()> {
     let tool = clean::line(&record.tool, 128);
     let (id, status) = (&record.id, shown.status.replace('_', " "));
     print(format!("{id}  {tool}  {status}  {}", now(record)).trim_end())?;
-    print(&format!("  arguments   {}", clean::line(record.arguments.as_str(), 200)))?;
+    print(&format!("  arguments   {}", clean::line(shown_arguments(record).as_str(), 200)))?;
     let started = age(at.since(record.created_at));
     let ended = if record.is_terminal() { "took" } else { "running" };
     print(&format!("  time        started {started} ago, {ended} {}", took(record, at)))?;

@@ -7,6 +7,7 @@ use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{Progress, Task};
 use longhaul::store::{Record, Time};
 use longhaul::tasks::project::{self, View};
+use longhaul::tasks::shown_arguments;
 use longhaul_gateway::config::format_duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -74,7 +75,7 @@ impl Shown {
             owner: Some(owner),
             attempt: Some(record.attempt),
             node: record.lease().map(|lease| lease.node.to_string()),
-            arguments: RawValue::from_string(record.arguments.as_str().to_owned()).ok(),
+            arguments: RawValue::from_string(shown_arguments(record).as_str().to_owned()).ok(),
             ..Self::of_task(&task)
         }
     }
