@@ -3,7 +3,9 @@
 #![expect(clippy::disallowed_methods, reason = "a test steps the runtime's paused clock")]
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use longhaul_store::{
@@ -14,7 +16,7 @@ use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::job::{Attached, ExternalJob, JobError, JobRun};
 use longhaul_tasks::machine::{Caller, Plan};
 use longhaul_tasks::report::Reporter;
-use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Work, Worker};
+use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Ticket, Work, Worker};
 use tokio::sync::watch;
 
 fn json(text: &str) -> Json {
@@ -399,6 +401,46 @@ async fn draining_hands_over_who_waits_and_keeps_the_job() {
     let Answer::HandOver(record) = ticket.await else { panic!() };
     assert!(outside.kept(&record.id));
     assert_eq!(outside.outcome(&record.id), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_leaves_a_call_that_may_not_be_kept_to_end_in_its_time() {
+    let engine = engine(Memory::new(), &Outside::default());
+    let call = |seconds| Call::new(ann(), "future", json("{}"), future(seconds));
+    let (quick, slow) = (engine.call(call(5)), engine.call(call(60)));
+    let began = tokio::time::Instant::now();
+    engine.drain(Duration::from_secs(10)).await;
+    assert_eq!(began.elapsed(), Duration::from_secs(10));
+    assert!(matches!(quick.await, Answer::Outcome(outcome) if outcome == success()));
+    assert_eq!(engine.counts().await.unwrap().retained, 0, "there is no task of either");
+    drop(slow);
+}
+
+#[tokio::test(start_paused = true)]
+async fn draining_waits_for_calls_that_joined_and_hands_them_over_whatever_their_hold() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    let call = |hold| {
+        let mut call = call(Caller::Waits, job(&outside));
+        call.join = Some(longhaul_store::Digest::new([7; 32]));
+        call.hold = hold;
+        call
+    };
+    let first = engine.call(call(Some(Duration::from_secs(50))));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let second = engine.call(call(None));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let began = tokio::time::Instant::now();
+    engine.drain(Duration::from_secs(10)).await;
+    assert!(began.elapsed() < Duration::from_secs(1));
+    let now = |ticket: Ticket| {
+        let mut ticket = Box::pin(ticket);
+        match ticket.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => task(answer),
+            Poll::Pending => panic!("not answered when draining was over"),
+        }
+    };
+    assert_eq!(now(first), now(second));
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,12 +32,19 @@ pub struct Plan {
     pub caller: Caller,
     /// The row comes before the work: the caller asked for a task, or the tool always is one.
     pub row_first: bool,
+    /// The call may become durable.
+    pub may_be_kept: bool,
 }
 
 impl Plan {
-    /// A plan.
+    /// A call that may become durable.
     pub fn new(caller: Caller, row_first: bool) -> Self {
-        Self { caller, row_first }
+        Self { caller, row_first, may_be_kept: true }
+    }
+
+    /// A call that its caller waits for to the end, and of which there is never a row.
+    pub fn in_place() -> Self {
+        Self { caller: Caller::Waits, row_first: false, may_be_kept: false }
     }
 }
 
@@ -284,7 +291,7 @@ impl Machine {
                 self.end(reply)
             }
             // Work that is starting does not know of the row, and cannot be told yet.
-            Work::Waiting | Work::Running { .. } if self.due => {
+            Work::Waiting | Work::Running { .. } if self.due && self.plan.may_be_kept => {
                 self.due = false;
                 self.row = Row::Writing;
                 vec![Effect::Commit]

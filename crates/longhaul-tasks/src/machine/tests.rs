@@ -17,9 +17,9 @@ fn run(plan: Plan, events: impl IntoIterator<Item = Event>) -> (Machine, Vec<Eff
     (machine, effects)
 }
 
-const TAKES: Plan = Plan { caller: Caller::TakesTask, row_first: false };
-const ASKS: Plan = Plan { caller: Caller::AsksForTask, row_first: true };
-const WAITS: Plan = Plan { caller: Caller::Waits, row_first: false };
+const TAKES: Plan = Plan { caller: Caller::TakesTask, row_first: false, may_be_kept: true };
+const ASKS: Plan = Plan { caller: Caller::AsksForTask, row_first: true, may_be_kept: true };
+const WAITS: Plan = Plan { caller: Caller::Waits, row_first: false, may_be_kept: true };
 
 const LOOSE: Effect = Effect::Start { durable: false };
 const DURABLE: Effect = Effect::Start { durable: true };
@@ -148,6 +148,14 @@ fn draining_keeps_the_work_and_lets_the_callers_go() {
     assert_eq!(machine.handle(Event::Told), [Effect::Answer(Reply::HandOver)]);
 }
 
+#[test]
+fn draining_leaves_a_call_that_may_not_be_kept_to_end_in_place() {
+    let begin = [Event::Admitted, Event::Started, Event::Draining];
+    let (mut machine, effects) = run(Plan::in_place(), begin);
+    assert_eq!(effects, [Effect::Admit, LOOSE]);
+    assert_eq!(machine.handle(Event::Ended(done())), [Effect::Answer(Reply::Outcome(done()))]);
+}
+
 /// What has been asked of the outside and not yet reported: only those events can come.
 #[derive(Default)]
 struct Outside {
@@ -241,10 +249,13 @@ proptest! {
     fn every_path_keeps_the_promises(
         caller in prop_oneof![Just(Caller::AsksForTask), Just(Caller::TakesTask), Just(Caller::Waits)],
         row_first: bool,
+        in_place: bool,
         choices in prop::collection::vec(any::<usize>(), 1..24),
     ) {
         let row_first = row_first || caller == Caller::AsksForTask;
-        let (mut machine, effects) = Machine::begin(Plan { caller, row_first });
+        let plan = if in_place { Plan::in_place() } else { Plan::new(caller, row_first) };
+        let row_first = plan.row_first;
+        let (mut machine, effects) = Machine::begin(plan);
         let mut outside = Outside::default();
         outside.carry_out(effects);
         let mut cancelled = false;
@@ -266,6 +277,7 @@ proptest! {
                         prop_assert!(!row_first || *durable, "a row that comes first comes first");
                         prop_assert!(!durable || outside.rows > 0);
                     }
+                    Effect::Commit | Effect::CommitLater => prop_assert!(!in_place, "what may not be kept is not"),
                     _ => {}
                 }
             }

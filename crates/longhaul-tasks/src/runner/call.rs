@@ -11,9 +11,10 @@ use longhaul_store::{Dialect, Digest, Json, Outcome, Owner, Progress, Record, Re
 use tokio::sync::{oneshot, watch};
 
 use super::control::{Control, Controls};
+use super::runs::{Runs, Waits};
 use crate::environment::BoxFuture;
 use crate::job::ExternalJob;
-use crate::machine::{Caller, Plan, Refusal};
+use crate::machine::{Plan, Refusal};
 use crate::report::Report;
 
 /// What runs.
@@ -75,7 +76,7 @@ impl Call {
     /// A call of `tool` by a caller that waits to the end, and that never becomes durable.
     pub fn new(owner: Owner, tool: impl Into<Arc<str>>, arguments: Json, work: Work) -> Self {
         Self {
-            plan: Plan::new(Caller::Waits, false),
+            plan: Plan::in_place(),
             owner,
             tool: tool.into(),
             arguments,
@@ -141,8 +142,33 @@ pub enum Answer {
 /// The answer to a call, when it comes. Dropping it changes nothing about the call.
 #[derive(Debug)]
 pub struct Ticket {
-    pub(super) answer: oneshot::Receiver<Answer>,
-    pub(super) control: Controls,
+    answer: oneshot::Receiver<Answer>,
+    control: Controls,
+}
+
+/// The other end of a ticket: a caller that waits until it is told the answer.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    answer: oneshot::Sender<Answer>,
+    _waits: Waits,
+}
+
+impl Waiter {
+    /// A caller that waits, and its ticket, which reaches the run behind `controls`.
+    pub(super) fn new(runs: &Runs, control: Controls) -> (Self, Ticket) {
+        let (sender, answer) = oneshot::channel();
+        (Self { answer: sender, _waits: runs.waits() }, Ticket { answer, control })
+    }
+
+    /// Answers. A caller that is gone can ask for the task by its id.
+    pub(super) fn tell(self, answer: Answer) {
+        let _ = self.answer.send(answer);
+    }
+
+    /// Completes once nobody holds the ticket any more.
+    pub(super) async fn gone(&mut self) {
+        self.answer.closed().await;
+    }
 }
 
 /// Ends a call for its caller.

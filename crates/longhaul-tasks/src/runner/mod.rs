@@ -2,22 +2,21 @@
 
 mod call;
 mod control;
-mod held;
 mod join;
 mod operation;
 mod recovery;
 mod run;
+mod runs;
 mod worker;
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_store::{
-    Cancellation, Counts, Cursor, Filter, Outcome, Owner, Page, Record, Scope, StoreError, TaskId, TaskStore,
+    Cancellation, Counts, Cursor, Filter, Owner, Page, Record, Scope, StoreError, TaskId, TaskStore,
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 pub use worker::Worker;
 
@@ -25,10 +24,11 @@ pub use call::{Answer, Call, Canceller, Observed, Observer, Ticket, Work};
 
 use crate::environment::Environment;
 use crate::id;
+use call::Waiter;
 use control::{Control, Controls};
-use held::Held;
 use join::{Joins, Stage};
 use run::Run;
+use runs::Runs;
 use worker::Workers;
 
 /// How an engine paces itself. The lease is the store's setting.
@@ -69,12 +69,18 @@ struct Inner {
     pace: Pace,
     /// Every tool this node can work on.
     workers: Workers,
-    held: Held,
+    runs: Runs,
     joins: Joins,
     /// The process is about to go.
     draining: watch::Sender<bool>,
-    /// Every call under way, by its id, to be told that the process is about to go.
-    running: Mutex<HashMap<TaskId, Controls>>,
+}
+
+impl Inner {
+    /// Completes once the process is about to go.
+    async fn draining(&self) {
+        // The sender lives as long as the engine.
+        let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
+    }
 }
 
 impl fmt::Debug for Inner {
@@ -96,10 +102,9 @@ impl Engine {
             environment,
             pace,
             workers: Workers::new(workers),
-            held: Held::default(),
+            runs: Runs::default(),
             joins: Joins::default(),
             draining: watch::channel(false).0,
-            running: Mutex::default(),
         }))
     }
 
@@ -124,7 +129,7 @@ impl Engine {
     pub async fn start(&self) -> Result<usize, StoreError> {
         let taken = recovery::recover(&self.0).await?;
         let (inner, environment) = (Arc::clone(&self.0), Arc::clone(&self.0.environment));
-        environment.spawn(Box::pin(held::renew_leases(inner)));
+        environment.spawn(Box::pin(runs::renew_leases(inner)));
         environment.spawn(Box::pin(recovery::keep_recovering(Arc::clone(&self.0))));
         environment.spawn(Box::pin(recovery::keep_sweeping(Arc::clone(&self.0))));
         Ok(taken)
@@ -138,66 +143,23 @@ impl Engine {
         call.join = call.join.filter(|_| matches!(call.owner, Owner::Principal(_)));
         let lead = match call.join.map(|digest| self.0.joins.join_or_lead(&call.owner, digest, Stage::Loose))
         {
-            Some(Err(open)) => return self.wait_for(open, call.hold),
+            Some(Err(open)) => {
+                // The call belongs to whoever began it: this caller can only stop waiting.
+                let (waiter, ticket) = Waiter::new(&self.0.runs, Controls::default());
+                let joined = join::wait_for(Arc::clone(&self.0), open, call.hold, waiter);
+                self.0.environment.spawn(Box::pin(joined));
+                return ticket;
+            }
             Some(Ok(lead)) => Some(lead),
             None => None,
         };
-        if lead.is_none() {
-            call.join = None;
-        }
         let id = id::mint(&call.tool, &*self.0.environment);
-        let (run, ticket) = Run::begin(Arc::clone(&self.0), id, call, lead);
+        let (run, ticket) = Run::begin(Arc::clone(&self.0), id.clone(), call, lead);
         if *self.0.draining.borrow() {
-            ticket.control.tell(Control::Drain);
+            self.0.runs.tell(&id, Control::Drain);
         }
         self.0.environment.spawn(Box::pin(run.drive()));
         ticket
-    }
-
-    /// Waits for a call that is open already, and is handed over to its task when `hold` has passed.
-    fn wait_for(&self, mut open: watch::Receiver<Stage>, hold: Option<Duration>) -> Ticket {
-        let (mut answer, receiver) = oneshot::channel();
-        // The call belongs to whoever began it: this caller can only stop waiting.
-        let control = Controls::default();
-        let (engine, environment) = (self.clone(), Arc::clone(&self.0.environment));
-        self.0.environment.spawn(Box::pin(async move {
-            let mut patience = hold.map(|hold| environment.sleep(hold));
-            loop {
-                let stage = open.borrow_and_update().clone();
-                let id = match stage {
-                    Stage::Ended(outcome) => return drop(answer.send(Answer::Outcome(outcome))),
-                    // Only what is durable can be handed over.
-                    Stage::Durable(id) => Some(id),
-                    Stage::Loose => None,
-                };
-                let patience_ends = async {
-                    match (&id, &mut patience) {
-                        (Some(id), Some(patience)) => {
-                            tokio::select! {
-                                () = patience => {}
-                                () = engine.draining() => {}
-                            }
-                            engine.find(Scope::Operator, id).await
-                        }
-                        _ => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    changed = open.changed() => if changed.is_err() {
-                        let gone = Outcome::lost("the call it waited for ended without an answer");
-                        return drop(answer.send(Answer::Outcome(gone)));
-                    },
-                    () = answer.closed() => return,
-                    found = patience_ends => {
-                        if let Ok(Some(record)) = found {
-                            return drop(answer.send(Answer::HandOver(Box::new(record))));
-                        }
-                        patience = None;
-                    }
-                }
-            }
-        }));
-        Ticket { answer: receiver, control }
     }
 
     /// The task, if the scope sees it.
@@ -298,38 +260,21 @@ impl Engine {
     }
 
     /// Lets every caller go, keeping the work that can outlive this process: what is not durable yet becomes
-    /// so, and who still waits is handed over. Returns once no caller waits, or after `limit`.
+    /// so, and who still waits is handed over. A call that may not become durable is left to end by itself.
+    /// Returns once no caller waits, or after `limit`.
     ///
     /// Calls that begin from now on are let go as soon as they can be.
     pub async fn drain(&self, limit: Duration) {
         self.0.draining.send_replace(true);
-        let controls: Vec<_> = self.running().values().cloned().collect();
-        for control in &controls {
-            control.tell(Control::Drain);
-        }
-        let answered = async {
-            while self.0.held.waiting() > 0 {
-                self.0.environment.sleep(Duration::from_millis(20)).await;
-            }
-        };
+        self.0.runs.tell_all(Control::Drain);
         tokio::select! {
-            () = answered => {}
+            () = self.0.runs.nobody_waits() => {}
             () = self.0.environment.sleep(limit) => tracing::warn!("some callers could not be let go in time"),
         }
     }
 
     /// Completes once the process is about to go.
     pub async fn draining(&self) {
-        // The sender lives as long as the engine.
-        let _ = self.0.draining.subscribe().wait_for(|draining| *draining).await;
+        self.0.draining().await;
     }
-
-    fn running(&self) -> std::sync::MutexGuard<'_, HashMap<TaskId, Controls>> {
-        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// How a record ended; a record that has not ended is no outcome.
-fn outcome_of(record: &Record) -> Option<Outcome> {
-    record.outcome().cloned()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use longhaul_store::{Batch, Claimed, Outcome, Record, Rerun, StoreError};
 
 use super::Inner;
+use super::control::Control;
 use super::run::Run;
 use crate::job::Attached;
 use crate::note::Note;
@@ -35,7 +36,8 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
 }
 
 async fn take_up(inner: Arc<Inner>, Claimed { record, .. }: Claimed) {
-    if inner.held.has(&record.id) {
+    // Its lease had run out while this process stood still: the run looks at it and goes on.
+    if inner.runs.tell(&record.id, Control::LookAgain) {
         return;
     }
     let Some(job) = inner.workers.job(&record.tool) else {

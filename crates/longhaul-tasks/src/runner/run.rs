@@ -3,20 +3,20 @@
 use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_store::{Batch, Digest, Epoch, Json, NewTask, Outcome, Owner, Record, TaskId, TaskWatch};
-use tokio::sync::{oneshot, watch};
+use longhaul_store::{Batch, Epoch, Json, NewTask, Outcome, Record, TaskId, TaskWatch};
+use tokio::sync::watch;
 
-use super::call::{Answer, Call, Observed, Observer, Ticket, Work};
+use super::Inner;
+use super::call::{Answer, Call, Observed, Observer, Ticket, Waiter, Work};
 use super::control::{Control, Controls};
-use super::join::Stage;
+use super::join::{Lead, Stage};
 use super::operation::{
     Done, Operation, cancel, commit, finish, is_ours, look, read, report, start, stop, tell,
 };
 use super::worker::Place;
-use super::{Inner, outcome_of};
 use crate::environment::BoxFuture;
 use crate::job::{Attached, ExternalJob, JobRun};
 use crate::machine::{Effect, Event, Machine, Reply};
@@ -60,16 +60,17 @@ pub(super) struct Run {
     reporter: Reporter,
     reports: watch::Receiver<Report>,
     observer: Option<Arc<dyn Observer>>,
-    answer: Option<oneshot::Sender<Answer>>,
+    caller: Option<Waiter>,
     controls: Controls,
     timers: Timers,
     watch: Option<TaskWatch>,
     /// The record has changed since it was last looked at.
     stale: bool,
-    /// Those who joined this call, and by what they found it.
-    lead: Option<(Owner, Digest, watch::Sender<Stage>)>,
+    /// Those who joined this call.
+    lead: Option<Lead>,
 }
 
+#[derive(Default)]
 struct Timers {
     after: Option<BoxFuture<'static, ()>>,
     hold: Option<BoxFuture<'static, ()>>,
@@ -78,58 +79,28 @@ struct Timers {
 }
 
 impl Run {
+    /// A call that begins now; `lead`: others may join it.
     pub(super) fn begin(
         inner: Arc<Inner>,
         id: TaskId,
-        call: Call,
-        lead: Option<watch::Sender<Stage>>,
+        mut call: Call,
+        lead: Option<Lead>,
     ) -> (Box<Self>, Ticket) {
-        let (machine, first) = Machine::begin(call.plan);
-        let (answer, receiver) = oneshot::channel();
-        let controls = Controls::default();
-        let ticket = Ticket { answer: receiver, control: controls.clone() };
-        let sleep = |duration: Option<Duration>| duration.map(|duration| inner.environment.sleep(duration));
-        let after = if call.plan.row_first { None } else { sleep(call.after) };
-        let timers = Timers { after, hold: sleep(call.hold), report: None, report_due: false };
+        call.join = call.join.filter(|_| lead.is_some());
         let new_task = new_task(&id, &call);
-        let lead = lead.and_then(|stage| Some((call.owner.clone(), call.join?, stage)));
-        let (reporter, reports) = call.reports;
-        let (job, work) = match call.work {
+        let (job, unstarted) = match call.work {
             Work::Future(work) => (None, Some(work)),
             Work::Job(job) => (Some(job), None),
         };
-        inner.held.waits();
-        let this = Box::new(Self {
-            inner,
-            id,
-            machine,
-            todo: first.into(),
-            operation: None,
-            new_task: Some(new_task),
-            note: Note { begun: false, secret: call.secret },
-            record: None,
-            created: None,
-            tool: call.tool,
-            job,
-            arguments: call.arguments,
-            work: None,
-            unread: None,
-            reading: false,
-            unstarted: work,
-            admission: None,
-            place: None,
-            kept: None,
-            reporter,
-            reports,
-            observer: Some(call.observer),
-            answer: Some(answer),
-            controls,
-            timers,
-            watch: None,
-            stale: false,
-            lead,
-        });
-        this.register();
+        let mut this =
+            Self::new(inner, id, Machine::begin(call.plan), call.tool, call.arguments, job, call.reports);
+        let (caller, ticket) = Waiter::new(&this.inner.runs, this.controls.clone());
+        let sleep = |duration: Option<Duration>| duration.map(|for_| this.inner.environment.sleep(for_));
+        let after = if call.plan.row_first { None } else { sleep(call.after) };
+        this.timers = Timers { after, hold: sleep(call.hold), ..Timers::default() };
+        this.note.secret = call.secret;
+        (this.new_task, this.unstarted, this.lead) = (Some(new_task), unstarted, lead);
+        (this.caller, this.observer) = (Some(caller), Some(call.observer));
         (this, ticket)
     }
 
@@ -141,64 +112,66 @@ impl Run {
         found: Attached,
         reports: (Reporter, watch::Receiver<Report>),
     ) -> Box<Self> {
-        let (machine, first, kept) = match found {
-            Attached::Found(run) => (Machine::resume(), vec![], Some(run)),
-            Attached::NeverStarted | Attached::Lost { .. } => {
-                let (machine, first) = Machine::restart();
-                (machine, first, None)
-            }
+        let (machine, kept) = match found {
+            Attached::Found(run) => ((Machine::resume(), vec![]), Some(run)),
+            Attached::NeverStarted | Attached::Lost { .. } => (Machine::restart(), None),
         };
-        let mut this = Box::new(Self {
-            id: record.id.clone(),
+        let (tool, arguments) = (Arc::clone(&record.tool), record.arguments.clone());
+        let mut this = Self::new(inner, record.id.clone(), machine, tool, arguments, Some(job), reports);
+        this.lead = record.join.and_then(|digest| {
+            let stage = Stage::Durable(record.id.clone());
+            this.inner.joins.join_or_lead(&record.owner, digest, stage).ok()
+        });
+        if let Some(run) = kept {
+            this.place = this.inner.workers.admit_running(&this.tool);
+            this.work = Some(ended(Arc::clone(&run)));
+            this.kept = Some(run);
+        }
+        this.hold_row(record);
+        this
+    }
+
+    fn new(
+        inner: Arc<Inner>,
+        id: TaskId,
+        (machine, first): (Machine, Vec<Effect>),
+        tool: Arc<str>,
+        arguments: Json,
+        job: Option<Arc<dyn ExternalJob>>,
+        (reporter, reports): (Reporter, watch::Receiver<Report>),
+    ) -> Box<Self> {
+        let controls = Controls::default();
+        inner.runs.add(id.clone(), controls.clone());
+        Box::new(Self {
+            inner,
+            id,
             machine,
             todo: first.into(),
             operation: None,
             new_task: None,
             note: Note::default(),
-            tool: Arc::clone(&record.tool),
-            job: Some(job),
-            arguments: record.arguments.clone(),
+            record: None,
+            created: None,
+            tool,
+            job,
+            arguments,
             work: None,
             unread: None,
             reading: false,
             unstarted: None,
             admission: None,
             place: None,
-            kept,
-            reporter: reports.0,
-            reports: reports.1,
+            kept: None,
+            reporter,
+            reports,
             observer: None,
-            answer: None,
-            controls: Controls::default(),
-            timers: Timers { after: None, hold: None, report: None, report_due: false },
+            caller: None,
+            controls,
+            timers: Timers::default(),
             watch: None,
             stale: false,
             lead: None,
-            record: None,
-            created: None,
-            inner,
-        });
-        this.lead = this.lead_again(&record);
-        this.work = this.kept.clone().map(ended);
-        if this.work.is_some() {
-            this.place = this.inner.workers.admit_running(&this.tool);
-        }
-        this.hold_row(record);
-        this.register();
-        this
-    }
-
-    /// Lets calls join a task that an earlier process left.
-    fn lead_again(&self, record: &Record) -> Option<(Owner, Digest, watch::Sender<Stage>)> {
-        let digest = record.join?;
-        let stage = Stage::Durable(record.id.clone());
-        let lead = self.inner.joins.join_or_lead(&record.owner, digest, stage).ok()?;
-        Some((record.owner.clone(), digest, lead))
-    }
-
-    fn register(&self) {
-        let mut running = self.inner.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.insert(self.id.clone(), self.controls.clone());
+        })
     }
 
     /// Carries the call to its end.
@@ -295,19 +268,16 @@ impl Run {
         }
     }
 
-    /// Whether another call waits for this one's end. The register of joins holds one receiver itself.
+    /// Whether another call waits for this one's end.
     fn is_joined(&self) -> bool {
-        self.lead.as_ref().is_some_and(|(_, _, stage)| stage.receiver_count() > 1)
+        self.lead.as_ref().is_some_and(Lead::is_joined)
     }
 
     /// Those who joined a call learn of its end when it is on disk, or when nothing ever will be.
     fn tell_joined(&self, event: &Event) {
-        let Some((_, _, stage)) = &self.lead else { return };
-        match event {
-            Event::Recorded(outcome) => drop(stage.send_replace(Stage::Ended(outcome.clone()))),
-            Event::Ended(outcome) if self.record.is_none() => {
-                drop(stage.send_replace(Stage::Ended(outcome.clone())));
-            }
+        match (&self.lead, event) {
+            (Some(lead), Event::Recorded(outcome)) => lead.ended(outcome),
+            (Some(lead), Event::Ended(outcome)) if self.record.is_none() => lead.ended(outcome),
             _ => {}
         }
     }
@@ -331,9 +301,9 @@ impl Run {
     }
 
     fn hold_row(&mut self, record: Record) {
-        self.inner.held.add(self.id.clone(), record.epoch, self.controls.clone());
-        if let Some((_, _, stage)) = &self.lead {
-            stage.send_replace(Stage::Durable(self.id.clone()));
+        self.inner.runs.hold(&self.id, record.epoch);
+        if let Some(lead) = &self.lead {
+            lead.durable(&self.id);
         }
         self.watch = Some(self.inner.store.watch(&self.id));
         self.record = Some(record);
@@ -345,11 +315,11 @@ impl Run {
             return Some(Event::Recorded(Outcome::lost("the task is forgotten")));
         };
         let changed = self.record.as_ref().is_none_or(|known| known.seq != record.seq);
-        let ended = outcome_of(&record);
+        let ended = record.outcome().cloned();
         let ours = is_ours(&self.inner, &record);
         if ours && record.epoch != self.epoch() {
             // This node's own claim brought it in again, for its lease had run out: the run goes on.
-            self.inner.held.add(self.id.clone(), record.epoch, self.controls.clone());
+            self.inner.runs.hold(&self.id, record.epoch);
         }
         self.record = Some(*record);
         if changed && self.machine.is_answered() {
@@ -423,8 +393,7 @@ impl Run {
 
     async fn reply(&mut self, reply: Reply) {
         self.timers.hold = None;
-        self.inner.held.waits_no_more();
-        let Some(answer) = self.answer.take() else { return };
+        let Some(caller) = self.caller.take() else { return };
         let record = || self.record.clone().map(Box::new);
         let as_created = self.created.as_ref().map(|record| record.seq);
         let told = match reply {
@@ -435,8 +404,7 @@ impl Run {
             Reply::HandOver => record().map(Answer::HandOver),
         };
         if let Some(told) = told {
-            // A caller that is gone can ask for the task by its id.
-            let _ = answer.send(told);
+            caller.tell(told);
         }
         if self.record.as_ref().map(|record| record.seq) != as_created {
             observe_change(self.observer.as_deref(), self.record.as_ref()).await;
@@ -472,17 +440,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.inner.held.remove(&self.id, &self.controls);
-        if let Some((owner, digest, stage)) = &self.lead {
-            self.inner.joins.leave(owner, *digest, stage);
-        }
-        if self.answer.is_some() {
-            self.inner.held.waits_no_more();
-        }
-        let mut running = self.inner.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.get(&self.id).is_some_and(|running| running.same(&self.controls)) {
-            running.remove(&self.id);
-        }
+        self.inner.runs.remove(&self.id, &self.controls);
     }
 }
 

@@ -257,7 +257,10 @@ impl Begin<'_> {
         if let Kind::Job(job) = &self.tool.kind {
             call.secret = job.secret();
         }
-        call.plan = Plan::new(self.stance, self.row_first());
+        call.plan = match policy.mode {
+            TaskMode::Never => Plan::in_place(),
+            TaskMode::After(_) | TaskMode::Required => Plan::new(self.stance, self.row_first()),
+        };
         call.dialect = match self.stance {
             Stance::AsksForTask => Door::D2,
             Stance::TakesTask => Door::D3,

@@ -1,0 +1,112 @@
+//! The runs of this node: how to reach each, the leases of those that hold a task, and how many callers wait.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use longhaul_store::{Epoch, TaskId};
+use tokio::sync::watch;
+
+use super::Inner;
+use super::control::{Control, Controls};
+
+/// Every run of this node, by the id of its call.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    entries: Mutex<HashMap<TaskId, Entry>>,
+    waiting: Arc<watch::Sender<usize>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    controls: Controls,
+    /// Under which epoch it holds its task, if there is one.
+    epoch: Option<Epoch>,
+}
+
+impl Runs {
+    /// A run begins.
+    pub(super) fn add(&self, id: TaskId, controls: Controls) {
+        self.lock().insert(id, Entry { controls, epoch: None });
+    }
+
+    /// The run of this id holds its task at `epoch`.
+    pub(super) fn hold(&self, id: &TaskId, epoch: Epoch) {
+        if let Some(entry) = self.lock().get_mut(id) {
+            entry.epoch = Some(epoch);
+        }
+    }
+
+    /// The run behind `controls` is over; another of the same id since is left alone.
+    pub(super) fn remove(&self, id: &TaskId, controls: &Controls) {
+        let mut entries = self.lock();
+        if entries.get(id).is_some_and(|entry| entry.controls.same(controls)) {
+            entries.remove(id);
+        }
+    }
+
+    /// Tells the run of this id; says whether there is one.
+    pub(super) fn tell(&self, id: &TaskId, control: Control) -> bool {
+        self.lock().get(id).map(|entry| entry.controls.tell(control)).is_some()
+    }
+
+    pub(super) fn tell_all(&self, control: Control) {
+        self.lock().values().for_each(|entry| entry.controls.tell(control));
+    }
+
+    /// A caller waits, for as long as this is kept.
+    pub(super) fn waits(&self) -> Waits {
+        self.waiting.send_modify(|waiting| *waiting += 1);
+        Waits(Arc::clone(&self.waiting))
+    }
+
+    /// Completes once no caller waits.
+    pub(super) async fn nobody_waits(&self) {
+        // The sender lives as long as the runs.
+        let _ = self.waiting.subscribe().wait_for(|waiting| *waiting == 0).await;
+    }
+
+    fn leases(&self) -> Vec<(TaskId, Epoch)> {
+        let lease = |(id, entry): (&TaskId, &Entry)| Some((id.clone(), entry.epoch?));
+        self.lock().iter().filter_map(lease).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A caller that waits, until dropped.
+#[derive(Debug)]
+pub(super) struct Waits(Arc<watch::Sender<usize>>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting -= 1);
+    }
+}
+
+/// Renews every lease of this node, for ever.
+///
+/// A renewal that fails is tried again soon: a lease lasts for three.
+pub(super) async fn renew_leases(inner: Arc<Inner>) {
+    let mut pause = inner.pace.renew_every;
+    loop {
+        inner.environment.sleep(pause).await;
+        pause = inner.pace.renew_every;
+        let leases = inner.runs.leases();
+        if leases.is_empty() {
+            continue;
+        }
+        match inner.store.renew(&leases).await {
+            Ok(fenced) => {
+                for id in &fenced {
+                    inner.runs.tell(id, Control::LookAgain);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "leases could not be renewed");
+                pause = inner.pace.renew_every / 10;
+            }
+        }
+    }
+}
