@@ -5,12 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::driver::{self, DriverError};
-use longhaul::server::{BuildError, Principal, TaskMode, TaskPolicy, ToolError};
+use longhaul::proto::model::{self, CallToolResult};
+use longhaul::server::{
+    BuildError, Dispatcher, IntoToolResult, Principal, TaskMode, TaskPolicy, ToolError, ToolFuture,
+    ToolHandler,
+};
 use longhaul::store::{Memory, Rerun};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Wait {
@@ -30,6 +35,7 @@ fn tool(name: &str, policy: TaskPolicy) -> Tool {
 
 /// The far end of a served connection.
 struct Client {
+    dispatcher: Dispatcher,
     reader: BufReader<ReadHalf<DuplexStream>>,
     writer: WriteHalf<DuplexStream>,
     _served: JoinHandle<Result<(), DriverError>>,
@@ -43,9 +49,9 @@ impl Client {
         let (reader, writer) = tokio::io::split(theirs);
         let principal = Principal::new("test").unwrap();
         let options = driver::Options::default();
-        let served = tokio::spawn(driver::serve(dispatcher, principal, reader, writer, options));
+        let served = tokio::spawn(driver::serve(dispatcher.clone(), principal, reader, writer, options));
         let (reader, writer) = tokio::io::split(ours);
-        Self { reader: BufReader::new(reader), writer, _served: served }
+        Self { dispatcher, reader: BufReader::new(reader), writer, _served: served }
     }
 
     /// With a session of 2025-11-25 open.
@@ -162,12 +168,12 @@ async fn a_tool_that_is_always_a_task_refuses_who_takes_none() {
 async fn who_waits_hears_every_ten_seconds_and_real_progress_is_not_overtaken() {
     let slow = Tool::typed("slow", "Slow", |cx: Cx, Wait { .. }| async move {
         tokio::time::sleep(Duration::from_secs(25)).await;
-        cx.progress(longhaul::proto::model::Progress::new(1.0)).await;
+        cx.progress(model::Progress::new(1.0)).await;
         tokio::time::sleep(Duration::from_secs(14)).await;
         "done"
     });
     let mut client = Client::connect([slow.task(TaskPolicy::new(TaskMode::After(Duration::from_secs(2))))]);
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     client.send(1, "tools/call", modern(call("slow", 0), false)).await;
     let mut heard = Vec::new();
     loop {
@@ -179,4 +185,79 @@ async fn who_waits_hears_every_ten_seconds_and_real_progress_is_not_overtaken() 
         heard.push((began.elapsed().as_secs(), message["params"]["progress"].as_f64().unwrap()));
     }
     assert_eq!(heard, [(10, 0.5), (20, 0.75), (25, 1.0), (30, 1.5)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_result_is_told_to_ask_again_when_the_server_stops() {
+    let mut client = Client::in_session([tool("wait", TaskPolicy::always())]).await;
+    let mut asked = call("wait", 3600);
+    asked["task"] = json!({});
+    let created = client.ask(1, "tools/call", asked).await;
+    let id = &created["result"]["task"]["taskId"];
+    client.send(2, "tasks/result", json!({"taskId": id})).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let began = Instant::now();
+    client.dispatcher.engine().drain(Duration::from_secs(10)).await;
+    let error = client.answer(2).await["error"].clone();
+    assert!(began.elapsed() < Duration::from_secs(1));
+    assert_eq!((&error["code"], &error["data"]["reason"]), (&json!(-32603), &json!("stopping")), "{error}");
+    assert!(error["data"]["retryAfterMs"].is_u64());
+    let task = client.ask(3, "tasks/get", json!({"taskId": id})).await;
+    assert_eq!(task["result"]["status"], "working");
+}
+
+/// A tool that gives what its schema says.
+struct Counted;
+
+impl ToolHandler for Counted {
+    fn call(&self, _: Cx, _: &str) -> Result<ToolFuture, CallToolResult> {
+        Ok(Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Ok(longhaul::server::Json(json!({"count": 1})).into_tool_result())
+        }))
+    }
+}
+
+const COUNT: &str = r#"{"type":"object","properties":{"count":{"type":"number"}},"required":["count"]}"#;
+
+fn counted(name: &str, policy: TaskPolicy) -> Tool {
+    let schema = |text: &str| serde_json::value::RawValue::from_string(text.to_owned()).unwrap();
+    let mut definition = model::Tool::new(name, schema(r#"{"type":"object"}"#));
+    definition.output_schema = Some(schema(COUNT));
+    Tool::raw(definition, Counted).task(policy)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stop_answers_with_keeps_to_the_listed_schema() {
+    let mut to_the_end = TaskPolicy::always();
+    to_the_end.hold = None;
+    let tools = || [counted("never", TaskPolicy::default()), counted("held", to_the_end.clone())];
+    let mut client = Client::connect(tools());
+    let own: Value = serde_json::from_str(COUNT).unwrap();
+    let schemas = async |client: &mut Client, takes: bool| {
+        let tools = client.ask(1, "tools/list", modern(json!({}), takes)).await["result"]["tools"].clone();
+        let schema =
+            |name| tools.as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap().clone();
+        (schema("never")["outputSchema"].clone(), schema("held")["outputSchema"].clone())
+    };
+    assert_eq!(
+        schemas(&mut client, true).await,
+        (own.clone(), own.clone()),
+        "who takes tasks gets no hand-over"
+    );
+    let (never, held) = schemas(&mut client, false).await;
+    assert_eq!((&never, &held["type"]), (&own, &json!("object")));
+    let either = held["anyOf"].as_array().unwrap();
+    assert_eq!((either.len(), &either[0]), (2, &own));
+    assert_eq!(either[1]["required"], json!(["taskId", "status"]));
+
+    for (id, name) in [(2, "never"), (3, "held")] {
+        client.send(id, "tools/call", modern(json!({"name": name, "arguments": {}}), false)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    client.dispatcher.engine().drain(Duration::from_secs(10)).await;
+    let held = client.answer(3).await;
+    assert!(held["result"]["structuredContent"]["taskId"].is_string(), "{held}");
+    let never = client.answer(2).await;
+    assert_eq!(never["result"]["structuredContent"], json!({"count": 1}), "{never}");
 }

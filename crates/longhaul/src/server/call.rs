@@ -199,7 +199,7 @@ impl Begin<'_> {
         let answered = async move {
             let answer = tokio::select! {
                 answer = ticket => answer,
-                () = beats(&waiting) => unreachable!("a heart beats for as long as it is waited for"),
+                never = beats(&waiting) => match never {},
             };
             told(&shared, answer, hold)
         };
@@ -316,7 +316,7 @@ fn told(shared: &Shared, answer: Answer, hold: Option<Duration>) -> Write {
         Answer::Task(record) => created(record),
         Answer::HandOver(record) => written(Ok(hand_over(shared, &record, hold))),
         Answer::Refused(refusal) => {
-            Box::new(move |envelope, out| envelope.error(out, &overload(&refusal, envelope)))
+            Box::new(move |envelope, out| envelope.error(out, &not_begun(&refusal, envelope)))
         }
     }
 }
@@ -334,23 +334,26 @@ pub(super) fn view(dialect: &longhaul_proto::dialect::Dialect) -> View {
     if dialect.has_tasks_extension() { View::D3 } else { View::D2 }
 }
 
-/// Too much is asked: when to come back.
-fn overload(refusal: &Refusal, envelope: &Envelope) -> ErrorObject {
+/// Why a call was not begun; if too much was asked, when to come back.
+fn not_begun(refusal: &Refusal, envelope: &Envelope) -> ErrorObject {
+    if !refusal.overloaded {
+        return ErrorObject::internal(refusal.message.to_string());
+    }
+    let code = if envelope.dialect.has_tasks_extension() { Code::OVERLOADED } else { Code::INTERNAL };
+    ask_again(ErrorObject::new(code, refusal.message.to_string()), "overloaded", Duration::from_secs(5))
+}
+
+/// The same error, which a program can tell from one that stays: the request may be made again after `pause`.
+pub(super) fn ask_again(error: ErrorObject, reason: &'static str, pause: Duration) -> ErrorObject {
     #[derive(serde::Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Data {
         reason: &'static str,
         retry_after_ms: u64,
     }
-    if !refusal.overloaded {
-        return ErrorObject::internal(refusal.message.to_string());
-    }
-    let code = if envelope.dialect.has_tasks_extension() { Code::OVERLOADED } else { Code::INTERNAL };
-    let data = Data { reason: "overloaded", retry_after_ms: RETRY_AFTER_MS };
-    ErrorObject::new(code, refusal.message.to_string()).with_data(&data)
+    let retry_after_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+    error.with_data(&Data { reason, retry_after_ms })
 }
-
-const RETRY_AFTER_MS: u64 = 5_000;
 
 /// Writes what a tool gave, or the error.
 pub(super) fn written(outcome: Result<CallToolResult, ErrorObject>) -> Write {

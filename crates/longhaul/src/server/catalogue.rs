@@ -105,7 +105,8 @@ fn list(dialect: &Dialect, audience: Audience, tools: &[Tool], has_tasks: bool) 
 /// to the output schema it lists.
 fn shown(tool: &Tool, audience: Audience) -> model::Tool {
     let mut definition = tool.definition.clone();
-    let hands_over = tool.policy.mode != TaskMode::Never && tool.policy.hold.is_some();
+    // Even who is held to the end is handed over when the process goes.
+    let hands_over = matches!(tool.policy.mode, TaskMode::After(_));
     if let (Audience::Waits, true, Some(own)) = (audience, hands_over, &definition.output_schema) {
         definition.output_schema = Some(or_hand_over(own));
     }

@@ -1,5 +1,6 @@
 //! The companions: tools by which a caller that cannot take tasks follows the one it was handed over to.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::ErrorObject;
@@ -164,7 +165,7 @@ impl Companions {
                 Ok(record) => self.result_of(&record),
                 Err(refusal) => written(refusal),
             },
-            () = beats(&self.cx) => written(Ok(CallToolResult::default())),
+            never = beats(&self.cx) => match never {},
             () = time_is_up(&self.dispatcher.0.engine, up_to) => match self.find(&id, None).await {
                 Ok(record) if record.is_terminal() => self.result_of(&record),
                 Ok(record) => written(Ok(hand_over(&self.dispatcher.0, &record, Some(up_to)))),
@@ -252,7 +253,7 @@ async fn time_is_up(engine: &longhaul_tasks::runner::Engine, up_to: Duration) {
 }
 
 /// Shows who waits that the wait goes on, for as long as this is polled.
-pub(super) async fn beats(cx: &Cx) {
+pub(super) async fn beats(cx: &Cx) -> Infallible {
     loop {
         tokio::time::sleep(HEARTBEAT).await;
         cx.heartbeat().await;

@@ -1,6 +1,7 @@
 //! The methods that are about tasks.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{ErrorObject, Params, Text};
@@ -11,7 +12,7 @@ use longhaul_tasks::store::{Cancellation, Dialect as Door, Owner, Record, Scope,
 use serde::de::IgnoredAny;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
-use super::call::{missing_tasks, view};
+use super::call::{ask_again, missing_tasks, view};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 
@@ -97,7 +98,11 @@ impl Request {
     /// What the call would have been answered with, once it has ended (2025-11-25, Tasks, Retrieving Task
     /// Results).
     async fn result(&self, id: &TaskId) -> Result<Write, ErrorObject> {
-        let ended = self.engine.ended(Scope::Owner(&self.owner), id).await.map_err(|e| failed(&e))?;
+        let ended = tokio::select! {
+            biased;
+            ended = self.engine.ended(Scope::Owner(&self.owner), id) => ended.map_err(|e| failed(&e))?,
+            () = self.engine.draining() => return Err(stopping()),
+        };
         let record = ended.ok_or_else(not_found)?;
         let result = project::outcome(&record).ok_or_else(not_found)??;
         let id = id.clone();
@@ -140,6 +145,12 @@ fn shown(record: Record) -> Write {
 /// Unknown, expired and somebody else's are the same to whoever asks.
 fn not_found() -> ErrorObject {
     ErrorObject::invalid_params("task not found: the id is unknown, or the task has expired")
+}
+
+/// The task goes on: its result can be asked for again where it goes on.
+fn stopping() -> ErrorObject {
+    let error = ErrorObject::internal("the server is stopping; the task is kept: ask for its result again");
+    ask_again(error, "stopping", Duration::from_secs(1))
 }
 
 fn failed(error: &StoreError) -> ErrorObject {
