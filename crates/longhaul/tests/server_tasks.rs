@@ -261,3 +261,17 @@ async fn what_a_stop_answers_with_keeps_to_the_listed_schema() {
     let never = client.answer(2).await;
     assert_eq!(never["result"]["structuredContent"], json!({"count": 1}), "{never}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_never_tasks_wait_for_their_turn_too() {
+    let mut policy = TaskPolicy::default();
+    policy.limit = Some(1);
+    let mut client = Client::connect([tool("wait", policy)]);
+    let began = Instant::now();
+    client.send(1, "tools/call", modern(call("wait", 5), false)).await;
+    client.send(2, "tools/call", modern(call("wait", 5), false)).await;
+    for (id, seconds) in [(1, 5), (2, 10)] {
+        assert_eq!(client.answer(id).await["result"]["content"][0]["text"], "waited");
+        assert_eq!(began.elapsed().as_secs(), seconds);
+    }
+}

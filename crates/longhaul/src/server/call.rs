@@ -59,7 +59,7 @@ pub(super) fn call_tool(
 enum Way<'t> {
     /// It runs and is answered; nothing more.
     InPlace(&'t Arc<dyn ToolHandler>),
-    /// It may become a task.
+    /// It may become a task, or has to wait for its turn.
     Engine(Stance),
 }
 
@@ -85,8 +85,8 @@ impl<'t> Way<'t> {
                 format!("tool {name} cannot be called as a task: call it without `task`"),
             )),
             TaskMode::Never => Ok(match &tool.kind {
-                Kind::Function(handler) => Self::InPlace(handler),
-                Kind::Job(_) => Self::Engine(Stance::Waits),
+                Kind::Function(handler) if tool.policy.limit.is_none() => Self::InPlace(handler),
+                Kind::Function(_) | Kind::Job(_) => Self::Engine(Stance::Waits),
             }),
             TaskMode::Required if !asks && !takes => Err(if dialect.has_tasks_extension() {
                 missing_tasks()
