@@ -62,8 +62,7 @@ pub use settings::{Limits, Settings};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteOptions};
 pub use task_store::{
-    Batch, Cancellation, Claimed, Counts, Created, Durability, Filter, Finished, StoreFuture, Swept,
-    TaskStore,
+    Batch, Cancellation, Counts, Created, Durability, Filter, Finished, StoreFuture, Swept, TaskStore,
 };
 pub use time::Time;
 pub use watch::{TaskWatch, WatchHub};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Batch, Cancellation, Claimed, Counts, Created, Cursor, Durability, Epoch, Filter, Finished, NewTask,
-    NodeId, Outcome, Page, Record, Scope, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Batch, Cancellation, Counts, Created, Cursor, Durability, Epoch, Filter, Finished, NewTask, NodeId,
+    Outcome, Page, Record, Scope, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
@@ -26,12 +26,8 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
         (**self).list(scope, filter, after, limit)
     }
 
-    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Claimed>> {
+    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>> {
         (**self).claim(limit, tools)
-    }
-
-    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Claimed>> {
-        (**self).claim_one(id)
     }
 
     fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {

@@ -59,11 +59,8 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     ) -> StoreFuture<'a, Page>;
 
     /// Takes up to `limit` tasks that nobody works on: queued and due, or whose holder is dead or let its lease run
-    /// out. With `tools`, only tasks of those.
-    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Claimed>>;
-
-    /// Takes this task if [`claim`](Self::claim) could.
-    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Claimed>>;
+    /// out. With `tools`, only tasks of those. Each comes with this node's lease and the epoch to show.
+    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>>;
 
     /// Prolongs leases; returns the tasks that are no longer held at the epoch given, whose work must stop.
     fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>>;
@@ -148,24 +145,6 @@ impl Created {
     }
 }
 
-/// A task this node has just taken.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Claimed {
-    /// The task, with this node's lease and the epoch to show.
-    pub record: Record,
-    /// Whether someone had started it before: then its [`Rerun`](crate::Rerun) says what may be done.
-    pub resumed: bool,
-}
-
-impl Claimed {
-    /// A claim of `record`.
-    #[must_use]
-    pub fn new(record: Record, resumed: bool) -> Self {
-        Self { record, resumed }
-    }
-}
-
 /// What became of a finish.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must decide what to do in each case")]
@@ -204,10 +183,8 @@ pub enum Cancellation {
 pub struct Batch {
     /// How far it is.
     pub progress: Option<Progress>,
-    /// The line for a person to read; `Some(None)` removes it.
-    pub status_message: Option<Option<Arc<str>>>,
-    /// How long a caller should wait between two looks, in milliseconds.
-    pub poll_interval_ms: Option<u64>,
+    /// The line for a person to read.
+    pub status_message: Option<Arc<str>>,
 }
 
 impl Batch {
@@ -227,14 +204,7 @@ impl Batch {
     /// With a status message.
     #[must_use]
     pub fn with_status_message(mut self, message: impl Into<Arc<str>>) -> Self {
-        self.status_message = Some(Some(message.into()));
-        self
-    }
-
-    /// With an interval between looks.
-    #[must_use]
-    pub fn with_poll_interval_ms(mut self, ms: u64) -> Self {
-        self.poll_interval_ms = Some(ms);
+        self.status_message = Some(message.into());
         self
     }
 }

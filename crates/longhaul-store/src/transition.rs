@@ -59,21 +59,20 @@ pub fn is_claimable(record: &Record, now: Time, is_dead: &dyn Fn(&NodeId) -> boo
     }
 }
 
-/// Gives the task to `by`, if anyone may take it; tells whether it had been started before.
+/// Gives the task to `by` if anyone may take it; tells whether it is theirs.
 pub fn claim(
     record: &mut Record,
     by: &NodeId,
     now: Time,
     settings: &Settings,
     is_dead: &dyn Fn(&NodeId) -> bool,
-) -> Option<bool> {
+) -> bool {
     if !is_claimable(record, now, is_dead) {
-        return None;
+        return false;
     }
-    let resumed = record.started;
     start(record, by, now, settings);
     touch(record, now);
-    Some(resumed)
+    true
 }
 
 /// Prolongs the lease. Nobody can see it, so nothing else changes.
@@ -169,12 +168,6 @@ pub fn expire(record: &mut Record, now: Time, settings: &Settings) -> bool {
     true
 }
 
-/// Whether an erased task's id may be used again.
-#[must_use]
-pub fn is_removable(erased_at: Time, now: Time, settings: &Settings) -> bool {
-    erased_at.after(settings.tombstone) <= now
-}
-
 fn start(record: &mut Record, by: &NodeId, now: Time, settings: &Settings) {
     record.phase = Phase::Running { lease: Lease::new(by.clone(), now.after(settings.lease)) };
     record.started = true;
@@ -210,17 +203,14 @@ fn held(record: &mut Record, epoch: Epoch) -> Result<&mut Lease, StoreError> {
 }
 
 fn apply(record: &mut Record, batch: &Batch) -> bool {
-    let before = (record.progress.clone(), record.status_message.clone(), record.poll_interval_ms);
+    let before = (record.progress.clone(), record.status_message.clone());
     if let Some(new) = &batch.progress {
         record.progress = advanced(record.progress.take(), new);
     }
     if let Some(message) = &batch.status_message {
-        record.status_message.clone_from(message);
+        record.status_message = Some(message.clone());
     }
-    if let Some(ms) = batch.poll_interval_ms {
-        record.poll_interval_ms = Some(ms);
-    }
-    before != (record.progress.clone(), record.status_message.clone(), record.poll_interval_ms)
+    before != (record.progress.clone(), record.status_message.clone())
 }
 
 /// A value that is not greater than the last is dropped with its total (a replay starts at zero); its message
@@ -243,11 +233,7 @@ fn advanced(last: Option<Progress>, new: &Progress) -> Option<Progress> {
 fn batch_fits(batch: &Batch, limits: &Limits) -> Result<(), StoreError> {
     let message = batch.progress.as_ref().and_then(|progress| progress.message.as_ref());
     fits("the progress message", text_len(message), limits.max_text)?;
-    fits(
-        "the status message",
-        text_len(batch.status_message.as_ref().and_then(Option::as_ref)),
-        limits.max_text,
-    )
+    fits("the status message", text_len(batch.status_message.as_ref()), limits.max_text)
 }
 
 fn text_len(text: Option<&Arc<str>>) -> usize {

@@ -38,7 +38,7 @@ async fn write_everything(store: &Sqlite) {
     let mut queued = task("queued");
     queued.start = Start::Queued { not_before: Time::from_unix_ms(0) };
     store.create(queued).await.unwrap();
-    let taken = store.claim(1, None).await.unwrap().pop().unwrap().record;
+    let taken = store.claim(1, None).await.unwrap().pop().unwrap();
     store.renew(&[(taken.id.clone(), taken.epoch)]).await.unwrap();
     store.release(&taken.id, taken.epoch).await.unwrap();
     let report = Batch::new().with_status_message("half way");

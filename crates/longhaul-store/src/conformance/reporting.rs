@@ -31,24 +31,19 @@ pub(super) async fn a_report_that_says_nothing_new_changes_nothing(backend: &dyn
     let made = create(&*one.store, task("t")).await;
     let report = || {
         let progress = Progress::new(1.0, Some(2.0), None);
-        Batch::new().with_progress(progress).with_status_message("half").with_poll_interval_ms(500)
+        Batch::new().with_progress(progress).with_status_message("half")
     };
     let seq = one.store.write(&made.id, made.epoch, report()).await.unwrap();
     let before = get(&*one.store, &made.id).await.expect("it exists");
-    assert_eq!(
-        (seq, before.status_message.as_deref(), before.poll_interval_ms),
-        (before.seq, Some("half"), Some(500))
-    );
+    assert_eq!((seq, before.status_message.as_deref()), (before.seq, Some("half")));
     one.deployment.advance(Duration::from_secs(1));
     assert_eq!(one.store.write(&made.id, made.epoch, report()).await.unwrap(), seq);
     assert_eq!(one.store.write(&made.id, made.epoch, Batch::new()).await.unwrap(), seq);
     assert_eq!(get(&*one.store, &made.id).await, Some(before.clone()));
 
-    let mut silence = Batch::new();
-    silence.status_message = Some(None);
-    one.store.write(&made.id, made.epoch, silence).await.unwrap();
+    one.store.write(&made.id, made.epoch, Batch::new().with_status_message("whole")).await.unwrap();
     let after = get(&*one.store, &made.id).await.expect("it exists");
-    assert_eq!((after.status_message.as_deref(), after.progress), (None, before.progress));
+    assert_eq!((after.status_message.as_deref(), after.progress), (Some("whole"), before.progress));
     assert_eq!(after.updated_at, before.updated_at.after(Duration::from_secs(1)));
     assert_eq!(after.status_changed_at, made.created_at, "no caller saw another status");
 }

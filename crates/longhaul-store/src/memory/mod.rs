@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::table::Table;
 use crate::{
-    Batch, Cancellation, Claimed, Clock, Counts, Created, Cursor, Durability, Epoch, Filter, Finished,
-    NewTask, NodeId, Outcome, Page, Record, Scope, Settings, StoreError, StoreFuture, Swept, SystemClock,
-    TaskId, TaskStore, TaskWatch, Time, WatchHub, clock::StoreClock, transition,
+    Batch, Cancellation, Clock, Counts, Created, Cursor, Durability, Epoch, Filter, Finished, NewTask,
+    NodeId, Outcome, Page, Record, Scope, Settings, StoreError, StoreFuture, Swept, SystemClock, TaskId,
+    TaskStore, TaskWatch, Time, WatchHub, clock::StoreClock, transition,
 };
 
 /// Tasks in this process's memory, gone with it.
@@ -86,12 +86,11 @@ impl Memory {
         if change(&mut record)? { Ok(self.put(table, record)) } else { Ok(table.keep(record)) }
     }
 
-    fn take(&self, table: &mut Table, id: &TaskId, now: Time) -> Option<Claimed> {
+    fn take(&self, table: &mut Table, id: &TaskId, now: Time) -> Option<Record> {
         let mut record = table.find(id)?.clone();
-        let resumed = transition::claim(&mut record, &self.node, now, &self.shared.settings, &|node| {
-            !table.is_alive(node)
-        })?;
-        Some(Claimed::new(self.put(table, record), resumed))
+        let is_dead = |node: &NodeId| !table.is_alive(node);
+        transition::claim(&mut record, &self.node, now, &self.shared.settings, &is_dead)
+            .then(|| self.put(table, record))
     }
 }
 
@@ -144,15 +143,11 @@ impl TaskStore for Memory {
         self.at_once(move |table, _, now| table.list(scope, filter, after, limit.clamp(1, Page::MAX), now))
     }
 
-    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Claimed>> {
+    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>> {
         self.at_once(move |table, this, now| {
             let due = table.claimable(now, limit, tools);
             Ok(due.iter().filter_map(|id| this.take(table, id, now)).collect())
         })
-    }
-
-    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Claimed>> {
-        self.at_once(move |table, this, now| Ok(this.take(table, id, now)))
     }
 
     fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {

@@ -25,9 +25,8 @@ use self::{
     tx::Site,
 };
 use crate::{
-    Batch, Cancellation, Claimed, Counts, Created, Cursor, Durability, Epoch, Filter, Finished, NewTask,
-    NodeId, Outcome, Owner, Page, Record, Scope, StoreError, StoreFuture, Swept, TaskId, TaskStore,
-    TaskWatch, Time,
+    Batch, Cancellation, Counts, Created, Cursor, Durability, Epoch, Filter, Finished, NewTask, NodeId,
+    Outcome, Owner, Page, Record, Scope, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 /// Tasks in one SQLite file.
@@ -140,20 +139,12 @@ impl TaskStore for Sqlite {
         })
     }
 
-    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Claimed>> {
+    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>> {
         Box::pin(async move {
             let Some(dead) = self.claimable()? else { return Ok(Vec::new()) };
             let (node, tools) = (self.presence.node().clone(), tools.map(<[Arc<str>]>::to_vec));
             self.write_with(&CLAIM, move |tx| operation::claim(tx, &node, &dead, limit, tools.as_deref()))
                 .await
-        })
-    }
-
-    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Claimed>> {
-        Box::pin(async move {
-            let Some(dead) = self.claimable()? else { return Ok(None) };
-            let (node, id) = (self.presence.node().clone(), id.clone());
-            self.write_with(&CLAIM, move |tx| operation::claim_one(tx, &node, &dead, &id)).await
         })
     }
 

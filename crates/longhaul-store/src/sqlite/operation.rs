@@ -11,7 +11,7 @@ use super::{
     tx::Tx,
 };
 use crate::{
-    Batch, Cancellation, Claimed, Created, Epoch, Finished, NewTask, NodeId, Outcome, Owner, Record, Scope,
+    Batch, Cancellation, Created, Epoch, Finished, NewTask, NodeId, Outcome, Owner, Record, Scope,
     StoreError, Swept, TaskId, transition,
 };
 
@@ -34,29 +34,24 @@ pub(super) fn claim(
     dead: &[NodeId],
     limit: usize,
     tools: Option<&[Arc<str>]>,
-) -> Result<Vec<Claimed>, StoreError> {
+) -> Result<Vec<Record>, StoreError> {
     let mut claimed = Vec::new();
     for id in claimable(tx, dead, limit, tools)? {
-        match claim_one(tx, node, dead, &id) {
-            Ok(claim) => claimed.extend(claim),
+        match take(tx, node, dead, &id) {
+            Ok(record) => claimed.extend(record),
             Err(error) => pass_over(&id, error)?,
         }
     }
     Ok(claimed)
 }
 
-pub(super) fn claim_one(
-    tx: &mut Tx<'_>,
-    node: &NodeId,
-    dead: &[NodeId],
-    id: &TaskId,
-) -> Result<Option<Claimed>, StoreError> {
+fn take(tx: &mut Tx<'_>, node: &NodeId, dead: &[NodeId], id: &TaskId) -> Result<Option<Record>, StoreError> {
     let Some((place, mut record)) = tx.load(id)? else { return Ok(None) };
-    let claim =
-        transition::claim(&mut record, node, tx.now(), tx.settings(), &|holder| dead.contains(holder));
-    let Some(resumed) = claim else { return Ok(None) };
+    if !transition::claim(&mut record, node, tx.now(), tx.settings(), &|holder| dead.contains(holder)) {
+        return Ok(None);
+    }
     tx.update(place.ord, &mut record, true)?;
-    Ok(Some(Claimed::new(record, resumed)))
+    Ok(Some(record))
 }
 
 /// Returns the tasks that are not held as the caller believes.

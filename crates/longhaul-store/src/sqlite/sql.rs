@@ -75,12 +75,11 @@ pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, ph
 
 pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
     lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \
-    updated_at = ?12, terminal_at = ?13, poll_interval_ms = ?14, progress = ?15, progress_total = ?16, \
-    progress_message = ?17, outcome = ?18, outcome_code = ?19, outcome_text = ?20, outcome_json = ?21, \
-    status_message = ?22 WHERE ord = ?1";
+    updated_at = ?12, terminal_at = ?13, progress = ?14, progress_total = ?15, progress_message = ?16, \
+    outcome = ?17, outcome_code = ?18, outcome_text = ?19, outcome_json = ?20, status_message = ?21 WHERE ord = ?1";
 
-pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, poll_interval_ms = ?4, \
-    progress = ?5, progress_total = ?6, progress_message = ?7, status_message = ?8 WHERE ord = ?1";
+pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, progress = ?4, \
+    progress_total = ?5, progress_message = ?6, status_message = ?7 WHERE ord = ?1";
 
 pub(super) const RENEW: &str = "UPDATE tasks SET lease_until = ?2 WHERE ord = ?1";
 

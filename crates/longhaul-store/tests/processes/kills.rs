@@ -55,9 +55,9 @@ async fn a_killed_node_loses_its_leases_at_once_and_a_living_one_keeps_them() {
 
     dying.kill();
     let claimed = store.claim(10, None).await.unwrap();
-    let ids: Vec<_> = claimed.iter().map(|claim| claim.record.id.as_str()).collect();
+    let ids: Vec<_> = claimed.iter().map(|claim| claim.id.as_str()).collect();
     assert_eq!(ids, ["dying0", "dying1", "dying2"]);
-    assert!(claimed.iter().all(|claim| claim.resumed && claim.record.attempt == 2));
+    assert!(claimed.iter().all(|claim| claim.attempt == 2));
     assert!(!proof.exists(), "the dead node's file is removed");
     assert_eq!(living.ask("claim 10"), "", "and these are taken now");
     assert_eq!(living.ask("renew living0 1"), "0");

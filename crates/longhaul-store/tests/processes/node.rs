@@ -133,7 +133,7 @@ async fn obey(store: &Arc<Sqlite>, words: &[&str]) -> String {
             show(store.create(new).await.map(|created| created.into_record().epoch))
         }
         ["claim", limit] => show(store.claim(limit.parse().unwrap(), None).await.map(|claims| {
-            let mut ids: Vec<_> = claims.iter().map(|claim| claim.record.id.to_string()).collect();
+            let mut ids: Vec<_> = claims.iter().map(|claim| claim.id.to_string()).collect();
             ids.sort();
             ids.join(",")
         })),

@@ -148,7 +148,7 @@ async fn a_damaged_row_is_an_error_and_its_neighbours_are_not() {
     assert_eq!(listed.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["sound-too", "sound"]);
     drop(store);
     let claimed = open(&path).claim(1000, None).await.unwrap();
-    let mut claimed: Vec<_> = claimed.iter().map(|claim| claim.record.id.as_str()).collect();
+    let mut claimed: Vec<_> = claimed.iter().map(|claim| claim.id.as_str()).collect();
     claimed.sort();
     assert_eq!(claimed, ["sound", "sound-too"]);
 }

@@ -132,7 +132,7 @@ async fn try_all(store: &Sqlite, prefix: &str, kept: &mut BTreeMap<String, Recor
     let it = now(kept, "release");
     note(kept, store.release(&it.id, it.epoch).await.map(Some));
     let claimed = store.claim(1, None).await;
-    note(kept, claimed.map(|claimed| claimed.into_iter().next().map(|claim| claim.record)));
+    note(kept, claimed.map(|claimed| claimed.into_iter().next()));
     let cancelled = store.request_cancel(Scope::Operator, &id(&name("cancel")), None).await;
     note(
         kept,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul_store::{Batch, Claimed, Outcome, Record, Rerun, StoreError};
+use longhaul_store::{Batch, Outcome, Record, Rerun, StoreError};
 
 use super::Inner;
 use super::control::Control;
@@ -24,9 +24,9 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     loop {
         let claimed = inner.store.claim(AT_A_TIME, Some(&tools)).await?;
         let count = claimed.len();
-        for claim in claimed {
+        for record in claimed {
             // Apart: to end what is left of a lost job takes its time, and the next must not wait for it.
-            inner.environment.spawn(Box::pin(take_up(Arc::clone(inner), claim)));
+            inner.environment.spawn(Box::pin(take_up(Arc::clone(inner), record)));
         }
         taken += count;
         if count < AT_A_TIME {
@@ -35,7 +35,7 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     }
 }
 
-async fn take_up(inner: Arc<Inner>, Claimed { record, .. }: Claimed) {
+async fn take_up(inner: Arc<Inner>, record: Record) {
     // Its lease had run out while this process stood still: the run looks at it and goes on.
     if inner.runs.tell(&record.id, Control::LookAgain) {
         return;
