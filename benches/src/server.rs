@@ -5,7 +5,6 @@
 
 use std::future::pending;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -46,7 +45,7 @@ async fn main() -> Result<()> {
         Mode::Http => serve_http(server.tool(echo())).await,
         Mode::Durable { file } => {
             let store = SqliteOptions::new().with_settings(roomy()).open(file)?;
-            serve_http(server.tool(wait()).store(Arc::new(store))).await
+            serve_http(server.tool(wait()).store(store)).await
         }
     }
 }

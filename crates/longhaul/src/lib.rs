@@ -20,6 +20,16 @@
 //! ```
 //!
 //! The same server speaks every revision that [`longhaul_proto`] knows, to every client, at once.
+//!
+//! A tool with a [`TaskPolicy`](server::TaskPolicy) makes tasks of its calls, and [`Server::store`] says where they
+//! are kept.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | (none) | servers and clients over standard input and output, any byte stream and child processes; tasks in memory |
+//! | `http` | Streamable HTTP for servers: [`transport`]`::http::server` and `Server::serve_http` |
+//! | `http-client` | Streamable HTTP for clients |
+//! | `sqlite` | `store::Sqlite`: tasks in one file, which survive the process and the loss of power |
 
 pub mod client;
 pub mod driver;
@@ -31,3 +41,7 @@ pub use longhaul_proto as proto;
 pub use longhaul_tasks as tasks;
 pub use longhaul_tasks::store;
 pub use server::{Cx, ServeError, Server, Tool};
+
+#[cfg(all(doctest, feature = "http", feature = "sqlite"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

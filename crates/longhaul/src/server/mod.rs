@@ -94,6 +94,10 @@ pub enum ServeError {
     /// The connection failed.
     #[error("the connection failed")]
     Connection(#[from] DriverError),
+    /// The address cannot be served on.
+    #[cfg(feature = "http")]
+    #[error("the address cannot be served on")]
+    Listener(#[from] std::io::Error),
 }
 
 impl Server {
@@ -138,10 +142,11 @@ impl Server {
         self
     }
 
-    /// Keeps tasks in `store`. Without one they are kept in memory and end with the process.
+    /// Keeps tasks in `store`, which may be shared in an [`Arc`]. Without one they are kept in memory and end with
+    /// the process.
     #[must_use]
-    pub fn store(mut self, store: Arc<dyn TaskStore>) -> Self {
-        self.store = Some(store);
+    pub fn store(mut self, store: impl TaskStore + 'static) -> Self {
+        self.store = Some(Arc::new(store));
         self
     }
 
@@ -198,5 +203,25 @@ impl Server {
         dispatcher.start().await?;
         let (reader, writer) = stdio::stdio();
         Ok(driver::serve(dispatcher, local_user(), reader, writer, options).await?)
+    }
+
+    /// Serves every client that connects to `listener` over Streamable HTTP, until the listener fails.
+    ///
+    /// Dropping the future closes every connection at once; to let them end,
+    /// [`serve`](crate::transport::http::server::serve) the [`dispatcher`](Self::dispatcher).
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be put together, or the listener fails.
+    #[cfg(feature = "http")]
+    pub async fn serve_http(
+        self,
+        listener: tokio::net::TcpListener,
+        options: crate::transport::http::server::Options,
+    ) -> Result<(), ServeError> {
+        let dispatcher = self.dispatcher()?;
+        dispatcher.start().await?;
+        Ok(crate::transport::http::server::serve(dispatcher, listener, options, std::future::pending())
+            .await?)
     }
 }
