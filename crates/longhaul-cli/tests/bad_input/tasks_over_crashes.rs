@@ -54,3 +54,24 @@ fn a_cancelled_command_whose_server_is_killed_at_once_is_ended_by_the_next() {
         server.kill();
     }
 }
+
+#[test]
+fn a_command_ends_on_the_terms_it_was_started_with_whatever_the_configuration_says_since() {
+    let place = Place::new("");
+    let mut server = Server::start(&place);
+    let task = begin(server.address(), "gate", json!({"key": "terms"}));
+    eventually("the command", || (place.begun("terms") == 1).then_some(()));
+    server.kill();
+    let configuration = fs::read_to_string(place.path("longhaul.toml")).unwrap();
+    // What the gate prints is no JSON.
+    let changed = configuration.replace("grace = \"200ms\"", "grace = \"200ms\"\noutput = \"json\"");
+    assert_ne!(changed, configuration);
+    fs::write(place.path("longhaul.toml"), changed).unwrap();
+    let mut server = Server::start(&place);
+    fs::write(place.path("terms"), "").unwrap();
+    let result = ended(server.address(), &task);
+    assert_eq!(text(&result["result"]), "open");
+    assert_ne!(result["result"]["isError"], true, "{result}");
+    assert_eq!(result["result"]["structuredContent"]["exitCode"], 0);
+    server.kill();
+}

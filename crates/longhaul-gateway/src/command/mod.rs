@@ -62,7 +62,7 @@ pub use output::{Chunk, Cut, Output};
 pub use progress::Progress;
 pub use run::{Run, RunError};
 pub use runs::{RunsDir, RunsError, Usage};
-pub use spec::{Spec, SpecError};
+pub use spec::{Noted, Spec, SpecError};
 pub use state::State;
 pub use status::Status;
 pub use supervisor::supervise;

@@ -11,6 +11,11 @@ use std::{
 use regex::bytes::{Regex, RegexBuilder};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::{
+    layout::{FileError, RunDir},
+    state,
+};
+
 /// One command: argv, directory, environment, input, limits.
 ///
 /// ```
@@ -42,6 +47,9 @@ pub struct Spec {
     pub max_output: u64,
     /// A pattern over output lines whose first group is a progress value and whose second, if any, is the total.
     pub progress: Option<String>,
+    /// What the server notes for whoever reads the run's end, itself or another: see [`Noted`]. Means nothing to
+    /// the supervisor.
+    pub note: Option<serde_json::Value>,
 }
 
 impl Spec {
@@ -63,6 +71,7 @@ impl Spec {
             grace: Self::DEFAULT_GRACE,
             max_output: Self::DEFAULT_MAX_OUTPUT,
             progress: None,
+            note: None,
         }
     }
 
@@ -111,6 +120,13 @@ impl Spec {
         self
     }
 
+    /// Sets what is noted for whoever reads the run's end.
+    #[must_use]
+    pub fn with_note(mut self, note: serde_json::Value) -> Self {
+        self.note = Some(note);
+        self
+    }
+
     /// Checks everything that needs no look at the machine.
     ///
     /// # Errors
@@ -140,6 +156,28 @@ impl Spec {
     }
 }
 
+/// What a run was started with that matters once it has ended, for whichever process reads its end.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Noted {
+    /// [`Spec::timeout`].
+    pub timeout: Option<Duration>,
+    /// [`Spec::note`].
+    pub note: Option<serde_json::Value>,
+}
+
+impl Noted {
+    /// Reads it from the directory of a run. Does file system calls and blocks on them.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be read, or was written by a release whose format this one does not know.
+    pub fn read(dir: &Path) -> Result<Self, FileError> {
+        let stored = state::spec(&RunDir::open(dir)?)?;
+        Ok(Self { timeout: stored.timeout_ms.map(Duration::from_millis), note: stored.note })
+    }
+}
+
 /// Shows no environment values and no input: both may hold secrets.
 impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -152,6 +190,7 @@ impl fmt::Debug for Spec {
             .field("grace", &self.grace)
             .field("max_output", &self.max_output)
             .field("progress", &self.progress)
+            .field("note", &self.note)
             .finish()
     }
 }
@@ -229,6 +268,8 @@ pub(super) struct StoredSpec {
     pub(super) grace_ms: u64,
     pub(super) max_output: u64,
     pub(super) progress: Option<String>,
+    #[serde(default)]
+    pub(super) note: Option<serde_json::Value>,
 }
 
 impl StoredSpec {
@@ -244,6 +285,7 @@ impl StoredSpec {
             grace_ms: milliseconds(spec.grace),
             max_output: spec.max_output,
             progress: spec.progress.clone(),
+            note: spec.note.clone(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use longhaul::store::{Record, Scope, StoreError, TaskId, TaskStore};
 
-use super::job;
+use super::run;
 use crate::command::{RunsDir, State};
 
 /// Tidies `runs` at once and then every `every`, for as long as the runtime lives.
@@ -90,7 +90,7 @@ async fn tidy_all(
 
 async fn end(runs: &RunsDir, id: &str, record: &Record) -> bool {
     tracing::info!(id, tool = %record.tool, "ending a command whose task has ended");
-    match job::cancel(runs, id).await {
+    match run::cancel(runs, id).await {
         Ok(()) => true,
         Err(error) => {
             tracing::warn!(id, %error, "a command could not be ended");

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use longhaul::proto::model::CallToolResult;
 use longhaul::server::JobTool;
-use longhaul::store::{Json, Outcome, Progress, TaskId};
+use longhaul::store::{Json, Outcome, TaskId};
 use longhaul::tasks::environment::BoxFuture;
 use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun};
 use longhaul::tasks::report::Reporter;
 
-use super::result;
-use crate::command::{Run, RunError, RunsDir, RunsError, Spec, StartError, State};
+use super::result::{self, Terms};
+use super::run::{blocking, cancel, ends_with_this_process, find, follow, lost};
+use crate::command::{Run, RunError, RunsDir, RunsError, Spec, StartError};
 use crate::config::{Bound, CommandTool, Machine};
 
 /// A configured command: each call of it is a run under a supervisor of its own.
@@ -38,7 +39,8 @@ impl CommandJob {
         let mut spec = Spec::new(bound.argv, bound.cwd)
             .with_env(env)
             .with_grace(command.grace)
-            .with_max_output(command.max_output);
+            .with_max_output(command.max_output)
+            .with_note(Terms::note(command));
         if let Some(stdin) = bound.stdin {
             spec = spec.with_stdin(stdin);
         }
@@ -71,7 +73,7 @@ impl CommandJob {
                 Err(error) => error,
             };
             match error {
-                StartError::AlreadyStarted => return self.find(key).await.map_err(lost),
+                StartError::AlreadyStarted => return find(&self.runs, key).await.map_err(lost),
                 StartError::Withdrawn => return Err(Outcome::cancelled(None)),
                 StartError::ShuttingDown => ends_with_this_process().await,
                 // Its caller has been told that there is a task, and nothing is wrong with it.
@@ -106,60 +108,10 @@ impl CommandJob {
         }
         Run::launch(&self.runs, key.as_str()).await
     }
-
-    /// Finds a run wherever it stands; waits for ever once this process is ending and watches nothing any more.
-    async fn find(&self, key: &TaskId) -> Result<Run, RunError> {
-        match Run::attach(&self.runs, key.as_str()).await {
-            Err(RunError::Unwatched) => ends_with_this_process().await,
-            found => found,
-        }
-    }
-
-    fn follow(&self, run: Run, reporter: Reporter) -> Arc<dyn JobRun> {
-        let updates = run.updates();
-        tokio::spawn(relay(updates, reporter));
-        Arc::new(CommandRun { command: Arc::clone(&self.command), run })
-    }
-}
-
-/// Passes on what the supervisor says of the command, until it has ended.
-async fn relay(mut updates: tokio::sync::watch::Receiver<crate::command::Status>, reporter: Reporter) {
-    loop {
-        let status = updates.borrow_and_update().clone();
-        if let Some(progress) = &status.progress {
-            let message = progress.message.as_deref().map(Arc::from);
-            reporter.progress(Progress::new(progress.value, progress.total, message));
-        }
-        if let Some(line) = status.line {
-            reporter.status(line);
-        }
-        if updates.changed().await.is_err() {
-            return;
-        }
-    }
-}
-
-/// Does something that blocks. While this process is ending it never completes: what it was for is found again by
-/// the next.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_cancelled) => ends_with_this_process().await,
-    }
-}
-
-/// Nothing can be said any more of a run that may well go on: that is for whoever takes it up.
-async fn ends_with_this_process<T>() -> T {
-    std::future::pending().await
 }
 
 /// How long to wait between two tries to start what a task relies on.
 const RETRY: Duration = Duration::from_secs(1);
-
-fn lost(error: RunError) -> Outcome {
-    Outcome::lost(format!("worker_lost: {error}"))
-}
 
 /// The calls that are being started, and which of them were cancelled meanwhile.
 #[derive(Debug, Default)]
@@ -240,14 +192,14 @@ impl ExternalJob for CommandJob {
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>> {
         Box::pin(async move {
             let run = self.launch(key, arguments, durable, &reporter).await?;
-            Ok(self.follow(run, reporter))
+            Ok(follow(run, reporter))
         })
     }
 
     fn attach<'a>(&'a self, key: &'a TaskId, begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
         Box::pin(async move {
-            match self.find(key).await {
-                Ok(run) => Attached::Found(self.follow(run, reporter)),
+            match find(&self.runs, key).await {
+                Ok(run) => Attached::Found(follow(run, reporter)),
                 Err(RunError::NotStarted { .. } | RunError::Absent { .. }) if !begun => {
                     Attached::NeverStarted
                 }
@@ -268,69 +220,6 @@ impl ExternalJob for CommandJob {
             if let Err(error) = blocking(move || runs.remove(&id)).await {
                 tracing::debug!(%error, %key, "a run's files stay until they are swept");
             }
-        })
-    }
-}
-
-/// Ends a run and waits until its whole tree is gone. A task that runs no command has no run: that is done at
-/// once.
-///
-/// # Errors
-///
-/// When the run may go on.
-pub async fn cancel(runs: &RunsDir, id: &str) -> Result<(), RunError> {
-    let state = {
-        let (runs, id) = (runs.clone(), id.to_owned());
-        blocking(move || runs.withdraw(&id)).await?
-    };
-    if matches!(state, State::Absent | State::Fresh | State::Exited(_)) {
-        return Ok(());
-    }
-    let run = match Run::attach(runs, id).await {
-        Ok(run) => run,
-        // What was left of a lost run has been ended by looking at it.
-        Err(RunError::Lost { .. } | RunError::NotStarted { .. } | RunError::Absent { .. }) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    match run.cancel().await {
-        Ok(()) | Err(RunError::Lost { .. }) => {}
-        Err(error) => return Err(error),
-    }
-    match run.wait().await {
-        Ok(_) | Err(RunError::Lost { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// One run of a command.
-#[derive(Debug)]
-struct CommandRun {
-    command: Arc<CommandTool>,
-    run: Run,
-}
-
-impl JobRun for CommandRun {
-    fn keep(&self) -> BoxFuture<'_, Result<(), JobError>> {
-        Box::pin(async move { self.run.commit().await.map_err(JobError::new) })
-    }
-
-    fn ended(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            if let Err(RunError::Unwatched) = self.run.wait().await {
-                ends_with_this_process().await
-            }
-        })
-    }
-
-    fn outcome(&self, kept: bool) -> BoxFuture<'_, Outcome> {
-        Box::pin(async move {
-            let exit = match self.run.wait().await {
-                Ok(exit) => exit,
-                Err(error) => return Outcome::lost(format!("worker_lost: {error}")),
-            };
-            let command = Arc::clone(&self.command);
-            let (id, dir) = (self.run.id().to_owned(), self.run.dir().to_owned());
-            blocking(move || result::of(&command, &id, &dir, &exit, kept)).await
         })
     }
 }

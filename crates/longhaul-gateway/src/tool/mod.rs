@@ -8,14 +8,16 @@ pub mod janitor;
 mod job;
 mod output;
 mod result;
+mod run;
 
 use std::sync::Arc;
 
 use longhaul::Tool;
 
 pub use definition::tools;
-pub use job::{CommandJob, cancel as end_run};
+pub use job::CommandJob;
 pub use output::Outputs;
+pub use run::cancel as end_run;
 
 use crate::command::RunsDir;
 use crate::config::CommandTool;

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use longhaul::proto::model::{CallToolResult, Content, Meta, ResourceLink};
 use longhaul::store::Outcome;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::output::uri;
-use crate::command::{Cause, Cut, Exit, Output as OutputFile, Stream};
+use crate::command::{Cause, Cut, Exit, Noted, Output as OutputFile, Stream};
 use crate::config::{CommandTool, Output, format_duration};
 
 /// How much of a stream a result repeats, in bytes: its end.
@@ -30,9 +31,38 @@ struct Facts {
     truncated: bool,
 }
 
+/// How the result of a run is made. It is noted with the run, so that every node makes the same one, whatever its
+/// configuration says by then, if it has any.
+#[derive(Deserialize)]
+pub(super) struct Terms {
+    tool: String,
+    output: Output,
+    /// The run's own, which its supervisor keeps.
+    #[serde(skip)]
+    timeout: Option<Duration>,
+}
+
+impl Terms {
+    /// Those of a command, as its runs note them.
+    pub(super) fn note(command: &CommandTool) -> Value {
+        json!({ "tool": command.name, "output": command.output })
+    }
+
+    /// Those of a run; of one that does not say, what fits any.
+    fn read(dir: &Path) -> Self {
+        let noted = Noted::read(dir).unwrap_or_else(|error| {
+            tracing::warn!(%error, dir = %dir.display(), "what a run was started with cannot be read");
+            Noted::default()
+        });
+        let terms = noted.note.and_then(|note| serde_json::from_value(note).ok());
+        let unknown = || Self { tool: "the command".to_owned(), output: Output::Text, timeout: None };
+        Self { timeout: noted.timeout, ..terms.unwrap_or_else(unknown) }
+    }
+}
+
 /// What a run that has ended so means for its call. Reads files, so it blocks. `kept`: its output stays
 /// readable as resources.
-pub(super) fn of(command: &CommandTool, id: &str, dir: &Path, exit: &Exit, kept: bool) -> Outcome {
+pub(super) fn of(id: &str, dir: &Path, exit: &Exit, kept: bool) -> Outcome {
     match exit.cause {
         Cause::Cancelled => return Outcome::cancelled(Some("the command was cancelled".into())),
         Cause::Abandoned => {
@@ -40,15 +70,16 @@ pub(super) fn of(command: &CommandTool, id: &str, dir: &Path, exit: &Exit, kept:
         }
         _ => {}
     }
+    let terms = Terms::read(dir);
     let stdout = end_of(dir, Stream::Stdout, TEXT);
     let mut content = vec![Content::text(lossy(&stdout))];
     let mut structured = None;
     let mut failed = !exit.is_success();
-    let why = why(command, exit);
+    let why = why(&terms, exit);
     if let Some(why) = &why {
         content.push(Content::text(explained(&end_of(dir, Stream::Stderr, TEXT), why, exit)));
-    } else if command.output == Output::Json {
-        match json(dir, exit) {
+    } else if terms.output == Output::Json {
+        match parsed(dir, exit) {
             Ok(value) => structured = Some(value),
             Err(problem) => {
                 failed = true;
@@ -60,7 +91,7 @@ pub(super) fn of(command: &CommandTool, id: &str, dir: &Path, exit: &Exit, kept:
         content.extend(links(id, exit));
     }
     let facts = facts(exit);
-    if command.output == Output::Text {
+    if terms.output == Output::Text {
         structured = serde_json::value::to_raw_value(&facts).ok();
     }
     let mut result =
@@ -89,15 +120,15 @@ fn facts(exit: &Exit) -> Facts {
 }
 
 /// Why a run failed, in a line; `None` when it did not.
-fn why(command: &CommandTool, exit: &Exit) -> Option<String> {
-    let name = &command.name;
+fn why(terms: &Terms, exit: &Exit) -> Option<String> {
+    let name = &terms.tool;
     match (exit.cause, exit.code, exit.signal) {
         (Cause::NotStarted, ..) => Some(match &exit.failure {
             Some(failure) => format!("{name} did not start: {failure}"),
             None => format!("{name} did not start"),
         }),
         (Cause::TimedOut, ..) => {
-            let limit = command.timeout.unwrap_or(Duration::ZERO);
+            let limit = terms.timeout.unwrap_or(Duration::ZERO);
             Some(format!("{name} ran longer than its timeout of {} and was ended", format_duration(limit)))
         }
         (_, Some(0), _) if exit.is_success() => None,
@@ -136,7 +167,7 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// Standard output as one JSON value.
-fn json(dir: &Path, exit: &Exit) -> Result<Box<RawValue>, String> {
+fn parsed(dir: &Path, exit: &Exit) -> Result<Box<RawValue>, String> {
     if exit.stdout.total > JSON as u64 || exit.stdout.is_truncated() {
         let total = exit.stdout.total;
         return Err(format!("standard output is not usable as JSON: {total} bytes are more than {JSON}"));

@@ -1,0 +1,122 @@
+//! A run as the engine follows it, whichever process started it.
+
+use std::sync::Arc;
+
+use longhaul::store::{Outcome, Progress, TaskId};
+use longhaul::tasks::environment::BoxFuture;
+use longhaul::tasks::job::{JobError, JobRun};
+use longhaul::tasks::report::Reporter;
+use tokio::sync::watch;
+
+use super::result;
+use crate::command::{Run, RunError, RunsDir, State, Status};
+
+/// Finds a run wherever it stands; waits for ever once this process is ending and watches nothing any more.
+pub(super) async fn find(runs: &RunsDir, key: &TaskId) -> Result<Run, RunError> {
+    match Run::attach(runs, key.as_str()).await {
+        Err(RunError::Unwatched) => ends_with_this_process().await,
+        found => found,
+    }
+}
+
+/// The run as the engine sees it; what its supervisor says of the command goes to `reporter`.
+pub(super) fn follow(run: Run, reporter: Reporter) -> Arc<dyn JobRun> {
+    tokio::spawn(relay(run.updates(), reporter));
+    Arc::new(CommandRun(run))
+}
+
+/// Passes on what the supervisor says of the command, until it has ended.
+async fn relay(mut updates: watch::Receiver<Status>, reporter: Reporter) {
+    loop {
+        let status = updates.borrow_and_update().clone();
+        if let Some(progress) = &status.progress {
+            let message = progress.message.as_deref().map(Arc::from);
+            reporter.progress(Progress::new(progress.value, progress.total, message));
+        }
+        if let Some(line) = status.line {
+            reporter.status(line);
+        }
+        if updates.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Ends a run and waits until its whole tree is gone. A task that runs no command has no run: that is done at
+/// once.
+///
+/// # Errors
+///
+/// When the run may go on.
+pub async fn cancel(runs: &RunsDir, id: &str) -> Result<(), RunError> {
+    let state = {
+        let (runs, id) = (runs.clone(), id.to_owned());
+        blocking(move || runs.withdraw(&id)).await?
+    };
+    if matches!(state, State::Absent | State::Fresh | State::Exited(_)) {
+        return Ok(());
+    }
+    let run = match Run::attach(runs, id).await {
+        Ok(run) => run,
+        // What was left of a lost run has been ended by looking at it.
+        Err(RunError::Lost { .. } | RunError::NotStarted { .. } | RunError::Absent { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    match run.cancel().await {
+        Ok(()) | Err(RunError::Lost { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    match run.wait().await {
+        Ok(_) | Err(RunError::Lost { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// What is known of a run that was lost.
+pub(super) fn lost(error: RunError) -> Outcome {
+    Outcome::lost(format!("worker_lost: {error}"))
+}
+
+/// Does something that blocks. While this process is ending it never completes: what it was for is found again by
+/// the next.
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_cancelled) => ends_with_this_process().await,
+    }
+}
+
+/// Nothing can be said any more of a run that may well go on: that is for whoever takes it up.
+pub(super) async fn ends_with_this_process<T>() -> T {
+    std::future::pending().await
+}
+
+/// One run of a command.
+#[derive(Debug)]
+struct CommandRun(Run);
+
+impl JobRun for CommandRun {
+    fn keep(&self) -> BoxFuture<'_, Result<(), JobError>> {
+        Box::pin(async move { self.0.commit().await.map_err(JobError::new) })
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if let Err(RunError::Unwatched) = self.0.wait().await {
+                ends_with_this_process().await
+            }
+        })
+    }
+
+    fn outcome(&self, kept: bool) -> BoxFuture<'_, Outcome> {
+        Box::pin(async move {
+            let exit = match self.0.wait().await {
+                Ok(exit) => exit,
+                Err(error) => return lost(error),
+            };
+            let (id, dir) = (self.0.id().to_owned(), self.0.dir().to_owned());
+            blocking(move || result::of(&id, &dir, &exit, kept)).await
+        })
+    }
+}
