@@ -18,14 +18,14 @@ pub trait ExternalJob: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// The outcome of a job that could not start.
+    /// Why it did not start.
     fn start<'a>(
         &'a self,
         key: &'a TaskId,
         arguments: &'a Json,
         durable: bool,
         reporter: Reporter,
-    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>>;
+    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>>;
 
     /// Finds a job that an earlier process started. `begun`: it had started when its row was written, so
     /// that one of which there is no trace is lost, and must not be started again.
@@ -40,6 +40,22 @@ pub trait ExternalJob: fmt::Debug + Send + Sync + 'static {
 
     /// The call is over and no task came of it: what the job has left behind is of no use to anybody.
     fn discard<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, ()>;
+}
+
+/// A job that did not start.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "the engine must decide on each")]
+pub enum NotStarted {
+    /// It cannot: this is the outcome of its call.
+    Failed(Outcome),
+    /// There is too much already, and nothing was done: the caller should come back later. The message is for it.
+    Overloaded(Arc<str>),
+}
+
+impl From<Outcome> for NotStarted {
+    fn from(outcome: Outcome) -> Self {
+        Self::Failed(outcome)
+    }
 }
 
 /// One running job, as this process sees it. Dropping it leaves a kept job alone.

@@ -13,7 +13,7 @@ use longhaul_store::{
     TaskStore,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
-use longhaul_tasks::job::{Attached, ExternalJob, JobError, JobRun};
+use longhaul_tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
 use longhaul_tasks::machine::{Caller, Plan};
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Ticket, Work, Worker};
@@ -102,7 +102,7 @@ impl ExternalJob for Outside {
         _: &'a Json,
         durable: bool,
         reporter: Reporter,
-    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>> {
+    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
         let mut jobs = self.0.lock().unwrap();
         let new = || Job {
             outcome: watch::channel(None).0,

@@ -8,6 +8,7 @@
 mod command_trees;
 mod commands;
 mod configurations;
+mod full_runs;
 mod full_store;
 mod identities;
 mod messages;

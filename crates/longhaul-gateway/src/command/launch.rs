@@ -93,12 +93,15 @@ impl StartError {
     /// How long a new supervisor may take to start its command.
     pub const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Whether this process or the machine had too much open or running at that moment, so that it may do later.
+    /// Whether this process or the machine had too much open, running or kept at that moment, so that it may do
+    /// later.
     #[must_use]
     pub fn is_passing(&self) -> bool {
         use rustix::io::Errno;
         match self {
             Self::Runs(RunsError::File(error)) => error.is_passing(),
+            // What is larger than the whole limit never fits.
+            Self::Runs(RunsError::Full { needed, max, .. }) => needed <= max,
             Self::Spawn { source, .. } => {
                 let number = source.raw_os_error().map(Errno::from_raw_os_error);
                 matches!(number, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN))

@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use longhaul::proto::model::CallToolResult;
 use longhaul::server::JobTool;
 use longhaul::store::{Json, Outcome, TaskId};
 use longhaul::tasks::environment::BoxFuture;
-use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun};
+use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
 use longhaul::tasks::report::Reporter;
 
 use super::result::{self, Terms};
@@ -58,43 +57,33 @@ impl CommandJob {
     }
 
     /// Starts the command, or finds it where it was started before.
-    async fn launch(
-        &self,
-        key: &TaskId,
-        arguments: &Json,
-        durable: bool,
-        reporter: &Reporter,
-    ) -> Result<Run, Outcome> {
+    async fn launch(&self, key: &TaskId, arguments: &Json, durable: bool) -> Result<Run, NotStarted> {
         let spec = self.spec(arguments.as_str()).map_err(failed)?;
         let starting = self.starting.enter(key);
-        loop {
-            let error = match self.try_launch(key, &spec, durable, &starting).await {
-                Ok(run) => return Ok(run),
-                Err(error) => error,
-            };
-            match error {
-                StartError::AlreadyStarted => return find(&self.runs, key).await.map_err(lost),
-                StartError::Withdrawn => return Err(Outcome::cancelled(None)),
-                StartError::ShuttingDown => ends_with_this_process().await,
-                // Its caller has been told that there is a task, and nothing is wrong with it.
-                error if durable && error.is_passing() => {
-                    tracing::warn!(%error, %key, "a command has to wait to be started");
-                    reporter.status(format!("waiting to be started: {error}"));
-                    tokio::time::sleep(RETRY).await;
-                }
-                error => return Err(not_started(&self.command.name, &error)),
+        let error = match self.try_launch(key, spec, durable, &starting).await {
+            Ok(run) => return Ok(run),
+            Err(error) => error,
+        };
+        Err(match error {
+            StartError::AlreadyStarted => return Ok(find(&self.runs, key).await.map_err(lost)?),
+            StartError::Withdrawn => Outcome::cancelled(None).into(),
+            StartError::ShuttingDown => ends_with_this_process().await,
+            error if error.is_passing() => NotStarted::Overloaded(said(&error).into()),
+            error => {
+                let text = format!("{} did not start: {}", self.command.name, said(&error));
+                failed(CallToolResult::error(text)).into()
             }
-        }
+        })
     }
 
     async fn try_launch(
         &self,
         key: &TaskId,
-        spec: &Spec,
+        spec: Spec,
         durable: bool,
         starting: &Starting<'_>,
     ) -> Result<Run, StartError> {
-        let (runs, id, spec) = (self.runs.clone(), key.as_str().to_owned(), spec.clone());
+        let (runs, id) = (self.runs.clone(), key.as_str().to_owned());
         let prepare =
             move || if durable { runs.prepare_committed(&id, &spec) } else { runs.prepare(&id, &spec) };
         match blocking(prepare).await {
@@ -109,9 +98,6 @@ impl CommandJob {
         Run::launch(&self.runs, key.as_str()).await
     }
 }
-
-/// How long to wait between two tries to start what a task relies on.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// The calls that are being started, and which of them were cancelled meanwhile.
 #[derive(Debug, Default)]
@@ -156,14 +142,15 @@ fn failed(result: CallToolResult) -> Outcome {
     result::outcome(&result.failed(true))
 }
 
-fn not_started(tool: &str, error: &StartError) -> Outcome {
-    let mut text = format!("{tool} did not start: {error}");
+/// An error with its causes.
+fn said(error: &StartError) -> String {
+    let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
         text.push_str(&format!(": {error}"));
         cause = error.source();
     }
-    failed(CallToolResult::error(text))
+    text
 }
 
 impl JobTool for CommandJob {
@@ -189,9 +176,9 @@ impl ExternalJob for CommandJob {
         arguments: &'a Json,
         durable: bool,
         reporter: Reporter,
-    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, Outcome>> {
+    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
         Box::pin(async move {
-            let run = self.launch(key, arguments, durable, &reporter).await?;
+            let run = self.launch(key, arguments, durable).await?;
             Ok(follow(run, reporter))
         })
     }

@@ -58,6 +58,8 @@ pub enum Event {
     Started,
     /// The work has ended, or could not start.
     Ended(Outcome),
+    /// The work was not started, for there is too much already.
+    Refused(Refusal),
     /// The work has run long enough to become durable.
     AfterElapsed,
     /// The caller has waited long enough.
@@ -79,7 +81,7 @@ pub enum Event {
     CallerCancelled,
 }
 
-/// Why a row could not be written.
+/// Why a call was not begun.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Refusal {
@@ -102,12 +104,14 @@ impl Refusal {
 pub enum Effect {
     /// Wait for a place for the work. [`Event::Admitted`] follows.
     Admit,
-    /// Start the work; `durable`: it outlives this process from the start. [`Event::Started`] or
-    /// [`Event::Ended`] follows.
+    /// Start the work; `durable`: it outlives this process from the start. [`Event::Started`],
+    /// [`Event::Ended`] or [`Event::Refused`] follows.
     Start {
         /// Its row is on disk.
         durable: bool,
     },
+    /// Try again later to start the work, for which there was no room: [`Event::Admitted`].
+    StartLater(Refusal),
     /// Write the row. [`Event::Committed`] or [`Event::CommitFailed`] follows.
     Commit,
     /// Ask again later whether to become durable: [`Event::AfterElapsed`].
@@ -256,6 +260,14 @@ impl Machine {
             }
             Event::Ended(outcome) if self.row != Row::Ending => self.work = Work::Ended(outcome),
             Event::Ended(_) => self.work = Work::Gone,
+            Event::Refused(refusal) if self.row == Row::Absent => return self.end(Reply::Refused(refusal)),
+            Event::Refused(refusal) if matches!(self.work, Work::Starting { .. }) => {
+                self.work = Work::Waiting;
+                let mut effects = vec![Effect::StartLater(refusal)];
+                effects.extend(self.advance());
+                return effects;
+            }
+            Event::Refused(_) => {}
             Event::AfterElapsed => self.due = true,
             Event::HoldElapsed => self.let_go = true,
             Event::Draining => (self.due, self.let_go) = (true, true),

@@ -54,6 +54,21 @@ fn a_call_asked_for_as_a_task_starts_after_its_row_and_knows_of_it() {
 }
 
 #[test]
+fn work_for_which_there_is_no_room_is_refused_or_waits_as_a_task() {
+    let refusal = Refusal::new("no room", true);
+    let refused = || Event::Refused(refusal.clone());
+    let (machine, effects) = run(TAKES, [Event::Admitted, refused()]);
+    assert_eq!(effects, [Effect::Admit, LOOSE, Effect::Answer(Reply::Refused(refusal.clone()))]);
+    assert!(machine.is_over());
+    let (mut machine, effects) = run(ASKS, [Event::Committed, Event::Admitted, refused()]);
+    assert_eq!(effects.last(), Some(&Effect::StartLater(refusal.clone())));
+    assert_eq!(machine.handle(Event::Admitted), [DURABLE]);
+    assert_eq!(machine.handle(refused()), [Effect::StartLater(refusal.clone())]);
+    let cancelled = Event::Recorded(Outcome::cancelled(None));
+    assert_eq!(machine.handle(cancelled), [Effect::Stop], "while it waits it can be cancelled");
+}
+
+#[test]
 fn a_call_that_waits_for_a_place_is_a_task_that_has_not_started() {
     let (mut machine, effects) = run(TAKES, [Event::AfterElapsed, Event::Committed]);
     assert_eq!(effects, [Effect::Admit, Effect::Commit, Effect::Answer(Reply::Task)]);
@@ -190,8 +205,9 @@ impl Outside {
                     self.finished.push(outcome);
                 }
                 Effect::Cancel => self.finishing = true,
-                Effect::Stop => (self.running, self.starting) = (false, false),
+                Effect::Stop => (self.running, self.starting, self.admitting) = (false, false, false),
                 Effect::Answer(reply) => self.answers.push(reply),
+                Effect::StartLater(_) => self.admitting = true,
                 Effect::CommitLater => {}
             }
         }
@@ -210,7 +226,8 @@ impl Outside {
             possible.push(Event::Admitted);
         }
         if self.starting {
-            possible.extend([Event::Started, Event::Ended(Outcome::lost("could not start"))]);
+            let refused = Event::Refused(Refusal::new("no room", true));
+            possible.extend([Event::Started, Event::Ended(Outcome::lost("could not start")), refused]);
         }
         if self.running {
             possible.push(Event::Ended(done()));
@@ -230,6 +247,10 @@ impl Outside {
         match &event {
             Event::Admitted => self.admitting = false,
             Event::Started => (self.starting, self.running) = (false, true),
+            Event::Refused(_) => {
+                (self.starting, self.begun) = (false, false);
+                self.starts -= 1;
+            }
             Event::Ended(_) => (self.starting, self.running, self.telling) = (false, false, false),
             Event::Committed => {
                 self.committing = false;

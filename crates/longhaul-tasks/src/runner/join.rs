@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::Inner;
 use super::call::{Answer, Waiter};
+use crate::machine::Refusal;
 
 /// How far the call that others may join has come.
 #[derive(Clone, Debug)]
@@ -21,6 +22,8 @@ pub(super) enum Stage {
     Durable(TaskId),
     /// It has ended so.
     Ended(Outcome),
+    /// It was not begun.
+    Refused(Refusal),
 }
 
 /// The calls of this node that others may join. Clones are the same.
@@ -70,6 +73,10 @@ impl Lead {
         self.stage.send_replace(Stage::Ended(outcome.clone()));
     }
 
+    pub(super) fn refused(&self, refusal: &Refusal) {
+        self.stage.send_replace(Stage::Refused(refusal.clone()));
+    }
+
     /// Whether another call waits for this one's end. The register holds one receiver itself.
     pub(super) fn is_joined(&self) -> bool {
         self.stage.receiver_count() > 1
@@ -106,6 +113,7 @@ pub(super) async fn wait_for(
     loop {
         let task = match open.borrow_and_update().clone() {
             Stage::Ended(outcome) => return waiter.tell(Answer::Outcome(outcome)),
+            Stage::Refused(refusal) => return waiter.tell(Answer::Refused(refusal)),
             Stage::Durable(id) if !patient => Some(id),
             Stage::Durable(_) | Stage::Loose => None,
         };

@@ -45,6 +45,8 @@ pub struct Pace {
     pub report_every: Duration,
     /// How long to wait before trying again to make a call durable. Default 5 s.
     pub retry_commit: Duration,
+    /// How long to wait before trying again to start work for which there was no room. Default 1 s.
+    pub retry_start: Duration,
 }
 
 impl Default for Pace {
@@ -55,6 +57,7 @@ impl Default for Pace {
             sweep_every: Duration::from_secs(30),
             report_every: Duration::from_secs(1),
             retry_commit: Duration::from_secs(5),
+            retry_start: Duration::from_secs(1),
         }
     }
 }

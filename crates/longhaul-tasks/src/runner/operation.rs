@@ -9,7 +9,7 @@ use longhaul_store::{
 
 use super::Inner;
 use crate::environment::BoxFuture;
-use crate::job::{ExternalJob, JobRun};
+use crate::job::{ExternalJob, JobRun, NotStarted};
 use crate::machine::{Event, Refusal};
 use crate::report::Reporter;
 
@@ -46,7 +46,8 @@ pub(super) fn start(
         let Some(job) = job else { return Done::Event(Event::Started) };
         match job.start(&id, &arguments, durable, reporter).await {
             Ok(run) => Done::Started(run),
-            Err(outcome) => Done::Event(Event::Ended(outcome)),
+            Err(NotStarted::Failed(outcome)) => Done::Event(Event::Ended(outcome)),
+            Err(NotStarted::Overloaded(message)) => Done::Event(Event::Refused(Refusal::new(message, true))),
         }
     })
 }

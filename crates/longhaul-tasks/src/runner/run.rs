@@ -362,6 +362,15 @@ impl Run {
                 let (id, arguments) = (self.id.clone(), self.arguments.clone());
                 Some(start(self.job.clone(), id, arguments, durable, self.reporter.clone()))
             }
+            Effect::StartLater(refusal) => {
+                self.reporter.status(format!("waiting to be started: {}", refusal.message));
+                let (pause, place) = (inner.environment.sleep(inner.pace.retry_start), self.place.take());
+                self.admission = Some(Box::pin(async move {
+                    pause.await;
+                    place
+                }));
+                None
+            }
             Effect::Commit => {
                 self.note.begun = self.kept.is_some();
                 let note = self.note.json();
@@ -398,7 +407,13 @@ impl Run {
         let as_created = self.created.as_ref().map(|record| record.seq);
         let told = match reply {
             Reply::Outcome(outcome) => Some(Answer::Outcome(outcome)),
-            Reply::Refused(refusal) => Some(Answer::Refused(refusal)),
+            Reply::Refused(refusal) => {
+                // Whoever joined this call asked for the same.
+                if let Some(lead) = &self.lead {
+                    lead.refused(&refusal);
+                }
+                Some(Answer::Refused(refusal))
+            }
             // As it was created, whatever has become of it: its caller is told of that apart.
             Reply::Task => self.created.take().or_else(record).map(Answer::Task),
             Reply::HandOver => record().map(Answer::HandOver),
