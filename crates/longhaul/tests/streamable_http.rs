@@ -1,6 +1,7 @@
 //! Streamable HTTP as a client meets it: statuses, headers, sessions, streams.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,7 +9,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use longhaul::proto::model::Progress;
+use longhaul::proto::jsonrpc::ErrorObject;
+use longhaul::proto::model::{Progress, ResourceTemplate};
+use longhaul::server::{ReadFuture, Resources, not_found};
 use longhaul::server::{TaskMode, TaskPolicy};
 use longhaul::transport::http::server::{Options, serve};
 use longhaul::{Cx, Server, Tool};
@@ -304,7 +307,7 @@ async fn a_cancel_that_comes_while_a_call_begins_ends_it() {
     let (sender, mut dropped) = tokio::sync::mpsc::unbounded_channel::<()>();
     let (began, mut begun) = tokio::sync::mpsc::unbounded_channel::<()>();
     let (go_on, gate) = std::sync::mpsc::channel::<()>();
-    let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
+    let gate = Arc::new(std::sync::Mutex::new(gate));
     let tool = Tool::typed("slow_to_begin", "Begin", move |_: Cx, _: serde_json::Map<String, Value>| {
         let (on_drop, began, gate) = (OnDrop(sender.clone()), began.clone(), gate.clone());
         async move {
@@ -368,7 +371,77 @@ async fn sessions_are_bounded() {
         "clientInfo": {"name": "t", "version": "1"}});
     let response = host.send(host.post().body(body("initialize", params)).unwrap()).await;
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(read(response).await["error"]["code"], -31001);
+    assert_eq!(header(&response, "retry-after"), "5");
+    let error = &read(response).await["error"];
+    assert_eq!((&error["code"], &error["data"]["retryAfterMs"]), (&json!(-32603), &json!(5000)), "{error}");
+}
+
+#[tokio::test]
+async fn what_runs_is_bounded_across_connections_and_sessions() {
+    let host = Host::start(|options| options.max_running = 1).await;
+    let session = host.initialize().await;
+    let wait = json!({"name": "wait", "arguments": {"millis": 400}, "_meta": {"progressToken": 7}});
+    let lost = host.in_session(&session, body("tools/call", wait)).await;
+    drop(lost);
+    let other = host.initialize().await;
+    let echo = json!({"name": "echo", "arguments": {"message": "hi"}});
+    let refused = host.in_session(&other, body("tools/call", echo.clone())).await;
+    assert_eq!(refused.status(), StatusCode::OK, "the legacy era has one status for all answers");
+    let error = &read(refused).await["error"];
+    assert_eq!((&error["code"], &error["data"]["retryAfterMs"]), (&json!(-32603), &json!(5000)), "{error}");
+    let refused = host.call("echo", json!({"message": "hi"})).await;
+    assert_eq!((refused.status(), header(&refused, "retry-after")), (StatusCode::TOO_MANY_REQUESTS, "5"));
+    let error = &read(refused).await["error"];
+    assert_eq!((&error["code"], &error["data"]["retryAfterMs"]), (&json!(-31001), &json!(5000)), "{error}");
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let answer = read(host.in_session(&other, body("tools/call", echo)).await).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "hi", "the call without a connection has ended");
+}
+
+/// Resources of which none is there, and the one called `busy` cannot be read just now.
+#[derive(Debug)]
+struct Nothing;
+
+impl Resources for Nothing {
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        Vec::new()
+    }
+
+    fn has(&self, _: &str) -> bool {
+        true
+    }
+
+    fn read<'a>(&'a self, _: Cx, uri: &'a str) -> ReadFuture<'a> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            Err(if uri == "x:busy" {
+                ErrorObject::overloaded("busy", Duration::from_millis(1200))
+            } else {
+                not_found(uri)
+            })
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_resource_that_is_not_there_has_each_revisions_code() {
+    let host = Host::start_with(Server::new("test", "1").resources(Arc::new(Nothing)), |_| ()).await;
+    let modern = host.modern("resources/read", Some("x:y"), json!({"uri": "x:y"})).await;
+    assert_eq!(modern.status(), StatusCode::OK);
+    let error = &read(modern).await["error"];
+    assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(-32602), &json!("x:y")), "{error}");
+    let session = host.initialize().await;
+    let legacy = host.in_session(&session, body("resources/read", json!({"uri": "x:y"}))).await;
+    let error = &read(legacy).await["error"];
+    assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(-32002), &json!("x:y")), "{error}");
+}
+
+#[tokio::test]
+async fn an_overload_found_late_has_its_status_too() {
+    let host = Host::start_with(Server::new("test", "1").resources(Arc::new(Nothing)), |_| ()).await;
+    let busy = host.modern("resources/read", Some("x:busy"), json!({"uri": "x:busy"})).await;
+    assert_eq!((busy.status(), header(&busy, "retry-after")), (StatusCode::TOO_MANY_REQUESTS, "2"));
+    assert_eq!(read(busy).await["error"]["data"]["retryAfterMs"], 1200);
 }
 
 #[tokio::test]

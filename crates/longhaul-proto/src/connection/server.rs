@@ -1,6 +1,7 @@
 //! The server's side: the session a handshake opened, and the exchanges under way.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use crate::dialect::{Dialect, InitializeParams};
 use crate::jsonrpc::{Code, ErrorObject, RequestId};
@@ -23,6 +24,9 @@ pub struct Admitted {
     /// What is asked.
     pub method: Method,
 }
+
+/// When to try again once a connection is full.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What the handshake of a legacy session settled.
 #[derive(Clone, Debug)]
@@ -81,8 +85,8 @@ impl ServerConnection {
     ///
     /// # Errors
     ///
-    /// What to answer instead of running it: `-32600` for an id that is still open or a connection that
-    /// is full, `-32601` for a method its revision lacks, and whatever [`Dialect::of_request`] refuses.
+    /// What to answer instead of running it: `-32600` for an id that is still open, an overload of the
+    /// revision's own code for a connection that is full, `-32601` for a method its revision lacks, and whatever [`Dialect::of_request`] refuses.
     pub fn handle_request(
         &mut self,
         id: &RequestId,
@@ -93,13 +97,11 @@ impl ServerConnection {
         let dialect = Dialect::of_request(meta, session, method)?;
         let known = dialect.request(method).ok_or_else(|| ErrorObject::method_not_found(method))?;
         if self.is_full() {
-            return Err(ErrorObject::new(
-                Code::OVERLOADED,
-                format!(
-                    "{} requests are open on this connection, its limit: wait for one to end",
-                    self.max_open
-                ),
-            ));
+            let what = format!(
+                "{} requests are open on this connection, its limit: wait for one to end",
+                self.max_open
+            );
+            return Err(dialect.error(ErrorObject::overloaded(what, RETRY_AFTER)));
         }
         if self.open.contains_key(id) {
             return Err(ErrorObject::new(
@@ -243,7 +245,10 @@ mod tests {
         let first = request(&mut connection, r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).unwrap();
         assert!(connection.is_full());
         let second = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
-        assert_eq!(request(&mut connection, second).unwrap_err().code, Code::OVERLOADED);
+        let refused = request(&mut connection, second).unwrap_err();
+        assert_eq!((refused.code, refused.retry_after()), (Code::INTERNAL, Some(RETRY_AFTER)));
+        let modern = request(&mut connection, &MODERN.replace("METHOD", "tools/list").replace(":1,", ":2,"));
+        assert_eq!(modern.unwrap_err().code, Code::OVERLOADED);
         assert!(connection.handle_answered(&1.into(), first.serial));
         assert!(request(&mut connection, second).is_ok());
     }

@@ -4,6 +4,7 @@
 //! it, and is answered so by absence. `rules.rs` turns every other version question into a name.
 
 mod lifecycle;
+mod refusal;
 mod request;
 mod result;
 mod rules;

@@ -1,6 +1,7 @@
 //! The JSON-RPC error object, a value that travels; and the codes MCP gives a meaning.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -57,6 +58,34 @@ impl ErrorObject {
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::INTERNAL, message)
     }
+
+    /// Too much is asked: come back after `retry_after`. Every refusal for want of room is this one.
+    pub fn overloaded(message: impl Into<Cow<'static, str>>, retry_after: Duration) -> Self {
+        Self::new(Code::OVERLOADED, message).for_now("overloaded", retry_after)
+    }
+
+    /// The same error, which a program can tell from one that stays: the request may be made again after
+    /// `retry_after`.
+    #[must_use]
+    pub fn for_now(self, reason: &'static str, retry_after: Duration) -> Self {
+        let retry_after_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
+        self.with_data(&Passing { reason: Some(Cow::Borrowed(reason)), retry_after_ms })
+    }
+
+    /// When to come back, if it says so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let data: Passing<'_> = serde_json::from_str(self.data.as_ref()?.get()).ok()?;
+        Some(Duration::from_millis(data.retry_after_ms))
+    }
+}
+
+/// The data of an error that will pass.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Passing<'a> {
+    #[serde(default)]
+    reason: Option<Cow<'a, str>>,
+    retry_after_ms: u64,
 }
 
 /// At most 100 characters of a peer's text, so that an error never repeats a megabyte.
@@ -84,12 +113,15 @@ impl Code {
     pub const INVALID_PARAMS: Self = Self(-32602);
     /// The receiver failed.
     pub const INTERNAL: Self = Self(-32603);
+    /// There is no such resource. Only the legacy era has this code.
+    pub const RESOURCE_NOT_FOUND: Self = Self(-32002);
     /// HTTP headers and body disagree, or a header is missing (2026-07-28).
     pub const HEADER_MISMATCH: Self = Self(-32020);
     /// The request needs a capability its client did not declare (2026-07-28).
     pub const MISSING_CAPABILITY: Self = Self(-32021);
     /// The request names a revision the receiver does not serve (2026-07-28).
     pub const UNSUPPORTED_VERSION: Self = Self(-32022);
-    /// Too much is asked; `data.retryAfterMs` says when to try again. Ours: outside the reserved range.
+    /// Too much is asked; `data.retryAfterMs` says when to try again. Ours: outside the reserved
+    /// range. The legacy era has no code for it.
     pub const OVERLOADED: Self = Self(-31001);
 }

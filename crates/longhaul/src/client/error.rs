@@ -168,17 +168,9 @@ impl Error {
 
     /// How long the server asks to be left alone, if it does.
     pub fn retry_after(&self) -> Option<Duration> {
-        #[derive(serde::Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Overload {
-            retry_after_ms: u64,
-        }
         match self {
             Self::Http { retry_after, .. } => *retry_after,
-            Self::Answer(error) => {
-                let data = serde_json::from_str::<Overload>(error.data.as_ref()?.get()).ok()?;
-                Some(Duration::from_millis(data.retry_after_ms))
-            }
+            Self::Answer(error) => error.retry_after(),
             _ => None,
         }
     }

@@ -154,7 +154,7 @@ impl Loop {
                 let (canceller, delivery) = (answer.canceller(), answer.delivery());
                 let (id, sender) = (request.id.clone(), self.sender.clone());
                 let task = self.running.spawn(async move {
-                    let message = answer.await;
+                    let (_, message) = answer.await;
                     // A closed channel means that the connection has ended: nobody is left to answer.
                     let _ = sender.send(Outgoing::answer(id, serial, message)).await;
                     delivery.done();

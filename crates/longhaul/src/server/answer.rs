@@ -6,9 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, ResultWriter};
-use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId, write_error};
+use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId};
 use longhaul_tasks::runner::Canceller;
 
 use super::context::Cx;
@@ -31,8 +32,13 @@ pub enum Dispatched {
 pub enum Answered {
     /// With a result.
     Result,
-    /// With an error of this code.
-    Error(Code),
+    /// With an error.
+    Error {
+        /// Its code.
+        code: Code,
+        /// When to try again, if it says so.
+        retry_after: Option<Duration>,
+    },
 }
 
 /// The way an answer is addressed and written.
@@ -50,8 +56,8 @@ impl Envelope {
     }
 
     pub(super) fn error(&self, out: &mut Vec<u8>, error: &ErrorObject) -> Answered {
-        write_error(out, Some(&self.id), error);
-        Answered::Error(error.code)
+        let code = self.dialect.write_error(out, &self.id, error);
+        Answered::Error { code, retry_after: error.retry_after() }
     }
 }
 
@@ -125,13 +131,12 @@ impl CallCanceller {
 }
 
 impl Future for PendingAnswer {
-    type Output = Vec<u8>;
+    type Output = (Answered, Vec<u8>);
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.future.as_mut().poll(cx).map(|write| {
             let mut out = Vec::with_capacity(256);
-            write(&self.envelope, &mut out);
-            out
+            (write(&self.envelope, &mut out), out)
         })
     }
 }

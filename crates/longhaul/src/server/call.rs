@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use longhaul_proto::jsonrpc::{Code, ErrorObject, clip};
 use longhaul_proto::model::{CallToolParams, CallToolResult, TASKS_EXTENSION};
-use longhaul_tasks::machine::{Caller as Stance, Plan, Refusal};
+use longhaul_tasks::machine::{Caller as Stance, Plan};
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::{Answer, Call, Work};
@@ -316,7 +316,12 @@ fn told(shared: &Shared, answer: Answer, hold: Option<Duration>) -> Write {
         Answer::Task(record) => created(record),
         Answer::HandOver(record) => written(Ok(hand_over(shared, &record, hold))),
         Answer::Refused(refusal) => {
-            Box::new(move |envelope, out| envelope.error(out, &not_begun(&refusal, envelope)))
+            let message = refusal.message.to_string();
+            refused(if refusal.overloaded {
+                ErrorObject::overloaded(message, RETRY_AFTER)
+            } else {
+                ErrorObject::internal(message)
+            })
         }
     }
 }
@@ -334,26 +339,8 @@ pub(super) fn view(dialect: &longhaul_proto::dialect::Dialect) -> View {
     if dialect.has_tasks_extension() { View::D3 } else { View::D2 }
 }
 
-/// Why a call was not begun; if too much was asked, when to come back.
-fn not_begun(refusal: &Refusal, envelope: &Envelope) -> ErrorObject {
-    if !refusal.overloaded {
-        return ErrorObject::internal(refusal.message.to_string());
-    }
-    let code = if envelope.dialect.has_tasks_extension() { Code::OVERLOADED } else { Code::INTERNAL };
-    ask_again(ErrorObject::new(code, refusal.message.to_string()), "overloaded", Duration::from_secs(5))
-}
-
-/// The same error, which a program can tell from one that stays: the request may be made again after `pause`.
-pub(super) fn ask_again(error: ErrorObject, reason: &'static str, pause: Duration) -> ErrorObject {
-    #[derive(serde::Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Data {
-        reason: &'static str,
-        retry_after_ms: u64,
-    }
-    let retry_after_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-    error.with_data(&Data { reason, retry_after_ms })
-}
+/// When to try again what was not begun for want of room.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Writes what a tool gave, or the error.
 pub(super) fn written(outcome: Result<CallToolResult, ErrorObject>) -> Write {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::jsonrpc::{Code, ErrorObject};
 use longhaul_proto::model::{ReadResourceResult, ResourceTemplate};
 
 use super::context::Cx;
@@ -24,7 +24,7 @@ pub trait Resources: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// `-32602` for a URI that names nothing.
+    /// [`not_found`] for a URI that names nothing.
     fn read<'a>(&'a self, cx: Cx, uri: &'a str) -> ReadFuture<'a>;
 }
 
@@ -39,11 +39,11 @@ pub fn output_uri(task: &str, stream: &str, after: u64) -> String {
     }
 }
 
-/// `-32602`: there is no such resource.
+/// There is no such resource; each revision has its own code for that.
 pub fn not_found(uri: &str) -> ErrorObject {
     #[derive(serde::Serialize)]
     struct Data<'a> {
         uri: &'a str,
     }
-    ErrorObject::invalid_params("resource not found").with_data(&Data { uri })
+    ErrorObject::new(Code::RESOURCE_NOT_FOUND, "resource not found").with_data(&Data { uri })
 }

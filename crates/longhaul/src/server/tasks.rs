@@ -12,7 +12,7 @@ use longhaul_tasks::store::{Cancellation, Dialect as Door, Owner, Record, Scope,
 use serde::de::IgnoredAny;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
-use super::call::{ask_again, missing_tasks, view};
+use super::call::{missing_tasks, view};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 
@@ -150,7 +150,7 @@ fn not_found() -> ErrorObject {
 /// The task goes on: its result can be asked for again where it goes on.
 fn stopping() -> ErrorObject {
     let error = ErrorObject::internal("the server is stopping; the task is kept: ask for its result again");
-    ask_again(error, "stopping", Duration::from_secs(1))
+    error.for_now("stopping", Duration::from_secs(1))
 }
 
 fn failed(error: &StoreError) -> ErrorObject {

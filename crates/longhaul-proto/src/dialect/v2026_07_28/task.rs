@@ -24,7 +24,8 @@ pub(in super::super) fn write_outcome(task: &Task, out: &mut ResultWriter<'_>) {
         out.result("result", |nested| result.write(nested));
     }
     if let (TaskStatus::Failed, Some(error)) = (task.status, &task.error) {
-        out.field("error", error);
+        let error = out.dialect().error(error.clone());
+        out.field("error", &error);
     }
 }
 

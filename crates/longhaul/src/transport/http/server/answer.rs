@@ -7,16 +7,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use longhaul_proto::http::{Accept, write_comment, write_event};
-use longhaul_proto::jsonrpc::{ErrorObject, RequestId, write_error};
+use longhaul_proto::http::{Accept, status_of, write_comment, write_event};
+use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId, write_error};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
-use super::Options;
-use crate::server::{Cx, Outgoing, PendingAnswer};
+use super::{Options, Place};
+use crate::server::{Answered, Cx, Outgoing, PendingAnswer};
 
 /// What a response carries.
 pub(super) enum Body {
@@ -33,16 +33,18 @@ pub(super) enum Source {
         call: Cx,
         pending: Option<PendingAnswer>,
         sent: Option<mpsc::Receiver<Outgoing>>,
-        answer: Option<Vec<u8>>,
+        answer: Option<(Answered, Vec<u8>)>,
+        /// Its place among the running.
+        place: Option<Place>,
     },
     /// A call that lives on without it, or the push stream of a session (legacy era).
     Apart(Option<mpsc::Receiver<Outgoing>>),
 }
 
 impl Source {
-    pub(super) fn own(pending: PendingAnswer) -> Self {
+    pub(super) fn own(pending: PendingAnswer, place: Place) -> Self {
         let (call, sent) = (pending.cx().clone(), pending.outlet().take_stream());
-        Self::Own { call, pending: Some(pending), sent, answer: None }
+        Self::Own { call, pending: Some(pending), sent, answer: None, place: Some(place) }
     }
 
     /// The response is over; before its call has ended, that is how a caller of the modern era cancels.
@@ -55,17 +57,18 @@ impl Source {
         }
     }
 
-    /// The next message, and whether it is the last. `None` once there is nothing more.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Vec<u8>, bool)>> {
+    /// The next message, and what kind of answer it is if it is one, which is the last. `None` once there is
+    /// nothing more.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Vec<u8>, Option<Answered>)>> {
         match self {
             Self::Apart(None) => Poll::Ready(None),
             Self::Apart(Some(receiver)) => receiver.poll_recv(cx).map(|message| message.map(split)),
-            Self::Own { pending, sent, answer, .. } => {
+            Self::Own { pending, sent, answer, place, .. } => {
                 // The call runs first, so that what it sends is there to be sent on.
                 if let Some(call) = pending
                     && let Poll::Ready(message) = Pin::new(call).poll(cx)
                 {
-                    *pending = None;
+                    (*pending, *place) = (None, None);
                     *answer = Some(message);
                 }
                 let next = sent.as_mut().map_or(Poll::Ready(None), |sent| match (sent.try_recv(), &answer) {
@@ -75,14 +78,16 @@ impl Source {
                 });
                 match next {
                     Poll::Ready(None) if pending.is_some() => Poll::Pending,
-                    Poll::Ready(None) => Poll::Ready(answer.take().map(|message| (message, true))),
+                    Poll::Ready(None) => {
+                        Poll::Ready(answer.take().map(|(answered, message)| (message, Some(answered))))
+                    }
                     other => other,
                 }
             }
         }
     }
 
-    async fn next(&mut self) -> Option<(Vec<u8>, bool)> {
+    async fn next(&mut self) -> Option<(Vec<u8>, Option<Answered>)> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 }
@@ -93,10 +98,11 @@ impl Drop for Source {
     }
 }
 
-fn split(message: Outgoing) -> (Vec<u8>, bool) {
+fn split(message: Outgoing) -> (Vec<u8>, Option<Answered>) {
     match message {
-        Outgoing::Notification { message, .. } => (message, false),
-        Outgoing::Answer { message, .. } => (message, true),
+        Outgoing::Notification { message, .. } => (message, None),
+        // The legacy era has one status for all answers.
+        Outgoing::Answer { message, .. } => (message, Some(Answered::Result)),
     }
 }
 
@@ -106,8 +112,8 @@ pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: S
     if !accept.events {
         loop {
             match source.next().await {
-                Some((message, true)) => return json(StatusCode::OK, message),
-                Some((_, false)) => {}
+                Some((message, Some(answered))) => return json(answered, message),
+                Some((_, None)) => {}
                 None => {
                     return text(
                         StatusCode::INTERNAL_SERVER_ERROR,
@@ -118,7 +124,7 @@ pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: S
         }
     }
     match tokio::time::timeout(options.patience, source.next()).await {
-        Ok(Some((message, true))) => json(StatusCode::OK, message),
+        Ok(Some((message, Some(answered)))) => json(answered, message),
         Ok(first) => events(options.keep_alive, source, first.map(|(message, _)| message)),
         Err(_) => events(options.keep_alive, source, None),
     }
@@ -160,7 +166,7 @@ impl EventStream {
             match source.poll_next(cx) {
                 Poll::Ready(Some((message, last))) => {
                     write_event(&mut self.ready, None, &message);
-                    if last {
+                    if last.is_some() {
                         self.source = None;
                     }
                 }
@@ -214,11 +220,31 @@ impl HttpBody for Body {
     }
 }
 
-/// A JSON answer.
-pub(super) fn json(status: StatusCode, message: Vec<u8>) -> Response<Body> {
+/// A JSON answer. Only what says that the request could not be served at all has a status of its own.
+pub(super) fn json(answered: Answered, message: Vec<u8>) -> Response<Body> {
+    match answered {
+        Answered::Error {
+            code: code @ (Code::METHOD_NOT_FOUND | Code::MISSING_CAPABILITY | Code::OVERLOADED),
+            retry_after,
+        } => json_with(status_for(code), retry_after, message),
+        _ => json_with(StatusCode::OK, None, message),
+    }
+}
+
+/// The status of a modern request that was refused.
+pub(super) fn status_for(code: Code) -> StatusCode {
+    StatusCode::from_u16(status_of(code)).unwrap_or(StatusCode::BAD_REQUEST)
+}
+
+fn json_with(status: StatusCode, retry_after: Option<Duration>, message: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::Whole(Some(message.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(after) = retry_after {
+        // In whole seconds, and none too early.
+        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
     response
 }
 
@@ -226,7 +252,8 @@ pub(super) fn json(status: StatusCode, message: Vec<u8>) -> Response<Body> {
 pub(super) fn refusal(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> Response<Body> {
     let mut out = Vec::with_capacity(160);
     write_error(&mut out, id, error);
-    json(status, out)
+    let retry_after = if status.is_success() { None } else { error.retry_after() };
+    json_with(status, retry_after, out)
 }
 
 /// A sentence for a person, where no JSON-RPC message can answer.

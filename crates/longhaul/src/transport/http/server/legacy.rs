@@ -9,12 +9,12 @@ use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 use tokio::sync::mpsc;
 
-use super::Endpoint;
 use super::answer::{Body, Source, answer_with, empty, events, json, refusal, text};
 use super::route::{SESSION_ID, not_allowed};
 use super::session::Session;
+use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
-use crate::server::{Cx, Dispatched, Outgoing, Outlet};
+use crate::server::{Answered, Cx, Dispatched, Outgoing, Outlet};
 
 /// How many messages may wait in a session's own stream; more are lost.
 const STREAM_BOUND: usize = 64;
@@ -33,7 +33,7 @@ pub(super) async fn answer(
         return unknown_session(Some(&request.id));
     };
     match start(endpoint, &session, request, meta) {
-        Ok(Started::Answered(out)) => json(StatusCode::OK, out),
+        Ok(Started::Answered(out)) => json(Answered::Result, out),
         Ok(Started::Running(receiver)) => {
             answer_with(&endpoint.options, accept, Source::Apart(receiver)).await
         }
@@ -49,14 +49,14 @@ fn without_session(endpoint: &Endpoint, request: &Request<'_>, meta: RequestMeta
         Ok(admitted) => admitted,
         Err(error) => return refuse(&error),
     };
-    let opens = exchange.method == Method::Initialize;
+    let (opens, dialect) = (exchange.method == Method::Initialize, exchange.dialect);
     let mut out = Vec::with_capacity(512);
     // Neither the handshake nor a ping takes longer than this.
     let Dispatched::Answered(_) = endpoint.dispatcher.dispatch(exchange, &mut out) else {
         return refuse(&ErrorObject::internal("internal error: the handshake did not end"));
     };
     let _ = exchanges.answered(&request.id, serial);
-    let mut response = json(StatusCode::OK, out);
+    let mut response = json(Answered::Result, out);
     if opens {
         match endpoint.sessions.open(exchanges) {
             Ok(session) => {
@@ -64,7 +64,7 @@ fn without_session(endpoint: &Endpoint, request: &Request<'_>, meta: RequestMeta
                 response.headers_mut().insert(HeaderName::from_static(SESSION_ID), id);
             }
             Err(limit) => {
-                let error = ErrorObject::new(Code::OVERLOADED, limit.to_string());
+                let error = dialect.error(ErrorObject::overloaded(limit.to_string(), RETRY_AFTER));
                 return refusal(StatusCode::SERVICE_UNAVAILABLE, Some(&request.id), &error);
             }
         }
@@ -87,6 +87,13 @@ fn start(
     meta: RequestMeta<'_>,
 ) -> Result<Started, ErrorObject> {
     let (serial, mut exchange) = session.lock().exchanges.admit(request, meta, None)?;
+    let place = match endpoint.place() {
+        Ok(place) => place,
+        Err(full) => {
+            session.answered(&request.id, serial);
+            return Err(exchange.dialect.error(full));
+        }
+    };
     exchange.outlet = Outlet::own();
     exchange.push = Some(session.push());
     let mut out = Vec::with_capacity(512);
@@ -103,12 +110,13 @@ fn start(
             // Held until the task is entered, so that it cannot end before.
             let mut state = session.lock();
             let running = tokio::spawn(async move {
-                let message = answer.await;
+                let (_, message) = answer.await;
                 if session_then.answered(&id, serial) {
                     // A closed stream means that the connection was lost: the work was not.
                     stream.0.outlet().answer(id, serial, message).await;
                     delivery.done();
                 }
+                drop(place);
             });
             state.exchanges.run(&request.id, serial, running.abort_handle(), canceller);
             Ok(Started::Running(receiver))

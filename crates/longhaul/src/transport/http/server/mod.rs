@@ -17,8 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::http::AllowList;
-use longhaul_proto::jsonrpc::Limits;
+use longhaul_proto::jsonrpc::{ErrorObject, Limits};
 use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::server::Dispatcher;
 use session::Sessions;
@@ -41,6 +42,9 @@ pub struct Options {
     pub session_idle: Duration,
     /// How many exchanges one session may have open at once. Default 256.
     pub max_open: usize,
+    /// How many exchanges may run at once, whatever connections and sessions they belong to; the next is
+    /// refused. A call of a session outlives its connection, so no other bound holds for all. Default 4096.
+    pub max_running: usize,
     /// How long a client may take over its headers. Default 10 s.
     pub header_timeout: Duration,
     /// How long a client may take over its body. Default 30 s.
@@ -66,6 +70,7 @@ impl Default for Options {
             max_sessions: 10_000,
             session_idle: Duration::from_secs(30 * 60),
             max_open: 256,
+            max_running: 4096,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
@@ -82,6 +87,30 @@ struct Endpoint {
     dispatcher: Dispatcher,
     options: Options,
     sessions: Sessions,
+    /// Room for running exchanges.
+    room: Arc<Semaphore>,
+}
+
+/// The place of one running exchange, until it is dropped.
+#[derive(Debug)]
+struct Place(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
+
+/// When to try again once there is no room.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+impl Endpoint {
+    /// Room for one more exchange.
+    ///
+    /// # Errors
+    ///
+    /// An overload, in no revision's words yet, when as many run as may.
+    fn place(&self) -> Result<Place, ErrorObject> {
+        Arc::clone(&self.room).try_acquire_owned().map(Place).map_err(|_| {
+            let limit = self.options.max_running;
+            let what = format!("{limit} requests are running, the limit of this server: come back later");
+            ErrorObject::overloaded(what, RETRY_AFTER)
+        })
+    }
 }
 
 /// Serves `dispatcher` on `listener` until `shutdown` completes; then takes no new connection, lets open
@@ -99,6 +128,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
     let sessions = Sessions::new(options.max_sessions, options.session_idle);
-    let endpoint = Arc::new(Endpoint { dispatcher, options, sessions });
+    let room = Arc::new(Semaphore::new(options.max_running.min(Semaphore::MAX_PERMITS)));
+    let endpoint = Arc::new(Endpoint { dispatcher, options, sessions, room });
     connection::accept(endpoint, listener, shutdown).await
 }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use http::{Response, StatusCode};
+use http::Response;
 use longhaul_proto::dialect::Dialect;
-use longhaul_proto::http::{Accept, MirroredHeaders, status_of};
-use longhaul_proto::jsonrpc::{Code, ErrorObject, Request};
+use longhaul_proto::http::{Accept, MirroredHeaders};
+use longhaul_proto::jsonrpc::{ErrorObject, Request};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 
-use super::Endpoint;
-use super::answer::{Body, Source, answer_with, json, refusal};
-use crate::server::{Answered, Caller, Dispatched, Exchange, Outlet};
+use super::answer::{Body, Source, answer_with, json, refusal, status_for};
+use super::{Endpoint, Place};
+use crate::server::{Caller, Dispatched, Exchange, Outlet};
 
 pub(super) async fn answer(
     endpoint: &Arc<Endpoint>,
@@ -25,14 +25,11 @@ pub(super) async fn answer(
     accept.events &= Dialect::newest_modern().request(&request.method) != Some(Method::GetTask);
     let mut out = Vec::with_capacity(512);
     match start(endpoint, headers, request, meta, &mut out) {
-        Ok(Dispatched::Answered(answered)) => json(status(answered), out),
-        Ok(Dispatched::Pending(pending)) => {
-            answer_with(&endpoint.options, accept, Source::own(pending)).await
+        Ok((Dispatched::Answered(answered), _)) => json(answered, out),
+        Ok((Dispatched::Pending(pending), place)) => {
+            answer_with(&endpoint.options, accept, Source::own(pending, place)).await
         }
-        Err(error) => {
-            let status = StatusCode::from_u16(status_of(error.code)).unwrap_or(StatusCode::BAD_REQUEST);
-            refusal(status, Some(&request.id), &error)
-        }
+        Err(error) => refusal(status_for(error.code), Some(&request.id), &error),
     }
 }
 
@@ -43,7 +40,7 @@ fn start(
     request: &Request<'_>,
     meta: RequestMeta<'_>,
     out: &mut Vec<u8>,
-) -> Result<Dispatched, ErrorObject> {
+) -> Result<(Dispatched, Place), ErrorObject> {
     let known = Dialect::newest_modern().request(&request.method);
     headers.check(meta.protocol_version.as_deref(), &request.method, known, &request.params)?;
     let dialect = Dialect::of_request(&meta, None, "")?;
@@ -55,15 +52,6 @@ fn start(
     let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
     exchange.progress_token = meta.progress_token;
     exchange.outlet = Outlet::own();
-    Ok(endpoint.dispatcher.dispatch(exchange, out))
-}
-
-/// Only what says that the request could not be served at all has a status of its own.
-fn status(answered: Answered) -> StatusCode {
-    match answered {
-        Answered::Error(code @ (Code::METHOD_NOT_FOUND | Code::MISSING_CAPABILITY | Code::OVERLOADED)) => {
-            StatusCode::from_u16(status_of(code)).unwrap_or(StatusCode::BAD_REQUEST)
-        }
-        _ => StatusCode::OK,
-    }
+    let place = endpoint.place()?;
+    Ok((endpoint.dispatcher.dispatch(exchange, out), place))
 }
