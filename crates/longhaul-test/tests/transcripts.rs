@@ -40,8 +40,14 @@ async fn replay(name: &str) {
     let (reader, writer) = tokio::io::split(theirs);
     let dispatcher = server().dispatcher().unwrap();
     let principal = Principal::new("host").unwrap();
-    let served =
-        tokio::spawn(driver::serve(dispatcher, principal, reader, writer, driver::Options::default()));
+    let served = tokio::spawn(driver::serve(
+        dispatcher,
+        principal,
+        reader,
+        writer,
+        driver::Options::default(),
+        std::future::pending(),
+    ));
     let (reader, mut writer) = tokio::io::split(ours);
     let mut received = BufReader::new(reader).lines();
     let mut names = Names::default();

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use longhaul::driver::{self, DriverError, Options};
 use longhaul::proto::model::Progress;
-use longhaul::server::Principal;
+use longhaul::server::{Principal, TaskMode, TaskPolicy};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -30,6 +31,11 @@ async fn wait(cx: Cx, Wait { seconds }: Wait) -> &'static str {
     "waited"
 }
 
+async fn quiet(_: Cx, Wait { seconds }: Wait) -> &'static str {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    "waited"
+}
+
 #[expect(clippy::panic, reason = "the bug under test")]
 async fn panicking(_: Cx, _: Wait) {
     tokio::task::yield_now().await;
@@ -41,6 +47,10 @@ fn server() -> Server {
         .tool(Tool::typed("echo", "Echo", |_, Echo { message }| async move { message }))
         .tool(Tool::typed("wait", "Wait", wait))
         .tool(Tool::typed("bug", "Panic", panicking))
+        .tool(
+            Tool::typed("follow", "Wait", quiet)
+                .task(TaskPolicy::new(TaskMode::After(Duration::from_secs(2)))),
+        )
 }
 
 /// The far end of a served connection.
@@ -48,6 +58,7 @@ struct Client {
     reader: BufReader<ReadHalf<DuplexStream>>,
     writer: WriteHalf<DuplexStream>,
     served: JoinHandle<Result<(), DriverError>>,
+    stop: Option<oneshot::Sender<()>>,
 }
 
 impl Client {
@@ -55,10 +66,16 @@ impl Client {
         let (ours, theirs) = tokio::io::duplex(4096);
         let (reader, writer) = tokio::io::split(theirs);
         let dispatcher = server().dispatcher().unwrap();
-        let served =
-            tokio::spawn(driver::serve(dispatcher, Principal::new("test").unwrap(), reader, writer, options));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let principal = Principal::new("test").unwrap();
+        let served = tokio::spawn(driver::serve(dispatcher, principal, reader, writer, options, async {
+            match stopped.await {
+                Ok(()) => {}
+                Err(_) => std::future::pending().await,
+            }
+        }));
         let (reader, writer) = tokio::io::split(ours);
-        Self { reader: BufReader::new(reader), writer, served }
+        Self { reader: BufReader::new(reader), writer, served, stop: Some(stop) }
     }
 
     async fn send(&mut self, line: impl AsRef<[u8]>) {
@@ -210,6 +227,36 @@ async fn the_end_of_the_input_ends_the_connection_at_once() {
     assert_eq!(client.receive_text(2).await, "answered before the end");
     client.writer.shutdown().await.unwrap();
     client.served.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_hands_held_calls_over_and_lets_others_end() {
+    let mut client = Client::connect(Options::default());
+    client.call(1, "follow", json!({"seconds": 1000})).await;
+    client.call(2, "wait", json!({"seconds": 3})).await;
+    assert_eq!(client.receive().await["params"]["progress"], 1.0);
+    let began = tokio::time::Instant::now();
+    client.stop.take().unwrap().send(()).unwrap();
+    let mut texts = Vec::new();
+    while texts.len() < 2 {
+        let message = client.receive().await;
+        texts.extend(message["result"]["content"][0]["text"].as_str().map(str::to_owned));
+    }
+    assert!(texts[0].contains("task_wait"), "{texts:?}");
+    assert_eq!(texts[1], "waited");
+    client.served.await.unwrap().unwrap();
+    assert_eq!(began.elapsed().as_secs(), 2, "no longer than the last answer took");
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_waits_no_longer_than_it_may() {
+    let mut client = Client::connect(Options::default());
+    client.call(1, "wait", json!({"seconds": 1000})).await;
+    client.receive().await;
+    let began = tokio::time::Instant::now();
+    client.stop.take().unwrap().send(()).unwrap();
+    client.served.await.unwrap().unwrap();
+    assert_eq!(began.elapsed().as_secs(), 10);
 }
 
 #[tokio::test]

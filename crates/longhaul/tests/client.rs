@@ -70,7 +70,14 @@ fn serve() -> (Target, Arc<Endless>) {
     let dispatcher = server.dispatcher().unwrap();
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(ours);
-    tokio::spawn(driver::serve(dispatcher, local_user(), reader, writer, driver::Options::default()));
+    tokio::spawn(driver::serve(
+        dispatcher,
+        local_user(),
+        reader,
+        writer,
+        driver::Options::default(),
+        std::future::pending(),
+    ));
     let (reader, writer) = tokio::io::split(theirs);
     (Target::stream(reader, writer), endless_state)
 }

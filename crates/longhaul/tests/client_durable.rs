@@ -38,7 +38,8 @@ async fn serve() -> (Target, Arc<Notify>) {
     dispatcher.start().await.unwrap();
     let (ours, theirs) = tokio::io::duplex(1 << 16);
     let (reader, writer) = tokio::io::split(ours);
-    tokio::spawn(driver::serve(dispatcher, local_user(), reader, writer, driver::Options::default()));
+    let options = driver::Options::default();
+    tokio::spawn(driver::serve(dispatcher, local_user(), reader, writer, options, std::future::pending()));
     let (reader, writer) = tokio::io::split(theirs);
     (Target::stream(reader, writer), go)
 }

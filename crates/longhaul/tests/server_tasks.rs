@@ -49,7 +49,14 @@ impl Client {
         let (reader, writer) = tokio::io::split(theirs);
         let principal = Principal::new("test").unwrap();
         let options = driver::Options::default();
-        let served = tokio::spawn(driver::serve(dispatcher.clone(), principal, reader, writer, options));
+        let served = tokio::spawn(driver::serve(
+            dispatcher.clone(),
+            principal,
+            reader,
+            writer,
+            options,
+            std::future::pending(),
+        ));
         let (reader, writer) = tokio::io::split(ours);
         Self { dispatcher, reader: BufReader::new(reader), writer, _served: served }
     }

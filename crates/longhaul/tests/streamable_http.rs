@@ -11,8 +11,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{Progress, ResourceTemplate};
-use longhaul::server::{ReadFuture, Resources, not_found};
-use longhaul::server::{TaskMode, TaskPolicy};
+use longhaul::server::{ReadFuture, Resources, TaskMode, TaskPolicy, not_found};
 use longhaul::transport::http::server::{Options, serve};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
@@ -478,6 +477,23 @@ async fn get_opens_a_sessions_stream_and_nothing_else() {
     let second = host.send(get(Some(&session), events)).await;
     assert_eq!(second.status(), StatusCode::OK);
     assert_eq!(text(first).await, ":\n\n", "the one before it ends");
+}
+
+#[tokio::test]
+async fn stopping_hands_held_calls_over() {
+    let policy = TaskPolicy::new(TaskMode::After(Duration::from_secs(20)));
+    let hang = |_: Cx, _: serde_json::Map<String, Value>| std::future::pending::<&'static str>();
+    let server = Server::new("test", "1.0.0").tool(Tool::typed("hang", "Hang", hang).task(policy));
+    let mut host = Host::start_with(server, |_| ()).await;
+    let stop = host.stop.take().unwrap();
+    let (response, ()) = tokio::join!(host.call("hang", json!({})), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        stop.send(()).unwrap();
+    });
+    let answer = read(response).await;
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("task_wait"), "{text}");
+    host.served.await.unwrap().unwrap();
 }
 
 #[tokio::test]

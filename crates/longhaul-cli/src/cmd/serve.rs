@@ -48,9 +48,6 @@ pub(crate) struct Args {
 /// How often run files are looked through.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 
-/// How long callers may take to be let go when the server is asked to stop.
-const DRAIN: Duration = Duration::from_secs(10);
-
 pub(crate) fn run(args: Args) -> Exit {
     let config = match config::load(&args.file) {
         Ok(checked) => {
@@ -169,14 +166,7 @@ async fn serve_http(config: &Config, dispatcher: Dispatcher, listener: TcpListen
     options.limits.max_bytes = usize::try_from(config.http.max_body).unwrap_or(usize::MAX);
     options.allow = allow_list(config);
     options.max_connections = options.max_connections.min(files() / 2);
-    options.drain = DRAIN;
-    let engine = dispatcher.engine().clone();
-    // The listener closes at once; callers are let go while their connections end.
-    let stop = async move {
-        stopped().await;
-        tokio::spawn(async move { engine.drain(DRAIN).await });
-    };
-    http::serve(dispatcher, listener, options, stop).await.context("the listener failed")
+    http::serve(dispatcher, listener, options, stopped()).await.context("the listener failed")
 }
 
 /// How many files this process may have open. Only half are for connections: whoever holds those must not
@@ -188,21 +178,8 @@ fn files() -> usize {
 
 async fn serve_stdio(dispatcher: Dispatcher) -> anyhow::Result<()> {
     let (reader, writer) = stdio::stdio();
-    let engine = dispatcher.engine().clone();
-    let served = driver::serve(dispatcher, local_user(), reader, writer, driver::Options::default());
-    tokio::pin!(served);
-    tokio::select! {
-        served = &mut served => return Ok(served?),
-        () = stopped() => {}
-    }
-    tokio::select! {
-        served = &mut served => Ok(served?),
-        () = async {
-            engine.drain(DRAIN).await;
-            // The last answers are on their way through the connection's loop.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        } => Ok(()),
-    }
+    let options = driver::Options::default();
+    Ok(driver::serve(dispatcher, local_user(), reader, writer, options, stopped()).await?)
 }
 
 /// The configured hosts and origins; by default this machine, and the address it serves on.

@@ -48,6 +48,26 @@ fn callers_who_are_held_are_handed_over_when_the_server_is_asked_to_end() {
 }
 
 #[test]
+fn a_caller_who_is_held_over_a_pipe_is_handed_over_when_the_server_is_asked_to_end() {
+    let place = Place::new(PATIENT);
+    let mut pipe = Pipe::start(&place);
+    pipe.initialize();
+    let params = json!({"name": "patient", "arguments": {"key": "piped"}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    pipe.write((call.to_string() + "\n").as_bytes());
+    let running = || place.processes().iter().filter(|(_, line)| line.contains("patient")).count();
+    eventually("the command", || (running() >= 1).then_some(()));
+    kill_process(Pid::from_raw(pipe.pid()).unwrap(), Signal::TERM).unwrap();
+    let answer = pipe.next();
+    let task = answer["result"]["structuredContent"]["taskId"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    assert_eq!(pipe.ended().code(), Some(0));
+    fs::write(place.path("piped"), "").unwrap();
+    let next = Pipe::start(&place);
+    assert_eq!(text(&next.call("task_wait", json!({"id": task, "up_to": 60}))["result"]), "open");
+    drop(next);
+}
+
+#[test]
 fn a_pipe_that_is_closed_ends_the_server_and_no_durable_command() {
     let place = Place::new(PATIENT);
     let mut pipe = Pipe::start(&place);

@@ -49,7 +49,6 @@ impl Exchanges {
     }
 
     /// How many are open.
-    #[cfg(feature = "http")]
     pub(crate) fn open(&self) -> usize {
         self.connection.open()
     }

@@ -12,6 +12,8 @@ pub(crate) use ask::StreamLink;
 pub(crate) use exchanges::Exchanges;
 pub use serve::serve;
 
+use std::time::Duration;
+
 use longhaul_proto::jsonrpc::Limits;
 
 /// Bounds on one connection.
@@ -22,11 +24,36 @@ pub struct Options {
     pub limits: Limits,
     /// How many exchanges may be open at once before reading stops. Default 256.
     pub max_open: usize,
+    /// How long open answers may take to end once the server is asked to stop. Default 10 s.
+    pub drain: Duration,
+}
+
+impl Options {
+    /// Bounds the size and depth of a message.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Lets this many exchanges be open at once.
+    #[must_use]
+    pub fn max_open(mut self, max_open: usize) -> Self {
+        self.max_open = max_open;
+        self
+    }
+
+    /// Gives open answers this long to end once the server is asked to stop.
+    #[must_use]
+    pub fn drain(mut self, drain: Duration) -> Self {
+        self.drain = drain;
+        self
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { limits: Limits::default(), max_open: 256 }
+        Self { limits: Limits::default(), max_open: 256, drain: Duration::from_secs(10) }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Serving one client over a byte stream.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use longhaul_proto::jsonrpc::{DecodeError, ErrorObject, Message, Request, RequestId, write_error};
 use longhaul_proto::model::RequestMeta;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::lines::{Line, Lines};
@@ -13,9 +14,10 @@ use super::{DriverError, Exchanges, Options};
 use crate::server::{ConnectionPush, Dispatched, Dispatcher, Outgoing, Outlet, Principal, Push};
 
 /// Serves one client until its input ends, then returns at once. Calls that are still running are
-/// dropped, as their caller is gone; what has become durable goes on.
+/// dropped, as their caller is gone; what has become durable goes on. Dropping the future does the same.
 ///
-/// Dropping the future does the same.
+/// When `shutdown` completes first, nothing more is read. Held calls are made durable and handed over, other
+/// open answers may end for [`Options::drain`], and it returns once the last is written.
 ///
 /// # Errors
 ///
@@ -24,14 +26,42 @@ use crate::server::{ConnectionPush, Dispatched, Dispatcher, Outgoing, Outlet, Pr
 pub async fn serve(
     dispatcher: Dispatcher,
     principal: Principal,
+    reader: impl AsyncRead + Unpin,
+    writer: impl AsyncWrite + Unpin,
+    options: Options,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), DriverError> {
+    let (engine, limit) = (dispatcher.engine().clone(), options.drain);
+    let (stop, stopping) = oneshot::channel();
+    let time_is_up = async move {
+        shutdown.await;
+        // A closed channel means that the connection has just ended.
+        let _ = stop.send(());
+        tokio::join!(engine.drain(limit), tokio::time::sleep(limit))
+    };
+    tokio::select! {
+        served = pump(dispatcher, principal, reader, writer, options, stopping) => served,
+        _ = time_is_up => {
+            tracing::warn!("some answers did not end in time");
+            Ok(())
+        }
+    }
+}
+
+/// Moves messages until the input ends, or until it is told to stop and nothing is open any more.
+async fn pump(
+    dispatcher: Dispatcher,
+    principal: Principal,
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
     options: Options,
+    mut stopping: oneshot::Receiver<()>,
 ) -> Result<(), DriverError> {
+    let mut stops = false;
     let mut lines = Lines::new(options.limits.max_bytes);
     let (mut loop_, mut outgoing) = Loop::new(dispatcher, principal, options);
     loop {
-        while loop_.reads_on() {
+        while !stops && loop_.reads_on() {
             match lines.next() {
                 Some(line) => loop_.handle_line(line),
                 None => break,
@@ -44,8 +74,11 @@ pub async fn serve(
                 Err(error) => return Err(DriverError::Write(error)),
             }
         }
+        if stops && loop_.exchanges.open() == 0 {
+            return Ok(());
+        }
         tokio::select! {
-            read = reader.read_buf(lines.space(READ_ROOM)), if loop_.reads_on() => match read {
+            read = reader.read_buf(lines.space(READ_ROOM)), if !stops && loop_.reads_on() => match read {
                 Ok(0) => {
                     loop_.handle_last_line(lines.rest());
                     return finish(writer, loop_.out).await;
@@ -55,6 +88,7 @@ pub async fn serve(
             },
             Some(message) = outgoing.recv() => loop_.handle_outgoing(message),
             Some(_) = loop_.running.join_next() => {}
+            Ok(()) = &mut stopping, if !stops => stops = true,
         }
         while loop_.out.len() < OUT_BOUND
             && let Ok(message) = outgoing.try_recv()

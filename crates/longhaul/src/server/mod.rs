@@ -17,6 +17,7 @@ mod resource;
 mod tasks;
 mod tool;
 
+use std::future::Future;
 use std::sync::Arc;
 
 use longhaul_proto::model::{Implementation, InvalidToolName, ServerCapabilities};
@@ -198,11 +199,24 @@ impl Server {
     ///
     /// When the server cannot be put together, or the output can no longer be written.
     pub async fn serve_stdio(self) -> Result<(), ServeError> {
+        self.serve_stdio_until(std::future::pending()).await
+    }
+
+    /// As [`serve_stdio`](Self::serve_stdio), or until `shutdown` completes: held calls are then made durable
+    /// and handed over, and the last answers written.
+    ///
+    /// A read of standard input that is under way can keep a runtime from ending:
+    /// `Runtime::shutdown_background` does not wait for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`serve_stdio`](Self::serve_stdio).
+    pub async fn serve_stdio_until(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let options = self.options.clone();
         let dispatcher = self.dispatcher()?;
         dispatcher.start().await?;
         let (reader, writer) = stdio::stdio();
-        Ok(driver::serve(dispatcher, local_user(), reader, writer, options).await?)
+        Ok(driver::serve(dispatcher, local_user(), reader, writer, options, shutdown).await?)
     }
 
     /// Serves every client that connects to `listener` over Streamable HTTP, until the listener fails.

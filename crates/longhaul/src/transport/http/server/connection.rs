@@ -53,8 +53,10 @@ pub(super) async fn accept(
     drop(listener);
     closing.send_replace(true);
     endpoint.sessions.close_streams();
-    let drained = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(endpoint.options.drain, drained).await.is_err() {
+    let (engine, limit) = (endpoint.dispatcher.engine(), endpoint.options.drain);
+    let ended = async { while connections.join_next().await.is_some() {} };
+    let drained = async { tokio::join!(engine.drain(limit), ended) };
+    if tokio::time::timeout(limit, drained).await.is_err() {
         tracing::warn!(open = connections.len(), "some answers did not end in time");
         // Dropped here, their calls would take it for their callers' cancelling.
         connections.detach_all();

@@ -113,8 +113,9 @@ impl Endpoint {
     }
 }
 
-/// Serves `dispatcher` on `listener` until `shutdown` completes; then takes no new connection, lets open
-/// answers end for [`Options::drain`], and returns. What has not ended by then is left to end by itself.
+/// Serves `dispatcher` on `listener` until `shutdown` completes; then takes no new connection, makes held
+/// calls durable and hands them over, lets other open answers end for [`Options::drain`], and returns. What
+/// has not ended by then is left to end by itself.
 ///
 /// Dropping the future closes every connection at once.
 ///
