@@ -72,7 +72,7 @@ pub enum Event {
     CommitFailed(Refusal),
     /// The work knows that it is to outlive this process.
     Told,
-    /// The outcome is on disk; or another was before it, and this is that one.
+    /// The outcome is on disk; or another was before it, and this is that one; or it never will be, by this process.
     Recorded(Outcome),
     /// The row is no longer this node's, and has not ended: somebody else works on it.
     TakenOver,
@@ -89,12 +89,21 @@ pub struct Refusal {
     pub message: Arc<str>,
     /// There is too much already: the caller should come back later.
     pub overloaded: bool,
+    /// Trying again will not help.
+    pub lasting: bool,
 }
 
 impl Refusal {
     /// A refusal.
     pub fn new(message: impl Into<Arc<str>>, overloaded: bool) -> Self {
-        Self { message: message.into(), overloaded }
+        Self { message: message.into(), overloaded, lasting: false }
+    }
+
+    /// The same, for good.
+    #[must_use]
+    pub fn lasting(mut self) -> Self {
+        self.lasting = true;
+        self
     }
 }
 
@@ -367,14 +376,16 @@ impl Machine {
         self.answer(reply)
     }
 
-    /// A call whose row came first was not begun. Any other stays what it was, and may become durable later.
+    /// A call whose row came first was not begun. Any other stays what it was, and may become durable later if
+    /// that can ever be.
     fn commit_failed(&mut self, refusal: Refusal) -> Vec<Effect> {
         if self.work == Work::NotBegun {
             return self.end(Reply::Refused(refusal));
         }
         self.row = Row::Absent;
+        self.plan.may_be_kept &= !refusal.lasting;
         let mut effects = self.advance();
-        if !self.over && self.row == Row::Absent {
+        if !self.over && self.row == Row::Absent && self.plan.may_be_kept {
             effects.push(Effect::CommitLater);
         }
         effects

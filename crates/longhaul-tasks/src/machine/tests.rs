@@ -134,6 +134,14 @@ fn a_row_that_cannot_be_written_keeps_the_call_as_it_was() {
 }
 
 #[test]
+fn a_row_that_can_never_be_written_is_not_tried_again() {
+    let refused = Event::CommitFailed(Refusal::new("too large", false).lasting());
+    let begin = [Event::Admitted, Event::Started, Event::AfterElapsed, refused, Event::Draining];
+    let (_, effects) = run(TAKES, begin);
+    assert_eq!(effects, [Effect::Admit, LOOSE, Effect::Commit]);
+}
+
+#[test]
 fn a_cancel_from_elsewhere_stops_the_work() {
     let begin = [Event::Admitted, Event::Started, Event::AfterElapsed, Event::Committed, Event::Told];
     let (mut machine, _) = run(TAKES, begin);

@@ -57,21 +57,41 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
         let mut created = inner.store.create(task.clone()).await;
         if let Ok(Created::Joined(_)) = created {
             // Another node has one like it, which this call could not know when it began.
-            let mut alone = task;
+            let mut alone = task.clone();
             alone.join = None;
             created = inner.store.create(alone).await;
         }
-        match created {
-            Ok(created) => Done::Committed(Box::new(created.into_record())),
-            Err(error) => {
-                let overloaded = matches!(error, StoreError::Overloaded { .. });
-                if !overloaded {
-                    tracing::warn!(%error, "a call could not be made durable");
-                }
-                Done::Event(Event::CommitFailed(Refusal::new(error.to_string(), overloaded)))
-            }
+        let error = match created {
+            Ok(created) => return Done::Committed(Box::new(created.into_record())),
+            Err(error) => error,
+        };
+        if let StoreError::AlreadyExists { .. } = error
+            && let Done::Seen(Some(record)) = look(Arc::clone(&inner), task.id).await
+            && is_ours(&inner, &record)
+        {
+            // An earlier try had written it, and could not say so.
+            return Done::Committed(record);
         }
+        let overloaded = matches!(error, StoreError::Overloaded { .. });
+        if !overloaded {
+            tracing::warn!(%error, "a call could not be made durable");
+        }
+        let refusal = Refusal::new(error.to_string(), overloaded);
+        Done::Event(Event::CommitFailed(if is_final(&error) { refusal.lasting() } else { refusal }))
     })
+}
+
+/// Whether waiting mends nothing: this store will never take that write from this process. A full disk, a lock, or
+/// a file system that is read-only for now will pass, with or without a person's help.
+fn is_final(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::TooLarge { .. }
+            | StoreError::Closed
+            | StoreError::Corrupt { .. }
+            | StoreError::Foreign { .. }
+            | StoreError::Newer { .. }
+    )
 }
 
 pub(super) fn tell(run: Option<Arc<dyn JobRun>>) -> Operation {
@@ -126,7 +146,8 @@ pub(super) fn report(inner: Arc<Inner>, id: TaskId, epoch: Epoch, batch: Batch) 
     })
 }
 
-/// Writes the outcome, however long the store takes to be writable again.
+/// Writes the outcome, however long the store takes to be writable again. The run ends with an outcome that never
+/// will be: the row stays open, for a process that can reach it.
 pub(super) fn finish(
     inner: Arc<Inner>,
     id: TaskId,
@@ -135,7 +156,8 @@ pub(super) fn finish(
     last: Batch,
 ) -> Operation {
     Box::pin(async move {
-        let (mut outcome, mut epoch, mut pause) = (outcome, epoch, FIRST_PAUSE);
+        let (mut outcome, mut last, mut epoch, mut pause) = (outcome, last, epoch, FIRST_PAUSE);
+        let mut shrunk = false;
         loop {
             match inner.store.finish(&id, epoch, outcome.clone(), last.clone()).await {
                 Ok(Finished::Recorded(record) | Finished::AlreadyTerminal(record)) => {
@@ -147,13 +169,19 @@ pub(super) fn finish(
                     }
                     seen => return seen,
                 },
-                Err(error @ StoreError::TooLarge { .. }) => {
+                // What was said last is worth less than how it ended.
+                Err(StoreError::TooLarge { .. }) if last != Batch::new() => last = Batch::new(),
+                Err(error @ StoreError::TooLarge { .. }) if !shrunk => {
+                    shrunk = true;
                     outcome = Outcome::error(INTERNAL_ERROR, error.to_string(), None);
+                }
+                Err(error) if is_final(&error) => {
+                    tracing::error!(task = %id, %error, "an outcome cannot be written: the task stays open");
+                    return Done::Event(Event::Recorded(outcome));
                 }
                 Err(error) => {
                     tracing::warn!(task = %id, %error, "an outcome could not be written yet");
-                    inner.environment.sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    wait(&inner, &mut pause).await;
                 }
             }
         }
@@ -169,14 +197,23 @@ pub(super) fn cancel(inner: Arc<Inner>, id: TaskId) -> Operation {
                     return Done::Seen(Some(Box::new(record)));
                 }
                 Ok(Cancellation::NotFound) => return Done::Seen(None),
+                Err(error) if is_final(&error) => {
+                    tracing::error!(task = %id, %error, "a cancellation cannot be written: the task stays open");
+                    return Done::Event(Event::Recorded(Outcome::cancelled(None)));
+                }
                 Err(error) => {
                     tracing::warn!(task = %id, %error, "a cancellation could not be written yet");
-                    inner.environment.sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    wait(&inner, &mut pause).await;
                 }
             }
         }
     })
+}
+
+/// Waits before a write is tried again, each time longer.
+async fn wait(inner: &Inner, pause: &mut Duration) {
+    inner.environment.sleep(*pause).await;
+    *pause = (*pause * 2).min(LONGEST_PAUSE);
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

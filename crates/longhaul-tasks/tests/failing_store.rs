@@ -1,0 +1,251 @@
+//! The engine on a store that fails: what passes is waited for, and what does not ends the run as it is.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "a test steps the runtime's paused clock")]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use longhaul_store::{
+    Batch, Cancellation, Counts, Created, Cursor, Digest, Durability, Epoch, Filter, Finished, Json, Limits,
+    Memory, NewTask, NodeId, Outcome, Owner, Page, Record, Scope, Settings, StoreError, StoreFuture, Swept,
+    SystemClock, TaskId, TaskStore, TaskWatch, Time,
+};
+use longhaul_tasks::environment::Tokio;
+use longhaul_tasks::machine::{Caller, Plan};
+use longhaul_tasks::report::Reporter;
+use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Work, Worker};
+use tokio::time::Instant;
+
+/// A store in memory whose next operations of a kind fail as told; `true`: after they were done.
+#[derive(Debug)]
+struct Failing {
+    store: Memory,
+    faults: Mutex<VecDeque<(&'static str, StoreError, bool)>>,
+    tried: Mutex<Vec<&'static str>>,
+}
+
+impl Failing {
+    fn new(limits: Limits) -> Arc<Self> {
+        let mut settings = Settings::default();
+        settings.limits = limits;
+        let store = Memory::with(settings, Arc::new(SystemClock::new()));
+        Arc::new(Self { store, faults: Mutex::default(), tried: Mutex::default() })
+    }
+
+    fn fail(&self, operation: &'static str, error: StoreError, done: bool) {
+        self.faults.lock().unwrap().push_back((operation, error, done));
+    }
+
+    fn tries(&self, operation: &str) -> usize {
+        self.tried.lock().unwrap().iter().filter(|tried| **tried == operation).count()
+    }
+
+    fn guard<'a, T: Send + 'a>(
+        &'a self,
+        operation: &'static str,
+        done: StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
+        self.tried.lock().unwrap().push(operation);
+        let mut faults = self.faults.lock().unwrap();
+        let Some(at) = faults.iter().position(|(fails, ..)| *fails == operation) else { return done };
+        let Some((_, error, after)) = faults.remove(at) else { return done };
+        Box::pin(async move {
+            if after {
+                done.await?;
+            }
+            Err(error)
+        })
+    }
+}
+
+impl TaskStore for Failing {
+    fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
+        self.guard("create", self.store.create(task))
+    }
+    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        self.guard("get", self.store.get(scope, id))
+    }
+    fn list<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page> {
+        self.store.list(scope, filter, after, limit)
+    }
+    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>> {
+        self.store.claim(limit, tools)
+    }
+    fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
+        self.store.renew(held)
+    }
+    fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record> {
+        self.store.release(id, epoch)
+    }
+    fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
+        self.store.write(id, epoch, batch)
+    }
+    fn finish<'a>(
+        &'a self,
+        id: &'a TaskId,
+        epoch: Epoch,
+        outcome: Outcome,
+        last: Batch,
+    ) -> StoreFuture<'a, Finished> {
+        self.guard("finish", self.store.finish(id, epoch, outcome, last))
+    }
+    fn request_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, Cancellation> {
+        self.guard("cancel", self.store.request_cancel(scope, id, reason))
+    }
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        self.store.sweep(limit)
+    }
+    fn counts(&self) -> StoreFuture<'_, Counts> {
+        self.store.counts()
+    }
+    fn watch(&self, id: &TaskId) -> TaskWatch {
+        self.store.watch(id)
+    }
+    fn now(&self) -> Time {
+        self.store.now()
+    }
+    fn durability(&self) -> Durability {
+        self.store.durability()
+    }
+    fn node(&self) -> &NodeId {
+        self.store.node()
+    }
+}
+
+fn full() -> StoreError {
+    StoreError::Full { place: "tasks.db".into(), source: Arc::new(std::io::Error::other("no space")) }
+}
+
+fn corrupt() -> StoreError {
+    StoreError::Corrupt { what: "a row".to_owned(), source: None }
+}
+
+fn backend() -> StoreError {
+    StoreError::Backend { doing: "writing", source: Arc::new(std::io::Error::other("it broke")) }
+}
+
+fn success() -> Outcome {
+    Outcome::result(Json::parse(r#"{"content":[]}"#).unwrap(), false)
+}
+
+fn engine(store: &Arc<Failing>) -> Engine {
+    let store: Arc<dyn TaskStore> = Arc::clone(store) as _;
+    Engine::new(store, Arc::new(Tokio::new()), Pace::default(), [Worker::new("future")])
+}
+
+/// A call that becomes durable after 2 s, is handed over after 50 s and ends after `seconds`.
+fn call(seconds: u64) -> Call {
+    let work = Work::Future(Box::pin(async move {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        success()
+    }));
+    let mut call = Call::new(Owner::principal("ann").unwrap(), "future", Json::parse("{}").unwrap(), work);
+    call.plan = Plan::new(Caller::Waits, false);
+    (call.after, call.hold) = (Some(Duration::from_secs(2)), Some(Duration::from_secs(50)));
+    call
+}
+
+fn outcome(answer: Answer) -> Outcome {
+    match answer {
+        Answer::Outcome(outcome) => outcome,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_waits_for_a_full_disk_and_not_for_a_closed_store() {
+    for error in [full(), StoreError::Closed, corrupt()] {
+        let passes = error.is_retryable();
+        let store = Failing::new(Limits::default());
+        let engine = engine(&store);
+        for _ in 0..5 {
+            store.fail("finish", error.clone(), false);
+        }
+        let began = Instant::now();
+        assert_eq!(outcome(engine.call(call(10)).await), success(), "its caller is told how it ended");
+        assert_eq!(store.tries("finish"), if passes { 6 } else { 1 }, "{error}");
+        assert_eq!(began.elapsed() > Duration::from_secs(11), passes, "{error}");
+        let open = engine.list(Scope::Operator, &Filter::open(), None, 10).await.unwrap().tasks.len();
+        assert_eq!(open, usize::from(!passes), "what could not be written is not on disk");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_is_tried_again_unless_the_store_is_closed() {
+    for (error, tries) in [(full(), 2), (StoreError::Closed, 1)] {
+        let store = Failing::new(Limits::default());
+        store.fail("cancel", error, false);
+        let ticket = engine(&store).call(call(3600));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        ticket.cancel();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(store.tries("cancel"), tries);
+        drop(ticket);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_too_large_to_be_kept_ends_in_place_and_is_tried_once() {
+    let mut limits = Limits::default();
+    limits.max_arguments = 1;
+    let store = Failing::new(limits);
+    assert_eq!(outcome(engine(&store).call(call(100)).await), success(), "and its caller is not handed over");
+    assert_eq!(store.tries("create"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_was_written_without_a_word_is_found() {
+    let store = Failing::new(Limits::default());
+    store.fail("create", backend(), true);
+    let engine = engine(&store);
+    let answer = engine.call(call(100)).await;
+    let Answer::HandOver(record) = answer else { panic!("{answer:?}") };
+    let ended = engine.ended(Scope::Operator, &record.id).await.unwrap().unwrap();
+    assert_eq!(ended.outcome(), Some(&success()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_long_a_status_costs_no_result() {
+    let mut limits = Limits::default();
+    limits.max_text = 50;
+    let store = Failing::new(limits);
+    let mut call = call(100);
+    call.reports = Reporter::new();
+    call.reports.0.status("x".repeat(100));
+    let engine = engine(&store);
+    let answer = engine.call(call).await;
+    let Answer::HandOver(record) = answer else { panic!("{answer:?}") };
+    let ended = engine.ended(Scope::Operator, &record.id).await.unwrap().unwrap();
+    assert_eq!(ended.outcome(), Some(&success()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_joined_a_call_is_handed_over_though_its_task_could_not_be_read_at_first() {
+    let store = Failing::new(Limits::default());
+    let engine = engine(&store);
+    let call = |hold| {
+        let mut call = call(3600);
+        call.join = Some(Digest::new([7; 32]));
+        call.hold = Some(Duration::from_secs(hold));
+        call
+    };
+    let _first = engine.call(call(1000));
+    let second = engine.call(call(50));
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    store.fail("get", backend(), false);
+    let began = Instant::now();
+    assert!(matches!(second.await, Answer::HandOver(_)));
+    assert_eq!(began.elapsed().as_secs(), 11);
+}
