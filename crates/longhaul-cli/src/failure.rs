@@ -3,7 +3,7 @@
 use longhaul::client::Error;
 use longhaul::proto::jsonrpc::{Code, ErrorObject};
 use longhaul::store::StoreError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
 use crate::term::{clean, note};
@@ -121,7 +121,12 @@ impl From<Error> for Failure {
 impl From<&ErrorObject> for Failure {
     fn from(error: &ErrorObject) -> Self {
         let message = format!("{} ({})", error.message, error.code.0);
-        let lost = error.data.as_ref().is_some_and(|data| data.get().contains("\"worker_lost\""));
+        #[derive(Deserialize)]
+        struct About {
+            reason: String,
+        }
+        let about = error.data.as_ref().and_then(|data| serde_json::from_str::<About>(data.get()).ok());
+        let lost = about.is_some_and(|about| about.reason == "worker_lost");
         match error.code {
             _ if lost => Self::new(Exit::Failed, "worker_lost", message),
             Code::OVERLOADED => Self::new(Exit::Failed, "overloaded", message),

@@ -8,9 +8,10 @@ use longhaul::server::JobTool;
 use longhaul::store::{Json, Outcome, TaskId};
 use longhaul::tasks::environment::BoxFuture;
 use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
+use longhaul::tasks::project;
 use longhaul::tasks::report::Reporter;
 
-use super::result::{self, Terms};
+use super::result::Terms;
 use super::run::{blocking, cancel, ends_with_this_process, find, follow, lost};
 use crate::command::{Run, RunError, RunsDir, RunsError, Spec, StartError};
 use crate::config::{Bound, CommandTool, Machine};
@@ -139,7 +140,7 @@ impl Drop for Starting<'_> {
 }
 
 fn failed(result: CallToolResult) -> Outcome {
-    result::outcome(&result.failed(true))
+    project::stored(&result.failed(true))
 }
 
 /// An error with its causes.

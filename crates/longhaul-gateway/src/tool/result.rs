@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use longhaul::proto::model::{CallToolResult, Content, Meta, ResourceLink};
 use longhaul::store::Outcome;
+use longhaul::tasks::project;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -66,7 +67,7 @@ pub(super) fn of(id: &str, dir: &Path, exit: &Exit, kept: bool) -> Outcome {
     match exit.cause {
         Cause::Cancelled => return Outcome::cancelled(Some("the command was cancelled".into())),
         Cause::Abandoned => {
-            return Outcome::lost("worker_lost: its server went away before the call was on disk");
+            return Outcome::lost("its server went away before the call was on disk");
         }
         _ => {}
     }
@@ -97,15 +98,7 @@ pub(super) fn of(id: &str, dir: &Path, exit: &Exit, kept: bool) -> Outcome {
     let mut result =
         CallToolResult::new(content).failed(failed).with_meta(Meta::new().with("dev.longhaul/run", &facts));
     result.structured_content = structured;
-    outcome(&result)
-}
-
-/// A result as the store keeps it.
-pub(super) fn outcome(result: &CallToolResult) -> Outcome {
-    match serde_json::value::to_raw_value(result) {
-        Ok(value) => Outcome::result(value.into(), result.is_error),
-        Err(error) => Outcome::lost(format!("the result cannot be written: {error}")),
-    }
+    project::stored(&result)
 }
 
 fn facts(exit: &Exit) -> Facts {

@@ -74,7 +74,7 @@ pub async fn cancel(runs: &RunsDir, id: &str) -> Result<(), RunError> {
 
 /// What is known of a run that was lost.
 pub(super) fn lost(error: RunError) -> Outcome {
-    Outcome::lost(format!("worker_lost: {error}"))
+    Outcome::lost(error.to_string())
 }
 
 /// Does something that blocks. While this process is ending it never completes: what it was for is found again by

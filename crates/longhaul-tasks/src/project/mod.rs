@@ -28,7 +28,7 @@ pub fn status(record: &Record, view: View) -> TaskStatus {
     }
 }
 
-/// A task as one dialect shows it.
+/// A task as one dialect shows it, with its end where results are inlined.
 pub fn task(record: &Record, view: View) -> Task {
     let status = status(record, view);
     let last_updated = match view {
@@ -40,6 +40,10 @@ pub fn task(record: &Record, view: View) -> Task {
     task.status_message = message(record);
     task.ttl_ms = ttl_ms(record);
     task.poll_interval_ms = record.poll_interval_ms;
+    if view == View::D2 {
+        // Reading a result costs what it is long, and nobody would look at it.
+        return task;
+    }
     match outcome(record) {
         Some(Ok(result)) => task.result = Some(result),
         Some(Err(error)) => task.error = Some(error),
@@ -53,6 +57,14 @@ pub fn task(record: &Record, view: View) -> Task {
 pub fn outcome(record: &Record) -> Option<Result<CallToolResult, ErrorObject>> {
     let Phase::Done(outcome) = &record.phase else { return None };
     Some(answer(outcome, Some(record.id.as_str())))
+}
+
+/// A tool's result as a store keeps it; [`answer`] reads it again.
+pub fn stored(result: &CallToolResult) -> Outcome {
+    match serde_json::value::to_raw_value(result) {
+        Ok(value) => Outcome::result(value.into(), result.is_error),
+        Err(error) => Outcome::error(Code::INTERNAL.0, format!("the result cannot be stored: {error}"), None),
+    }
 }
 
 /// What a request whose call ended so is answered with; `id` names its task, if its caller knows of one.
@@ -83,10 +95,15 @@ pub fn answer(outcome: &Outcome, id: Option<&str>) -> Result<CallToolResult, Err
         }
         Outcome::Lost { reason } => {
             let about = About { task_id: id, reason: Some("worker_lost"), status: None };
-            Err(ErrorObject::internal(reason.to_string()).with_data(&about))
+            Err(ErrorObject::internal(lost(reason)).with_data(&about))
         }
         _ => Err(ErrorObject::internal("internal error: an outcome of a later release")),
     }
+}
+
+/// What a task that was lost says of it, by the name that programs know it by.
+fn lost(reason: &str) -> String {
+    format!("worker_lost: {reason}")
 }
 
 /// The longest status message, in characters.
@@ -97,7 +114,7 @@ fn message(record: &Record) -> Option<String> {
     let clip = |text: &str| text.chars().take(MESSAGE).collect::<String>();
     match &record.phase {
         Phase::Done(Outcome::Error { message, .. }) => Some(clip(message)),
-        Phase::Done(Outcome::Lost { reason }) => Some(clip(reason)),
+        Phase::Done(Outcome::Lost { reason }) => Some(clip(&lost(reason))),
         Phase::Done(Outcome::Cancelled { reason: Some(reason) }) => Some(clip(reason)),
         Phase::Done(Outcome::Result { is_error: true, .. }) => {
             let result = outcome(record)?.ok()?;

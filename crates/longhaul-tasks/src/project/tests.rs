@@ -46,7 +46,7 @@ fn a_status_is_what_its_dialect_calls_the_fact() {
 fn a_failure_says_why_in_its_status_message() {
     let shown = |phase| task(&record(phase), View::D2).status_message;
     assert_eq!(shown(result("long output\nerror: it broke\n\n", true)).as_deref(), Some("error: it broke"));
-    assert_eq!(shown(Phase::Done(Outcome::lost("worker_lost: gone"))).as_deref(), Some("worker_lost: gone"));
+    assert_eq!(shown(Phase::Done(Outcome::lost("gone"))).as_deref(), Some("worker_lost: gone"));
     assert_eq!(shown(result("fine", false)), None);
 }
 
@@ -60,4 +60,27 @@ fn a_cancelled_task_has_no_result_to_give() {
     let Some(Err(error)) = outcome(&record(Phase::Done(Outcome::cancelled(None)))) else { panic!() };
     assert_eq!((error.code, error.message.as_ref()), (Code::INTERNAL, "Task was cancelled"));
     assert_eq!(error.data.unwrap().get(), r#"{"taskId":"t","status":"cancelled"}"#);
+}
+
+#[test]
+fn a_lost_task_says_so_to_people_and_to_programs() {
+    let Some(Err(error)) = outcome(&record(Phase::Done(Outcome::lost("gone")))) else { panic!() };
+    assert_eq!((error.code, error.message.as_ref()), (Code::INTERNAL, "worker_lost: gone"));
+    assert_eq!(error.data.unwrap().get(), r#"{"taskId":"t","reason":"worker_lost"}"#);
+}
+
+#[test]
+fn a_result_is_shown_only_where_results_are_inlined() {
+    let ended = record(result("ok", false));
+    assert!(task(&ended, View::D2).result.is_none());
+    assert!(task(&ended, View::D3).result.is_some());
+}
+
+#[test]
+fn what_is_stored_is_answered_with() {
+    let result = CallToolResult::text("no").failed(true);
+    let outcome = stored(&result);
+    assert!(matches!(outcome, Outcome::Result { is_error: true, .. }));
+    let read = answer(&outcome, None).unwrap();
+    assert_eq!((read.content[0].as_text(), read.is_error), (Some("no"), true));
 }

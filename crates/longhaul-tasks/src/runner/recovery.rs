@@ -64,9 +64,8 @@ async fn take_up(inner: Arc<Inner>, record: Record) {
 
 async fn lose(inner: &Inner, record: &Record, reason: &str) {
     tracing::warn!(task = %record.id, tool = %record.tool, reason, "a task is lost");
-    let message = format!("worker_lost: {reason}");
-    let last = Batch::new().with_status_message(message.as_str());
-    if let Err(error) = inner.store.finish(&record.id, record.epoch, Outcome::lost(message), last).await {
+    let outcome = Outcome::lost(reason);
+    if let Err(error) = inner.store.finish(&record.id, record.epoch, outcome, Batch::new()).await {
         // Its lease is ours and runs out: the next look finds it again.
         tracing::warn!(task = %record.id, %error, "could not record that a task is lost");
     }

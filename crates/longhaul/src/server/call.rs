@@ -299,12 +299,7 @@ enum Prepared {
 /// A tool's outcome as the store keeps it.
 fn outcome_of(outcome: Result<CallToolResult, ErrorObject>) -> Outcome {
     match outcome {
-        Ok(result) => match serde_json::value::to_raw_value(&result) {
-            Ok(value) => Outcome::result(value.into(), result.is_error),
-            Err(error) => {
-                Outcome::error(Code::INTERNAL.0, format!("the result cannot be stored: {error}"), None)
-            }
-        },
+        Ok(result) => project::stored(&result),
         Err(error) => Outcome::error(error.code.0, error.message.as_ref(), error.data.map(Json::from)),
     }
 }
