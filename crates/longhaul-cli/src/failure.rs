@@ -46,6 +46,11 @@ impl Failure {
         self
     }
 
+    /// It in one line, for a person.
+    pub(crate) fn line(&self) -> String {
+        clean::line(&self.message, 400)
+    }
+
     /// Says it on standard error, as one JSON line if `json`.
     pub(crate) fn report(&self, json: bool) -> Exit {
         #[derive(Serialize)]

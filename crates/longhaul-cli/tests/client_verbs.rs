@@ -293,6 +293,8 @@ fn whoever_leaves_can_come_back_until_the_result_is_there() {
         assert_eq!((code, out.as_str()), (0, "began\nended\u{fffd}\n"), "{err}");
         assert_eq!(on_server(&["watch", &id]).1, "began\nended\u{fffd}\n");
         assert_eq!(on_server(&["result", &id]).0, 0);
+        let shown = run(folder.path(), &["tasks", "get", &id]).1;
+        assert!(shown.contains("attempt 1\n"), "a living server's task was taken up: {shown}");
     }
 }
 
@@ -328,6 +330,98 @@ fn a_store_is_looked_into_without_its_server() {
     assert_eq!(code, 8, "{err}");
     assert_eq!(here(&["tasks", "log", prefix, "--follow"]).1, "began\n", "the command was ended, not let go");
     assert_eq!(here(&["tasks", "cancel", prefix]).0, 0, "it is what was asked for");
+}
+
+/// A task whose server was killed while its command ran.
+fn orphan(folder: &Path) -> String {
+    let mut server = Server::start(folder);
+    let (calling, _out, id) = start_work(folder, &server.url, &[]);
+    drop(calling);
+    eventually("the command wrote nothing", || run(folder, &["tasks", "log", &id]).1 == "began\n");
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    id
+}
+
+/// The same, its command ended since.
+fn orphan_that_ended(folder: &Path) -> String {
+    let id = orphan(folder);
+    let_go(folder);
+    let exit = folder.join("longhaul.db.runs").join(&id).join("exit");
+    eventually("the command has not ended", || exit.exists());
+    id
+}
+
+#[test]
+fn a_command_that_ended_without_its_server_has_its_result_whichever_verb_asks_first() {
+    let result = "began\nended\u{fffd}\n";
+    for (words, code, shown) in [
+        (&["watch"][..], 0, result),
+        (&["result"], 0, result),
+        (&["get"], 0, "  work  completed"),
+        (&["list"], 0, "completed  "),
+        (&["cancel"], 1, ""),
+    ] {
+        let folder = folder();
+        let id = orphan_that_ended(folder.path());
+        // Nothing but the store is known: the configuration is of no use.
+        std::fs::write(folder.path().join("longhaul.toml"), "").unwrap();
+        let store = ["--store", "sqlite:longhaul.db"];
+        let task = (words[0] != "list").then_some(&id[..]);
+        let words: Vec<&str> = ["tasks"].iter().chain(words).copied().chain(task).chain(store).collect();
+        let (found, out, err) = run(folder.path(), &words);
+        assert_eq!(found, code, "{words:?}: {out}{err}");
+        assert!(out.contains(shown), "{words:?}: {out}{err}");
+        if words[1] == "cancel" {
+            assert!(err.contains("has ended already: completed"), "{err}");
+        }
+        let again: Vec<&str> = ["tasks", "result", &id].into_iter().chain(store).collect();
+        assert_eq!(run(folder.path(), &again).1, result, "after {words:?}");
+    }
+}
+
+#[test]
+fn whoever_watches_without_a_server_sees_the_end_and_may_leave_before() {
+    let folder = folder();
+    let id = orphan(folder.path());
+    let watch = || Calling(longhaul(folder.path(), &["tasks", "watch", &id]).spawn().unwrap());
+    // The server's was the first.
+    let taken_up = |attempt: &str| {
+        eventually("nobody works on it", || run(folder.path(), &["tasks", "get", &id]).1.contains(attempt));
+    };
+    let mut leaving = watch();
+    taken_up("attempt 2, on node ");
+    leaving.interrupt();
+    assert_eq!(leaving.code(), Some(130));
+    assert!(run(folder.path(), &["tasks", "get", &id]).1.contains("  work  working"));
+
+    let mut staying = watch();
+    taken_up("attempt 3, on node ");
+    // A server that comes meanwhile leaves it to who has it, and serves it all the same.
+    let server = Server::start(folder.path());
+    let (code, _, err) = run(folder.path(), &["tasks", "result", &id, "--url", &server.url]);
+    assert_eq!(code, 7, "{err}");
+    let_go(folder.path());
+    let mut out = String::new();
+    staying.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    assert_eq!((staying.code(), out.as_str()), (Some(0), "began\nended\u{fffd}\n"));
+    let (code, out, _) = run(folder.path(), &["tasks", "result", &id, "--url", &server.url]);
+    assert_eq!((code, out.as_str()), (0, "began\nended\u{fffd}\n"));
+}
+
+#[test]
+fn a_server_finds_what_a_watcher_left_at_once() {
+    let folder = folder();
+    let id = orphan(folder.path());
+    let mut leaving = Calling(longhaul(folder.path(), &["tasks", "watch", &id]).spawn().unwrap());
+    let taken_up = || run(folder.path(), &["tasks", "get", &id]).1.contains("attempt 2, on node ");
+    eventually("nobody works on it", taken_up);
+    leaving.interrupt();
+    assert_eq!(leaving.code(), Some(130));
+    let server = Server::start(folder.path());
+    let_go(folder.path());
+    let (code, out, err) = run(folder.path(), &["tasks", "watch", &id, "--url", &server.url]);
+    assert_eq!((code, out.as_str()), (0, "began\nended\u{fffd}\n"), "{err}");
 }
 
 #[test]

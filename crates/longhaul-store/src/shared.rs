@@ -30,6 +30,10 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
         (**self).claim(limit, tools)
     }
 
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        (**self).claim_one(id)
+    }
+
     fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
         (**self).renew(held)
     }

@@ -62,6 +62,9 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     /// out. With `tools`, only tasks of those. Each comes with this node's lease and the epoch to show.
     fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>>;
 
+    /// Takes this task if [`claim`](Self::claim) could.
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>>;
+
     /// Prolongs leases; returns the tasks that are no longer held at the epoch given, whose work must stop.
     fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>>;
 

@@ -17,6 +17,7 @@ enum Operation {
     Get { task: u8, scope: u8 },
     List { scope: u8, open: bool, limit: usize },
     Claim { tool: Option<u8> },
+    ClaimOne { task: u8 },
     Renew { task: u8, behind: u64 },
     Release { task: u8, behind: u64 },
     Write { task: u8, behind: u64, value: f64, message: Option<u8> },
@@ -38,6 +39,7 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
         2 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::Get { task, scope }),
         2 => (0..4u8, any::<bool>(), 0..8usize).prop_map(|(scope, open, limit)| Operation::List { scope, open, limit }),
         2 => prop::option::of(0..2u8).prop_map(|tool| Operation::Claim { tool }),
+        1 => task().prop_map(|task| Operation::ClaimOne { task }),
         1 => (task(), behind()).prop_map(|(task, behind)| Operation::Renew { task, behind }),
         1 => (task(), behind()).prop_map(|(task, behind)| Operation::Release { task, behind }),
         3 => (task(), behind(), any::<f64>(), prop::option::of(0..3u8)).prop_map(
@@ -106,6 +108,7 @@ impl Side {
                     });
                 self.show(claimed)
             }
+            Operation::ClaimOne { task } => self.show(store.claim_one(&id(*task)).await),
             Operation::Cancel { task, scope } => {
                 let owner = owner(*scope);
                 self.show(store.request_cancel(scoped(*scope, &owner), &id(*task), Some("stop")).await)

@@ -78,6 +78,9 @@ impl TaskStore for Failing {
     fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>> {
         self.store.claim(limit, tools)
     }
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        self.store.claim_one(id)
+    }
     fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
         self.store.renew(held)
     }

@@ -4,6 +4,7 @@
 //! written; [`janitor`] ends and removes what no task needs any more.
 
 mod definition;
+mod found;
 pub mod janitor;
 mod job;
 mod output;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use longhaul::Tool;
 
 pub use definition::tools;
+pub use found::FoundRuns;
 pub use job::CommandJob;
 pub use output::Outputs;
 pub use run::cancel as end_run;

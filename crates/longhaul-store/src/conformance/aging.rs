@@ -76,7 +76,7 @@ pub(super) async fn a_finished_task_is_forgotten_in_two_steps(backend: &dyn Back
         assert_eq!(cancel, Cancellation::NotFound);
         let late = one.store.finish(&made.id, made.epoch, Outcome::lost("late"), Batch::new()).await;
         assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
-        assert!(one.store.claim(10, None).await.unwrap().is_empty());
+        assert!(one.store.claim_one(&made.id).await.unwrap().is_none());
         assert!(matches!(one.store.create(task("t")).await, Err(StoreError::AlreadyExists { .. })));
     }
     one.deployment.advance(Settings::default().tombstone - Duration::from_secs(1));

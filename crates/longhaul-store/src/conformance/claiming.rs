@@ -22,6 +22,8 @@ pub(super) async fn a_queued_task_is_claimed_once_when_it_is_due(backend: &dyn B
     assert_eq!(claim.lease().map(|lease| &lease.node), Some(one.store.node()));
     assert_eq!(get(&*one.store, &id("now")).await.as_ref(), Some(claim));
     assert!(one.store.claim(10, None).await.unwrap().is_empty());
+    assert!(one.store.claim_one(&id("later")).await.unwrap().is_none());
+    assert!(one.store.claim_one(&id("never")).await.unwrap().is_none());
     one.deployment.advance(Duration::from_secs(60));
     assert!(ids(one.store.claim(10, None).await.unwrap()).contains(&"later".to_owned()));
 }
@@ -60,6 +62,7 @@ pub(super) async fn a_lease_holds_while_it_lasts_and_no_longer(backend: &dyn Bac
     let made = create(&*one.store, task("t")).await;
     one.deployment.advance(Settings::default().lease - Duration::from_secs(1));
     assert!(other.claim(10, None).await.unwrap().is_empty());
+    assert!(other.claim_one(&made.id).await.unwrap().is_none());
     one.deployment.advance(Duration::from_secs(2));
     let claim = other.claim(10, None).await.unwrap().pop().expect("the lease has run out");
     assert_eq!((claim.attempt, claim.epoch), (2, made.epoch.next()));
@@ -86,6 +89,10 @@ pub(super) async fn the_leases_of_a_dead_node_are_void_at_once(backend: &dyn Bac
     create(&*living, task("kept")).await;
     create(&*one.store, task("own")).await;
     drop(dying);
+    for held in ["kept", "own"] {
+        let claim = one.store.claim_one(&id(held)).await.unwrap();
+        assert!(claim.is_none(), "another's death frees only its own");
+    }
     let claimed = one.store.claim(10, None).await.unwrap();
     let [claim] = &claimed[..] else { panic!("another's death frees only its own, not {claimed:?}") };
     assert_eq!(claim.id, orphan.id);
@@ -98,7 +105,7 @@ pub(super) async fn a_worker_that_lost_its_task_is_fenced(backend: &dyn Backend)
     let other = one.deployment.join();
     let lost = create(&*one.store, task("t")).await;
     one.deployment.advance(Settings::default().lease);
-    let taken = other.claim(10, None).await.unwrap().pop().expect("the lease has run out");
+    let taken = other.claim_one(&lost.id).await.unwrap().expect("the lease has run out");
     assert_fenced(&*one.store, &lost).await;
     assert_fenced(&*other, &lost).await;
     assert_eq!(get(&*one.store, &lost.id).await.as_ref(), Some(&taken), "nothing has changed");

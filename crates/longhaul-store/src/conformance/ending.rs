@@ -98,6 +98,7 @@ async fn try_everything(store: &dyn TaskStore, held: Epoch, ended: &Record) {
     }
     let cancel = store.request_cancel(Scope::Owner(&ann()), id, Some("late")).await.unwrap();
     assert_eq!(cancel, Cancellation::AlreadyTerminal(ended.clone()));
+    assert!(store.claim_one(id).await.unwrap().is_none());
     assert!(store.claim(100, None).await.unwrap().iter().all(|claim| claim.id != *id));
     assert!(!store.sweep(100).await.unwrap().expired.contains(id));
 }

@@ -150,6 +150,10 @@ impl TaskStore for Memory {
         })
     }
 
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        self.at_once(move |table, this, now| Ok(this.take(table, id, now)))
+    }
+
     fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
         self.at_once(move |table, this, now| {
             let mut fenced = Vec::new();

@@ -148,6 +148,14 @@ impl TaskStore for Sqlite {
         })
     }
 
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        Box::pin(async move {
+            let Some(dead) = self.claimable()? else { return Ok(None) };
+            let (node, id) = (self.presence.node().clone(), id.clone());
+            self.write_with(&CLAIM, move |tx| operation::claim_one(tx, &node, &dead, &id)).await
+        })
+    }
+
     fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
         let held = held.to_vec();
         self.write_with(&RENEW, move |tx| operation::renew(tx, &held))

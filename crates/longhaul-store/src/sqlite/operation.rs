@@ -37,7 +37,7 @@ pub(super) fn claim(
 ) -> Result<Vec<Record>, StoreError> {
     let mut claimed = Vec::new();
     for id in claimable(tx, dead, limit, tools)? {
-        match take(tx, node, dead, &id) {
+        match claim_one(tx, node, dead, &id) {
             Ok(record) => claimed.extend(record),
             Err(error) => pass_over(&id, error)?,
         }
@@ -45,7 +45,12 @@ pub(super) fn claim(
     Ok(claimed)
 }
 
-fn take(tx: &mut Tx<'_>, node: &NodeId, dead: &[NodeId], id: &TaskId) -> Result<Option<Record>, StoreError> {
+pub(super) fn claim_one(
+    tx: &mut Tx<'_>,
+    node: &NodeId,
+    dead: &[NodeId],
+    id: &TaskId,
+) -> Result<Option<Record>, StoreError> {
     let Some((place, mut record)) = tx.load(id)? else { return Ok(None) };
     if !transition::claim(&mut record, node, tx.now(), tx.settings(), &|holder| dead.contains(holder)) {
         return Ok(None);

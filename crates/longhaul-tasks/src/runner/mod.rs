@@ -131,11 +131,31 @@ impl Engine {
     /// When the store cannot be read or written.
     pub async fn start(&self) -> Result<usize, StoreError> {
         let taken = recovery::recover(&self.0).await?;
-        let (inner, environment) = (Arc::clone(&self.0), Arc::clone(&self.0.environment));
-        environment.spawn(Box::pin(runs::renew_leases(inner)));
+        self.keep_leases();
+        let environment = Arc::clone(&self.0.environment);
         environment.spawn(Box::pin(recovery::keep_recovering(Arc::clone(&self.0))));
         environment.spawn(Box::pin(recovery::keep_sweeping(Arc::clone(&self.0))));
         Ok(taken)
+    }
+
+    /// Keeps the leases of this node alive for as long as the runtime lives: all that a process needs which
+    /// serves nothing and [takes up](Self::take_up) what it is about.
+    pub fn keep_leases(&self) {
+        self.0.environment.spawn(Box::pin(runs::renew_leases(Arc::clone(&self.0))));
+    }
+
+    /// Takes up this task, if nobody works on it; says whether it did.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read or written.
+    pub async fn take_up(&self, id: &TaskId) -> Result<bool, StoreError> {
+        let claimed = self.0.store.claim_one(id).await?;
+        let took = claimed.is_some();
+        if let Some(claimed) = claimed {
+            recovery::take_up_apart(&self.0, claimed);
+        }
+        Ok(took)
     }
 
     /// Begins a call. The work goes on when the ticket is dropped; [`Ticket::cancel`] ends it.

@@ -35,6 +35,11 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     }
 }
 
+/// Apart, for to end what is left of a lost job takes its time, and the next must not wait for it.
+pub(super) fn take_up_apart(inner: &Arc<Inner>, claim: Record) {
+    inner.environment.spawn(Box::pin(take_up(Arc::clone(inner), claim)));
+}
+
 async fn take_up(inner: Arc<Inner>, record: Record) {
     // Its lease had run out while this process stood still: the run looks at it and goes on.
     if inner.runs.tell(&record.id, Control::LookAgain) {

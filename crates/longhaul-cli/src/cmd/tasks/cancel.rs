@@ -4,6 +4,7 @@ use longhaul::store::{Cancellation, Outcome as Ended, Scope};
 use longhaul::tasks::project::{self, View};
 use longhaul_gateway::tool::end_run;
 
+use super::node::settled;
 use super::origin::{Local, Origin};
 use super::watch::cancelled_event;
 use crate::exit::Exit;
@@ -35,7 +36,8 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
 }
 
 async fn cancel(local: &Local, given: &str) -> Outcome<String> {
-    let record = local.find(given).await?;
+    // What its command has come to by now is not lost to a cancel.
+    let record = settled(local, local.find(given).await?).await?;
     let runs = local.runs()?;
     let reason = Some("cancelled by the operator");
     match local.store.request_cancel(Scope::Operator, &record.id, reason).await? {

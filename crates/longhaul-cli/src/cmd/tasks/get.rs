@@ -3,6 +3,7 @@
 use longhaul::store::Record;
 use longhaul::tasks::shown_arguments;
 
+use super::node::settled;
 use super::origin::Origin;
 use super::view::{Shown, age, ask, now, took};
 use crate::exit::Exit;
@@ -20,7 +21,7 @@ pub(crate) struct Args {
 pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
     match origin {
         Origin::Store(local) => {
-            let record = local.find(&args.id).await?;
+            let record = settled(local, local.find(&args.id).await?).await?;
             if manner.is_json() {
                 print(&Shown::of_record(&record).json()?)?;
             } else {

@@ -5,6 +5,7 @@ use longhaul::store::{Filter, Record, Scope};
 use longhaul::tasks::project::{self, View};
 use serde::Serialize;
 
+use super::node::settle;
 use super::origin::{Local, Origin};
 use super::view::{Shown, age, now, took};
 use crate::exit::Exit;
@@ -40,7 +41,11 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
                 .next("`longhaul tasks get ID --url …`, or list the store: --store sqlite:FILE"));
         }
     };
-    let (records, has_more) = read(local, args).await?;
+    let (mut records, mut has_more) = read(local, args).await?;
+    if records.iter().any(|record| !record.is_terminal()) {
+        settle(local, &records).await;
+        (records, has_more) = read(local, args).await?;
+    }
     if manner.is_json() {
         print(&json(&records, has_more)?)?;
         return Ok(Exit::Done);

@@ -4,6 +4,7 @@ mod cancel;
 mod get;
 mod list;
 mod log;
+mod node;
 mod origin;
 mod result;
 mod view;
@@ -19,7 +20,8 @@ use origin::{Origin, OriginArgs};
 /// Look at tasks, follow them and cancel them.
 ///
 /// Tasks are found in the store of --store, else of ./longhaul.toml, else by their id at the server of --url.
-/// Whoever may read the store may see every task in it.
+/// Whoever may read the store may see every task in it. If the server is gone, these verbs record what its commands
+/// have come to.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

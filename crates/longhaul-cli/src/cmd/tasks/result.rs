@@ -1,5 +1,6 @@
 //! `longhaul tasks result`: what a task that has ended came to.
 
+use super::node::settled;
 use super::origin::Origin;
 use super::watch::ended;
 use crate::exit::Exit;
@@ -18,7 +19,7 @@ pub(crate) struct Args {
 pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
     let result = match origin {
         Origin::Store(local) => {
-            let record = local.find(&args.id).await?;
+            let record = settled(local, local.find(&args.id).await?).await?;
             match ended(&record) {
                 Some(ended) => ended?,
                 None => {

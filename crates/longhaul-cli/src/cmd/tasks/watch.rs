@@ -5,6 +5,7 @@ use longhaul::store::{Outcome as Ended, Record};
 use longhaul::tasks::project::{self, View};
 use serde_json::json;
 
+use super::node::{LOOK_EVERY, Node};
 use super::origin::{Local, Origin};
 use super::view::progress;
 use crate::exit::Exit;
@@ -59,12 +60,13 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
 }
 
 async fn watch(local: &Local, given: &str, show: &Show) -> Outcome<CallToolResult> {
-    let id = local.find(given).await?.id;
+    let found = local.find(given).await?;
+    let (id, node) = (&found.id, Node::new(local, std::iter::once(&found.tool))?);
     // Watched before it is looked at, so that no change is missed in between.
-    let mut watch = local.store.watch(&id);
+    let mut watch = local.store.watch(id);
     let mut last = None;
     loop {
-        let record = local.look(&id).await?;
+        let record = local.look(id).await?;
         if let Some(ended) = ended(&record) {
             return ended;
         }
@@ -77,7 +79,9 @@ async fn watch(local: &Local, given: &str, show: &Show) -> Outcome<CallToolResul
             show.task(&task.id, task.status, task.status_message.as_deref());
             last = seen;
         }
-        watch.changed().await;
+        // Nobody else may be there to see its end.
+        node.take_up(id).await?;
+        let _ = tokio::time::timeout(LOOK_EVERY, watch.changed()).await;
     }
 }
 

@@ -1,0 +1,54 @@
+//! Commands as jobs of a node that has no configuration: it follows, ends and records what others have started.
+
+use std::sync::Arc;
+
+use longhaul::store::{Json, Outcome, TaskId};
+use longhaul::tasks::environment::BoxFuture;
+use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
+use longhaul::tasks::report::Reporter;
+
+use super::run::{cancel, find, follow};
+use crate::command::RunsDir;
+
+/// The runs of a directory, whichever tool they belong to. It starts none: how many of a tool may run at once is
+/// for its server to know.
+#[derive(Debug)]
+pub struct FoundRuns(RunsDir);
+
+impl FoundRuns {
+    /// Those in `runs`.
+    pub fn new(runs: RunsDir) -> Self {
+        Self(runs)
+    }
+}
+
+impl ExternalJob for FoundRuns {
+    fn start<'a>(
+        &'a self,
+        _key: &'a TaskId,
+        _arguments: &'a Json,
+        _durable: bool,
+        _reporter: Reporter,
+    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
+        let outcome = Outcome::lost("worker_lost: only a server that has its configuration starts a command");
+        Box::pin(std::future::ready(Err(outcome.into())))
+    }
+
+    fn attach<'a>(&'a self, key: &'a TaskId, _begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
+        Box::pin(async move {
+            match find(&self.0, key).await {
+                Ok(run) => Attached::Found(follow(run, reporter)),
+                Err(error) => Attached::Lost { reason: error.to_string().into() },
+            }
+        })
+    }
+
+    fn cancel<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, Result<(), JobError>> {
+        Box::pin(async move { cancel(&self.0, key.as_str()).await.map_err(JobError::new) })
+    }
+
+    /// A call of which no task came is its own server's.
+    fn discard<'a>(&'a self, _key: &'a TaskId) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
