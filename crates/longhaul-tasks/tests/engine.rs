@@ -43,6 +43,8 @@ struct Job {
     /// Whether its outcome was read as one that a task has.
     read_as_kept: Option<bool>,
     discarded: bool,
+    /// Whoever looks for it waits for ever.
+    out_of_reach: bool,
 }
 
 impl Outside {
@@ -110,6 +112,7 @@ impl ExternalJob for Outside {
             kept: durable,
             read_as_kept: None,
             discarded: false,
+            out_of_reach: false,
         };
         jobs.entry(key.clone()).or_insert_with(new).starts += 1;
         drop(jobs);
@@ -119,9 +122,14 @@ impl ExternalJob for Outside {
     }
 
     fn attach<'a>(&'a self, key: &'a TaskId, _: bool, _: Reporter) -> BoxFuture<'a, Attached> {
-        let there = self.0.lock().unwrap().contains_key(key);
-        let found = if there { Attached::Found(self.run(key)) } else { Attached::NeverStarted };
-        Box::pin(std::future::ready(found))
+        let reach = self.0.lock().unwrap().get(key).map(|job| !job.out_of_reach);
+        Box::pin(async move {
+            match reach {
+                Some(true) => Attached::Found(self.run(key)),
+                Some(false) => std::future::pending().await,
+                None => Attached::NeverStarted,
+            }
+        })
     }
 
     fn cancel<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, Result<(), JobError>> {
@@ -351,6 +359,37 @@ fn a_job_that_must_not_be_taken_up_again_is_ended_and_lost() {
         let ended = second.ended(Scope::Operator, &id).await.unwrap().unwrap();
         assert!(matches!(ended.outcome(), Some(Outcome::Lost { .. })), "{ended:?}");
         assert_eq!(outside.outcome(&id), Some(Outcome::cancelled(None)), "and nothing of it runs on");
+    });
+}
+
+#[test]
+fn a_job_that_is_slow_to_be_found_keeps_no_other_waiting() {
+    let outside = Outside::default();
+    let store = Memory::new();
+    let next = store.another_node();
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let dying = runtime();
+    let ids = dying.block_on(async {
+        let first = engine(store, &outside);
+        let mut ids = Vec::new();
+        for _ in 0..3 {
+            ids.push(task(first.call(call(Caller::TakesTask, job(&outside))).await));
+        }
+        ids
+    });
+    drop(dying);
+    runtime().block_on(async {
+        for id in &ids[..2] {
+            outside.0.lock().unwrap().get_mut(id).unwrap().out_of_reach = true;
+        }
+        let second = engine(next, &outside);
+        let took = tokio::time::timeout(Duration::from_secs(1), second.start()).await;
+        assert_eq!(took.unwrap().unwrap(), 3, "nor whoever starts the engine");
+        outside.end(&ids[2], success());
+        let ended = second.ended(Scope::Operator, &ids[2]);
+        let ended = tokio::time::timeout(Duration::from_secs(1), ended).await.unwrap();
+        assert_eq!(ended.unwrap().unwrap().outcome(), Some(&success()));
     });
 }
 

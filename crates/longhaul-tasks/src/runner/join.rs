@@ -42,7 +42,8 @@ impl Joins {
     ) -> Result<Lead, watch::Receiver<Stage>> {
         let mut joins = self.lock();
         let key = (owner.clone(), digest);
-        if let Some(stage) = joins.get(&key).filter(|stage| !matches!(*stage.borrow(), Stage::Ended(_))) {
+        let is_open = |stage: &Stage| matches!(stage, Stage::Loose | Stage::Durable(_));
+        if let Some(stage) = joins.get(&key).filter(|stage| is_open(&stage.borrow())) {
             return Err(stage.clone());
         }
         let (stage, receiver) = watch::channel(first);
