@@ -14,7 +14,7 @@
 //! }
 //!
 //! # async fn run() -> Result<(), longhaul::ServeError> {
-//! let add = Tool::typed("add", "Add two numbers", |_, Add { a, b }| async move { (a + b).to_string() });
+//! let add = Tool::typed("add", "Add two numbers", |_, Add { a, b }| async move { a + b });
 //! Server::new("calculator", "1.0.0").tool(add).serve_stdio().await
 //! # }
 //! ```

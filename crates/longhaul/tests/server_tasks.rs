@@ -7,10 +7,14 @@ use std::time::Duration;
 use longhaul::driver::{self, DriverError};
 use longhaul::proto::model::{self, CallToolResult};
 use longhaul::server::{
-    BuildError, Dispatcher, IntoToolResult, Principal, TaskMode, TaskPolicy, ToolError, ToolFuture,
+    BuildError, Dispatcher, IntoToolResult, JobTool, Principal, TaskMode, TaskPolicy, ToolError, ToolFuture,
     ToolHandler,
 };
-use longhaul::store::{Memory, Rerun};
+use longhaul::store::{Json, Memory, Outcome, Rerun, TaskId};
+use longhaul::tasks::environment::BoxFuture;
+use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
+use longhaul::tasks::project;
+use longhaul::tasks::report::Reporter;
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
@@ -267,6 +271,91 @@ async fn what_a_stop_answers_with_keeps_to_the_listed_schema() {
     assert!(held["result"]["structuredContent"]["taskId"].is_string(), "{held}");
     let never = client.answer(2).await;
     assert_eq!(never["result"]["structuredContent"], json!({"count": 1}), "{never}");
+}
+
+/// A tool whose calls are jobs that end after five seconds, wherever they run.
+#[derive(Debug)]
+struct Elsewhere;
+
+impl JobTool for Elsewhere {
+    fn check(&self, arguments: &str) -> Result<Json, CallToolResult> {
+        Json::parse(arguments).map_err(|error| CallToolResult::error(error.to_string()))
+    }
+}
+
+impl ExternalJob for Elsewhere {
+    fn start<'a>(
+        &'a self,
+        _: &'a TaskId,
+        _: &'a Json,
+        _: bool,
+        _: Reporter,
+    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
+        let run: Arc<dyn JobRun> = Arc::new(Running(Instant::now()));
+        Box::pin(std::future::ready(Ok(run)))
+    }
+    fn attach<'a>(&'a self, _: &'a TaskId, _: bool, _: Reporter) -> BoxFuture<'a, Attached> {
+        Box::pin(std::future::ready(Attached::NeverStarted))
+    }
+    fn cancel<'a>(&'a self, _: &'a TaskId) -> BoxFuture<'a, Result<(), JobError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    fn discard<'a>(&'a self, _: &'a TaskId) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[derive(Debug)]
+struct Running(Instant);
+
+impl JobRun for Running {
+    fn keep(&self) -> BoxFuture<'_, Result<(), JobError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep_until(self.0 + Duration::from_secs(5)))
+    }
+    fn outcome(&self, _: bool) -> BoxFuture<'_, Outcome> {
+        Box::pin(std::future::ready(project::stored(&CallToolResult::text("done elsewhere"))))
+    }
+}
+
+fn elsewhere(policy: TaskPolicy) -> Tool {
+    let schema = serde_json::value::RawValue::from_string(r#"{"type":"object"}"#.to_owned()).unwrap();
+    Tool::job(model::Tool::new("elsewhere", schema), Arc::new(Elsewhere)).task(policy)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_never_a_task_is_none_when_the_server_stops() {
+    let mut client = Client::connect([elsewhere(TaskPolicy::default())]);
+    client.send(1, "tools/call", modern(json!({"name": "elsewhere", "arguments": {}}), false)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    client.dispatcher.engine().drain(Duration::from_secs(10)).await;
+    assert_eq!(began.elapsed().as_secs(), 4, "its caller was waited for");
+    let answer = client.answer(1).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "done elsewhere", "{answer}");
+    assert_eq!(client.dispatcher.engine().counts().await.unwrap().retained, 0);
+}
+
+#[tokio::test]
+async fn a_job_can_be_found_again_and_no_more() {
+    for (rerun, may) in [(Rerun::Never, true), (Rerun::Reattach, true), (Rerun::Restart, false)] {
+        let mut policy = TaskPolicy::always();
+        policy.rerun = rerun;
+        assert_eq!(Server::new("test", "1").tool(elsewhere(policy)).dispatcher().is_ok(), may, "{rerun:?}");
+    }
+}
+
+#[tokio::test]
+async fn numbers_and_truth_are_results() {
+    let add = Tool::typed("add", "Add", |_, Wait { seconds, .. }| async move { seconds + 1 });
+    let even = Tool::typed("even", "Even", |_, Wait { seconds, .. }| async move { seconds % 2 == 0 });
+    let mut client = Client::connect([add, even]);
+    for (name, text) in [("add", "8"), ("even", "false")] {
+        let answer = client.ask(1, "tools/call", modern(call(name, 7), false)).await;
+        assert_eq!(answer["result"]["content"][0]["text"], text);
+    }
 }
 
 #[tokio::test(start_paused = true)]

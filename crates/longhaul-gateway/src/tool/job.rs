@@ -164,10 +164,6 @@ impl JobTool for CommandJob {
         let secret = self.command.inputs().iter().filter(|input| input.secret);
         secret.map(|input| input.name.clone()).collect()
     }
-
-    fn into_job(self: Arc<Self>) -> Arc<dyn ExternalJob> {
-        self
-    }
 }
 
 impl ExternalJob for CommandJob {

@@ -228,7 +228,7 @@ impl Begin<'_> {
         match &self.tool.kind {
             Kind::Job(job) => {
                 let arguments = job.check(arguments)?;
-                Ok(Prepared::Pending(Work::Job(Arc::clone(job).into_job()), arguments))
+                Ok(Prepared::Pending(Work::Job(Arc::clone(job) as _), arguments))
             }
             Kind::Function(handler) => {
                 let mut future = Caught::start(|| handler.call(cx.clone(), arguments))?;

@@ -69,7 +69,7 @@ impl Catalogue {
             let worker = Worker::new(tool.definition.name.as_str()).with_limit(tool.policy.limit);
             match &tool.kind {
                 Kind::Function(_) => worker,
-                Kind::Job(job) => worker.with_job(Arc::clone(job).into_job()),
+                Kind::Job(job) => worker.with_job(Arc::clone(job) as _),
             }
         };
         self.tools.iter().map(worker).collect()

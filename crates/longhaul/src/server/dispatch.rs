@@ -3,15 +3,12 @@
 //! The answer of a call that is ready at the first poll is written where the caller wants it, without a
 //! spawn or a channel. A call that is not comes back as a future, for the transport to run.
 
-use std::fmt;
 use std::sync::Arc;
 
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, ProgressToken, RequestId, Text};
 use longhaul_proto::method::Method;
-use longhaul_proto::model::{
-    CacheScope, ClientCapabilities, Implementation, LoggingLevel, ServerCapabilities,
-};
+use longhaul_proto::model::{CacheScope, ClientCapabilities, LoggingLevel, ServerCapabilities};
 use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Owner, Principal, StoreError};
 
@@ -29,7 +26,6 @@ pub struct Dispatcher(pub(super) Arc<Shared>);
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) info_json: Arc<str>,
-    pub(super) info: Implementation,
     pub(super) instructions: Option<String>,
     pub(super) capabilities: ServerCapabilities,
     pub(super) catalogue: Catalogue,
@@ -99,11 +95,6 @@ impl<'r, 'a> Exchange<'r, 'a> {
 }
 
 impl Dispatcher {
-    /// Who the server says it is.
-    pub fn info(&self) -> &Implementation {
-        &self.0.info
-    }
-
     /// The engine that runs the server's tasks.
     pub fn engine(&self) -> &Engine {
         &self.0.engine
@@ -218,12 +209,6 @@ fn no_cursor(params: &Params<'_>) -> Result<(), ErrorObject> {
     match params.read::<Text<'_>>("cursor")? {
         None => Ok(()),
         Some(_) => Err(ErrorObject::invalid_params("invalid params: `cursor` was not issued here")),
-    }
-}
-
-impl fmt::Display for Dispatcher {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.0.info.name, self.0.info.version)
     }
 }
 

@@ -182,7 +182,6 @@ impl Server {
         let info_json = serde_json::to_string(&self.info).expect("strings are JSON").into();
         Ok(Dispatcher(Arc::new(dispatch::Shared {
             info_json,
-            info: self.info,
             instructions: self.instructions,
             capabilities,
             catalogue,

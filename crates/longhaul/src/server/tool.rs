@@ -57,9 +57,6 @@ pub trait JobTool: ExternalJob {
     fn secret(&self) -> Vec<String> {
         Vec::new()
     }
-
-    /// The same tool as what starts and finds its jobs.
-    fn into_job(self: Arc<Self>) -> Arc<dyn ExternalJob>;
 }
 
 /// A tool: what the list shows of it, and what runs it.
@@ -202,6 +199,19 @@ impl IntoToolResult for &'static str {
         CallToolResult::text(self)
     }
 }
+
+/// Values that are told in a word.
+macro_rules! told_in_a_word {
+    ($($value:ty)*) => {$(
+        impl IntoToolResult for $value {
+            fn into_tool_result(self) -> CallToolResult {
+                CallToolResult::text(self.to_string())
+            }
+        }
+    )*};
+}
+
+told_in_a_word!(bool char u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
 
 impl IntoToolResult for () {
     fn into_tool_result(self) -> CallToolResult {
