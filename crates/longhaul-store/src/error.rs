@@ -146,6 +146,14 @@ pub enum Quota {
     Retained,
     /// Kept tasks of one owner.
     RetainedPerOwner,
+    /// Bytes of events in all.
+    EventBytes,
+    /// Bytes of events of one owner.
+    EventBytesPerOwner,
+    /// Entries of the registry in all.
+    Entries,
+    /// Entries of the registry of one owner.
+    EntriesPerOwner,
 }
 
 impl Quota {
@@ -158,6 +166,10 @@ impl Quota {
             Self::OpenAnonymous => "max_open_anonymous",
             Self::Retained => "max_retained",
             Self::RetainedPerOwner => "max_retained_per_owner",
+            Self::EventBytes => "max_event_bytes",
+            Self::EventBytesPerOwner => "max_event_bytes_per_owner",
+            Self::Entries => "max_entries",
+            Self::EntriesPerOwner => "max_entries_per_owner",
         }
     }
 }
@@ -170,6 +182,10 @@ impl fmt::Display for Quota {
             Self::OpenAnonymous => "open tasks of anonymous callers",
             Self::Retained => "tasks kept",
             Self::RetainedPerOwner => "tasks kept for this caller",
+            Self::EventBytes => "bytes of events",
+            Self::EventBytesPerOwner => "bytes of events for this caller",
+            Self::Entries => "entries",
+            Self::EntriesPerOwner => "entries of this caller",
         })
     }
 }

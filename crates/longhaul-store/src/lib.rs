@@ -1,8 +1,11 @@
-//! Durable state of Model Context Protocol tasks.
+//! Durable state of Model Context Protocol servers.
 //!
 //! A task is kept as facts in a [`Record`]; a [`TaskStore`] creates, reads, claims, changes and forgets records,
 //! each operation atomic, for any number of nodes at once. Statuses, wire formats and the work itself belong to the
 //! layers above; payloads pass through as JSON text nobody here reads.
+//!
+//! Beside the tasks, an [`EventStore`] keeps what was sent in streams that can be resumed, and a [`Registry`] the small
+//! facts that nodes share: sessions, keys, spent nonces, buckets. Each backend here is all three.
 //!
 //! | feature | adds |
 //! |---|---|
@@ -29,6 +32,7 @@ pub mod conformance;
 #[doc(hidden)]
 pub mod crash_point;
 mod error;
+mod event_store;
 mod identity;
 mod json;
 mod memory;
@@ -37,6 +41,7 @@ mod outcome;
 mod owner;
 mod page;
 mod record;
+mod registry;
 mod settings;
 mod shared;
 #[cfg(feature = "sqlite")]
@@ -50,6 +55,7 @@ mod watch;
 pub use clock::StepClock;
 pub use clock::{Clock, SystemClock};
 pub use error::{Quota, Source, StoreError};
+pub use event_store::{Event, EventStore, Stream};
 pub use identity::{Epoch, InvalidName, NodeId, TaskId};
 pub use json::Json;
 pub use memory::Memory;
@@ -58,6 +64,7 @@ pub use outcome::Outcome;
 pub use owner::{InvalidPrincipal, Owner, Principal, Scope};
 pub use page::{Cursor, Page};
 pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention};
+pub use registry::{Entry, EntryKey, Holder, Registry, Swap, Value, Version};
 pub use settings::{Limits, Settings};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteOptions};

@@ -12,6 +12,8 @@ pub struct Settings {
     pub min_result_retention: Duration,
     /// How long a forgotten task's id stays taken. Default 1 h.
     pub tombstone: Duration,
+    /// How long a stream can be resumed after its latest event. Default 15 min.
+    pub event_retention: Duration,
     /// How much there may be of everything.
     pub limits: Limits,
 }
@@ -22,6 +24,7 @@ impl Default for Settings {
             lease: Duration::from_secs(30),
             min_result_retention: Duration::from_secs(5 * 60),
             tombstone: Duration::from_secs(60 * 60),
+            event_retention: Duration::from_secs(15 * 60),
             limits: Limits::default(),
         }
     }
@@ -49,6 +52,21 @@ pub struct Limits {
     pub max_outcome: usize,
     /// Bytes of a status message, a progress message, a reason or a tool's name. Default 4 KiB.
     pub max_text: usize,
+    /// Events kept of one stream; beyond, the oldest go. Default 1,000.
+    pub max_stream_events: u64,
+    /// Bytes of events kept of one stream, each counted as 512 bytes more than its text; beyond, the oldest go.
+    /// Default 4 MiB.
+    pub max_stream_bytes: usize,
+    /// Bytes of events of one principal, or of all anonymous callers together. Default 64 MiB.
+    pub max_event_bytes_per_owner: u64,
+    /// Bytes of events in all. Default 1 GiB.
+    pub max_event_bytes: u64,
+    /// Bytes of one entry of the registry. Default 64 KiB.
+    pub max_entry: usize,
+    /// Entries of one principal, or of all anonymous callers together. Default 10,000.
+    pub max_entries_per_owner: u64,
+    /// Entries in all. Default 1,000,000.
+    pub max_entries: u64,
 }
 
 impl Default for Limits {
@@ -63,6 +81,13 @@ impl Default for Limits {
             max_caller: 64 << 10,
             max_outcome: 16 << 20,
             max_text: 4 << 10,
+            max_stream_events: 1_000,
+            max_stream_bytes: 4 << 20,
+            max_event_bytes_per_owner: 64 << 20,
+            max_event_bytes: 1 << 30,
+            max_entry: 64 << 10,
+            max_entries_per_owner: 10_000,
+            max_entries: 1_000_000,
         }
     }
 }

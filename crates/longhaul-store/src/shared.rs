@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    Batch, Cancellation, Counts, Created, Cursor, Durability, Epoch, Filter, Finished, NewTask, NodeId,
-    Outcome, Page, Record, Scope, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Batch, Cancellation, Counts, Created, Cursor, Durability, Entry, EntryKey, Epoch, Event, EventStore,
+    Filter, Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Registry, Scope, StoreFuture, Stream,
+    Swap, Swept, TaskId, TaskStore, TaskWatch, Time, Value, Version,
 };
 
 impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
@@ -87,5 +88,51 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
 
     fn node(&self) -> &NodeId {
         (**self).node()
+    }
+}
+
+impl<S: EventStore + ?Sized> EventStore for Arc<S> {
+    fn append<'a>(&'a self, stream: Stream<'a>, text: &'a str) -> StoreFuture<'a, u64> {
+        (**self).append(stream, text)
+    }
+
+    fn replay<'a>(
+        &'a self,
+        stream: Stream<'a>,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Vec<Event>>> {
+        (**self).replay(stream, after, limit)
+    }
+
+    fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize> {
+        (**self).trim(owner, session)
+    }
+
+    fn sweep_streams(&self, limit: usize) -> StoreFuture<'_, usize> {
+        (**self).sweep_streams(limit)
+    }
+}
+
+impl<S: Registry + ?Sized> Registry for Arc<S> {
+    fn entry<'a>(&'a self, key: EntryKey<'a>) -> StoreFuture<'a, Option<Entry>> {
+        (**self).entry(key)
+    }
+
+    fn put<'a>(&'a self, key: EntryKey<'a>, value: Value<'a>) -> StoreFuture<'a, Entry> {
+        (**self).put(key, value)
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        key: EntryKey<'a>,
+        expected: Option<Version>,
+        value: Option<Value<'a>>,
+    ) -> StoreFuture<'a, Swap> {
+        (**self).compare_and_set(key, expected, value)
+    }
+
+    fn sweep_entries(&self, limit: usize) -> StoreFuture<'_, usize> {
+        (**self).sweep_entries(limit)
     }
 }

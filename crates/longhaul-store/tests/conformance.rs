@@ -1,11 +1,13 @@
 //! Every backend keeps every promise, used directly and through an `Arc<dyn TaskStore>`.
 #![cfg(all(feature = "conformance", feature = "sqlite"))]
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
 use longhaul_store::{
-    Memory, Settings, Sqlite, SqliteOptions, StepClock, TaskStore, Time,
-    conformance::{Backend, CHECKS, Deployment, run_all},
+    EventStore, Memory, Registry, Settings, Sqlite, SqliteOptions, StepClock, TaskStore, Time,
+    conformance::{
+        Backend, CHECKS, Deployment, EVENT_CHECKS, REGISTRY_CHECKS, run_all, run_events, run_registry,
+    },
 };
 
 const START: Time = Time::from_unix_ms(1_800_000_000_000);
@@ -13,35 +15,11 @@ const START: Time = Time::from_unix_ms(1_800_000_000_000);
 struct InMemory;
 struct OneMemory(Memory, StepClock);
 
-impl Backend for InMemory {
-    fn deploy(&self, settings: Settings) -> Box<dyn Deployment> {
-        let clock = StepClock::at(START);
-        Box::new(OneMemory(Memory::with(settings, Arc::new(clock.clone())), clock))
-    }
-}
-
-impl Deployment for OneMemory {
-    fn join(&self) -> Arc<dyn TaskStore> {
-        Arc::new(self.0.another_node())
-    }
-
-    fn advance(&self, by: Duration) {
-        self.1.advance(by);
-    }
-}
-
 struct OnSqlite;
 struct OneFile {
     folder: tempfile::TempDir,
     settings: Settings,
     clock: StepClock,
-}
-
-impl Backend for OnSqlite {
-    fn deploy(&self, settings: Settings) -> Box<dyn Deployment> {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        Box::new(OneFile { folder, settings, clock: StepClock::at(START) })
-    }
 }
 
 impl OneFile {
@@ -55,60 +33,100 @@ impl OneFile {
     }
 }
 
-impl Deployment for OneFile {
-    fn join(&self) -> Arc<dyn TaskStore> {
-        Arc::new(self.open())
-    }
-
-    fn advance(&self, by: Duration) {
-        self.clock.advance(by);
-    }
-}
-
-/// The same stores behind one more `Arc<dyn TaskStore>`.
+/// The same stores behind one more pointer.
 struct Boxed<B>(B);
-struct BoxedDeployment(Box<dyn Deployment>);
+struct BoxedDeployment<S: ?Sized>(Box<dyn Deployment<S>>);
 
-impl<B: Backend> Backend for Boxed<B> {
-    fn deploy(&self, settings: Settings) -> Box<dyn Deployment> {
-        Box::new(BoxedDeployment(self.0.deploy(settings)))
-    }
+/// Each backend here is a store of every kind.
+macro_rules! backends {
+    ($($contract:ident),+) => {$(
+        impl Backend<dyn $contract> for InMemory {
+            fn deploy(&self, settings: Settings) -> Box<dyn Deployment<dyn $contract>> {
+                let clock = StepClock::at(START);
+                Box::new(OneMemory(Memory::with(settings, Arc::new(clock.clone())), clock))
+            }
+        }
+
+        impl Deployment<dyn $contract> for OneMemory {
+            fn join(&self) -> Arc<dyn $contract> {
+                Arc::new(self.0.another_node())
+            }
+
+            fn advance(&self, by: Duration) {
+                self.1.advance(by);
+            }
+        }
+
+        impl Backend<dyn $contract> for OnSqlite {
+            fn deploy(&self, settings: Settings) -> Box<dyn Deployment<dyn $contract>> {
+                let folder = tempfile::tempdir().expect("a temporary folder");
+                Box::new(OneFile { folder, settings, clock: StepClock::at(START) })
+            }
+        }
+
+        impl Deployment<dyn $contract> for OneFile {
+            fn join(&self) -> Arc<dyn $contract> {
+                Arc::new(self.open())
+            }
+
+            fn advance(&self, by: Duration) {
+                self.clock.advance(by);
+            }
+        }
+
+        impl<B: Backend<dyn $contract>> Backend<dyn $contract> for Boxed<B> {
+            fn deploy(&self, settings: Settings) -> Box<dyn Deployment<dyn $contract>> {
+                Box::new(BoxedDeployment(self.0.deploy(settings)))
+            }
+        }
+
+        impl Deployment<dyn $contract> for BoxedDeployment<dyn $contract> {
+            fn join(&self) -> Arc<dyn $contract> {
+                Arc::new(self.0.join())
+            }
+
+            fn advance(&self, by: Duration) {
+                self.0.advance(by);
+            }
+        }
+    )+};
 }
 
-impl Deployment for BoxedDeployment {
-    fn join(&self) -> Arc<dyn TaskStore> {
-        Arc::new(self.0.join())
-    }
+backends!(TaskStore, EventStore, Registry);
 
-    fn advance(&self, by: Duration) {
-        self.0.advance(by);
-    }
+async fn run_every_suite<B>(backend: &B)
+where
+    B: Backend<dyn TaskStore> + Backend<dyn EventStore> + Backend<dyn Registry>,
+{
+    run_all(backend).await;
+    run_events(backend).await;
+    run_registry(backend).await;
 }
 
 #[tokio::test]
 async fn memory_keeps_every_promise() {
-    run_all(&InMemory).await;
+    run_every_suite(&InMemory).await;
 }
 
 #[tokio::test]
 async fn memory_behind_a_pointer_keeps_every_promise() {
-    run_all(&Boxed(InMemory)).await;
+    run_every_suite(&Boxed(InMemory)).await;
 }
 
 #[tokio::test]
 async fn sqlite_keeps_every_promise() {
-    run_all(&OnSqlite).await;
+    run_every_suite(&OnSqlite).await;
 }
 
 #[tokio::test]
 async fn sqlite_behind_a_pointer_keeps_every_promise() {
-    run_all(&Boxed(OnSqlite)).await;
+    run_every_suite(&Boxed(OnSqlite)).await;
 }
 
 #[test]
 fn every_check_has_a_name_of_its_own() {
-    let mut names: Vec<_> = CHECKS.iter().map(|(name, _)| name).collect();
-    names.sort();
-    names.dedup();
-    assert_eq!(names.len(), CHECKS.len());
+    let names = CHECKS.iter().map(|(name, _)| *name);
+    let names = names.chain(EVENT_CHECKS.iter().map(|(name, _)| *name));
+    let names: Vec<_> = names.chain(REGISTRY_CHECKS.iter().map(|(name, _)| *name)).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
 }

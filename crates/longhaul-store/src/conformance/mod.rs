@@ -1,8 +1,9 @@
-//! The contract as a suite that every backend, and every wrapper around one, must pass.
+//! The contracts as suites that every backend, and every wrapper around one, must pass.
 //!
 //! A backend says in [`Backend`] how an empty store is made and in [`Deployment`] how nodes join it; [`run_all`] does
-//! the rest and panics at the first broken promise. It needs no particular runtime. Not covered by semantic
-//! versioning: a promise the suite forgot may be added at any time.
+//! the rest and panics at the first broken promise. What says nothing else is about a [`TaskStore`]; an
+//! [`EventStore`] has [`run_events`], a [`Registry`] [`run_registry`]. None needs a particular runtime. Not covered by
+//! semantic versioning: a promise a suite forgot may be added at any time.
 //!
 //! ```
 //! # use std::{sync::Arc, time::Duration};
@@ -39,24 +40,29 @@ mod drive;
 mod ending;
 mod limits;
 mod reading;
+mod registry;
 mod reporting;
+mod streaming;
 mod watching;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use crate::{Batch, Json, NewTask, Outcome, Owner, Record, Scope, Settings, Start, TaskId, TaskStore};
+use crate::{
+    Batch, EventStore, Json, NewTask, Outcome, Owner, Record, Registry, Scope, Settings, Start, TaskId,
+    TaskStore,
+};
 
 /// Makes empty stores.
-pub trait Backend {
+pub trait Backend<S: ?Sized = dyn TaskStore> {
     /// A store that holds nothing, on a clock that stands still.
-    fn deploy(&self, settings: Settings) -> Box<dyn Deployment>;
+    fn deploy(&self, settings: Settings) -> Box<dyn Deployment<S>>;
 }
 
 /// One store, which nodes can join. Its clock moves only when told; if it cannot stand still, its ordinary pace is
 /// slow enough not to matter.
-pub trait Deployment {
+pub trait Deployment<S: ?Sized = dyn TaskStore> {
     /// Opens a handle: a node of its own. Dropping it is that node's death.
-    fn join(&self) -> Arc<dyn TaskStore>;
+    fn join(&self) -> Arc<S>;
 
     /// Lets time pass for the store and all its nodes.
     fn advance(&self, by: Duration);
@@ -66,20 +72,22 @@ pub trait Deployment {
 pub type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// One promise: what it is called, and how it is tried on stores of a backend.
-pub type Check = (&'static str, for<'a> fn(&'a dyn Backend) -> Running<'a>);
+pub type Check<S = dyn TaskStore> = (&'static str, for<'a> fn(&'a dyn Backend<S>) -> Running<'a>);
 
 /// Lists async functions by their names.
 macro_rules! checks {
-    ($($module:ident :: { $($check:ident),+ $(,)? })+) => {
+    (dyn $contract:ident: $($module:ident :: { $($check:ident),+ $(,)? })+) => {
         &[$($((
             stringify!($check),
-            (|backend| Box::pin($module::$check(backend))) as for<'a> fn(&'a dyn Backend) -> Running<'a>,
+            (|backend| Box::pin($module::$check(backend)))
+                as for<'a> fn(&'a dyn Backend<dyn $contract>) -> Running<'a>,
         ),)+)+]
     };
 }
 
-/// Every promise of the contract.
+/// Every promise of a [`TaskStore`].
 pub const CHECKS: &[Check] = checks! {
+    dyn TaskStore:
     creation::{
         a_created_task_is_there_for_every_node_at_once,
         a_task_is_born_claimed_by_the_node_that_made_it,
@@ -153,29 +161,85 @@ pub const CHECKS: &[Check] = checks! {
     }
 };
 
-/// Tries every promise on stores of this backend.
+/// Every promise of an [`EventStore`].
+pub const EVENT_CHECKS: &[Check<dyn EventStore>] = checks! {
+    dyn EventStore:
+    streaming::{
+        what_was_missed_is_replayed_in_order_by_any_node,
+        a_long_stream_is_replayed_in_pages,
+        a_foreign_stream_is_not_there,
+        what_was_never_sent_was_never_seen,
+        a_full_stream_loses_its_oldest_events,
+        a_large_event_takes_the_room_of_many,
+        bytes_of_events_are_bounded,
+        a_stream_is_forgotten_when_its_time_is_up,
+        a_session_that_ended_takes_its_streams_along,
+        a_sweep_takes_no_more_streams_than_asked,
+        events_that_race_each_have_a_number,
+    }
+};
+
+/// Every promise of a [`Registry`].
+pub const REGISTRY_CHECKS: &[Check<dyn Registry>] = checks! {
+    dyn Registry:
+    registry::{
+        an_entry_is_there_for_every_node_at_once,
+        a_put_replaces_what_was_there,
+        a_foreign_entry_is_not_there,
+        an_entry_past_its_time_is_gone_swept_or_not,
+        a_swap_happens_only_from_what_was_seen,
+        swaps_that_race_have_one_winner,
+        entries_are_bounded,
+        an_entry_too_large_is_refused,
+        a_sweep_takes_no_more_entries_than_asked,
+    }
+};
+
+/// Tries every promise of a [`TaskStore`] on stores of this backend.
 ///
 /// # Panics
 ///
 /// At the first broken one, by an assertion in the function that bears the promise's name.
 pub async fn run_all(backend: &dyn Backend) {
-    for (name, check) in CHECKS {
+    run(CHECKS, backend).await;
+}
+
+/// Tries every promise of an [`EventStore`] on stores of this backend.
+///
+/// # Panics
+///
+/// As [`run_all`].
+pub async fn run_events(backend: &dyn Backend<dyn EventStore>) {
+    run(EVENT_CHECKS, backend).await;
+}
+
+/// Tries every promise of a [`Registry`] on stores of this backend.
+///
+/// # Panics
+///
+/// As [`run_all`].
+pub async fn run_registry(backend: &dyn Backend<dyn Registry>) {
+    run(REGISTRY_CHECKS, backend).await;
+}
+
+async fn run<S: ?Sized + 'static>(checks: &[Check<S>], backend: &dyn Backend<S>) {
+    for (name, check) in checks {
         tracing::debug!(name, "checking");
         check(backend).await;
     }
 }
 
 /// A store and one node on it.
-struct One {
-    deployment: Box<dyn Deployment>,
-    store: Arc<dyn TaskStore>,
+struct One<S: ?Sized> {
+    deployment: Box<dyn Deployment<S>>,
+    store: Arc<S>,
 }
 
-fn one(backend: &dyn Backend) -> One {
+fn one<S: ?Sized>(backend: &dyn Backend<S>) -> One<S> {
     one_with(backend, Settings::default())
 }
 
-fn one_with(backend: &dyn Backend, settings: Settings) -> One {
+fn one_with<S: ?Sized>(backend: &dyn Backend<S>, settings: Settings) -> One<S> {
     let deployment = backend.deploy(settings);
     let store = deployment.join();
     One { deployment, store }

@@ -1,19 +1,22 @@
 //! The store in memory: the contract in its plainest form, and what a program without a file uses.
 
+mod entries;
+mod streams;
 mod table;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::table::Table;
+use self::{entries::Entries, streams::Streams, table::Table};
 use crate::{
-    Batch, Cancellation, Clock, Counts, Created, Cursor, Durability, Epoch, Filter, Finished, NewTask,
-    NodeId, Outcome, Page, Record, Scope, Settings, StoreError, StoreFuture, Swept, SystemClock, TaskId,
-    TaskStore, TaskWatch, Time, WatchHub, clock::StoreClock, transition,
+    Batch, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry, EntryKey, Epoch, Event,
+    EventStore, Filter, Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Registry, Scope, Settings,
+    StoreError, StoreFuture, Stream, Swap, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value,
+    Version, WatchHub, clock::StoreClock, event_store::LONGEST_REPLAY, transition,
 };
 
-/// Tasks in this process's memory, gone with it.
+/// Tasks, events and entries in this process's memory, gone with it.
 ///
-/// Handles made by [`Memory::another_node`] share the tasks; each is a node of its own, dead when dropped.
+/// Handles made by [`Memory::another_node`] share them; each is a node of its own, dead when dropped.
 #[derive(Debug)]
 pub struct Memory {
     node: NodeId,
@@ -26,6 +29,8 @@ struct Shared {
     clock: StoreClock,
     hub: Arc<WatchHub>,
     table: Mutex<Table>,
+    streams: Mutex<Streams>,
+    entries: Mutex<Entries>,
 }
 
 impl Memory {
@@ -43,6 +48,8 @@ impl Memory {
             clock: StoreClock::resume(clock, None),
             hub: WatchHub::new(),
             table: Mutex::default(),
+            streams: Mutex::default(),
+            entries: Mutex::default(),
         });
         let node = shared.lock().join();
         Self { node, shared }
@@ -109,6 +116,14 @@ impl Drop for Memory {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -260,5 +275,74 @@ impl TaskStore for Memory {
 
     fn node(&self) -> &NodeId {
         &self.node
+    }
+}
+
+impl EventStore for Memory {
+    fn append<'a>(&'a self, stream: Stream<'a>, text: &'a str) -> StoreFuture<'a, u64> {
+        Box::pin(async move {
+            let mut streams = self.shared.streams();
+            streams.append(stream, text, self.shared.clock.now(), &self.shared.settings)
+        })
+    }
+
+    fn replay<'a>(
+        &'a self,
+        stream: Stream<'a>,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Vec<Event>>> {
+        let limit = limit.clamp(1, LONGEST_REPLAY);
+        Box::pin(async move {
+            let streams = self.shared.streams();
+            Ok(streams.replay(stream, after, limit, self.shared.clock.now()))
+        })
+    }
+
+    fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize> {
+        Box::pin(async move { Ok(self.shared.streams().trim(owner, session)) })
+    }
+
+    fn sweep_streams(&self, limit: usize) -> StoreFuture<'_, usize> {
+        Box::pin(async move {
+            let mut streams = self.shared.streams();
+            Ok(streams.sweep(limit, self.shared.clock.now()))
+        })
+    }
+}
+
+impl Registry for Memory {
+    fn entry<'a>(&'a self, key: EntryKey<'a>) -> StoreFuture<'a, Option<Entry>> {
+        Box::pin(async move {
+            let entries = self.shared.entries();
+            Ok(entries.entry(key, self.shared.clock.now()))
+        })
+    }
+
+    fn put<'a>(&'a self, key: EntryKey<'a>, value: Value<'a>) -> StoreFuture<'a, Entry> {
+        Box::pin(async move {
+            let mut entries = self.shared.entries();
+            entries.put(key, value, self.shared.clock.now(), &self.shared.settings.limits)
+        })
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        key: EntryKey<'a>,
+        expected: Option<Version>,
+        value: Option<Value<'a>>,
+    ) -> StoreFuture<'a, Swap> {
+        Box::pin(async move {
+            let mut entries = self.shared.entries();
+            let limits = &self.shared.settings.limits;
+            entries.compare_and_set(key, expected, value, self.shared.clock.now(), limits)
+        })
+    }
+
+    fn sweep_entries(&self, limit: usize) -> StoreFuture<'_, usize> {
+        Box::pin(async move {
+            let mut entries = self.shared.entries();
+            Ok(entries.sweep(limit, self.shared.clock.now()))
+        })
     }
 }

@@ -1,5 +1,7 @@
-//! The store in one SQLite file, shared by any number of processes of one machine.
+//! The stores in one SQLite file, shared by any number of processes of one machine.
 
+mod entries;
+mod events;
 mod fault;
 mod file_lock;
 mod job;
@@ -29,7 +31,7 @@ use crate::{
     Outcome, Owner, Page, Record, Scope, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
-/// Tasks in one SQLite file.
+/// Tasks, events and entries in one SQLite file.
 ///
 /// Reads run where they are called, on a connection of their own: a few microseconds, no thread changes hands. Writes
 /// go to one thread, which commits what has come together in the meantime and answers when it is on disk.

@@ -271,9 +271,8 @@ fn last(conn: &Connection) -> rusqlite::Result<(u64, Option<Mark>)> {
             steady: Duration::from_millis(unsigned(2)?),
             boot: row.get(3)?,
         };
-        // Nothing has ever been written, so no time has been stored.
-        let seq = unsigned(0)?;
-        Ok((seq, (seq > 0).then_some(mark)))
+        // Without the name of a boot nothing has ever been written, so no time has been stored.
+        Ok((unsigned(0)?, (!mark.boot.is_empty()).then_some(mark)))
     })
 }
 

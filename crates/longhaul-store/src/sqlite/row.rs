@@ -183,7 +183,7 @@ pub(super) fn encode_owner(owner: &Owner) -> &str {
     }
 }
 
-fn decode_owner(text: &str) -> Result<Owner, StoreError> {
+pub(super) fn decode_owner(text: &str) -> Result<Owner, StoreError> {
     match text {
         "" => Ok(Owner::Anonymous),
         name => Owner::principal(name).map_err(|error| damaged(Column::Owner, error)),

@@ -11,7 +11,7 @@ use crate::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -81,6 +81,53 @@ CREATE INDEX expiring_tasks ON tasks (expires_at) WHERE expires_at IS NOT NULL;
 CREATE UNIQUE INDEX joinable_tasks ON tasks (owner, join_digest) WHERE join_digest IS NOT NULL AND phase < 8;
 ";
 
+/// What was sent in streams, and what nodes share.
+const V2: &str = "
+ALTER TABLE store ADD COLUMN version     INTEGER NOT NULL DEFAULT 0;  -- the latest change of any entry
+ALTER TABLE store ADD COLUMN event_bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE store ADD COLUMN entries     INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE accounts ADD COLUMN event_bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE accounts ADD COLUMN entries     INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE streams (
+    ord        INTEGER PRIMARY KEY,
+    owner      TEXT    NOT NULL,
+    session    TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    last       INTEGER NOT NULL,            -- the number of its newest event
+    kept       INTEGER NOT NULL,            -- how many are kept: the newest, without a gap
+    bytes      INTEGER NOT NULL,            -- what they take
+    expires_at INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX streams_by_name ON streams (owner, session, name);
+CREATE INDEX expiring_streams ON streams (expires_at);
+
+CREATE TABLE events (
+    ord        INTEGER PRIMARY KEY,
+    stream     INTEGER NOT NULL,
+    nth        INTEGER NOT NULL,
+    room       INTEGER NOT NULL,            -- what it takes
+    text       TEXT    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX events_of_stream ON events (stream, nth, room);
+
+CREATE TABLE entries (
+    ord        INTEGER PRIMARY KEY,
+    is_own     INTEGER NOT NULL,            -- 0 the server's, 1 an owner's
+    owner      TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,
+    name       TEXT    NOT NULL,
+    version    INTEGER NOT NULL,
+    expires_at INTEGER,
+    value      BLOB    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX entries_by_name ON entries (is_own, owner, kind, name);
+CREATE INDEX expiring_entries ON entries (expires_at) WHERE expires_at IS NOT NULL;
+";
+
 /// What a file turns out to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Found {
@@ -132,6 +179,10 @@ fn objects(conn: &Connection) -> rusqlite::Result<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        Counts, EntryKey, EventStore as _, Owner, Registry as _, Scope, Sqlite, Stream, TaskId,
+        TaskStore as _, Value,
+    };
 
     fn version(conn: &Connection) -> i64 {
         conn.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
@@ -139,7 +190,8 @@ mod tests {
 
     #[test]
     fn an_older_format_becomes_the_newest_and_keeps_what_it_holds() {
-        const LATER: &[&str] = &[V1, "ALTER TABLE store ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'"];
+        let later =
+            [MIGRATIONS, &["ALTER TABLE store ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'"]].concat();
         let conn = Connection::open_in_memory().unwrap();
         let place = Path::new("tasks.db");
         assert_eq!(look(&conn, place, MIGRATIONS).unwrap(), Found::Empty);
@@ -147,15 +199,18 @@ mod tests {
         conn.execute_batch("UPDATE store SET seq = 7").unwrap();
         assert_eq!(look(&conn, place, MIGRATIONS).unwrap(), Found::Current);
 
-        let Found::Older(from) = look(&conn, place, LATER).unwrap() else { panic!("it is older") };
-        migrate(&conn, from, LATER).unwrap();
-        assert_eq!((look(&conn, place, LATER).unwrap(), version(&conn)), (Found::Current, 2));
+        let Found::Older(from) = look(&conn, place, &later).unwrap() else { panic!("it is older") };
+        migrate(&conn, from, &later).unwrap();
+        assert_eq!(
+            (look(&conn, place, &later).unwrap(), version(&conn)),
+            (Found::Current, later.len() as i64)
+        );
         let (seq, mood): (i64, String) =
             conn.query_row("SELECT seq, mood FROM store", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
         assert_eq!((seq, mood.as_str()), (7, "calm"));
 
         let refusal = look(&conn, place, MIGRATIONS).unwrap_err();
-        assert!(matches!(refusal, StoreError::Newer { found: 2, supported: 1 }), "{refusal}");
+        assert!(matches!(refusal, StoreError::Newer { found: 3, supported: 2 }), "{refusal}");
     }
 
     #[test]
@@ -164,5 +219,40 @@ mod tests {
         conn.execute_batch("CREATE TABLE notes (text)").unwrap();
         let refusal = look(&conn, Path::new("notes.db"), MIGRATIONS).unwrap_err();
         assert!(matches!(refusal, StoreError::Foreign { .. }), "{refusal}");
+    }
+
+    #[tokio::test]
+    async fn a_file_of_the_first_format_keeps_its_tasks_and_takes_what_came_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tasks.db");
+        let conn = Connection::open(&path).unwrap();
+        migrate(&conn, 0, &MIGRATIONS[..1]).unwrap();
+        conn.execute_batch(
+            "INSERT INTO tasks (ord, id, owner, nth, seq, phase, not_before, epoch, attempt, started, rerun, dialect, \
+             retention, retention_ms, created_at, status_changed_at, updated_at, tool, caller, arguments) \
+             VALUES (1, 't', 'ann', 1, 1, 0, 0, 0, 0, 0, 3, 0, 2, 0, 5, 5, 5, 'build', 'null', '{}'); \
+             INSERT INTO accounts VALUES ('ann', 1, 1, 1); \
+             UPDATE store SET seq = 1, time = 5, boot = 'another', open = 1, retained = 1",
+        )
+        .unwrap();
+        drop(conn);
+
+        let (ann, id) = (Owner::principal("ann").unwrap(), TaskId::new("t").unwrap());
+        let stream = Stream::new(&ann, "s", "t");
+        for seen in 0..2 {
+            let store = Sqlite::open(&path).unwrap();
+            assert!(store.get(Scope::Owner(&ann), &id).await.unwrap().is_some());
+            assert_eq!(store.counts().await.unwrap(), Counts::new(1, 1));
+            assert_eq!(store.append(stream, "sent").await.unwrap(), seen + 1);
+            let key = EntryKey::of(&ann, "kind", "name");
+            assert_eq!(store.entry(key).await.unwrap().is_some(), seen > 0);
+            store.put(key, Value::for_ever(b"kept")).await.unwrap();
+        }
+        let conn = Connection::open(&path).unwrap();
+        let account = "SELECT open, retained, last, entries FROM accounts WHERE event_bytes > 0";
+        let account = conn.query_row(account, [], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
+        });
+        assert_eq!(account.unwrap(), (1, 1, 1, 1));
     }
 }

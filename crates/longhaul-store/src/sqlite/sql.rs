@@ -1,4 +1,4 @@
-//! Every statement on the tasks, where its plan can be checked.
+//! Every statement, where its plan can be checked.
 
 /// The columns of a record: `columns!()` to select them, and [`Column`] to read each where it then stands.
 macro_rules! define_columns {
@@ -87,11 +87,12 @@ pub(super) const ERASE: &str = "UPDATE tasks SET phase = 9, expires_at = ?2, arg
     outcome = NULL, outcome_code = NULL, outcome_text = NULL, outcome_json = NULL, status_message = NULL, \
     progress_message = NULL, join_digest = NULL WHERE ord = ?1";
 
-pub(super) const PUT_ACCOUNT: &str = "INSERT INTO accounts (owner, open, retained, last) VALUES (?1, ?2, ?3, ?4) \
-    ON CONFLICT (owner) DO UPDATE SET open = ?2, retained = ?3, last = ?4";
+pub(super) const PUT_ACCOUNT: &str = "INSERT INTO accounts (owner, open, retained, last, event_bytes, entries) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+    ON CONFLICT (owner) DO UPDATE SET open = ?2, retained = ?3, last = ?4, event_bytes = ?5, entries = ?6";
 
-pub(super) const PUT_TOTALS: &str =
-    "UPDATE store SET seq = ?1, open = ?2, retained = ?3, time = ?4, steady_ms = ?5, boot = ?6 WHERE one = 1";
+pub(super) const PUT_TOTALS: &str = "UPDATE store SET seq = ?1, open = ?2, retained = ?3, version = ?4, event_bytes = ?5, entries = ?6, \
+     time = ?7, steady_ms = ?8, boot = ?9 WHERE one = 1";
 
 pub(super) const GET: &str =
     concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1 AND (?2 IS NULL OR owner = ?2)");
@@ -143,6 +144,52 @@ pub(super) const DUE: &str =
 
 pub(super) const HAS_DUE: &str = "SELECT 1 FROM tasks WHERE expires_at <= ?1 LIMIT 1";
 
+pub(super) const STREAM: &str = "SELECT ord, last, kept, bytes, expires_at FROM streams \
+    WHERE owner = ?1 AND session = ?2 AND name = ?3";
+
+pub(super) const ADD_STREAM: &str = "INSERT INTO streams (owner, session, name, last, kept, bytes, expires_at) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+
+pub(super) const UPDATE_STREAM: &str =
+    "UPDATE streams SET last = ?2, kept = ?3, bytes = ?4, expires_at = ?5 WHERE ord = ?1";
+
+pub(super) const STREAMS_OF_SESSION: &str =
+    "SELECT ord, owner, bytes FROM streams WHERE owner = ?1 AND session = ?2";
+
+pub(super) const DUE_STREAMS: &str =
+    "SELECT ord, owner, bytes FROM streams WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+
+pub(super) const HAS_DUE_STREAMS: &str = "SELECT 1 FROM streams WHERE expires_at <= ?1 LIMIT 1";
+
+pub(super) const REMOVE_STREAM: &str = "DELETE FROM streams WHERE ord = ?1";
+
+pub(super) const ADD_EVENT: &str = "INSERT INTO events (stream, nth, room, text) VALUES (?1, ?2, ?3, ?4)";
+
+pub(super) const ROOMS: &str = "SELECT room FROM events WHERE stream = ?1 ORDER BY nth";
+
+pub(super) const REMOVE_EVENTS: &str = "DELETE FROM events WHERE stream = ?1 AND nth < ?2";
+
+/// The stream and what follows in one statement, so that no event can go between two.
+pub(super) const REPLAY: &str = "SELECT last, kept, bytes, nth, text FROM streams \
+    LEFT JOIN events ON stream = streams.ord AND nth > ?5 \
+    WHERE owner = ?1 AND session = ?2 AND name = ?3 AND expires_at > ?4 ORDER BY nth LIMIT ?6";
+
+pub(super) const ENTRY: &str = "SELECT ord, version, expires_at, value FROM entries \
+    WHERE is_own = ?1 AND owner = ?2 AND kind = ?3 AND name = ?4";
+
+pub(super) const ADD_ENTRY: &str = "INSERT INTO entries (is_own, owner, kind, name, version, expires_at, value) \
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+
+pub(super) const UPDATE_ENTRY: &str =
+    "UPDATE entries SET version = ?2, expires_at = ?3, value = ?4 WHERE ord = ?1";
+
+pub(super) const REMOVE_ENTRY: &str = "DELETE FROM entries WHERE ord = ?1";
+
+pub(super) const DUE_ENTRIES: &str =
+    "SELECT ord, is_own, owner FROM entries WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+
+pub(super) const HAS_DUE_ENTRIES: &str = "SELECT 1 FROM entries WHERE expires_at <= ?1 LIMIT 1";
+
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
@@ -176,6 +223,20 @@ mod tests {
             HAS_OVERDUE,
             DUE,
             HAS_DUE,
+            STREAM,
+            UPDATE_STREAM,
+            STREAMS_OF_SESSION,
+            DUE_STREAMS,
+            HAS_DUE_STREAMS,
+            REMOVE_STREAM,
+            ROOMS,
+            REMOVE_EVENTS,
+            REPLAY,
+            ENTRY,
+            UPDATE_ENTRY,
+            REMOVE_ENTRY,
+            DUE_ENTRIES,
+            HAS_DUE_ENTRIES,
         ];
         for sql in all {
             let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();

@@ -58,6 +58,9 @@ struct Totals {
     seq: u64,
     open: u64,
     retained: u64,
+    version: u64,
+    event_bytes: u64,
+    entries: u64,
 }
 
 #[derive(Debug)]
@@ -74,7 +77,15 @@ pub(super) struct Account {
     open: u64,
     retained: u64,
     last: u64,
+    event_bytes: u64,
+    entries: u64,
     changed: bool,
+}
+
+impl Account {
+    fn is_empty(&self) -> bool {
+        self.retained == 0 && self.event_bytes == 0 && self.entries == 0
+    }
 }
 
 /// Where a transaction stood before one of its operations.
@@ -100,10 +111,20 @@ impl<'a> Tx<'a> {
     pub(super) fn begin(conn: &'a Connection, site: &'a Site) -> rusqlite::Result<Self> {
         conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let (totals, time) = conn
-            .prepare_cached("SELECT seq, open, retained, time FROM store WHERE one = 1")?
+            .prepare_cached(
+                "SELECT seq, open, retained, version, event_bytes, entries, time FROM store WHERE one = 1",
+            )?
             .query_row([], |row| {
                 let number = |index| row.get::<_, i64>(index).map(|n| u64::try_from(n).unwrap_or(0));
-                Ok((Totals { seq: number(0)?, open: number(1)?, retained: number(2)? }, row.get(3)?))
+                let totals = Totals {
+                    seq: number(0)?,
+                    open: number(1)?,
+                    retained: number(2)?,
+                    version: number(3)?,
+                    event_bytes: number(4)?,
+                    entries: number(5)?,
+                };
+                Ok((totals, row.get(6)?))
             })?;
         site.clock.observe(Time::from_unix_ms(time));
         let ledger = Ledger { totals, accounts: HashMap::new(), undo: Vec::new() };
@@ -329,6 +350,45 @@ impl<'a> Tx<'a> {
         self.execute(sql::REMOVE, params![signed(ord)]).map(drop)
     }
 
+    /// Charges an owner for events that take `taken` in the place of some that took `freed`, if there is room.
+    pub(super) fn charge_events(&mut self, owner: &Owner, freed: u64, taken: u64) -> Result<(), StoreError> {
+        let after = |bytes: u64| bytes.saturating_sub(freed) + taken;
+        let (own, all) = (after(self.account(owner)?.event_bytes), after(self.ledger.totals.event_bytes));
+        if taken > freed {
+            self.settings().limits.admit_events(own, all)?;
+        }
+        self.change_account(owner)?.event_bytes = own;
+        self.ledger.totals.event_bytes = all;
+        Ok(())
+    }
+
+    /// Charges a holder for one more entry, if there is room.
+    pub(super) fn charge_entry(&mut self, owner: Option<&Owner>) -> Result<(), StoreError> {
+        let own = owner.map(|owner| self.account(owner).map(|account| account.entries)).transpose()?;
+        self.settings().limits.admit_entry(own, self.ledger.totals.entries)?;
+        if let Some(owner) = owner {
+            self.change_account(owner)?.entries += 1;
+        }
+        self.ledger.totals.entries += 1;
+        Ok(())
+    }
+
+    /// Gives back what an entry was charged.
+    pub(super) fn credit_entry(&mut self, owner: Option<&Owner>) -> Result<(), StoreError> {
+        if let Some(owner) = owner {
+            let account = self.change_account(owner)?;
+            account.entries = account.entries.saturating_sub(1);
+        }
+        self.ledger.totals.entries = self.ledger.totals.entries.saturating_sub(1);
+        Ok(())
+    }
+
+    /// The number of the next change of an entry.
+    pub(super) fn next_version(&mut self) -> u64 {
+        self.ledger.totals.version += 1;
+        self.ledger.totals.version
+    }
+
     pub(super) fn now(&self) -> Time {
         self.site.clock.now()
     }
@@ -341,9 +401,12 @@ impl<'a> Tx<'a> {
         self.conn.prepare_cached(sql).map_err(|error| self.site.error("preparing a statement", error))
     }
 
-    fn execute(&mut self, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<usize, StoreError> {
-        let rows =
-            self.prepare(sql)?.execute(values).map_err(|error| self.site.error("writing a task", error))?;
+    pub(super) fn execute(
+        &mut self,
+        sql: &str,
+        values: &[&dyn rusqlite::ToSql],
+    ) -> Result<usize, StoreError> {
+        let rows = self.prepare(sql)?.execute(values).map_err(|error| self.site.error("writing", error))?;
         self.writes += u64::from(rows > 0);
         Ok(rows)
     }
@@ -359,11 +422,20 @@ impl<'a> Tx<'a> {
             Entry::Vacant(entry) => {
                 let read = |row: &rusqlite::Row<'_>| {
                     let number = |index| row.get::<_, i64>(index).map(|n| u64::try_from(n).unwrap_or(0));
-                    Ok(Account { open: number(0)?, retained: number(1)?, last: number(2)?, changed: false })
+                    Ok(Account {
+                        open: number(0)?,
+                        retained: number(1)?,
+                        last: number(2)?,
+                        event_bytes: number(3)?,
+                        entries: number(4)?,
+                        changed: false,
+                    })
                 };
                 let found = self
                     .conn
-                    .prepare_cached("SELECT open, retained, last FROM accounts WHERE owner = ?1")
+                    .prepare_cached(
+                        "SELECT open, retained, last, event_bytes, entries FROM accounts WHERE owner = ?1",
+                    )
                     .and_then(|mut statement| statement.query_row([encode_owner(owner)], read).optional());
                 let account = found.map_err(|error| self.site.error("reading an owner's account", error))?;
                 Ok(entry.insert(account.unwrap_or_default()))
@@ -382,18 +454,24 @@ impl<'a> Tx<'a> {
     fn flush(&self) -> rusqlite::Result<()> {
         for (owner, account) in self.ledger.accounts.iter().filter(|(_, account)| account.changed) {
             let owner = encode_owner(owner);
-            if account.retained == 0 {
+            if account.is_empty() {
                 self.conn.prepare_cached("DELETE FROM accounts WHERE owner = ?1")?.execute([owner])?;
             } else {
                 let values =
-                    params![owner, signed(account.open), signed(account.retained), signed(account.last)];
+                    [account.open, account.retained, account.last, account.event_bytes, account.entries]
+                        .map(signed);
+                let [open, retained, last, event_bytes, entries] = values;
+                let values = params![owner, open, retained, last, event_bytes, entries];
                 self.conn.prepare_cached(sql::PUT_ACCOUNT)?.execute(values)?;
             }
         }
-        let Totals { seq, open, retained } = self.ledger.totals;
+        let Totals { seq, open, retained, version, event_bytes, entries } = self.ledger.totals;
+        let [seq, open, retained, version, event_bytes, entries] =
+            [seq, open, retained, version, event_bytes, entries].map(signed);
         let clock::Mark { time, steady, boot } = self.site.clock.mark();
         let steady = i64::try_from(steady.as_millis()).unwrap_or(i64::MAX);
-        let values = params![signed(seq), signed(open), signed(retained), time.unix_ms(), steady, boot];
+        let values =
+            params![seq, open, retained, version, event_bytes, entries, time.unix_ms(), steady, boot];
         self.conn.prepare_cached(sql::PUT_TOTALS)?.execute(values).map(drop)
     }
 }

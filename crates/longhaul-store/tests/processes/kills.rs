@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use longhaul_store::{Batch, Json, NewTask, Owner, Sqlite, TaskId, TaskStore};
+use longhaul_store::{Batch, EventStore, Json, NewTask, Owner, Sqlite, Stream, TaskId, TaskStore};
 use rustix::process::Signal;
 
 use super::{contents, is_terminal, node::Node};
@@ -63,6 +63,23 @@ async fn a_killed_node_loses_its_leases_at_once_and_a_living_one_keeps_them() {
     assert_eq!(living.ask("renew living0 1"), "0");
     assert!(living.leave().success());
     assert_eq!(store.claim(10, None).await.unwrap().len(), 3, "who leaves in order is gone, too");
+}
+
+#[tokio::test]
+async fn what_a_killed_process_sent_is_replayed_by_another_and_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tasks.db");
+    let (mut dying, mut living) = (Node::start(&path), Node::start(&path));
+    for node in [&mut dying, &mut living] {
+        assert!(node.answer().unwrap().starts_with("open "));
+    }
+    assert_eq!((dying.ask("append one"), dying.ask("append two")), ("1".to_owned(), "2".to_owned()));
+    dying.kill();
+    assert_eq!(living.ask("append three"), "3");
+    let store = Sqlite::open(&path).unwrap();
+    let missed = store.replay(Stream::new(&Owner::Anonymous, "s", "t"), 1, 10).await.unwrap();
+    let missed = missed.expect("it can be resumed");
+    assert_eq!(missed.iter().map(|event| &*event.text).collect::<Vec<_>>(), ["two", "three"]);
 }
 
 #[tokio::test]

@@ -11,8 +11,8 @@ use std::{
 };
 
 use longhaul_store::{
-    Batch, Epoch, Json, NewTask, Outcome, Owner, Rerun, Retention, Scope, Sqlite, SqliteOptions, Start,
-    TaskId, TaskStore, Time,
+    Batch, Epoch, EventStore, Json, NewTask, Outcome, Owner, Rerun, Retention, Scope, Sqlite, SqliteOptions,
+    Start, Stream, TaskId, TaskStore, Time,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -150,6 +150,7 @@ async fn obey(store: &Arc<Sqlite>, words: &[&str]) -> String {
         ["cancel", id] => {
             show(store.request_cancel(Scope::Operator, &name(id), None).await.map(|_| "cancelled"))
         }
+        ["append", text] => show(store.append(Stream::new(&Owner::Anonymous, "s", "t"), text).await),
         ["sweep"] => show(store.sweep(100).await.map(|swept| swept.total())),
         ["watch", id] => {
             let (mut watch, id) = (store.watch(&name(id)), name(id));

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use longhaul_store::{Sqlite, SqliteOptions, StepClock, TaskStore, Time};
+use longhaul_store::{EventStore, Owner, Sqlite, SqliteOptions, StepClock, Stream, TaskStore, Time};
 
 use super::create;
 
@@ -28,6 +28,16 @@ async fn a_process_whose_date_is_wrong_goes_on_from_the_stored_time() {
     assert!(two.now() >= made.created_at);
     behind.advance(HOUR);
     assert!(two.now() >= made.created_at.after(HOUR));
+}
+
+#[tokio::test]
+async fn a_store_without_a_single_task_keeps_its_time_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tasks.db");
+    let one = open_at(&path, &StepClock::at(START));
+    one.append(Stream::new(&Owner::Anonymous, "s", "t"), "sent").await.unwrap();
+    let behind = open_at(&path, &StepClock::at(Time::from_unix_ms(0)));
+    assert!(behind.now() >= START);
 }
 
 #[tokio::test]
