@@ -1,34 +1,40 @@
 //! What `serve` says when it is ready: on standard error, for a person.
 
-use std::net::SocketAddr;
+use std::borrow::Cow;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
+use longhaul::proto::http::AllowList;
 use longhaul::store::Counts;
 use longhaul_gateway::config::Config;
 
-use crate::systemd;
+use crate::term::clean;
+use crate::{other_users, systemd};
 
-/// Says where the server listens, what it offers, which store it has, and what to do next.
+/// Says where the server listens and whom it lets in, what it offers, which store it has, and what to do next.
 pub(crate) fn show(
     config: &Config,
     file: &Path,
-    address: Option<SocketAddr>,
+    listening: Option<(SocketAddr, &AllowList)>,
     counts: Counts,
     taken_up: usize,
 ) {
     let tools: Vec<&str> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
-    let name = &config.server.name;
+    let name = clean::line(&config.server.name, 128);
     anstream::eprintln!("longhaul {}   {name} {}", env!("CARGO_PKG_VERSION"), config.server.version);
     anstream::eprintln!("  config   {}", file.display());
     anstream::eprintln!("  store    {}   {}", config.store.url, open_tasks(counts.open, taken_up));
     anstream::eprintln!("  tools    {}", if tools.is_empty() { "none".to_owned() } else { tools.join(" ") });
-    if let Some(note) = systemd::note() {
+    for note in systemd::note().into_iter().chain(listening.and_then(|(address, _)| callers(config, address)))
+    {
         anstream::eprintln!("  note     {note}");
     }
-    match address {
-        Some(address) => {
-            let url = format!("http://{address}/mcp");
+    match listening {
+        Some((address, allow)) => {
+            let hosts = config.http.allowed_hosts.as_deref().unwrap_or_default();
+            let url = format!("http://{}/mcp", host(address, hosts, allow));
             anstream::eprintln!("  mcp      {url}   2025-11-25 and 2026-07-28");
+            let name = shell_word(&name);
             anstream::eprintln!("ready    next: claude mcp add --transport http {name} {url}");
         }
         None => {
@@ -45,5 +51,86 @@ fn open_tasks(open: u64, taken_up: usize) -> String {
         (open, 0) => format!("{open} open tasks"),
         (open, 1) => format!("{open} open, 1 taken up"),
         (open, taken_up) => format!("{open} open, {taken_up} taken up"),
+    }
+}
+
+/// A host and port under which the server lets callers in: that of others, where it is served to others.
+fn host(address: SocketAddr, hosts: &[String], allow: &AllowList) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    let named = hosts.iter().map(|host| if has_port(host) { host.clone() } else { format!("{host}:{port}") });
+    let own = match ip {
+        IpAddr::V4(_) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port).to_string(),
+        IpAddr::V6(_) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), port).to_string(),
+        _ => address.to_string(),
+    };
+    let mut candidates: Vec<String> = named.collect();
+    candidates.insert(if ip.is_unspecified() { candidates.len() } else { 0 }, own);
+    let usable = candidates.into_iter().find(|host| allow.check(Some(host), None).is_ok());
+    usable.unwrap_or_else(|| address.to_string())
+}
+
+fn has_port(host: &str) -> bool {
+    host.rsplit_once(':')
+        .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// What to tell of those who may call, or may not, if it may surprise.
+fn callers(config: &Config, address: SocketAddr) -> Option<String> {
+    match &config.http.allowed_hosts {
+        Some(hosts) if hosts.is_empty() => Some("allowed_hosts is empty: nobody is let in".to_owned()),
+        None if address.ip().is_unspecified() => {
+            let system = rustix::system::uname();
+            let name = clean::line(&system.nodename().to_string_lossy(), 128);
+            Some(format!(
+                "only this machine is let in: for others, list the names they call it by, as in [http] allowed_hosts = [\"{name}\"]"
+            ))
+        }
+        _ if address.ip().is_loopback() => other_users::note(),
+        _ => None,
+    }
+}
+
+/// A word as a shell reads it back.
+fn shell_word(word: &str) -> Cow<'_, str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+,".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', r"'\''")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_quoted_where_a_shell_would_read_another() {
+        for (word, shown) in [
+            ("builds", "builds"),
+            ("my builds", "'my builds'"),
+            ("it's", r"'it'\''s'"),
+            ("", "''"),
+            ("$(x)", "'$(x)'"),
+        ] {
+            assert_eq!(shell_word(word), shown);
+        }
+    }
+
+    #[test]
+    fn the_url_is_one_that_is_let_in() {
+        let list = |hosts: &[&str]| AllowList::new(hosts.iter().copied(), [""; 0]);
+        let at = |address: &str, hosts: &[&str], allow: &AllowList| {
+            let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+            host(address.parse().unwrap(), &hosts, allow)
+        };
+        assert_eq!(at("127.0.0.1:8420", &[], &AllowList::loopback()), "127.0.0.1:8420");
+        assert_eq!(at("0.0.0.0:8420", &[], &AllowList::loopback()), "127.0.0.1:8420");
+        assert_eq!(at("[::]:8420", &[], &AllowList::loopback()), "[::1]:8420");
+        let hosts = ["ci.example", "127.0.0.1"];
+        assert_eq!(at("0.0.0.0:8420", &hosts, &list(&hosts)), "ci.example:8420");
+        assert_eq!(at("127.0.0.1:8420", &hosts, &list(&hosts)), "127.0.0.1:8420");
+        // A proxy calls it by the name that it has for others.
+        let hosts = ["mcp.example:443"];
+        assert_eq!(at("127.0.0.1:8420", &hosts, &list(&hosts)), "mcp.example:443");
     }
 }

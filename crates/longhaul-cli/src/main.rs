@@ -8,6 +8,7 @@ mod exit;
 mod failure;
 mod interrupt;
 mod near;
+mod other_users;
 mod result;
 mod runtime;
 mod signature;
@@ -22,10 +23,23 @@ use exit::Exit;
 
 /// Serve commands as durable MCP tools, call them, and watch them from a terminal.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true, after_help = exit::HELP)]
+#[command(version, arg_required_else_help = true, after_help = help())]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
+}
+
+fn help() -> String {
+    format!(
+        "\
+Examples:
+  longhaul serve longhaul.toml
+  longhaul call http://127.0.0.1:8420/mcp test crate=api
+  longhaul tasks watch test-3q9v
+
+{}",
+        exit::HELP
+    )
 }
 
 #[derive(Debug, Subcommand)]

@@ -30,6 +30,11 @@ command = ["printf", 'a\033]0;title\007b\033[31mc\n']
 description = "Fail"
 command = ["sh", "-c", "echo half; echo why >&2; exit 3"]
 
+[tools.steps]
+description = "Say how far it is"
+command = ["sh", "-c", "echo '3/10 compiling' >&3; sleep 0.3; printf done"]
+task = "never"
+
 [tools.work]
 description = "Work until one file is there, or another is not"
 command = ["sh", "-c", "echo began; while [ -e longhaul.toml ] && [ ! -e go ]; do sleep 0.02; done; printf 'ended\\377'"]
@@ -138,7 +143,7 @@ fn mistakes_are_explained_before_anything_is_called() {
     let at = |words: &[&str]| run(folder.path(), &with_command(words));
     for (words, code, said) in [
         (&["call", "sya"][..], 5, "did you mean `say`?"),
-        (&["call", "frobnicate"], 5, "there are say, raw, fail, work"),
+        (&["call", "frobnicate"], 5, "there are say, raw, fail, steps, work"),
         (&["call", "say", "wrod=hello"], 2, "did you mean `word`?    say(word: hello|bye, loud?: boolean)"),
         (&["call", "say", "word=helo"], 2, "did you mean `hello`?"),
         (&["call", "say"], 2, "tool `say` needs `word`"),
@@ -489,6 +494,18 @@ fn a_person_at_a_terminal_sees_a_bar_and_a_program_none() {
     let_go(folder.path());
 }
 
+#[test]
+fn progress_is_in_plain_lines_where_no_person_watches() {
+    let folder = folder();
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let call = with_command(&["call", "--revision", revision, "steps"]);
+        let (code, out, err) = run(folder.path(), &call);
+        assert_eq!((code, out.as_str()), (0, "done\n"), "{err}");
+        assert!(err.lines().any(|line| line == "steps  3/10  compiling"), "{err}");
+        assert!(!err.contains(['\r', '\u{1b}']), "{err:?}");
+    }
+}
+
 /// A terminal: the end that a person holds, and the end that a program gets.
 fn open_terminal() -> (std::os::fd::OwnedFd, std::fs::File) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -504,7 +521,10 @@ fn open_terminal() -> (std::os::fd::OwnedFd, std::fs::File) {
 fn every_verb_explains_itself_with_an_example() {
     let folder = folder();
     for verb in [
-        &["call"][..],
+        &[][..],
+        &["serve"],
+        &["check"],
+        &["call"],
         &["tools"],
         &["tasks"],
         &["tasks", "list"],

@@ -1,6 +1,6 @@
 //! `longhaul serve`: the tools of a configuration, over HTTP or standard input and output.
 
-use std::io::IsTerminal as _;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
 use crate::{banner, store};
 
 /// Serve the tools of a configuration.
@@ -77,10 +78,7 @@ pub(crate) fn run(args: Args) -> Exit {
     runtime.shutdown_background();
     match served {
         Ok(()) => Exit::Done,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            Exit::Failed
-        }
+        Err(failure) => failure.report(false),
     }
 }
 
@@ -122,7 +120,7 @@ fn log() {
     let _ = subscriber.try_init();
 }
 
-async fn serve(config: &Config, args: &Args) -> anyhow::Result<()> {
+async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     // Bound before anything is taken up: a second server on one address must leave the tasks alone.
     let listener = if args.stdio { None } else { Some(bind(config.http.listen).await?) };
     let store = store::open(&config.store.url)?;
@@ -139,32 +137,50 @@ async fn serve(config: &Config, args: &Args) -> anyhow::Result<()> {
     for tool in tools(config, &runs) {
         server = server.tool(tool);
     }
-    let dispatcher = server.dispatcher()?;
+    let dispatcher = server.dispatcher().context("the tools cannot be served")?;
     let taken_up =
         dispatcher.start().await.with_context(|| format!("the store {} cannot be used", config.store.url))?;
     tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs, TIDY_EVERY));
     let counts = dispatcher.engine().counts().await?;
+    let allow = allow_list(config);
     let address = match &listener {
-        Some(listener) => Some(listener.local_addr()?),
+        Some(listener) => Some(listener.local_addr().context("the listener has no address")?),
         None => None,
     };
-    banner::show(config, &args.file, address, counts, taken_up);
+    banner::show(config, &args.file, address.map(|address| (address, &allow)), counts, taken_up);
     match listener {
-        Some(listener) => serve_http(config, dispatcher, listener).await,
-        None => serve_stdio(dispatcher).await,
+        Some(listener) => serve_http(config, allow, dispatcher, listener).await?,
+        None => serve_stdio(dispatcher).await?,
     }
+    Ok(())
 }
 
-async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(listen).await.with_context(|| {
-        format!("{listen} cannot be listened on; if another server has it, choose a port with --http")
+async fn bind(listen: SocketAddr) -> Outcome<TcpListener> {
+    TcpListener::bind(listen).await.map_err(|error| {
+        let another = SocketAddr::new(listen.ip(), listen.port().checked_add(1).unwrap_or(8420));
+        let next = match error.kind() {
+            ErrorKind::AddrInUse => {
+                format!(
+                    "another server has it, perhaps this one: stop that, or choose a port: --http {another}"
+                )
+            }
+            ErrorKind::AddrNotAvailable => "this machine has no such address: try 127.0.0.1".to_owned(),
+            ErrorKind::PermissionDenied => "choose a port of 1024 or more with --http".to_owned(),
+            _ => "choose another address with --http".to_owned(),
+        };
+        Failure::usage(format!("{listen} cannot be listened on: {error}")).next(next)
     })
 }
 
-async fn serve_http(config: &Config, dispatcher: Dispatcher, listener: TcpListener) -> anyhow::Result<()> {
+async fn serve_http(
+    config: &Config,
+    allow: AllowList,
+    dispatcher: Dispatcher,
+    listener: TcpListener,
+) -> anyhow::Result<()> {
     let mut options = http::Options::default();
     options.limits.max_bytes = usize::try_from(config.http.max_body).unwrap_or(usize::MAX);
-    options.allow = allow_list(config);
+    options.allow = allow;
     options.max_connections = options.max_connections.min(files() / 2);
     http::serve(dispatcher, listener, options, stopped()).await.context("the listener failed")
 }

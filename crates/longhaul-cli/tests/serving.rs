@@ -1,0 +1,131 @@
+//! What `longhaul serve` says when it is ready, and when it cannot be.
+
+#![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+const LONGHAUL: &str = env!("CARGO_BIN_EXE_longhaul");
+
+const TOOLS: &str = r#"
+[tools.say]
+description = "Say it"
+command = ["printf", "hello"]
+
+[tools.work]
+description = "Work until a file is there, or another is not"
+command = ["sh", "-c", "while [ -e longhaul.toml ] && [ ! -e go ]; do sleep 0.02; done; printf ended"]
+task = "after 50ms"
+"#;
+
+fn folder(more: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("longhaul.toml"), format!("{more}\n{TOOLS}")).unwrap();
+    folder
+}
+
+fn longhaul(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(LONGHAUL);
+    command.args(words).current_dir(folder).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(folder: &Path, words: &[&str]) -> (i32, String, String) {
+    let output = longhaul(folder, words).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+/// A server that is ready, with what it has said until then. Ends with the test.
+struct Server {
+    child: Child,
+    said: String,
+}
+
+impl Server {
+    fn start(folder: &Path, words: &[&str]) -> Self {
+        let words: Vec<&str> = ["serve"].iter().chain(words).copied().collect();
+        let mut child = longhaul(folder, &words).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut said = String::new();
+        while !said.lines().any(|line| line.starts_with("ready")) {
+            let line = lines.next().unwrap_or_else(|| panic!("it ended; it said:\n{said}")).unwrap();
+            said += &format!("{line}\n");
+        }
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, said }
+    }
+
+    fn url(&self) -> &str {
+        let at = self.said.find("http://").unwrap();
+        self.said[at..].split_whitespace().next().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_server_says_what_it_has_and_what_to_paste() {
+    let folder = folder("[server]\nname = \"Ann's builds\"\nversion = \"2.5\"");
+    let server = Server::start(folder.path(), &["--http", "127.0.0.1:0"]);
+    let said = &server.said;
+    assert!(said.starts_with("longhaul ") && said.contains("   Ann's builds 2.5\n"), "{said}");
+    assert!(said.contains("  config   longhaul.toml\n  store    sqlite:"), "{said}");
+    assert!(said.contains("longhaul.db   no open tasks\n  tools    say work\n"), "{said}");
+    let url = server.url();
+    assert!(said.contains(&format!("  mcp      {url}   2025-11-25 and 2026-07-28\n")), "{said}");
+    let paste = format!(r"ready    next: claude mcp add --transport http 'Ann'\''s builds' {url}");
+    assert!(said.ends_with(&format!("{paste}\n")), "{said}");
+
+    let (code, _, err) = run(folder.path(), &["call", "--wait", "500ms", url, "work"]);
+    assert_eq!(code, 7, "{err}");
+    drop(server);
+    let server = Server::start(folder.path(), &["--http", "127.0.0.1:0"]);
+    assert!(server.said.contains("longhaul.db   1 open, 1 taken up\n"), "{}", server.said);
+    // While one node has it, another only counts it.
+    let other = Server::start(folder.path(), &["--http", "127.0.0.1:0"]);
+    assert!(other.said.contains("longhaul.db   1 open task\n"), "{}", other.said);
+}
+
+#[test]
+fn an_address_that_cannot_be_had_is_a_mistake_of_usage() {
+    let folder = folder("");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (code, _, err) = run(folder.path(), &["serve", "--http", &address]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains(&address) && err.contains("help: ") && err.contains("--http 127.0.0.1:"), "{err}");
+    // One that is nobody's here: reserved for documentation.
+    let (code, _, err) = run(folder.path(), &["serve", "--http", "192.0.2.1:8420", "--allow-anonymous"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("no such address"), "{err}");
+}
+
+#[test]
+fn who_serves_everybody_says_so_and_gets_an_address_that_works() {
+    let folder = folder("");
+    let (code, _, err) = run(folder.path(), &["serve", "--http", "0.0.0.0:0"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("--allow-anonymous"), "{err}");
+
+    let server = Server::start(folder.path(), &["--http", "0.0.0.0:0", "--allow-anonymous"]);
+    assert!(server.said.contains("allowed_hosts = [\""), "{}", server.said);
+    assert_eq!(run(folder.path(), &["call", server.url(), "say"]).1, "hello\n");
+    drop(server);
+
+    let config = folder.path().join("longhaul.toml");
+    std::fs::write(config, format!("[http]\nallowed_hosts = [\"localhost\"]\n{TOOLS}")).unwrap();
+    let server = Server::start(folder.path(), &["--http", "0.0.0.0:0", "--allow-anonymous"]);
+    assert!(server.url().starts_with("http://localhost:"), "{}", server.said);
+    assert!(!server.said.contains("note"), "{}", server.said);
+    assert_eq!(run(folder.path(), &["call", server.url(), "say"]).1, "hello\n");
+}
