@@ -122,12 +122,10 @@ pub fn accepts(header: Option<&str>) -> Accept {
         if refuses(range) {
             continue;
         }
-        match media_type(range).to_ascii_lowercase().as_str() {
-            "*/*" => return Accept { json: true, events: true },
-            "application/json" | "application/*" => accept.json = true,
-            "text/event-stream" | "text/*" => accept.events = true,
-            _ => {}
-        }
+        let range = media_type(range);
+        let is_any = |names: [&str; 3]| names.iter().any(|name| range.eq_ignore_ascii_case(name));
+        accept.json |= is_any(["application/json", "application/*", "*/*"]);
+        accept.events |= is_any(["text/event-stream", "text/*", "*/*"]);
     }
     accept
 }

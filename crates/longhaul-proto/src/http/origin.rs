@@ -41,10 +41,9 @@ impl AllowList {
         hosts: impl IntoIterator<Item = impl Into<String>>,
         origins: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
-        let lower = |text: String| text.to_ascii_lowercase();
         Self {
-            hosts: hosts.into_iter().map(Into::into).map(lower).collect(),
-            origins: origins.into_iter().map(Into::into).map(lower).collect(),
+            hosts: hosts.into_iter().map(Into::into).collect(),
+            origins: origins.into_iter().map(Into::into).collect(),
         }
     }
 
@@ -64,17 +63,18 @@ impl AllowList {
     }
 
     fn has_host(&self, host: &str) -> bool {
-        let host = host.to_ascii_lowercase();
-        self.hosts.iter().any(|allowed| *allowed == host || *allowed == without_port(&host))
+        let is = |allowed: &String, host: &str| allowed.eq_ignore_ascii_case(host);
+        self.hosts.iter().any(|allowed| is(allowed, host) || is(allowed, without_port(host)))
     }
 
     fn has_origin(&self, origin: &str) -> bool {
-        let origin = origin.to_ascii_lowercase();
-        if self.origins.contains(&origin) {
+        if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
             return true;
         }
-        let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-        host.is_some_and(|host| self.has_host(host))
+        let host = origin.split_once("://").filter(|(scheme, _)| {
+            scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+        });
+        host.is_some_and(|(_, host)| self.has_host(host))
     }
 }
 

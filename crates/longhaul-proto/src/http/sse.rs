@@ -70,24 +70,23 @@ impl EventDecoder {
     ///
     /// When an event grows past the limit; the decoder is then of no further use.
     pub fn feed(&mut self, bytes: &[u8], mut each: impl FnMut(Event)) -> Result<(), EventTooLong> {
-        for &byte in bytes {
-            let line_end = match (byte, std::mem::take(&mut self.after_return)) {
-                (b'\n', true) => continue,
-                (b'\r', _) => {
-                    self.after_return = true;
-                    true
-                }
-                (byte, _) => byte == b'\n',
-            };
-            if line_end {
-                self.handle_line(&mut each);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if std::mem::take(&mut self.after_return) && rest[0] == b'\n' {
+                rest = &rest[1..];
                 continue;
             }
-            self.size += 1;
+            let end = memchr::memchr2(b'\n', b'\r', rest);
+            let part = &rest[..end.unwrap_or(rest.len())];
+            self.size += part.len();
             if self.size > self.max_event {
                 return Err(EventTooLong { limit: self.max_event });
             }
-            self.line.push(byte);
+            self.line.extend_from_slice(part);
+            let Some(end) = end else { return Ok(()) };
+            self.after_return = rest[end] == b'\r';
+            rest = &rest[end + 1..];
+            self.handle_line(&mut each);
         }
         Ok(())
     }
