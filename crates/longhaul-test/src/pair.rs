@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use longhaul_proto::connection::{Admitted, ClientConnection, Expired, Serial, ServerConnection};
+use longhaul_proto::connection::{Admitted, ClientConnection, Serial, ServerConnection};
 use longhaul_proto::dialect::{Declaration, Dialect, InitializeParams};
 use longhaul_proto::jsonrpc::{Limits, Message, RequestId, write_error, write_notification};
 use longhaul_proto::method::{Method, Notice};
@@ -38,6 +38,8 @@ pub struct Pair {
     pub running: Vec<(RequestId, Serial)>,
     /// What the client has learnt, oldest first.
     pub heard: Vec<Heard>,
+    /// Requests of the client's that have neither been answered nor given up, oldest first.
+    waiting: Vec<RequestId>,
     dialect: &'static Dialect,
     wire: VecDeque<(Duration, Side, Vec<u8>)>,
 }
@@ -68,6 +70,7 @@ impl Pair {
             server: ServerConnection::new(max_open),
             running: Vec::new(),
             heard: Vec::new(),
+            waiting: Vec::new(),
             dialect,
             wire: VecDeque::new(),
         }
@@ -80,6 +83,8 @@ impl Pair {
     /// When the client has as many requests open as it may.
     pub fn request(&mut self, method: &str, idle: Option<Duration>) -> RequestId {
         let id = self.client.start(self.now, idle).expect("the test keeps within the client's bound");
+        self.client.listen(&id);
+        self.waiting.push(id.clone());
         let mut bytes = Vec::new();
         let declaration = Declaration::default();
         self.dialect.write_request(&mut bytes, &id, method, &declaration, Some(&id), |params| {
@@ -95,11 +100,18 @@ impl Pair {
     /// The client no longer wants a request.
     pub fn cancel(&mut self, id: &RequestId) {
         self.client.cancel(id);
+        self.settle(id);
         let mut bytes = Vec::new();
         write_notification(&mut bytes, "notifications/cancelled", |params| {
             params.field("requestId", id);
         });
         self.send(Side::Client, bytes);
+    }
+
+    /// The client waits for a request no longer.
+    fn settle(&mut self, id: &RequestId) {
+        self.client.release(id);
+        self.waiting.retain(|waiting| waiting != id);
     }
 
     /// The server answers a request that it runs; nothing is sent if it was cancelled meanwhile.
@@ -140,7 +152,9 @@ impl Pair {
             }
             return true;
         }
-        for Expired { id, .. } in self.client.handle_timeout(self.now) {
+        let is_due = |id: &&RequestId| self.client.deadline(id).is_some_and(|deadline| deadline <= self.now);
+        let due: Vec<_> = self.waiting.iter().filter(is_due).cloned().collect();
+        for id in due {
             self.cancel(&id);
             self.heard.push(Heard::Expired(id));
         }
@@ -160,7 +174,8 @@ impl Pair {
     /// When the next thing happens.
     fn due(&self) -> Option<Duration> {
         let arrival = self.wire.front().map(|(at, ..)| *at);
-        arrival.into_iter().chain(self.client.poll_timeout()).min()
+        let deadlines = self.waiting.iter().filter_map(|id| self.client.deadline(id));
+        arrival.into_iter().chain(deadlines).min()
     }
 
     fn server_receives(&mut self, bytes: &[u8]) {
@@ -209,10 +224,13 @@ impl Pair {
     fn client_receives(&mut self, bytes: &[u8]) {
         let heard = match Message::decode(bytes, &Limits::default()) {
             Ok(Message::Response(response)) => match response.id {
-                Some(id) if self.client.handle_response(&id) => match response.outcome {
-                    Ok(_) => Heard::Result(id),
-                    Err(error) => Heard::Error(id, error.code.0),
-                },
+                Some(id) if self.client.handle_response(&id) => {
+                    self.settle(&id);
+                    match response.outcome {
+                        Ok(_) => Heard::Result(id),
+                        Err(error) => Heard::Error(id, error.code.0),
+                    }
+                }
                 _ => Heard::Dropped,
             },
             Ok(Message::Notification(notice)) => {

@@ -14,24 +14,15 @@ pub struct PendingLimit {
     pub limit: usize,
 }
 
-/// A request whose time ran out. Tell the server that it is no longer wanted.
-#[derive(Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Expired {
-    /// Which request.
-    pub id: RequestId,
-    /// How long it was waited for since it was sent or last made progress.
-    pub idle: Duration,
-}
-
-/// One connection, seen from the client. Ids are integers, counted up and never used twice; a request's
-/// progress token is its id. Every `now` is the time since an origin of the caller's choice, the same for
-/// one connection.
+/// One connection, seen from the client. Ids are integers, counted up and never used twice; the progress token
+/// of a request that wants progress is its id. Every `now` is the time since an origin of the caller's choice,
+/// the same for one connection.
 #[derive(Debug)]
 pub struct ClientConnection {
     next: i64,
     pending: HashMap<RequestId, Pending>,
-    tokens: HashMap<ProgressToken, Token>,
+    /// The tokens in use, with the last progress under each.
+    tokens: HashMap<ProgressToken, Option<f64>>,
     max_pending: usize,
 }
 
@@ -40,13 +31,6 @@ struct Pending {
     /// How long without an answer or progress; `None` waits for ever.
     idle: Option<Duration>,
     deadline: Option<Duration>,
-}
-
-#[derive(Debug, Default)]
-struct Token {
-    last: Option<f64>,
-    /// It goes on after the answer, until it is released.
-    held: bool,
 }
 
 impl ClientConnection {
@@ -74,41 +58,35 @@ impl ClientConnection {
         self.next += 1;
         let deadline = idle.map(|idle| now + idle);
         self.pending.insert(id.clone(), Pending { idle, deadline });
-        self.tokens.insert(id.clone(), Token::default());
         Ok(id)
     }
 
-    /// Keeps taking progress of a request after its answer, until [`release`](Self::release): a task goes
-    /// on under the token of the call that it came from (2025-11-25).
-    pub fn hold(&mut self, token: &ProgressToken) {
-        if let Some(token) = self.tokens.get_mut(token) {
-            token.held = true;
-        }
+    /// Takes progress of a request, under its id as the token, until [`release`](Self::release): it may go on
+    /// after the answer, for a task goes on under the token of the call that it came from (2025-11-25).
+    pub fn listen(&mut self, id: &RequestId) {
+        self.tokens.insert(id.clone(), None);
     }
 
-    /// Takes no more progress of what was [held](Self::hold).
+    /// Takes no more progress of what was [listened](Self::listen) to.
     pub fn release(&mut self, token: &ProgressToken) {
-        match self.tokens.get_mut(token) {
-            Some(held) if self.pending.contains_key(token) => held.held = false,
-            _ => drop(self.tokens.remove(token)),
-        }
+        self.tokens.remove(token);
     }
 
     /// An answer has come. `false` means nobody waits for it: drop it.
     #[must_use]
     pub fn handle_response(&mut self, id: &RequestId) -> bool {
-        self.forget(id)
+        self.pending.remove(id).is_some()
     }
 
-    /// Progress has come: it restarts the wait. `false` means to drop it, for it names no waiting request
-    /// and no token that is held, or does not rise.
+    /// Progress has come: it restarts the wait. `false` means to drop it, for nobody listens
+    /// under its token, or it does not rise.
     #[must_use]
     pub fn handle_progress(&mut self, now: Duration, token: &ProgressToken, value: f64) -> bool {
-        let Some(known) = self.tokens.get_mut(token) else { return false };
-        if known.last.is_some_and(|last| value <= last) {
+        let Some(last) = self.tokens.get_mut(token) else { return false };
+        if last.is_some_and(|last| value <= last) {
             return false;
         }
-        known.last = Some(value);
+        *last = Some(value);
         if let Some(pending) = self.pending.get_mut(token) {
             pending.deadline = pending.idle.map(|idle| now + idle);
         }
@@ -117,40 +95,13 @@ impl ClientConnection {
 
     /// The caller gave up on a request. `false` means it is not waiting.
     pub fn cancel(&mut self, id: &RequestId) -> bool {
-        self.forget(id)
+        self.pending.remove(id).is_some()
     }
 
-    /// When the wait for one request ends; `None` if it has none, or the request is not waiting.
+    /// When the wait for one request ends, unless progress comes; `None` if it has no end, or the request is
+    /// not waiting. [Cancel](Self::cancel) it then.
     pub fn deadline(&self, id: &RequestId) -> Option<Duration> {
         self.pending.get(id)?.deadline
-    }
-
-    /// When to call [`handle_timeout`](Self::handle_timeout) next.
-    pub fn poll_timeout(&self) -> Option<Duration> {
-        self.pending.values().filter_map(|pending| pending.deadline).min()
-    }
-
-    /// Time has passed: gives up on every request whose wait is over.
-    pub fn handle_timeout(&mut self, now: Duration) -> Vec<Expired> {
-        let mut expired: Vec<Expired> = self
-            .pending
-            .iter()
-            .filter(|(_, pending)| pending.deadline.is_some_and(|deadline| deadline <= now))
-            .map(|(id, pending)| Expired { id: id.clone(), idle: pending.idle.unwrap_or_default() })
-            .collect();
-        expired.sort_by(|a, b| a.id.cmp(&b.id));
-        for each in &expired {
-            self.forget(&each.id);
-        }
-        expired
-    }
-
-    fn forget(&mut self, id: &RequestId) -> bool {
-        let waited = self.pending.remove(id).is_some();
-        if self.tokens.get(id).is_some_and(|token| !token.held) {
-            self.tokens.remove(id);
-        }
-        waited
     }
 }
 
@@ -166,7 +117,7 @@ mod tests {
         let id = connection.start(Duration::ZERO, Some(SECOND)).unwrap();
         assert!(connection.handle_response(&id));
         assert!(!connection.handle_response(&id), "a second answer is dropped");
-        assert_eq!(connection.poll_timeout(), None);
+        assert_eq!(connection.deadline(&id), None);
     }
 
     #[test]
@@ -174,13 +125,11 @@ mod tests {
         let start = Duration::ZERO;
         let mut connection = ClientConnection::new(4);
         let id = connection.start(start, Some(2 * SECOND)).unwrap();
+        connection.listen(&id);
         assert!(connection.handle_progress(start + SECOND, &id, 1.0));
-        assert_eq!(connection.poll_timeout(), Some(start + 3 * SECOND));
+        assert_eq!(connection.deadline(&id), Some(start + 3 * SECOND));
         assert!(!connection.handle_progress(start + 2 * SECOND, &id, 1.0));
-        assert_eq!(connection.poll_timeout(), Some(start + 3 * SECOND));
-        assert_eq!(connection.handle_timeout(start + 2 * SECOND), []);
-        assert_eq!(connection.handle_timeout(start + 3 * SECOND), [Expired { id, idle: 2 * SECOND }]);
-        assert_eq!(connection.pending(), 0);
+        assert_eq!(connection.deadline(&id), Some(start + 3 * SECOND));
     }
 
     #[test]
@@ -193,10 +142,10 @@ mod tests {
     }
 
     #[test]
-    fn a_held_token_takes_progress_after_the_answer_until_it_is_released() {
+    fn a_token_takes_progress_after_the_answer_until_it_is_released() {
         let mut connection = ClientConnection::new(4);
         let id = connection.start(Duration::ZERO, Some(SECOND)).unwrap();
-        connection.hold(&id);
+        connection.listen(&id);
         assert_eq!(connection.deadline(&id), Some(SECOND));
         assert!(connection.handle_response(&id));
         assert_eq!(connection.deadline(&id), None);
@@ -207,18 +156,17 @@ mod tests {
     }
 
     #[test]
-    fn progress_of_an_answered_request_is_dropped() {
+    fn progress_that_nobody_asked_for_is_dropped() {
         let mut connection = ClientConnection::new(4);
         let id = connection.start(Duration::ZERO, None).unwrap();
-        assert!(connection.handle_response(&id));
         assert!(!connection.handle_progress(SECOND, &id, 1.0));
     }
 
     #[test]
-    fn held_tokens_are_bounded_like_requests() {
+    fn tokens_are_bounded_like_requests() {
         let mut connection = ClientConnection::new(1);
         let id = connection.start(Duration::ZERO, None).unwrap();
-        connection.hold(&id);
+        connection.listen(&id);
         assert!(connection.handle_response(&id));
         assert!(connection.start(Duration::ZERO, None).is_err());
         connection.release(&id);

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
+#[cfg(feature = "http-client")]
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +15,9 @@ use longhaul_proto::jsonrpc::{
 };
 use longhaul_proto::model::{LoggingLevel, Progress};
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
+#[cfg(feature = "http-client")]
+use tokio::time::sleep_until;
 use tokio::time::{Instant, timeout_at};
 
 use super::error::Error;
@@ -27,6 +31,8 @@ pub(crate) struct Table {
     origin: Instant,
     options: Options,
     tools_changed: AtomicBool,
+    /// Whether no message will come any more, for those who wait for something else than an answer.
+    over: watch::Sender<bool>,
     state: Mutex<State>,
 }
 
@@ -46,7 +52,8 @@ impl Table {
             ended: None,
         };
         let (origin, tools_changed) = (Instant::now(), AtomicBool::new(false));
-        Arc::new(Self { origin, options, tools_changed, state: Mutex::new(state) })
+        let over = watch::Sender::new(false);
+        Arc::new(Self { origin, options, tools_changed, over, state: Mutex::new(state) })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -68,7 +75,7 @@ impl Table {
         let (sender, answer) = oneshot::channel();
         state.waiting.insert(id.clone(), sender);
         let listening = on_progress.map(|on_progress| {
-            state.machine.hold(&id);
+            state.machine.listen(&id);
             state.listening.insert(id.clone(), on_progress);
             Listening { table: Arc::clone(self), token: id.clone() }
         });
@@ -104,6 +111,8 @@ impl Table {
         state.ended.get_or_insert(why);
         state.waiting.clear();
         state.listening.clear();
+        drop(state);
+        self.over.send_replace(true);
     }
 
     /// Why no message will come any more, if that is so.
@@ -251,6 +260,30 @@ impl Waiting {
         self.take(received.ok())
     }
 
+    /// Waits for `future` no longer than the request may wait, progress meanwhile giving it more time, and no
+    /// longer than the connection lives.
+    #[cfg(feature = "http-client")]
+    pub(crate) async fn within<F: Future>(&self, future: F) -> Result<F::Output, Error> {
+        let mut future = std::pin::pin!(future);
+        let mut over = self.table.over.subscribe();
+        let mut over = std::pin::pin!(over.wait_for(|over| *over));
+        loop {
+            let deadline = self.deadline();
+            let time_is_up = async {
+                match deadline {
+                    Some(deadline) => sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                output = &mut future => return Ok(output),
+                _ = &mut over => return Err(self.table.ended().unwrap_or(Error::Lost { cause: None })),
+                () = time_is_up => self.check_time()?,
+            }
+        }
+    }
+
     /// The answer, if it has come.
     #[cfg(feature = "http-client")]
     pub(crate) fn try_answered(&mut self) -> Option<Result<Answered, Error>> {
@@ -292,8 +325,10 @@ impl Drop for Waiting {
         let mut state = self.table.lock();
         state.machine.cancel(&self.id);
         state.waiting.remove(&self.id);
+        let is_over = state.ended.is_some();
         drop(state);
-        if let Some(on_abandon) = self.on_abandon.take().filter(|_| !self.settled) {
+        // Of a connection that has ended there is nobody to tell.
+        if let Some(on_abandon) = self.on_abandon.take().filter(|_| !self.settled && !is_over) {
             on_abandon(&self.id);
         }
     }
