@@ -138,19 +138,46 @@ async fn silence_ends_a_call_that_set_a_limit() {
 }
 
 #[tokio::test]
-async fn closing_a_client_ends_its_session_and_what_runs_in_it() {
-    let (url, endless) = ours().await;
-    let options = Options::default().revision(Revision::ALL[1]);
-    let client = Client::connect_with(url.as_str(), options).await.unwrap();
-    let calling = tokio::spawn({
-        let client = client.clone();
-        async move { client.call("endless", &()).await }
-    });
-    eventually("the call did not start", || endless.started.load(Ordering::Acquire)).await;
-    client.close().await;
-    eventually("the session lives on", || endless.dropped.load(Ordering::Acquire)).await;
-    assert!(calling.await.unwrap().is_err());
-    assert!(matches!(client.ping().await, Err(Error::Lost { .. })));
+async fn closing_a_client_ends_its_session_and_what_waits_or_runs_in_it() {
+    for revision in Revision::ALL {
+        let (url, endless) = ours().await;
+        let options = Options::default().revision(revision);
+        let client = Client::connect_with(url.as_str(), options).await.unwrap();
+        let calling = tokio::spawn({
+            let client = client.clone();
+            async move { client.call("endless", &()).await }
+        });
+        eventually("the call did not start", || endless.started.load(Ordering::Acquire)).await;
+        client.close().await;
+        let given_up = tokio::time::timeout(Duration::from_secs(10), calling).await;
+        assert!(given_up.expect("who waits is told").unwrap().is_err());
+        eventually("the call lives on", || endless.dropped.load(Ordering::Acquire)).await;
+        assert!(matches!(client.ping().await, Err(Error::Lost { .. })));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_asks_without_end_makes_us_send_one_answer_at_a_time() {
+    let (url, heard) = play(|request| match request.body["method"].as_str() {
+        Some("server/discover") => discovery(request),
+        Some(_) => {
+            let ping =
+                |id: usize| format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }));
+            let result = json!({ "resultType": "complete", "tools": [] });
+            let answer = json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": result });
+            let events = (0..300).map(ping).collect::<String>() + &format!("data: {answer}\n\n");
+            respond("200 OK", "text/event-stream", "", &events)
+        }
+        // Our answer to a ping is never acknowledged.
+        None => String::new(),
+    })
+    .await;
+    let client = Client::connect(url.as_str()).await.unwrap();
+    assert_eq!(client.list_tools().await.unwrap().len(), 0);
+    let answers = || heard.lock().unwrap().iter().filter(|heard| heard.body.get("result").is_some()).count();
+    eventually("no answer to a ping", || answers() > 0).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(answers(), 1);
 }
 
 #[tokio::test]

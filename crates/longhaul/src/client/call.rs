@@ -1,5 +1,6 @@
 //! Calling a tool: from the first request to the result, whatever it becomes in between.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use longhaul_proto::dialect::Called;
@@ -118,8 +119,14 @@ impl Client {
         options: &CallOptions,
         task: Option<&str>,
     ) -> Result<Started, Error> {
-        let mut declaration = self.0.declaration.clone();
-        declaration.capabilities.extensions.tasks = options.as_task == AsTask::Allowed;
+        let declaration = match options.as_task {
+            AsTask::Allowed => Cow::Borrowed(&self.0.declaration),
+            AsTask::Never => {
+                let mut without_tasks = self.0.declaration.clone();
+                without_tasks.capabilities.extensions.tasks = false;
+                Cow::Owned(without_tasks)
+            }
+        };
         let body = |params: &mut longhaul_proto::dialect::RequestWriter<'_, '_>| {
             params.field("name", name).raw("arguments", arguments);
             if let Some(task) = task {

@@ -12,6 +12,7 @@ use longhaul_proto::http::encode_name;
 use longhaul_proto::method::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, RequestBuilder, Url};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::client::error::Error;
@@ -37,6 +38,8 @@ struct Shared {
     url: Url,
     table: Arc<Table>,
     session: Mutex<Option<Session>>,
+    /// What nobody waits for goes out here: answers to the server, and what is no longer wanted.
+    beside: mpsc::Sender<post::Beside>,
 }
 
 /// A session of the legacy era.
@@ -47,7 +50,7 @@ struct Session {
 }
 
 impl HttpLink {
-    /// Connects to nothing yet: the first request will.
+    /// Connects to nothing yet: the first request will. Must be called within a tokio runtime.
     ///
     /// # Errors
     ///
@@ -60,8 +63,10 @@ impl HttpLink {
         }
         let http =
             client(&parsed, table.options().connect_timeout).map_err(|error| target(unprepared(&error)))?;
-        let shared = Shared { http, url: parsed, table, session: Mutex::new(None) };
-        Ok(Self { shared: Arc::new(shared), listening: Mutex::new(None) })
+        let (beside, queue) = mpsc::channel(post::BESIDE_BOUND);
+        let shared = Arc::new(Shared { http, url: parsed, table, session: Mutex::new(None), beside });
+        tokio::spawn(post::send_beside(Arc::downgrade(&shared), queue));
+        Ok(Self { shared, listening: Mutex::new(None) })
     }
 
     pub(crate) async fn ask(&self, request: Outgoing<'_>) -> Result<Answered, Error> {

@@ -1,7 +1,6 @@
 //! One request: its POST, and the answer however it comes.
 
-use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use longhaul_proto::dialect::Dialect;
@@ -9,7 +8,7 @@ use longhaul_proto::http::Event;
 use longhaul_proto::jsonrpc::RequestId;
 use longhaul_proto::method::Method;
 use reqwest::{Response, StatusCode};
-use tokio::time::timeout_at;
+use tokio::sync::mpsc;
 
 use super::read::{Events, Kind, error_in, failure, kind, unsent, whole};
 use super::{PROTOCOL_VERSION, SESSION_ID, Session, Shared, lock, mirrored};
@@ -26,11 +25,11 @@ pub(super) async fn ask(shared: &Arc<Shared>, request: Outgoing<'_>) -> Result<A
     (request.write)(waiting.id(), waiting.progress_token(), &mut message);
     let dialect = request.dialect;
     if request.cancellable && !dialect.cancels_on_disconnect() {
-        let shared = Arc::clone(shared);
-        waiting.on_abandon(move |id| cancel(shared, dialect, id));
+        let beside = shared.beside.clone();
+        waiting.on_abandon(move |id| cancel(&beside, dialect, id));
     }
     let sending = shared.post(message).headers(headers).send();
-    let sent = in_time(&waiting, sending).await?;
+    let sent = waiting.within(sending).await?;
     let response = match sent {
         Ok(response) => response,
         Err(error) => {
@@ -93,7 +92,7 @@ async fn receive(
             receive_events(shared, waiting, Events::new(response, &limits), dialect).await
         }
         Kind::Json => {
-            let body = in_time(waiting, whole(&mut response, limits.max_bytes)).await??;
+            let body = waiting.within(whole(&mut response, limits.max_bytes)).await??;
             if let Ok(Some(reply)) = shared.table.handle_message(&body) {
                 reply_with(shared, dialect, reply);
             }
@@ -110,7 +109,7 @@ async fn receive(
             }
         }
         _ => {
-            let body = in_time(waiting, whole(&mut response, limits.max_bytes)).await??;
+            let body = waiting.within(whole(&mut response, limits.max_bytes)).await??;
             Err(failure(shared, &response, &body))
         }
     }
@@ -123,7 +122,7 @@ async fn receive_events(
     dialect: &'static Dialect,
 ) -> Result<Answered, Error> {
     loop {
-        let more = in_time(waiting, events.next()).await??;
+        let more = waiting.within(events.next()).await??;
         for event in more.iter().flatten() {
             handle_event(shared, dialect, event)?;
         }
@@ -155,42 +154,44 @@ pub(super) fn handle_event(
     Ok(())
 }
 
-/// Waits for `future` no longer than the request may wait; progress meanwhile gives it more time.
-///
-/// # Errors
-///
-/// [`Error::TimedOut`].
-async fn in_time<F: Future>(waiting: &Waiting, future: F) -> Result<F::Output, Error> {
-    let mut future = std::pin::pin!(future);
-    loop {
-        let Some(deadline) = waiting.deadline() else { return Ok(future.await) };
-        match timeout_at(deadline, future.as_mut()).await {
-            Ok(output) => return Ok(output),
-            Err(_) => waiting.check_time()?,
-        }
+/// Answers the server, beside everything else. A server that asks faster than it takes answers gets none.
+fn reply_with(shared: &Shared, dialect: &'static Dialect, reply: Vec<u8>) {
+    if shared.beside.try_send((dialect, reply)).is_err() {
+        tracing::debug!("an answer found no room among those that wait to be sent");
     }
 }
 
-/// Answers the server, beside everything else.
-fn reply_with(shared: &Arc<Shared>, dialect: &'static Dialect, reply: Vec<u8>) {
-    post_beside(Arc::clone(shared), dialect, reply);
-}
-
 /// Says that a request is no longer wanted, from wherever its future was dropped.
-fn cancel(shared: Arc<Shared>, dialect: &'static Dialect, id: &RequestId) {
+fn cancel(beside: &mpsc::Sender<Beside>, dialect: &'static Dialect, id: &RequestId) {
     let mut message = Vec::with_capacity(128);
     dialect.write_cancelled(&mut message, id, "no longer wanted");
-    post_beside(shared, dialect, message);
+    if let Err(mpsc::error::TrySendError::Full(message)) = beside.try_send((dialect, message))
+        && let Ok(runtime) = tokio::runtime::Handle::try_current()
+    {
+        let beside = beside.clone();
+        runtime.spawn(async move {
+            // A closed channel means that the connection has ended: nothing is left to cancel.
+            let _ = beside.send(message).await;
+        });
+    }
 }
 
-fn post_beside(shared: Arc<Shared>, dialect: &'static Dialect, message: Vec<u8>) {
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-    runtime.spawn(async move {
-        let sent = tokio::time::timeout(BESIDE, send(&shared, dialect, message)).await;
-        if let Ok(Err(error)) = sent {
-            tracing::debug!(%error, "a message could not be sent beside the others");
+/// A message that nobody waits for.
+pub(super) type Beside = (&'static Dialect, Vec<u8>);
+
+/// How many such messages may wait to be sent.
+pub(super) const BESIDE_BOUND: usize = 64;
+
+/// Sends what nobody waits for, one message after the other, for as long as the connection lives.
+pub(super) async fn send_beside(shared: Weak<Shared>, mut queue: mpsc::Receiver<Beside>) {
+    while let Some((dialect, message)) = queue.recv().await {
+        let Some(shared) = shared.upgrade() else { return };
+        match tokio::time::timeout(BESIDE, send(&shared, dialect, message)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a message could not be sent beside the others"),
+            Err(_) => tracing::debug!("a message was not taken in time beside the others"),
         }
-    });
+    }
 }
 
 /// How long a message that nobody waits for may take.
