@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_proto::connection::{Admitted, ClientConnection, Serial, ServerConnection};
 use longhaul_proto::dialect::{Declaration, Dialect, InitializeParams};
-use longhaul_proto::jsonrpc::{Limits, Message, RequestId, write_error, write_notification};
+use longhaul_proto::jsonrpc::{Limits, Message, RequestId, write_error};
 use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::RequestMeta;
 
@@ -101,11 +101,9 @@ impl Pair {
     pub fn cancel(&mut self, id: &RequestId) {
         self.client.cancel(id);
         self.settle(id);
-        let mut bytes = Vec::new();
-        write_notification(&mut bytes, "notifications/cancelled", |params| {
-            params.field("requestId", id);
-        });
-        self.send(Side::Client, bytes);
+        if let Some(bytes) = self.dialect.cancelled(id, "no longer wanted") {
+            self.send(Side::Client, bytes);
+        }
     }
 
     /// The client waits for a request no longer.
@@ -126,11 +124,12 @@ impl Pair {
 
     /// The server reports progress of a request.
     pub fn progress(&mut self, id: &RequestId, value: f64) {
-        let mut bytes = Vec::new();
-        write_notification(&mut bytes, "notifications/progress", |params| {
+        let progress = self.dialect.notification(Notice::Progress, |params| {
             params.field("progressToken", id).field("progress", &value);
         });
-        self.send(Side::Server, bytes);
+        if let Some(bytes) = progress {
+            self.send(Side::Server, bytes);
+        }
     }
 
     /// Puts bytes on the wire as they are.

@@ -252,7 +252,7 @@ async fn a_modern_server_that_wants_a_legacy_revision_gets_a_session() {
 async fn noise_and_questions_between_the_lines_do_no_harm() {
     let words = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&words);
-    let options = Options::default().on_words(move |line| heard.lock().unwrap().push(line));
+    let options = Options::default().on_stderr(move |line| heard.lock().unwrap().push(line));
     let (client, mut peer) = peer::legacy(options, json!({ "tools": {} })).await;
     let calling = tokio::spawn(async move { client.call("x", &()).await });
     let call = peer.expect("tools/call").await;

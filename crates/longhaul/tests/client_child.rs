@@ -50,7 +50,7 @@ async fn first_word(words: &Arc<Mutex<Vec<String>>>) -> String {
 fn listening() -> (Options, Arc<Mutex<Vec<String>>>) {
     let words = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&words);
-    (quick().on_words(move |line| heard.lock().unwrap().push(line)), words)
+    (quick().on_stderr(move |line| heard.lock().unwrap().push(line)), words)
 }
 
 #[tokio::test]

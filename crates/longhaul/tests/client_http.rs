@@ -68,7 +68,7 @@ async fn ours() -> (String, Arc<Endless>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut options = server::Options::default();
-    options.patience = Duration::from_millis(5);
+    options.stream_after = Duration::from_millis(5);
     tokio::spawn(server::serve(dispatcher, listener, options, std::future::pending()));
     (format!("http://{address}/mcp"), state)
 }

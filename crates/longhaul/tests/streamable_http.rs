@@ -165,14 +165,14 @@ async fn a_notification_turns_the_answer_into_a_stream() {
 
 #[tokio::test]
 async fn silence_turns_the_answer_into_a_stream() {
-    let host = Host::start(|options| options.patience = Duration::from_millis(20)).await;
+    let host = Host::start(|options| options.stream_after = Duration::from_millis(20)).await;
     let messages = events(host.call("wait", json!({"millis": 200, "quiet": true})).await).await;
     assert_eq!(messages.len(), 1);
 }
 
 #[tokio::test]
 async fn a_caller_that_takes_only_json_gets_only_json() {
-    let host = Host::start(|options| options.patience = Duration::from_millis(20)).await;
+    let host = Host::start(|options| options.stream_after = Duration::from_millis(20)).await;
     let params = modern_params(json!({"name": "wait", "arguments": {"millis": 100}}));
     let request = Request::post("/mcp")
         .header("host", "localhost")

@@ -102,7 +102,7 @@ fn options(args: &Args, show: &Arc<Show>) -> Options {
     args.target
         .options()
         .on_log(LoggingLevel::Notice, on_log)
-        .on_words(move |line| words.say("stderr", &line))
+        .on_stderr(move |line| words.say("stderr", &line))
 }
 
 /// One call under way.

@@ -2,6 +2,7 @@
 
 use super::Dialect;
 use crate::jsonrpc::{ErrorObject, Params};
+use crate::method::Method;
 use crate::model::{ClientCapabilities, Implementation, RequestMeta};
 
 const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -29,8 +30,10 @@ impl Dialect {
                 Self::named_by_request(date)
             }
             (None, Some(dialect)) => Ok(dialect),
-            (None, None) if matches!(method, "initialize" | "ping") => Ok(Self::newest_legacy()),
-            (None, None) => Err(missing_meta(PROTOCOL_VERSION)),
+            (None, None) => match Self::newest_legacy().request(method) {
+                Some(Method::Initialize | Method::Ping) => Ok(Self::newest_legacy()),
+                _ => Err(missing_meta(PROTOCOL_VERSION)),
+            },
         }
     }
 }

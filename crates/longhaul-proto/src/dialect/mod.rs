@@ -16,7 +16,7 @@ mod welcome;
 
 use std::fmt;
 
-use crate::jsonrpc::{Code, ErrorObject};
+use crate::jsonrpc::{Code, ErrorObject, ObjectWriter, write_notification};
 use crate::method::{Method, Notice};
 pub use lifecycle::InitializeParams;
 pub use request::{Declaration, RequestWriter};
@@ -73,8 +73,12 @@ pub enum Era {
 pub struct Dialect {
     revision: Revision,
     era: Era,
+    /// What a client may ask and tell.
     requests: &'static [(&'static str, Method)],
     notices: &'static [(&'static str, Notice)],
+    /// What a server may.
+    server_requests: &'static [(&'static str, Method)],
+    server_notices: &'static [(&'static str, Notice)],
 }
 
 impl Dialect {
@@ -126,20 +130,48 @@ impl Dialect {
         self.era
     }
 
-    /// What a request method of that name means here; `None` is "method not found".
+    /// What a client's request of that name means here; `None` is "method not found".
     pub fn request(&self, name: &str) -> Option<Method> {
-        self.requests.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
+        find(self.requests, name)
     }
 
-    /// The name of a request method here; `None` where the revision lacks it.
+    /// The name of a client's request here; `None` where the revision lacks it.
     pub fn name_of(&self, method: Method) -> Option<&'static str> {
         self.requests.iter().find(|(_, known)| *known == method).map(|(name, _)| *name)
     }
 
-    /// What a notification of that name means here; `None` is ignored.
+    /// What a client's notification of that name means here; `None` is ignored.
     pub fn notice(&self, name: &str) -> Option<Notice> {
-        self.notices.iter().find(|(known, _)| *known == name).map(|(_, notice)| *notice)
+        find(self.notices, name)
     }
+
+    /// What a server's request of that name means, in whichever revision has it: a server may ask before a
+    /// revision is agreed on. `None` is "method not found".
+    pub fn server_request(name: &str) -> Option<Method> {
+        Revision::ALL.into_iter().find_map(|revision| find(Self::of(revision).server_requests, name))
+    }
+
+    /// What a server's notification of that name means, in whichever revision has it; `None` is ignored.
+    pub fn server_notice(name: &str) -> Option<Notice> {
+        Revision::ALL.into_iter().find_map(|revision| find(Self::of(revision).server_notices, name))
+    }
+
+    /// A whole notification, its parameters written by `params`; `None` where the revision lacks it.
+    pub fn notification(
+        &self,
+        notice: Notice,
+        params: impl FnOnce(&mut ObjectWriter<'_>),
+    ) -> Option<Vec<u8>> {
+        let (name, _) = self.notices.iter().chain(self.server_notices).find(|(_, known)| *known == notice)?;
+        let mut message = Vec::with_capacity(160);
+        write_notification(&mut message, name, params);
+        Some(message)
+    }
+}
+
+/// What a name stands for in a table.
+fn find<T: Copy>(table: &[(&'static str, T)], name: &str) -> Option<T> {
+    table.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning)
 }
 
 fn unsupported_version(requested: &str) -> ErrorObject {

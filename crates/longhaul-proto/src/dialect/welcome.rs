@@ -3,7 +3,8 @@
 use serde::Deserialize;
 
 use super::{Dialect, Era, Revision, v2025_11_25, v2026_07_28};
-use crate::jsonrpc::{Code, ErrorObject, ObjectWriter, RequestId, write_notification, write_request};
+use crate::jsonrpc::{Code, ErrorObject, RequestId, write_request};
+use crate::method::Notice;
 use crate::model::{Implementation, ServerCapabilities};
 
 /// What a server has said of itself, and in which dialect to speak to it.
@@ -114,18 +115,16 @@ impl Dialect {
         })
     }
 
-    /// Appends the notification that the session is open, if this revision has sessions.
-    pub fn write_initialized(&self, out: &mut Vec<u8>) {
-        if self.era == Era::Legacy {
-            write_notification(out, "notifications/initialized", |_| ());
-        }
+    /// The notification that the session is open, if this revision has sessions.
+    pub fn initialized(&self) -> Option<Vec<u8>> {
+        self.notification(Notice::Initialized, |_| ())
     }
 
-    /// Appends the notification that a request is no longer wanted.
-    pub fn write_cancelled(&self, out: &mut Vec<u8>, id: &RequestId, reason: &str) {
-        write_notification(out, "notifications/cancelled", |params: &mut ObjectWriter<'_>| {
+    /// The notification that a request is no longer wanted, if this revision has one.
+    pub fn cancelled(&self, id: &RequestId, reason: &str) -> Option<Vec<u8>> {
+        self.notification(Notice::Cancelled, |params| {
             params.field("requestId", id).field("reason", reason);
-        });
+        })
     }
 }
 

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
 use super::error::{Code, ErrorObject};
@@ -336,15 +335,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
         }
         deserializer.deserialize_str(Borrowing).map(Text)
     }
-}
-
-/// Reads `text`, which a scan has already found to be JSON, as a raw value.
-///
-/// # Errors
-///
-/// Only if `text` is not JSON after all.
-pub fn raw(text: &str) -> Result<&RawValue, serde_json::Error> {
-    serde_json::from_str(text)
 }
 
 #[cfg(test)]

@@ -8,8 +8,6 @@ mod write;
 
 pub use error::{Code, ErrorObject, clip};
 pub use id::{ProgressToken, RequestId};
-pub use message::{
-    DecodeError, Limits, MAX_PARAMS, Message, Notification, Params, Request, Response, Text, raw,
-};
+pub use message::{DecodeError, Limits, MAX_PARAMS, Message, Notification, Params, Request, Response, Text};
 pub use scan::{MAX_DEPTH, ScanError};
 pub use write::{ObjectWriter, write_error, write_notification, write_request};

@@ -1,6 +1,6 @@
 //! The methods of MCP, in the neutral vocabulary. Which of them a revision has is its dialect's table.
 
-/// A request a client may send.
+/// A request. Most are a client's; [`Ping`](Self::Ping) is either side's.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Method {
@@ -45,7 +45,7 @@ impl Method {
     }
 }
 
-/// A notification a client may send.
+/// A notification, of either side.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Notice {
@@ -53,4 +53,12 @@ pub enum Notice {
     Initialized,
     /// A request is no longer wanted.
     Cancelled,
+    /// How far a request has come.
+    Progress,
+    /// A message for the log.
+    Log,
+    /// The tools are others now.
+    ToolsChanged,
+    /// A task has changed (D2).
+    TaskStatus,
 }

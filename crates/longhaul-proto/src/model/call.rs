@@ -18,17 +18,8 @@ pub struct CallToolParams<'a> {
     pub name: Cow<'a, str>,
     /// Its arguments, JSON text not yet read: the tool's own type reads them once. `{}` when absent.
     pub arguments: &'a str,
-    /// The caller asks for a task (2025-11-25), kept for so many milliseconds if it says so.
-    pub task: Option<TaskMetadata>,
-}
-
-/// How a caller asks for a task (2025-11-25, Tasks, Creating Tasks).
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
-#[non_exhaustive]
-pub struct TaskMetadata {
-    /// How long to keep it, in milliseconds from its creation.
-    #[serde(default)]
-    pub ttl: Option<f64>,
+    /// The caller asks for a task (2025-11-25). How long it wants it kept is not heeded: the tool says that.
+    pub asks_for_task: bool,
 }
 
 impl<'a> CallToolParams<'a> {
@@ -36,7 +27,7 @@ impl<'a> CallToolParams<'a> {
     ///
     /// # Errors
     ///
-    /// `-32602` when `name` is missing or no string, or `arguments` is no object.
+    /// `-32602` when `name` is missing or no string, or `arguments` or `task` is no object.
     pub fn read(params: &Params<'a>) -> Result<Self, ErrorObject> {
         let Text(name) = params.require("name")?;
         let arguments = match params.member("arguments") {
@@ -46,7 +37,12 @@ impl<'a> CallToolParams<'a> {
                 return Err(ErrorObject::invalid_params("invalid params: `arguments` must be an object"));
             }
         };
-        Ok(Self { name, arguments, task: params.read("task")? })
+        let asks_for_task = match params.member("task") {
+            None | Some("null") => false,
+            Some(text) if text.starts_with('{') => true,
+            Some(_) => return Err(ErrorObject::invalid_params("invalid params: `task` must be an object")),
+        };
+        Ok(Self { name, arguments, asks_for_task })
     }
 }
 

@@ -87,12 +87,8 @@ pub struct RequestMeta<'a> {
     pub protocol_version: Option<Cow<'a, str>>,
     /// What the caller can do for this request (modern era).
     pub client_capabilities: Option<ClientCapabilities>,
-    /// Who the caller says it is (modern era), not yet read.
-    pub client_info: Option<&'a RawValue>,
     /// The least severe log message the caller wants (modern era).
     pub log_level: Option<LoggingLevel>,
-    /// The task a message belongs to (2025-11-25), not yet read.
-    pub related_task: Option<&'a RawValue>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
@@ -105,15 +101,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut meta = RequestMeta::default();
-                let mut seen = [false; 6];
+                let mut seen = [false; 4];
                 while let Some(Text(key)) = map.next_key()? {
                     let member = match key.as_ref() {
                         "progressToken" => 0,
                         "io.modelcontextprotocol/protocolVersion" => 1,
                         "io.modelcontextprotocol/clientCapabilities" => 2,
-                        "io.modelcontextprotocol/clientInfo" => 3,
-                        "io.modelcontextprotocol/logLevel" => 4,
-                        "io.modelcontextprotocol/related-task" => 5,
+                        "io.modelcontextprotocol/logLevel" => 3,
                         _ => {
                             map.next_value::<IgnoredAny>()?;
                             continue;
@@ -127,9 +121,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
                         0 => meta.progress_token = map.next_value()?,
                         1 => meta.protocol_version = map.next_value::<Option<Text<'de>>>()?.map(|t| t.0),
                         2 => meta.client_capabilities = map.next_value()?,
-                        3 => meta.client_info = Some(map.next_value()?),
-                        4 => meta.log_level = map.next_value()?,
-                        _ => meta.related_task = Some(map.next_value()?),
+                        _ => meta.log_level = map.next_value()?,
                     }
                 }
                 Ok(meta)

@@ -11,7 +11,7 @@ mod resource;
 mod task;
 mod tool;
 
-pub use call::{CallToolParams, CallToolResult, TaskMetadata};
+pub use call::{CallToolParams, CallToolResult};
 pub use capability::{
     ClientCapabilities, ClientExtensions, Elicitation, ServerCapabilities, TASKS_EXTENSION,
 };

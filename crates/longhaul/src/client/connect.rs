@@ -185,9 +185,9 @@ async fn initialize(
     let answered = link.ask(request).await?;
     let read = Dialect::read_initialize(&answered.result);
     let welcome = read.map_err(|error| Error::protocol(error.message))??;
-    let mut initialized = Vec::new();
-    welcome.dialect.write_initialized(&mut initialized);
-    link.notify(welcome.dialect, initialized).await?;
+    if let Some(initialized) = welcome.dialect.initialized() {
+        link.notify(welcome.dialect, initialized).await?;
+    }
     if let Some(level) = declaration.log_level.filter(|_| welcome.capabilities.logging) {
         let mut request = Outgoing::new(welcome.dialect, Method::SetLogLevel, declaration, |params| {
             params.field("level", &level);

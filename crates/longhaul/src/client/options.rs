@@ -51,9 +51,9 @@ pub struct Options {
     /// Default 2 s.
     pub close_grace: Duration,
     /// How long a server may be unreachable while a task of it is waited for. Default 2 min.
-    pub patience: Duration,
+    pub retry_for: Duration,
     pub(crate) on_log: Option<Callback<LogMessage>>,
-    pub(crate) on_words: Option<Callback<String>>,
+    pub(crate) on_stderr: Option<Callback<String>>,
 }
 
 impl Default for Options {
@@ -69,9 +69,9 @@ impl Default for Options {
             discovery_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(10),
             close_grace: Duration::from_secs(2),
-            patience: Duration::from_secs(120),
+            retry_for: Duration::from_secs(120),
             on_log: None,
-            on_words: None,
+            on_stderr: None,
         }
     }
 }
@@ -91,6 +91,62 @@ impl Options {
         self
     }
 
+    /// Bounds the size and depth of a message of the server.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Lets this many requests wait at once.
+    #[must_use]
+    pub fn max_pending(mut self, max_pending: usize) -> Self {
+        self.max_pending = max_pending;
+        self
+    }
+
+    /// Takes this many tools, and pages of them, at most.
+    #[must_use]
+    pub fn max_listed(mut self, max_listed: usize) -> Self {
+        self.max_listed = max_listed;
+        self
+    }
+
+    /// Waits this long for the answer to any request but a call.
+    #[must_use]
+    pub fn request_timeout(mut self, request_timeout: Duration) -> Self {
+        self.request_timeout = request_timeout;
+        self
+    }
+
+    /// Takes a server over standard streams for one of the legacy era after this much silence.
+    #[must_use]
+    pub fn discovery_timeout(mut self, discovery_timeout: Duration) -> Self {
+        self.discovery_timeout = discovery_timeout;
+        self
+    }
+
+    /// Gives one attempt to connect over HTTP this long.
+    #[must_use]
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = connect_timeout;
+        self
+    }
+
+    /// Gives a child process this long to end.
+    #[must_use]
+    pub fn close_grace(mut self, close_grace: Duration) -> Self {
+        self.close_grace = close_grace;
+        self
+    }
+
+    /// Waits for a task this long although its server cannot be reached.
+    #[must_use]
+    pub fn retry_for(mut self, retry_for: Duration) -> Self {
+        self.retry_for = retry_for;
+        self
+    }
+
     /// Calls `on_log` for each log message at least as severe as `level`. It must not block.
     #[must_use]
     pub fn on_log(
@@ -103,11 +159,11 @@ impl Options {
         self
     }
 
-    /// Calls `on_words` for each line that a child process writes to its standard error, or to its standard
+    /// Calls `on_stderr` for each line that a child process writes to its standard error, or to its standard
     /// output without being a message. It must not block.
     #[must_use]
-    pub fn on_words(mut self, on_words: impl Fn(String) + Send + Sync + 'static) -> Self {
-        self.on_words = Some(Arc::new(on_words));
+    pub fn on_stderr(mut self, on_stderr: impl Fn(String) + Send + Sync + 'static) -> Self {
+        self.on_stderr = Some(Arc::new(on_stderr));
         self
     }
 }

@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul_proto::connection::ClientConnection;
+use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{
     DecodeError, ErrorObject, Message, Notification, ObjectWriter, ProgressToken, Request, RequestId, Text,
     clip, write_error,
 };
+use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::{LoggingLevel, Progress};
 use serde_json::value::RawValue;
 use tokio::sync::{oneshot, watch};
@@ -127,8 +129,8 @@ impl Table {
 
     /// A line that is no message: for whoever reads along.
     pub(crate) fn say(&self, line: &str) {
-        if let Some(on_words) = &self.options.on_words {
-            on_words(line.to_owned());
+        if let Some(on_stderr) = &self.options.on_stderr {
+            on_stderr(line.to_owned());
         }
     }
 
@@ -147,8 +149,8 @@ impl Table {
     /// A notification that cannot be read is dropped: nobody could be told.
     fn handle_notification(&self, notification: &Notification<'_>) {
         let params = &notification.params;
-        match notification.method.as_ref() {
-            "notifications/progress" => {
+        match Dialect::server_notice(&notification.method) {
+            Some(Notice::Progress) => {
                 let Ok(token) = params.require::<ProgressToken>("progressToken") else { return };
                 let text = params.as_str().unwrap_or("{}");
                 let Ok(progress) = serde_json::from_str::<Progress>(text) else { return };
@@ -164,7 +166,7 @@ impl Table {
                     listener(progress);
                 }
             }
-            "notifications/message" => {
+            Some(Notice::Log) => {
                 let Some(on_log) = &self.options.on_log else { return };
                 let (Ok(level), Ok(data)) =
                     (params.require::<LoggingLevel>("level"), params.require::<Box<RawValue>>("data"))
@@ -174,7 +176,7 @@ impl Table {
                 let logger = params.read::<Text<'_>>("logger").ok().flatten();
                 on_log(LogMessage { level, logger: logger.map(|text| text.0.into_owned()), data });
             }
-            "notifications/tools/list_changed" => self.tools_changed.store(true, Ordering::Release),
+            Some(Notice::ToolsChanged) => self.tools_changed.store(true, Ordering::Release),
             _ => {}
         }
     }
@@ -191,7 +193,7 @@ impl Table {
 /// What a server may ask without our having declared anything: whether we live.
 fn answer(request: &Request<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    if request.method == "ping" {
+    if Dialect::server_request(&request.method) == Some(Method::Ping) {
         let mut message = ObjectWriter::new(&mut out);
         message.raw("jsonrpc", "\"2.0\"").field("id", &request.id).raw("result", "{}");
         message.end();

@@ -59,7 +59,7 @@ impl TaskHandle {
     /// Waits for it to end and gives its result. Dropping the future leaves the task running.
     ///
     /// Asks no more often than the task says; a server that cannot be reached, or is overloaded, is asked
-    /// again for as long as [`Options::patience`](super::Options) says.
+    /// again for as long as [`Options::retry_for`](super::Options) says.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl TaskHandle {
     }
 
     async fn get_patiently(&self) -> Result<Task, Error> {
-        let until = Instant::now() + self.client.options().patience;
+        let until = Instant::now() + self.client.options().retry_for;
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match self.get().await {

@@ -116,8 +116,7 @@ impl Drop for StreamLink {
 
 /// Says that a request is no longer wanted, from wherever its future was dropped.
 fn send_cancelled(outgoing: &mpsc::Sender<Out>, dialect: &'static Dialect, id: &RequestId) {
-    let mut message = Vec::with_capacity(128);
-    dialect.write_cancelled(&mut message, id, "no longer wanted");
+    let Some(mut message) = dialect.cancelled(id, "no longer wanted") else { return };
     message.push(b'\n');
     if let Err(mpsc::error::TrySendError::Full(message)) = outgoing.try_send(Out::Message(message))
         && let Ok(runtime) = tokio::runtime::Handle::try_current()

@@ -45,7 +45,7 @@ pub(super) fn call_tool(
     let Some(tool) = dispatcher.0.catalogue.tool(&params.name) else {
         return refuse(out, ErrorObject::invalid_params(format!("unknown tool: {}", clip(&params.name))));
     };
-    match Way::choose(tool, &envelope, &exchange, params.task.is_some(), dispatcher.0.capabilities.tasks) {
+    match Way::choose(tool, &envelope, &exchange, params.asks_for_task, dispatcher.0.capabilities.tasks) {
         Err(error) => refuse(out, error),
         Ok(Way::InPlace(handler)) => in_place(&**handler, envelope, exchange, params.arguments, out),
         Ok(Way::Engine(stance)) => {
@@ -126,7 +126,7 @@ fn in_place(
     arguments: &str,
     out: &mut Vec<u8>,
 ) -> Dispatched {
-    let cx = Cx::new(exchange.caller, exchange.progress_token, exchange.outlet, None);
+    let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
     let mut future = match Caught::start(|| handler.call(cx.clone(), arguments)) {
         Ok(future) => future,
         Err(refusal) => return Dispatched::Answered(envelope.result(out, |result| refusal.write(result))),
@@ -166,7 +166,7 @@ impl Begin<'_> {
     ) -> Dispatched {
         let (reporter, reports) = Reporter::new();
         let Exchange { caller, progress_token, outlet, push, .. } = exchange;
-        let cx = Cx::new(caller, progress_token, outlet, Some(reporter.clone()));
+        let cx = Cx::new(envelope.dialect, caller, progress_token, outlet, Some(reporter.clone()));
         let (work, arguments) = match self.work(&cx, arguments) {
             Ok(Prepared::Pending(work, arguments)) => (work, arguments),
             Ok(Prepared::Ready(outcome)) => {

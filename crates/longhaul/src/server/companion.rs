@@ -111,7 +111,7 @@ impl Companion {
         arguments: &str,
         out: &mut Vec<u8>,
     ) -> Dispatched {
-        let cx = Cx::new(exchange.caller, exchange.progress_token, exchange.outlet, None);
+        let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
         let call = Companions { dispatcher: dispatcher.clone(), cx: cx.clone() };
         match self {
             Self::Wait => match read::<Wait>(arguments) {

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_proto::dialect::write_related_task;
-use longhaul_proto::jsonrpc::{ProgressToken, write_notification};
+use longhaul_proto::dialect::{Dialect, write_related_task};
+use longhaul_proto::jsonrpc::ProgressToken;
+use longhaul_proto::method::Notice;
 use longhaul_proto::model::{ClientCapabilities, LoggingLevel, Progress};
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::store::{self, Principal};
@@ -21,6 +22,7 @@ use super::outlet::Outlet;
 pub struct Cx(Arc<Call>);
 
 struct Call {
+    dialect: &'static Dialect,
     caller: Caller,
     progress_token: Option<ProgressToken>,
     last_progress: Mutex<Option<Progress>>,
@@ -33,12 +35,14 @@ struct Call {
 
 impl Cx {
     pub(crate) fn new(
+        dialect: &'static Dialect,
         caller: Caller,
         progress_token: Option<ProgressToken>,
         outlet: Outlet,
         reporter: Option<Reporter>,
     ) -> Self {
         Self(Arc::new(Call {
+            dialect,
             caller,
             progress_token,
             last_progress: Mutex::new(None),
@@ -96,8 +100,10 @@ impl Cx {
     /// Sends progress to the caller, if it asked for it.
     pub(crate) async fn notify_progress(&self, progress: &Progress) {
         let Some(token) = &self.0.progress_token else { return };
-        if self.rises(progress) {
-            self.0.outlet.notify(progress_message(token, progress, None)).await;
+        if self.rises(progress)
+            && let Some(message) = self.progress_message(token, progress, None)
+        {
+            self.0.outlet.notify(message).await;
         }
     }
 
@@ -105,8 +111,9 @@ impl Cx {
     pub(crate) fn try_notify_progress(&self, progress: &Progress) {
         if let Some(token) = &self.0.progress_token
             && self.rises(progress)
+            && let Some(message) = self.progress_message(token, progress, None)
         {
-            self.0.outlet.try_notify(progress_message(token, progress, None));
+            self.0.outlet.try_notify(message);
         }
     }
 
@@ -114,7 +121,28 @@ impl Cx {
     /// caller asked for it.
     pub(crate) fn task_progress_message(&self, progress: &Progress, task: &str) -> Option<Vec<u8>> {
         let token = self.0.progress_token.as_ref()?;
-        self.rises(progress).then(|| progress_message(token, progress, Some(task)))
+        if self.rises(progress) { self.progress_message(token, progress, Some(task)) } else { None }
+    }
+
+    /// How the caller's revision is written.
+    pub(crate) fn dialect(&self) -> &'static Dialect {
+        self.0.dialect
+    }
+
+    fn progress_message(
+        &self,
+        token: &ProgressToken,
+        progress: &Progress,
+        task: Option<&str>,
+    ) -> Option<Vec<u8>> {
+        self.0.dialect.notification(Notice::Progress, |params| {
+            params.field("progressToken", token).field("progress", &progress.value);
+            params.optional("total", progress.total.as_ref());
+            params.optional("message", progress.message.as_ref());
+            if let Some(task) = task {
+                write_related_task(params, task);
+            }
+        })
     }
 
     /// Sends a log message, if the caller wants messages that severe.
@@ -122,11 +150,12 @@ impl Cx {
         if self.0.caller.log_level.is_none_or(|least| level < least) {
             return;
         }
-        let mut message = Vec::with_capacity(160);
-        write_notification(&mut message, "notifications/message", |params| {
+        let message = self.0.dialect.notification(Notice::Log, |params| {
             params.field("level", &level).field("data", data);
         });
-        self.0.outlet.notify(message).await;
+        if let Some(message) = message {
+            self.0.outlet.notify(message).await;
+        }
     }
 
     /// Whether the caller no longer wants the answer.
@@ -189,19 +218,6 @@ impl fmt::Debug for Cx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cx").field("caller", &self.0.caller).finish_non_exhaustive()
     }
-}
-
-fn progress_message(token: &ProgressToken, progress: &Progress, task: Option<&str>) -> Vec<u8> {
-    let mut message = Vec::with_capacity(160);
-    write_notification(&mut message, "notifications/progress", |params| {
-        params.field("progressToken", token).field("progress", &progress.value);
-        params.optional("total", progress.total.as_ref());
-        params.optional("message", progress.message.as_ref());
-        if let Some(task) = task {
-            write_related_task(params, task);
-        }
-    });
-    message
 }
 
 pub(crate) struct CancelOnDrop(Option<Cx>);

@@ -183,7 +183,7 @@ impl Dispatcher {
     fn read_resource(&self, envelope: Envelope, exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
         let resources = self.0.resources.clone();
         let uri = exchange.params.require::<Text<'_>>("uri").map(|Text(uri)| uri.into_owned());
-        let cx = Cx::new(exchange.caller, exchange.progress_token, exchange.outlet, None);
+        let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
         let reader = cx.clone();
         let answer = async move {
             let uri = match uri {

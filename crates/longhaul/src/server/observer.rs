@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use longhaul_proto::dialect::Dialect;
-use longhaul_proto::jsonrpc::write_notification;
+use longhaul_proto::method::Notice;
 use longhaul_proto::model::Progress;
 use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::project::{self, View};
@@ -39,11 +38,12 @@ impl CallObserver {
     fn push_status(&self, record: &Record) {
         let Some(push) = &self.push else { return };
         let task = project::task(record, View::D2);
-        let mut message = Vec::with_capacity(320);
-        write_notification(&mut message, "notifications/tasks/status", |params| {
-            Dialect::newest_legacy().write_task_status(&task, params);
-        });
-        push.push(message);
+        let dialect = self.cx.dialect();
+        let message =
+            dialect.notification(Notice::TaskStatus, |params| dialect.write_task_status(&task, params));
+        if let Some(message) = message {
+            push.push(message);
+        }
     }
 }
 

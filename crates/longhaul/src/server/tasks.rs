@@ -30,7 +30,7 @@ pub(super) fn answer(
         declared: exchange.caller.capabilities.extensions.tasks,
     };
     let method = exchange.method;
-    let cx = Cx::new(exchange.caller, None, exchange.outlet, None);
+    let cx = Cx::new(exchange.dialect, exchange.caller, None, exchange.outlet, None);
     let answer = async move {
         match request.answer(method, id).await {
             Ok(write) => write,

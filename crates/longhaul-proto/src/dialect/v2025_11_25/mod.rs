@@ -26,4 +26,11 @@ pub(super) static DIALECT: Dialect = Dialect {
         ("notifications/initialized", Notice::Initialized),
         ("notifications/cancelled", Notice::Cancelled),
     ],
+    server_requests: &[("ping", Method::Ping)],
+    server_notices: &[
+        ("notifications/progress", Notice::Progress),
+        ("notifications/message", Notice::Log),
+        ("notifications/tasks/status", Notice::TaskStatus),
+        ("notifications/tools/list_changed", Notice::ToolsChanged),
+    ],
 };

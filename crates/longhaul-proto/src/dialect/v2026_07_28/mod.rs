@@ -21,4 +21,10 @@ pub(super) static DIALECT: Dialect = Dialect {
         ("server/discover", Method::Discover),
     ],
     notices: &[("notifications/cancelled", Notice::Cancelled)],
+    server_requests: &[],
+    server_notices: &[
+        ("notifications/progress", Notice::Progress),
+        ("notifications/message", Notice::Log),
+        ("notifications/tools/list_changed", Notice::ToolsChanged),
+    ],
 };

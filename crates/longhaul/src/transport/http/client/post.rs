@@ -163,8 +163,7 @@ fn reply_with(shared: &Shared, dialect: &'static Dialect, reply: Vec<u8>) {
 
 /// Says that a request is no longer wanted, from wherever its future was dropped.
 fn cancel(beside: &mpsc::Sender<Beside>, dialect: &'static Dialect, id: &RequestId) {
-    let mut message = Vec::with_capacity(128);
-    dialect.write_cancelled(&mut message, id, "no longer wanted");
+    let Some(message) = dialect.cancelled(id, "no longer wanted") else { return };
     if let Err(mpsc::error::TrySendError::Full(message)) = beside.try_send((dialect, message))
         && let Ok(runtime) = tokio::runtime::Handle::try_current()
     {

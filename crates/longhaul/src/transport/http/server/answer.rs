@@ -123,7 +123,7 @@ pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: S
             }
         }
     }
-    match tokio::time::timeout(options.patience, source.next()).await {
+    match tokio::time::timeout(options.stream_after, source.next()).await {
         Ok(Some((message, Some(answered)))) => json(answered, message),
         Ok(first) => events(options.keep_alive, source, first.map(|(message, _)| message)),
         Err(_) => events(options.keep_alive, source, None),

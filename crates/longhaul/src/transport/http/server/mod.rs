@@ -53,11 +53,111 @@ pub struct Options {
     /// on. Default 30 s.
     pub write_timeout: Duration,
     /// How long an answer may be silent before it becomes a stream. Default 1 s.
-    pub patience: Duration,
+    pub stream_after: Duration,
     /// How often a silent stream sends a comment. Default 15 s.
     pub keep_alive: Duration,
     /// How long open answers may take to end once the server is asked to stop. Default 10 s.
     pub drain: Duration,
+}
+
+impl Options {
+    /// Puts the endpoint there.
+    #[must_use]
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// Lets these hosts and origins speak to it.
+    #[must_use]
+    pub fn allow(mut self, allow: AllowList) -> Self {
+        self.allow = allow;
+        self
+    }
+
+    /// Bounds the size and depth of a message.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Lets this many connections be open at once.
+    #[must_use]
+    pub fn max_connections(mut self, max_connections: usize) -> Self {
+        self.max_connections = max_connections;
+        self
+    }
+
+    /// Lets this many legacy sessions be open at once.
+    #[must_use]
+    pub fn max_sessions(mut self, max_sessions: usize) -> Self {
+        self.max_sessions = max_sessions;
+        self
+    }
+
+    /// Closes a session that has lain idle this long.
+    #[must_use]
+    pub fn session_idle(mut self, session_idle: Duration) -> Self {
+        self.session_idle = session_idle;
+        self
+    }
+
+    /// Lets one session have this many exchanges open at once.
+    #[must_use]
+    pub fn max_open(mut self, max_open: usize) -> Self {
+        self.max_open = max_open;
+        self
+    }
+
+    /// Lets this many exchanges run at once.
+    #[must_use]
+    pub fn max_running(mut self, max_running: usize) -> Self {
+        self.max_running = max_running;
+        self
+    }
+
+    /// Gives a client this long for its headers.
+    #[must_use]
+    pub fn header_timeout(mut self, header_timeout: Duration) -> Self {
+        self.header_timeout = header_timeout;
+        self
+    }
+
+    /// Gives a client this long for its body.
+    #[must_use]
+    pub fn body_timeout(mut self, body_timeout: Duration) -> Self {
+        self.body_timeout = body_timeout;
+        self
+    }
+
+    /// Gives a client this long to read what was written to it.
+    #[must_use]
+    pub fn write_timeout(mut self, write_timeout: Duration) -> Self {
+        self.write_timeout = write_timeout;
+        self
+    }
+
+    /// Makes a stream of an answer that has been silent this long.
+    #[must_use]
+    pub fn stream_after(mut self, stream_after: Duration) -> Self {
+        self.stream_after = stream_after;
+        self
+    }
+
+    /// Sends a comment on a silent stream this often.
+    #[must_use]
+    pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
+        self.keep_alive = keep_alive;
+        self
+    }
+
+    /// Gives open answers this long to end once the server is asked to stop.
+    #[must_use]
+    pub fn drain(mut self, drain: Duration) -> Self {
+        self.drain = drain;
+        self
+    }
 }
 
 impl Default for Options {
@@ -74,7 +174,7 @@ impl Default for Options {
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
-            patience: Duration::from_secs(1),
+            stream_after: Duration::from_secs(1),
             keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(10),
         }
