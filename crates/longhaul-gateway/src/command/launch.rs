@@ -72,12 +72,15 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// The supervisor ended before it had started the command, and said why or could not.
+    /// The supervisor could not start the command, and said why.
     #[error("the supervisor did not start the command: {message}")]
     Supervisor {
         /// What it said.
         message: String,
     },
+    /// Supervisors ended before they had begun, every one that was tried.
+    #[error("the supervisor did not start the command: it ended without a word, killed or not a supervisor")]
+    Died,
     /// The supervisor said nothing for [`StartError::PATIENCE`].
     #[error("the supervisor did not answer within {} s: the machine is overloaded or the disk hangs, try again", Self::PATIENCE.as_secs())]
     NoAnswer,
@@ -129,8 +132,18 @@ pub(super) enum Launched {
     Ended(Box<Exit>),
 }
 
-/// Executes the supervisor and waits until its command runs. Dropping the future ends the run.
+/// Executes a supervisor and waits until its command runs. Dropping the future ends the run.
 pub(super) async fn launch(program: &SupervisorProgram, dir: &Path) -> Result<Launched, StartError> {
+    for _in_case_it_is_killed in 1..ATTEMPTS {
+        match launch_once(program, dir).await {
+            Err(StartError::Died) => {}
+            done => return done,
+        }
+    }
+    launch_once(program, dir).await
+}
+
+async fn launch_once(program: &SupervisorProgram, dir: &Path) -> Result<Launched, StartError> {
     crash_point("run.spawn.before");
     let (owner, theirs) =
         StdStream::pair().map_err(FileError::at("connect to", dir)).map_err(RunsError::File)?;
@@ -189,7 +202,10 @@ async fn first_word(lines: &mut Lines, dir: &Path) -> Result<Option<Exit>, Start
             }
             Ok(Some(Event::Refused { message, .. })) => return Err(StartError::Supervisor { message }),
             Ok(Some(_)) => {}
-            Ok(None) | Err(_) => return closed_early(dir),
+            Ok(None) | Err(_) => {
+                let dir = dir.to_owned();
+                return blocking(move || closed_early(&dir)).await.unwrap_or(Err(StartError::ShuttingDown));
+            }
         }
     }
 }
@@ -214,11 +230,12 @@ fn closed_early(dir: &Path) -> Result<Option<Exit>, StartError> {
         State::Exited(exit) => Ok(Some(*exit)),
         // The command may run or have run: whoever attaches ends what is left and learns that the run is lost.
         State::Alive { .. } | State::Lost => Err(StartError::AlreadyStarted),
-        State::Absent | State::Fresh => Err(StartError::Supervisor {
-            message: "it ended without a word, killed or not a supervisor".to_owned(),
-        }),
+        State::Absent | State::Fresh => Err(StartError::Died),
     }
 }
+
+/// How many supervisors are tried that end before they have begun: until then another may.
+const ATTEMPTS: u32 = 3;
 
 /// What a dynamically linked supervisor may need to start at all.
 const LOADER_VARIABLES: &[&str] = &["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];

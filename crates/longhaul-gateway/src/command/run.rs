@@ -86,10 +86,8 @@ impl Run {
     ///
     /// When no command runs. Unless it is a [`StartError::Runs`], the directory was made and may be removed.
     pub async fn start(runs: &RunsDir, id: &str, spec: &Spec) -> Result<Self, StartError> {
-        let prepared = {
-            let (runs, id, spec) = (runs.clone(), id.to_owned(), spec.clone());
-            blocking(move || runs.prepare(&id, &spec)).await
-        };
+        let (name, spec) = (id.to_owned(), spec.clone());
+        let prepared = runs.blocking(move |runs| runs.prepare(&name, &spec)).await;
         prepared.ok_or(StartError::ShuttingDown)??;
         Self::launch(runs, id).await
     }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::{
+    blocking::blocking,
     crash::crash_point,
     exit,
     launch::SupervisorProgram,
@@ -233,8 +234,10 @@ impl RunsDir {
     /// When the directory cannot be read.
     pub fn ids(&self) -> Result<Vec<String>, RunsError> {
         let entries = fs::read_dir(&self.path).map_err(FileError::at("list", &self.path))?;
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        Ok(names.filter(|name| is_run_id(name)).collect())
+        let names = entries.map(|entry| Ok(entry?.file_name().into_string().ok()));
+        let names: std::io::Result<Vec<_>> = names.collect();
+        let names = names.map_err(FileError::at("list", &self.path))?;
+        Ok(names.into_iter().flatten().filter(|name| is_run_id(name)).collect())
     }
 
     /// Counts what all runs take.
@@ -291,6 +294,16 @@ impl RunsDir {
         drop(lock);
         self.accounts().ended.remove(id);
         Ok(true)
+    }
+
+    /// Runs `work`, which may block, where it may. `None` when the runtime is shutting down and will not run it; a
+    /// panic in it goes on here.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Option<T> {
+        let runs = self.clone();
+        blocking(move || work(&runs)).await
     }
 
     pub(super) const fn supervisor(&self) -> &SupervisorProgram {

@@ -37,7 +37,7 @@ impl ExternalJob for FoundRuns {
     fn attach<'a>(&'a self, key: &'a TaskId, _begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
         Box::pin(async move {
             match find(&self.0, key).await {
-                Ok(run) => Attached::Found(follow(run, reporter)),
+                Ok(run) => Attached::Found(follow(&self.0, run, reporter)),
                 Err(error) => Attached::Lost { reason: error.to_string().into() },
             }
         })

@@ -84,10 +84,11 @@ impl CommandJob {
         durable: bool,
         starting: &Starting<'_>,
     ) -> Result<Run, StartError> {
-        let (runs, id) = (self.runs.clone(), key.as_str().to_owned());
-        let prepare =
-            move || if durable { runs.prepare_committed(&id, &spec) } else { runs.prepare(&id, &spec) };
-        match blocking(prepare).await {
+        let id = key.as_str().to_owned();
+        let prepared = blocking(&self.runs, move |runs| {
+            if durable { runs.prepare_committed(&id, &spec) } else { runs.prepare(&id, &spec) }
+        });
+        match prepared.await {
             // An earlier try, or an earlier process, prepared it and went no further.
             Ok(_) | Err(RunsError::Exists { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -176,14 +177,14 @@ impl ExternalJob for CommandJob {
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
         Box::pin(async move {
             let run = self.launch(key, arguments, durable).await?;
-            Ok(follow(run, reporter))
+            Ok(follow(&self.runs, run, reporter))
         })
     }
 
     fn attach<'a>(&'a self, key: &'a TaskId, begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
         Box::pin(async move {
             match find(&self.runs, key).await {
-                Ok(run) => Attached::Found(follow(run, reporter)),
+                Ok(run) => Attached::Found(follow(&self.runs, run, reporter)),
                 Err(RunError::NotStarted { .. } | RunError::Absent { .. }) if !begun => {
                     Attached::NeverStarted
                 }
@@ -199,9 +200,9 @@ impl ExternalJob for CommandJob {
     }
 
     fn discard<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, ()> {
-        let (runs, id) = (self.runs.clone(), key.as_str().to_owned());
+        let id = key.as_str().to_owned();
         Box::pin(async move {
-            if let Err(error) = blocking(move || runs.remove(&id)).await {
+            if let Err(error) = blocking(&self.runs, move |runs| runs.remove(&id)).await {
                 tracing::debug!(%error, %key, "a run's files stay until they are swept");
             }
         })

@@ -45,23 +45,23 @@ impl Outputs {
         found.ok_or_else(|| not_found(uri))?;
         let dir = self.runs.dir(address.task.as_str()).map_err(|_| not_found(uri))?;
         let (stream, after) = (address.stream, address.after);
-        let read = move || {
+        let read = move |_: &RunsDir| {
             let output = Output::open(&dir, stream).map_err(|error| {
                 if error.is_not_found() { Unread::Nowhere } else { Unread::Failed(error.to_string()) }
             })?;
             output.read(after, READ, Cut::AtChar).map_err(|error| Unread::Failed(error.to_string()))
         };
-        match tokio::task::spawn_blocking(read).await {
-            Ok(Ok(chunk)) => Ok(ReadResourceResult::fresh(contents(uri, chunk))),
+        match self.runs.blocking(read).await {
+            Some(Ok(chunk)) => Ok(ReadResourceResult::fresh(contents(uri, chunk))),
             // A task that waits for a place has written nothing, and has nowhere to.
-            Ok(Err(Unread::Nowhere)) => {
+            Some(Err(Unread::Nowhere)) => {
                 Ok(ReadResourceResult::fresh(ResourceContents::text(uri, "text/plain", "")))
             }
-            Ok(Err(Unread::Failed(error))) => {
+            Some(Err(Unread::Failed(error))) => {
                 tracing::error!(%error, uri, "a command's output cannot be read");
                 Err(ErrorObject::internal("internal error: the output cannot be read; see the server's log"))
             }
-            Err(error) => Err(ErrorObject::internal(format!("internal error: {error}"))),
+            None => Err(ErrorObject::internal("internal error: the server is ending; ask the next one")),
         }
     }
 }

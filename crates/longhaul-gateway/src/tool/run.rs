@@ -20,9 +20,9 @@ pub(super) async fn find(runs: &RunsDir, key: &TaskId) -> Result<Run, RunError> 
 }
 
 /// The run as the engine sees it; what its supervisor says of the command goes to `reporter`.
-pub(super) fn follow(run: Run, reporter: Reporter) -> Arc<dyn JobRun> {
+pub(super) fn follow(runs: &RunsDir, run: Run, reporter: Reporter) -> Arc<dyn JobRun> {
     tokio::spawn(relay(run.updates(), reporter));
-    Arc::new(CommandRun(run))
+    Arc::new(CommandRun { run, runs: runs.clone() })
 }
 
 /// Passes on what the supervisor says of the command, until it has ended.
@@ -49,10 +49,8 @@ async fn relay(mut updates: watch::Receiver<Status>, reporter: Reporter) {
 ///
 /// When the run may go on.
 pub async fn cancel(runs: &RunsDir, id: &str) -> Result<(), RunError> {
-    let state = {
-        let (runs, id) = (runs.clone(), id.to_owned());
-        blocking(move || runs.withdraw(&id)).await?
-    };
+    let name = id.to_owned();
+    let state = blocking(runs, move |runs| runs.withdraw(&name)).await?;
     if matches!(state, State::Absent | State::Fresh | State::Exited(_)) {
         return Ok(());
     }
@@ -79,11 +77,13 @@ pub(super) fn lost(error: RunError) -> Outcome {
 
 /// Does something that blocks. While this process is ending it never completes: what it was for is found again by
 /// the next.
-pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_cancelled) => ends_with_this_process().await,
+pub(super) async fn blocking<T: Send + 'static>(
+    runs: &RunsDir,
+    work: impl FnOnce(&RunsDir) -> T + Send + 'static,
+) -> T {
+    match runs.blocking(work).await {
+        Some(done) => done,
+        None => ends_with_this_process().await,
     }
 }
 
@@ -94,16 +94,19 @@ pub(super) async fn ends_with_this_process<T>() -> T {
 
 /// One run of a command.
 #[derive(Debug)]
-struct CommandRun(Run);
+struct CommandRun {
+    run: Run,
+    runs: RunsDir,
+}
 
 impl JobRun for CommandRun {
     fn keep(&self) -> BoxFuture<'_, Result<(), JobError>> {
-        Box::pin(async move { self.0.commit().await.map_err(JobError::new) })
+        Box::pin(async move { self.run.commit().await.map_err(JobError::new) })
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            if let Err(RunError::Unwatched) = self.0.wait().await {
+            if let Err(RunError::Unwatched) = self.run.wait().await {
                 ends_with_this_process().await
             }
         })
@@ -111,12 +114,12 @@ impl JobRun for CommandRun {
 
     fn outcome(&self, kept: bool) -> BoxFuture<'_, Outcome> {
         Box::pin(async move {
-            let exit = match self.0.wait().await {
+            let exit = match self.run.wait().await {
                 Ok(exit) => exit,
                 Err(error) => return lost(error),
             };
-            let (id, dir) = (self.0.id().to_owned(), self.0.dir().to_owned());
-            blocking(move || result::of(&id, &dir, &exit, kept)).await
+            let (id, dir) = (self.run.id().to_owned(), self.run.dir().to_owned());
+            blocking(&self.runs, move |_| result::of(&id, &dir, &exit, kept)).await
         })
     }
 }

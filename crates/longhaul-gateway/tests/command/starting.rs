@@ -9,6 +9,7 @@ use std::{
 
 use longhaul_gateway::command::{
     Cause, Cut, Output, Run, RunsDir, RunsError, Spec, StartError, StartFailure, State, Stream,
+    SupervisorProgram,
 };
 
 use super::scene::{SUPERVISOR, Scene, end_of, expect_nothing_left, marker, runs_at, sh, text_of};
@@ -33,6 +34,34 @@ async fn the_exit_code_is_the_commands() {
     let (exit, _run) = scene.run("exit 42").await;
     assert_eq!((exit.cause, exit.code, exit.signal), (Cause::Exited, Some(42), None));
     assert!(!exit.is_success());
+}
+
+/// Runs of which the first `deaths` supervisors are killed before they have begun.
+fn deadly(scene: &Scene, deaths: u32) -> RunsDir {
+    let script = scene.file("supervisor");
+    let text = format!(
+        "#!/bin/sh\necho >> {0}.begun\n[ $(wc -l < {0}.begun) -le {deaths} ] && kill -KILL $$\nexec {SUPERVISOR} \"$@\"\n",
+        script.display()
+    );
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
+    scene.runs.clone().with_supervisor(SupervisorProgram::new(script))
+}
+
+#[tokio::test]
+async fn a_supervisor_that_is_killed_before_it_has_begun_is_replaced() {
+    let scene = Scene::new();
+    let run = Run::start(&deadly(&scene, 2), "run", &sh("echo once")).await.unwrap();
+    assert!(end_of(&run).await.is_success());
+    assert_eq!(text_of(&run, Stream::Stdout), "once\n");
+}
+
+#[tokio::test]
+async fn a_supervisor_that_never_begins_is_given_up() {
+    let scene = Scene::new();
+    let error = Run::start(&deadly(&scene, 1000), "run", &sh("true")).await.unwrap_err();
+    assert!(matches!(error, StartError::Died), "{error:?}");
+    assert_eq!(scene.runs.state("run").unwrap(), State::Fresh);
 }
 
 #[tokio::test]
