@@ -3,20 +3,23 @@
 //! A server can die between recording that a task is cancelled and ending its command, or before it
 //! removes a run whose task is forgotten. Whoever comes next puts that right.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::store::{Record, Scope, StoreError, TaskId, TaskStore};
+use tokio::task::JoinSet;
 
 use super::run;
 use crate::command::{RunsDir, State};
 
 /// Tidies `runs` at once and then every `every`, for as long as the runtime lives.
 pub async fn keep_tidy(store: Arc<dyn TaskStore>, runs: RunsDir, every: Duration) {
-    let mut cleared = HashSet::new();
+    let mut memory = Memory::default();
     loop {
-        match tidy_all(&*store, &runs, &mut cleared).await {
+        match tidy_all(&*store, &runs, &mut memory).await {
             Ok(Tidied { ended: 0, removed: 0 }) => {}
             Ok(tidied) => tracing::info!(tidied.ended, tidied.removed, "tidied up after old runs"),
             Err(error) => tracing::warn!(%error, "old runs could not be looked through"),
@@ -42,105 +45,252 @@ pub struct Tidied {
 ///
 /// When the store cannot be read.
 pub async fn tidy(store: &dyn TaskStore, runs: &RunsDir) -> Result<Tidied, StoreError> {
-    tidy_all(store, runs, &mut HashSet::new()).await
+    tidy_all(store, runs, &mut Memory::default()).await
 }
 
-/// As [`tidy`]; `cleared` are the runs of which nothing is left or will come, so that each is seen to once.
-async fn tidy_all(
-    store: &dyn TaskStore,
-    runs: &RunsDir,
-    cleared: &mut HashSet<String>,
-) -> Result<Tidied, StoreError> {
-    let mut tidied = Tidied::default();
-    let Some(ids) = listed(runs).await else { return Ok(tidied) };
-    cleared.retain(|id| ids.contains(id));
-    for id in ids {
-        let Ok(task) = TaskId::new(id.as_str()) else { continue };
-        // The run is looked at first: a task that is not there afterwards was not there before.
-        let Some(state) = state(runs, &id).await else { continue };
-        let record = store.get(Scope::Operator, &task).await?;
-        match (state, record) {
-            (State::Alive { .. }, Some(record)) if record.is_terminal() => {
-                tidied.ended += usize::from(end(runs, &id, &record).await);
-            }
-            // Its task may have ended before its supervisor was killed, or have been lost with both.
-            (State::Lost, record) if record.as_ref().is_none_or(Record::is_terminal) => {
-                if !cleared.contains(&id) && end_leftovers(runs, &id).await {
-                    cleared.insert(id.clone());
-                }
-                if record.is_none() && is_old(runs, &id).await {
-                    tidied.removed += usize::from(remove(runs, &id).await);
-                }
-            }
-            // A supervisor on its way, started by a server that was killed, must not begin now.
-            (State::Fresh, Some(record))
-                if record.is_terminal() && !cleared.contains(&id) && end(runs, &id, &record).await =>
-            {
-                cleared.insert(id.clone());
-            }
-            // Prepared by a server that was killed before it started anything.
-            (State::Exited(_) | State::Fresh, None) if is_old(runs, &id).await => {
-                tidied.removed += usize::from(remove(runs, &id).await);
-            }
-            _ => {}
+/// What one look remembers for the next.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Runs of which nothing is left or will come, so that each is seen to once.
+    cleared: HashSet<String>,
+    /// What went wrong last with a run, so that it is said once.
+    trouble: HashMap<String, String>,
+}
+
+impl Memory {
+    fn keep_only(&mut self, ids: &HashSet<String>) {
+        self.cleared.retain(|id| ids.contains(id));
+        self.trouble.retain(|id, _| ids.contains(id));
+    }
+
+    fn failed(&mut self, id: &str, error: &dyn Display) {
+        let error = error.to_string();
+        if self.trouble.get(id) != Some(&error) {
+            tracing::warn!(id, error, "a run could not be tidied up: its files stay, and count");
+            self.trouble.insert(id.to_owned(), error);
         }
+    }
+}
+
+/// Something to do about one run.
+#[derive(Debug)]
+enum Duty {
+    /// It goes on, or may still begin, although its task has ended.
+    End { tool: Arc<str>, alive: bool },
+    /// Its supervisor was killed: what is left of it is ended.
+    Clear { then_remove: bool },
+    /// Nobody knows of it.
+    Remove,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+struct Did {
+    ended: bool,
+    removed: bool,
+    cleared: bool,
+}
+
+async fn tidy_all(store: &dyn TaskStore, runs: &RunsDir, memory: &mut Memory) -> Result<Tidied, StoreError> {
+    let mut tidied = Tidied::default();
+    let ids = match runs.blocking(RunsDir::ids).await {
+        Some(Ok(ids)) => ids,
+        Some(Err(error)) => {
+            tracing::warn!(%error, "the runs cannot be listed");
+            return Ok(tidied);
+        }
+        None => return Ok(tidied),
+    };
+    let ids: HashSet<String> = ids.into_iter().collect();
+    memory.keep_only(&ids);
+    // To end a run takes as long as its grace, and the next must not wait for it.
+    let mut busy = JoinSet::new();
+    for id in ids {
+        if let Some(duty) = duty(store, runs, &id, memory).await? {
+            if busy.len() >= AT_ONCE {
+                settle(&mut busy, &mut tidied, memory).await;
+            }
+            let runs = runs.clone();
+            busy.spawn(async move {
+                let did = see_to(&runs, &id, duty).await;
+                (id, did)
+            });
+        }
+    }
+    while !busy.is_empty() {
+        settle(&mut busy, &mut tidied, memory).await;
     }
     Ok(tidied)
 }
 
-async fn end(runs: &RunsDir, id: &str, record: &Record) -> bool {
-    tracing::info!(id, tool = %record.tool, "ending a command whose task has ended");
-    match run::cancel(runs, id).await {
-        Ok(()) => true,
-        Err(error) => {
-            tracing::warn!(id, %error, "a command could not be ended");
-            false
+/// How many runs are seen to at once.
+const AT_ONCE: usize = 16;
+
+/// What is to be done about a run, by what its directory and its task say.
+async fn duty(
+    store: &dyn TaskStore,
+    runs: &RunsDir,
+    id: &str,
+    memory: &mut Memory,
+) -> Result<Option<Duty>, StoreError> {
+    let Ok(task) = TaskId::new(id) else { return Ok(None) };
+    // The run is looked at first: a task that is not there afterwards was not there before.
+    let name = id.to_owned();
+    let state = match runs.blocking(move |runs| runs.state(&name)).await {
+        Some(Ok(state)) => state,
+        Some(Err(error)) => {
+            memory.failed(id, &error);
+            return Ok(None);
         }
+        None => return Ok(None),
+    };
+    let record = store.get(Scope::Operator, &task).await?;
+    let has_ended = record.as_ref().is_some_and(Record::is_terminal);
+    let cleared = memory.cleared.contains(id);
+    Ok(match (state, record) {
+        (State::Alive { .. }, Some(record)) if has_ended => {
+            Some(Duty::End { tool: record.tool, alive: true })
+        }
+        // A supervisor on its way, started by a server that was killed, must not begin now.
+        (State::Fresh, Some(record)) if has_ended && !cleared => {
+            Some(Duty::End { tool: record.tool, alive: false })
+        }
+        // Its task may have ended before its supervisor was killed, or have been lost with both.
+        (State::Lost, Some(_)) if has_ended && !cleared => Some(Duty::Clear { then_remove: false }),
+        (State::Lost, None) if !cleared => Some(Duty::Clear { then_remove: true }),
+        // The last is a run prepared by a server that was killed before it started anything.
+        (State::Lost | State::Exited(_) | State::Fresh, None) => Some(Duty::Remove),
+        _ => None,
+    })
+}
+
+type Settled = (String, Result<Did, String>);
+
+/// Waits for one run to be seen to.
+async fn settle(busy: &mut JoinSet<Settled>, tidied: &mut Tidied, memory: &mut Memory) {
+    match busy.join_next().await {
+        Some(Ok((id, Ok(did)))) => {
+            tidied.ended += usize::from(did.ended);
+            tidied.removed += usize::from(did.removed);
+            memory.trouble.remove(&id);
+            if did.cleared {
+                memory.cleared.insert(id);
+            }
+        }
+        Some(Ok((id, Err(error)))) => memory.failed(&id, &error),
+        Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Some(Err(_)) | None => {}
     }
 }
 
-/// Ends what a killed supervisor left behind; says whether nothing of it lives any more.
-async fn end_leftovers(runs: &RunsDir, id: &str) -> bool {
-    let (runs, run) = (runs.clone(), id.to_owned());
-    match tokio::task::spawn_blocking(move || runs.end_leftovers(&run)).await {
-        Ok(Ok(survivors)) => survivors == 0,
-        Ok(Err(error)) => {
-            tracing::warn!(id, %error, "what is left of a run could not be ended");
-            false
+async fn see_to(runs: &RunsDir, id: &str, duty: Duty) -> Result<Did, String> {
+    let mut did = Did::default();
+    match duty {
+        Duty::End { tool, alive } => {
+            tracing::info!(id, %tool, "ending a command whose task has ended");
+            run::cancel(runs, id).await.map_err(|error| error.to_string())?;
+            (did.ended, did.cleared) = (alive, !alive);
         }
-        // The next server looks again.
-        Err(_shutting_down) => false,
+        Duty::Clear { then_remove } => {
+            let name = id.to_owned();
+            let survivors = runs.blocking(move |runs| runs.end_leftovers(&name)).await;
+            let Some(survivors) = survivors else { return Ok(did) };
+            did.cleared = survivors.map_err(|error| error.to_string())? == 0;
+            did.removed = then_remove && remove_if_old(runs, id).await?;
+        }
+        Duty::Remove => did.removed = remove_if_old(runs, id).await?,
     }
+    Ok(did)
 }
 
-async fn listed(runs: &RunsDir) -> Option<Vec<String>> {
-    let runs = runs.clone();
-    let ids = tokio::task::spawn_blocking(move || runs.ids()).await.ok()?;
-    ids.inspect_err(|error| tracing::warn!(%error, "the runs cannot be listed")).ok()
-}
-
-async fn state(runs: &RunsDir, id: &str) -> Option<State> {
-    let (runs, id) = (runs.clone(), id.to_owned());
-    tokio::task::spawn_blocking(move || runs.state(&id)).await.ok()?.ok()
-}
-
-/// Whether nothing has happened in a run for so long that no server can still be reading it. A call that
+/// Removes a run in which nothing has happened for so long that no server can still be reading it. A call that
 /// never became a task has its run removed by its own server.
-async fn is_old(runs: &RunsDir, id: &str) -> bool {
-    let Ok(dir) = runs.dir(id) else { return false };
-    let modified = tokio::task::spawn_blocking(move || {
-        let files = std::fs::read_dir(dir)?.map(|entry| entry?.metadata()?.modified());
-        files.collect::<std::io::Result<Vec<_>>>()
+async fn remove_if_old(runs: &RunsDir, id: &str) -> Result<bool, String> {
+    let id = id.to_owned();
+    let removed = runs.blocking(move |runs| {
+        match is_old(runs, &id) {
+            Ok(false) => Ok(false),
+            Ok(true) => runs.remove(&id).map_err(|error| error.to_string()),
+            // Another server was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(format!("its files cannot be looked at: {error}")),
+        }
     });
-    let Ok(Ok(modified)) = modified.await else { return false };
-    modified.iter().all(|at| at.elapsed().is_ok_and(|age| age >= OLD))
+    removed.await.unwrap_or(Ok(false))
+}
+
+fn is_old(runs: &RunsDir, id: &str) -> io::Result<bool> {
+    let dir = runs.dir(id).map_err(io::Error::other)?;
+    for entry in std::fs::read_dir(dir)? {
+        // What is of the future is new.
+        let age = entry?.metadata()?.modified()?.elapsed().unwrap_or_default();
+        if age < OLD {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// How long a run without a task is left alone after its last change.
 const OLD: Duration = Duration::from_secs(10 * 60);
 
-async fn remove(runs: &RunsDir, id: &str) -> bool {
-    let (runs, id) = (runs.clone(), id.to_owned());
-    let removed = tokio::task::spawn_blocking(move || runs.remove(&id)).await;
-    matches!(removed, Ok(Ok(true)))
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    use longhaul::store::{Json, Memory as Tasks, NewTask, Owner};
+
+    use super::*;
+    use crate::command::Spec;
+
+    fn runs() -> (tempfile::TempDir, RunsDir) {
+        let root = tempfile::tempdir().unwrap();
+        let runs = RunsDir::open(root.path().join("runs")).unwrap();
+        (root, runs)
+    }
+
+    /// Prepares a run, as a server does that is then killed.
+    fn prepare(runs: &RunsDir, id: &str, age: Duration) {
+        let dir = runs.prepare(id, &Spec::new(["/bin/true"], "/")).unwrap();
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let file = File::options().write(true).open(entry.unwrap().path()).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_prepared_run_that_no_task_knows_is_removed_when_it_is_old() {
+        let ((_root, runs), tasks) = (runs(), Tasks::new());
+        prepare(&runs, "old", OLD);
+        prepare(&runs, "new", OLD / 2);
+        prepare(&runs, "known", OLD);
+        let arguments = Json::parse("{}").unwrap();
+        let known = NewTask::new(TaskId::new("known").unwrap(), Owner::Anonymous, "tool", arguments);
+        tasks.create(known).await.unwrap();
+
+        let tidied = tidy(&tasks, &runs).await.unwrap();
+        assert_eq!(tidied, Tidied { ended: 0, removed: 1 });
+        let mut left = runs.ids().unwrap();
+        left.sort();
+        assert_eq!(left, ["known", "new"]);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_cannot_be_removed_is_no_secret_and_does_not_keep_the_others() {
+        let ((_root, runs), tasks) = (runs(), Tasks::new());
+        prepare(&runs, "damaged", OLD);
+        prepare(&runs, "old", OLD);
+        std::fs::remove_file(runs.dir("damaged").unwrap().join("lock")).unwrap();
+
+        let mut memory = Memory::default();
+        let tidied = tidy_all(&tasks, &runs, &mut memory).await.unwrap();
+        assert_eq!(tidied, Tidied { ended: 0, removed: 1 });
+        let trouble = memory.trouble.get("damaged").unwrap();
+        assert!(trouble.contains("cannot open") && trouble.contains("lock"), "{trouble}");
+
+        std::fs::remove_dir_all(runs.dir("damaged").unwrap()).unwrap();
+        tidy_all(&tasks, &runs, &mut memory).await.unwrap();
+        assert!(memory.trouble.is_empty(), "what is gone is forgotten");
+    }
 }
