@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use longhaul_gateway::config::{CommandTool, Config, Join, Output, Rerun, StoreUrl, TaskPolicy, check};
+use longhaul::{server::TaskMode, store::Rerun};
+use longhaul_gateway::config::{CommandTool, Config, Join, Output, StoreUrl, check};
 
 fn config(text: &str) -> Config {
     match check("longhaul.toml", text) {
@@ -106,12 +107,12 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!(config.store.state, None);
     assert_eq!(config.store.max_run_bytes, 10 << 30);
     let tool = &config.tools[0];
-    assert_eq!(tool.task, TaskPolicy::After(Duration::from_secs(2)));
+    assert_eq!(tool.task, TaskMode::After(Duration::from_secs(2)));
     assert_eq!((tool.rerun, tool.join, tool.output), (Rerun::Reattach, Join::SameArguments, Output::Text));
     assert_eq!((tool.timeout, tool.grace), (None, Duration::from_secs(10)));
     assert_eq!((tool.ttl, tool.hold), (Duration::from_secs(86_400), Duration::from_secs(50)));
     assert_eq!((tool.limit, tool.max_output), (None, 64 << 20));
-    assert!(!tool.answer_by_model && tool.progress.is_none());
+    assert!(tool.progress.is_none());
 }
 
 #[test]
@@ -151,7 +152,6 @@ fn everything_that_is_said_is_taken() {
         hold = "3s"
         progress = '(\d+)/(\d+)'
         join = "never"
-        answer_by_model = true
 
         [tools.a]
         description = "A"
@@ -189,15 +189,12 @@ fn everything_that_is_said_is_taken() {
     assert_eq!((tool.timeout, tool.grace), (Some(Duration::from_secs(5400)), Duration::ZERO));
     assert_eq!((tool.limit.map(u32::from), tool.max_output), (Some(2), 16 << 20));
     assert_eq!((tool.rerun, tool.join, tool.output), (Rerun::Never, Join::Never, Output::Json));
-    assert_eq!(tool.task, TaskPolicy::After(Duration::from_secs(90)));
+    assert_eq!(tool.task, TaskMode::After(Duration::from_secs(90)));
     assert_eq!((tool.ttl, tool.hold), (Duration::from_secs(604_800), Duration::from_secs(3)));
     let annotations = tool.annotations;
     assert_eq!((annotations.read_only_hint, annotations.destructive_hint), (Some(false), Some(true)));
     assert_eq!((annotations.idempotent_hint, annotations.open_world_hint), (Some(true), Some(false)));
     assert_eq!(tool.progress.as_ref().unwrap().pattern.as_str(), r"(\d+)/(\d+)");
-    assert!(tool.answer_by_model);
     let policies: Vec<_> = config.tools[1..].iter().map(|tool| tool.task).collect();
-    assert_eq!(policies, [TaskPolicy::Always, TaskPolicy::Required, TaskPolicy::Never]);
-    let delays: Vec<_> = policies.iter().map(TaskPolicy::promote_after).collect();
-    assert_eq!(delays, [Some(Duration::ZERO), Some(Duration::ZERO), None]);
+    assert_eq!(policies, [TaskMode::After(Duration::ZERO), TaskMode::Required, TaskMode::Never]);
 }

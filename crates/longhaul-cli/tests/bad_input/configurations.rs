@@ -129,7 +129,15 @@ fn stores_of_kinds_to_come_are_refused() {
     let place = Place::new("");
     for url in ["postgres://localhost/x", "redis://localhost"] {
         let (code, said) = run(&place, &["serve", "longhaul.toml", "--http", "127.0.0.1:0", "--store", url]);
-        assert_ne!(code, 0);
+        assert_eq!(code, 2, "a mistake in the command line: {said}");
         assert!(said.contains("use sqlite:FILE or memory:"), "{said}");
+        fs::write(
+            place.path("other.toml"),
+            format!("[store]\nurl = \"{url}\"\n[tools.t]\ndescription = \"d\"\ncommand = [\"true\"]\n"),
+        )
+        .unwrap();
+        let (code, said) = run(&place, &["check", "other.toml"]);
+        assert_ne!(code, 0, "{said}");
+        assert!(said.contains("in this release: use sqlite:FILE or memory:"), "{said}");
     }
 }

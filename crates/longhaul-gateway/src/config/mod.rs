@@ -46,7 +46,7 @@ pub use self::{
     http::Http,
     input::{Input, Kind, MAX_VALUE, Presence, Range, Text},
     pattern::Pattern,
-    policy::{Join, Output, Rerun, TaskPolicy},
+    policy::{Join, Output},
     server::Server,
     size::{SizeError, format_size, parse_size},
     store::{Store, StoreUrl, StoreUrlError},

@@ -2,11 +2,13 @@
 
 use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
+use longhaul::{server::TaskMode, store::Rerun};
+
 use super::{
     environment::{EnvSource, Variable, VariableValue},
     input::{Input, Kind},
     pattern::Pattern,
-    policy::{Join, Output, Rerun, TaskPolicy},
+    policy::{Join, Output},
     template::{Piece, Template},
 };
 
@@ -44,7 +46,7 @@ pub struct CommandTool {
     /// What it says about its own behaviour.
     pub annotations: Annotations,
     /// When a call becomes a task.
-    pub task: TaskPolicy,
+    pub task: TaskMode,
     /// How long its outcome is kept.
     pub ttl: Duration,
     /// What becomes of it when the server dies.
@@ -55,8 +57,6 @@ pub struct CommandTool {
     pub progress: Option<Progress>,
     /// What a second call with the same arguments does.
     pub join: Join,
-    /// Whether the calling model may answer the questions the tool asks.
-    pub answer_by_model: bool,
     pub(super) command: Vec<Template>,
     pub(super) env: Vec<Variable>,
     pub(super) stdin: Option<Template>,
@@ -153,6 +153,7 @@ pub(super) mod limits {
 
     pub(in super::super) const GRACE: Duration = Duration::from_secs(10);
     pub(in super::super) const GRACE_MAX: Duration = Duration::from_secs(3600);
+    pub(in super::super) const TASK_AFTER: Duration = Duration::from_secs(2);
     pub(in super::super) const TTL: Duration = Duration::from_secs(24 * 3600);
     pub(in super::super) const TTL_MIN: Duration = Duration::from_secs(1);
     pub(in super::super) const TTL_MAX: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use longhaul::Tool;
 use longhaul::proto::model::{self, ToolAnnotations};
-use longhaul::server::{TaskMode, TaskPolicy};
-use longhaul::store::Rerun;
+use longhaul::server::TaskPolicy;
 
 use super::command_tool;
 use super::job::CommandJob;
@@ -36,15 +35,8 @@ fn annotations(hints: &config::Annotations) -> Option<ToolAnnotations> {
 }
 
 fn policy(command: &CommandTool) -> TaskPolicy {
-    let mut policy = TaskPolicy::new(match (command.task, command.task.promote_after()) {
-        (config::TaskPolicy::Required, _) => TaskMode::Required,
-        (_, Some(after)) => TaskMode::After(after),
-        (_, None) => TaskMode::Never,
-    });
-    policy.rerun = match command.rerun {
-        config::Rerun::Reattach => Rerun::Reattach,
-        config::Rerun::Never => Rerun::Never,
-    };
+    let mut policy = TaskPolicy::new(command.task);
+    policy.rerun = command.rerun;
     policy.ttl = command.ttl;
     policy.hold = Some(command.hold);
     policy.join = command.join == config::Join::SameArguments;

@@ -71,7 +71,7 @@ impl OriginArgs {
                 return Err(Failure::usage(format!("there is no store {}", path.display()))
                     .next("`longhaul serve` makes it; is this where it was started?"));
             }
-            _ => {}
+            StoreUrl::Sqlite(_) => {}
         }
         let store = store::open(&settings.url)?;
         Ok(Origin::Store(Local { store, settings }))
@@ -154,6 +154,6 @@ impl Local {
 
     /// Where the commands of these tasks keep their files.
     pub(crate) fn runs(&self) -> Outcome<RunsDir> {
-        Ok(store::runs(&self.settings)?)
+        Ok(store::runs(&self.settings)?.dir)
     }
 }

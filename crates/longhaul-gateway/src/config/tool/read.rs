@@ -1,7 +1,8 @@
 //! `[tools.<name>]`: reading one tool and everything that belongs to it.
 
-use std::{num::NonZeroU32, path::Path, path::PathBuf};
+use std::{num::NonZeroU32, path::Path, path::PathBuf, time::Duration};
 
+use longhaul::{server::TaskMode, store::Rerun};
 use toml::de::DeValue;
 
 use super::{Annotations, CommandTool, Progress, command, limits, variable};
@@ -10,7 +11,7 @@ use crate::config::{
     duration::parse_duration,
     environment::Sources,
     input::{read::Declared, rules::compile},
-    policy::{Join, Output, Rerun, TaskPolicy},
+    policy::{Join, Output},
     reader::{At, Entry, Reader, Section, quoted},
     spelling::nearest,
     template::{Template, Token, tokens},
@@ -45,7 +46,7 @@ pub(in crate::config) fn read(
     let range = (limits::MAX_OUTPUT_MIN, limits::MAX_OUTPUT_MAX);
     let max_output = reader.size(&section, "max_output", range).unwrap_or(limits::MAX_OUTPUT);
     let ttl = (limits::TTL_MIN, limits::TTL_MAX);
-    let grace = (std::time::Duration::ZERO, limits::GRACE_MAX);
+    let grace = (Duration::ZERO, limits::GRACE_MAX);
     Some(CommandTool {
         name: entry.key.to_owned(),
         title: reader.owned(&section, "title"),
@@ -57,13 +58,12 @@ pub(in crate::config) fn read(
         output: reader.word(&section, "output", &OUTPUTS).unwrap_or_default(),
         max_output,
         annotations: annotations(reader, &section),
-        task: task(reader, &section).unwrap_or_default(),
+        task: task(reader, &section).unwrap_or(TaskMode::After(limits::TASK_AFTER)),
         ttl: reader.duration(&section, "ttl", ttl).unwrap_or(limits::TTL),
-        rerun: rerun(reader, &section).unwrap_or_default(),
+        rerun: rerun(reader, &section).unwrap_or(Rerun::Reattach),
         hold: reader.duration(&section, "hold", (limits::HOLD_MIN, limits::DAY)).unwrap_or(limits::HOLD),
         progress: progress(reader, &section),
         join: reader.word(&section, "join", &JOINS).unwrap_or_default(),
-        answer_by_model: reader.boolean(&section, "answer_by_model").is_some_and(|at| at.value),
         command: command?,
         env: env?,
         stdin,
@@ -235,20 +235,20 @@ fn annotations(reader: &mut Reader<'_>, tool: &Section<'_>) -> Annotations {
     }
 }
 
-fn task(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<TaskPolicy> {
+fn task(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<TaskMode> {
     let text = reader.text(section, "task")?;
     let words = text.value.trim();
     let delay = match words {
-        "never" => return Some(TaskPolicy::Never),
-        "always" => return Some(TaskPolicy::Always),
-        "required" => return Some(TaskPolicy::Required),
+        "never" => return Some(TaskMode::Never),
+        "always" => return Some(TaskMode::After(Duration::ZERO)),
+        "required" => return Some(TaskMode::Required),
         _ => words.strip_prefix("after").map(str::trim_start),
     };
     let message = format!("`task` of {} must be {TASK_WORDS}", section.place);
     let diagnostic = Diagnostic::error(message).at(text.span.clone(), "unknown word");
     let meant = match delay.map(parse_duration) {
         Some(Ok(delay)) if delay <= limits::DAY && words.starts_with("after ") => {
-            return Some(TaskPolicy::After(delay));
+            return Some(TaskMode::After(delay));
         }
         Some(Ok(delay)) if delay > limits::DAY => {
             let message = format!("`task` of {} waits longer than a day", section.place);
@@ -329,7 +329,7 @@ fn warn_of_unused(reader: &mut Reader<'_>, tool: &Section<'_>, inputs: &[Declare
     }
 }
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 19] = [
     "title",
     "description",
     "command",
@@ -349,11 +349,10 @@ const KEYS: [&str; 20] = [
     "hold",
     "progress",
     "join",
-    "answer_by_model",
 ];
 
 /// The tools that the server adds for callers that know no tasks.
-const COMPANIONS: [&str; 4] = ["task_wait", "task_output", "task_answer", "task_cancel"];
+const COMPANIONS: [&str; 3] = ["task_wait", "task_output", "task_cancel"];
 
 const OUTPUTS: [(&str, Output); 2] = [("text", Output::Text), ("json", Output::Json)];
 const RERUNS: [(&str, Rerun); 2] = [("reattach", Rerun::Reattach), ("never", Rerun::Never)];
