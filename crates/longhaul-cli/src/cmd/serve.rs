@@ -124,7 +124,7 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     // Bound before anything is taken up: a second server on one address must leave the tasks alone.
     let listener = if args.stdio { None } else { Some(bind(config.http.listen).await?) };
     let store = store::open(&config.store.url)?;
-    let runs = store::runs(&config.store)?;
+    let store::Runs { dir: runs, scratch: _removed_at_the_end } = store::runs(&config.store)?;
     let mut server = Server::new(config.server.name.as_str(), config.server.version.as_str())
         .store(Arc::clone(&store))
         .resources(Arc::new(Outputs::new(Arc::clone(&store), runs.clone())));

@@ -213,3 +213,27 @@ fn a_task_that_another_server_cancels_as_it_starts_is_ended() {
     one.kill();
     two.kill();
 }
+
+#[test]
+fn commands_of_a_store_in_memory_end_with_their_server() {
+    let place = Place::new("");
+    let folder = place.path("tmp");
+    fs::create_dir(&folder).unwrap();
+    let start =
+        || Server::start_with(&place, &["--store", "memory:"], &[("TMPDIR", folder.to_str().unwrap())]);
+    let kept = || fs::read_dir(&folder).unwrap().count();
+    let mut server = start();
+    begin(server.address(), "gate", json!({"key": "memory"}));
+    eventually("the gate's command", || (place.begun("memory") == 1).then_some(()));
+    server.kill();
+    // Nobody knows of the task any more, so nobody could find its command.
+    eventually("the end of the command", || place.processes().is_empty().then_some(()));
+
+    let left = kept();
+    let mut server = start();
+    begin(server.address(), "gate", json!({"key": "again"}));
+    assert_eq!(kept(), left + 1, "each server has a folder of its own");
+    server.terminate();
+    server.ended();
+    eventually("the end of the folder", || (kept() == left).then_some(()));
+}

@@ -37,6 +37,7 @@ pub struct RunsDir {
     path: PathBuf,
     max_bytes: u64,
     supervisor: SupervisorProgram,
+    outlive_server: bool,
     accounts: Arc<Mutex<Accounts>>,
     /// Held while it is decided whether one more run fits.
     admission: Arc<Mutex<()>>,
@@ -128,6 +129,7 @@ impl RunsDir {
             path,
             max_bytes: Self::DEFAULT_MAX_BYTES,
             supervisor: SupervisorProgram::default(),
+            outlive_server: true,
             accounts: Arc::default(),
             admission: Arc::default(),
         };
@@ -151,6 +153,18 @@ impl RunsDir {
         self
     }
 
+    /// Lets no run live on without its server: for tasks that end with it, too.
+    #[must_use]
+    pub const fn ending_with_server(mut self) -> Self {
+        self.outlive_server = false;
+        self
+    }
+
+    /// Whether runs may be [committed](super::Run::commit).
+    pub(crate) const fn outlive_server(&self) -> bool {
+        self.outlive_server
+    }
+
     /// Where the directory of a run is, or would be.
     ///
     /// # Errors
@@ -172,13 +186,13 @@ impl RunsDir {
     }
 
     /// As [`prepare`](Self::prepare), for a run that is committed before it starts: it never ends with the server
-    /// that starts it.
+    /// that starts it, unless [all do](Self::ending_with_server).
     ///
     /// # Errors
     ///
     /// As [`prepare`](Self::prepare).
     pub fn prepare_committed(&self, id: &str, spec: &Spec) -> Result<PathBuf, RunsError> {
-        self.prepare_as(id, spec, true)
+        self.prepare_as(id, spec, self.outlive_server)
     }
 
     fn prepare_as(&self, id: &str, spec: &Spec, committed: bool) -> Result<PathBuf, RunsError> {

@@ -101,7 +101,12 @@ struct CommandRun {
 
 impl JobRun for CommandRun {
     fn keep(&self) -> BoxFuture<'_, Result<(), JobError>> {
-        Box::pin(async move { self.run.commit().await.map_err(JobError::new) })
+        Box::pin(async move {
+            if !self.runs.outlive_server() {
+                return Ok(());
+            }
+            self.run.commit().await.map_err(JobError::new)
+        })
     }
 
     fn ended(&self) -> BoxFuture<'_, ()> {
