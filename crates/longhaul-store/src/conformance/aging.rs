@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Backend, ann, create, finish, get, id, one, one_with, queued, task};
+use super::{
+    Backend, ann, create,
+    drive::{block_on, race},
+    finish, get, id, one, one_with, queued, task,
+};
 use crate::{
     Batch, Cancellation, Filter, Outcome, Retention, Scope, Settings, Start, StoreError, Swept, TaskStore,
     Time,
@@ -129,6 +133,24 @@ pub(super) async fn a_sweep_takes_no_more_than_asked(backend: &dyn Backend) {
     one.deployment.advance(minutes(1));
     let sweep = async |limit: usize| one.store.sweep(limit).await.unwrap().total();
     assert_eq!((sweep(0).await, sweep(3).await, sweep(3).await, sweep(3).await), (0, 3, 2, 0));
+}
+
+pub(super) async fn sweeps_that_race_do_each_thing_once(backend: &dyn Backend) {
+    let one = one(backend);
+    for number in 0..10 {
+        let mut open = task(&format!("open{number}"));
+        open.retention = Retention::FromCreation(minutes(1));
+        create(&*one.store, open).await;
+        let mut done = task(&format!("done{number}"));
+        done.retention = Retention::AfterTerminal(minutes(1));
+        let done = create(&*one.store, done).await;
+        finish(&*one.store, &done).await;
+    }
+    one.deployment.advance(minutes(1));
+    let nodes: Vec<_> = (0..4).map(|_| one.deployment.join()).collect();
+    let swept = race(4, |index| block_on(nodes[index].sweep(100)).unwrap());
+    assert_eq!(swept.iter().map(|swept| swept.expired.len()).sum::<usize>(), 10);
+    assert_eq!(swept.iter().map(|swept| swept.erased).sum::<usize>(), 10);
 }
 
 fn minutes(number: u64) -> Duration {

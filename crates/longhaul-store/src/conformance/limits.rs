@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Backend, bob, create, finish, get, id, json, one_with, task};
 use crate::{
-    Batch, Limits, NewTask, Outcome, Owner, Progress, Quota, Retention, Settings, StoreError, TaskStore,
+    Batch, Created, Digest, Limits, NewTask, Outcome, Owner, Progress, Quota, Retention, Settings,
+    StoreError, TaskStore,
 };
 
 pub(super) async fn open_tasks_of_one_owner_are_bounded(backend: &dyn Backend) {
@@ -59,6 +60,18 @@ pub(super) async fn tasks_kept_are_bounded(backend: &dyn Backend) {
     one.deployment.advance(Duration::from_secs(60));
     assert_eq!(one.store.sweep(10).await.unwrap().removed, 2);
     create(&*one.store, task("t7")).await;
+}
+
+pub(super) async fn a_full_store_still_joins(backend: &dyn Backend) {
+    let one = one_with(backend, limited(|limits| limits.max_open = 1));
+    let joining = |name: &str| {
+        let mut new = task(name);
+        new.join = Some(Digest::new([1; 32]));
+        new
+    };
+    let first = create(&*one.store, joining("first")).await;
+    assert_eq!(one.store.create(joining("second")).await.unwrap(), Created::Joined(first));
+    refused(&*one.store, task("third"), Quota::Open, 1).await;
 }
 
 pub(super) async fn what_is_too_large_is_refused(backend: &dyn Backend) {

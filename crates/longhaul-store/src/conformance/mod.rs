@@ -105,6 +105,7 @@ pub const CHECKS: &[Check] = checks! {
         open_tasks_of_strangers_are_bounded_together,
         open_tasks_in_all_are_bounded,
         tasks_kept_are_bounded,
+        a_full_store_still_joins,
         what_is_too_large_is_refused,
     }
     reading::{
@@ -152,6 +153,7 @@ pub const CHECKS: &[Check] = checks! {
         a_task_kept_for_ever_is_kept,
         an_expired_task_is_not_claimed,
         a_sweep_takes_no_more_than_asked,
+        sweeps_that_race_do_each_thing_once,
     }
     watching::{
         a_change_wakes_who_watches_on_any_node,
@@ -172,6 +174,7 @@ pub const EVENT_CHECKS: &[Check<dyn EventStore>] = checks! {
         a_full_stream_loses_its_oldest_events,
         a_large_event_takes_the_room_of_many,
         bytes_of_events_are_bounded,
+        a_stream_that_turns_over_takes_no_more_room,
         a_stream_is_forgotten_when_its_time_is_up,
         a_session_that_ended_takes_its_streams_along,
         a_sweep_takes_no_more_streams_than_asked,

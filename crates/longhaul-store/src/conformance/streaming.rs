@@ -155,6 +155,21 @@ pub(super) async fn bytes_of_events_are_bounded(backend: &dyn Backend<Events>) {
     }
 }
 
+pub(super) async fn a_stream_that_turns_over_takes_no_more_room(backend: &dyn Backend<Events>) {
+    let mut settings = Settings::default();
+    settings.limits.max_stream_events = 2;
+    (settings.limits.max_event_bytes_per_owner, settings.limits.max_event_bytes) = (4_000, 5_000);
+    let one = one_with(backend, settings);
+    let ann = ann();
+    let text = "x".repeat(1_000);
+    for number in 1..=10 {
+        assert_eq!(one.store.append(Stream::new(&ann, "s", "t"), &text).await.unwrap(), number);
+    }
+    one.store.append(Stream::new(&ann, "s", "small"), "").await.expect("what is gone takes no room");
+    let refused = one.store.append(Stream::new(&ann, "s", "other"), &text).await;
+    assert!(matches!(refused, Err(StoreError::Overloaded { .. })), "what is kept does: {refused:?}");
+}
+
 pub(super) async fn a_stream_is_forgotten_when_its_time_is_up(backend: &dyn Backend<Events>) {
     let one = one(backend);
     let ann = ann();
