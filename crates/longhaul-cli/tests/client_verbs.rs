@@ -445,6 +445,16 @@ fn output_is_followed_to_its_last_byte() {
     }
     let (_, out, _) = run(folder.path(), &["tasks", "log", &id, "--stderr"]);
     assert_eq!(out, "");
+    for by in [&[][..], &["--url", &server.url]] {
+        let words: Vec<&str> = ["tasks", "log", &id, "--json"].iter().chain(by).copied().collect();
+        let (code, out, err) = run(folder.path(), &words);
+        let line: Value = serde_json::from_str(&out).unwrap();
+        let expected =
+            serde_json::json!({ "blob": "YmVnYW4KZW5kZWT/", "missing": 0, "next": 12, "done": true });
+        assert_eq!((code, line), (0, expected), "{err}");
+    }
+    let (_, out, _) = run(folder.path(), &["tasks", "log", &id, "--json", "--after", "6"]);
+    assert!(out.contains("\"next\":12"), "{out}");
 }
 
 #[test]

@@ -10,20 +10,24 @@ use longhaul::client::Error;
 use longhaul::proto::model::ResourceContents;
 use longhaul::server::output_uri;
 use longhaul_gateway::command::{Cut, Output, Stream};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::origin::{Local, Origin, Remote};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::{Interrupt, Waited};
-use crate::term::{clean, is_terminal, note, write};
+use crate::term::{Manner, clean, is_terminal, note, print, write};
 
 /// Print what the command of a task has written so far.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   longhaul tasks log test-3q9v --follow
-  longhaul tasks log test-3q9v --stderr > errors.txt")]
+  longhaul tasks log test-3q9v --stderr > errors.txt
+  longhaul tasks log test-3q9v --json
+
+With --json each stretch is a line: text, or what is no text as a blob in base64; missing, the bytes before it that
+were not kept; next, where to go on with --after; done, whether the command has ended.")]
 pub(crate) struct Args {
     /// The task's id, or its beginning on a store.
     id: String,
@@ -44,24 +48,26 @@ const EVERY: Duration = Duration::from_millis(500);
 /// How much is read at once, in bytes.
 const READ: usize = 256 << 10;
 
-pub(super) async fn run(origin: &Origin, args: &Args) -> Outcome {
+pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
     let stream = if args.stderr { Stream::Stderr } else { Stream::Stdout };
     let source = Source::of(origin, &args.id, stream).await?;
-    match Interrupt::listen().unless_left(None, follow(&source, args)).await {
+    match Interrupt::listen().unless_left(None, follow(&source, args, manner)).await {
         Waited::For(ended) => ended.map(|()| Exit::Done),
         Waited::Left | Waited::TimeUp => Err(Failure::silent(Exit::Detached)),
     }
 }
 
-async fn follow(source: &Source<'_>, args: &Args) -> Outcome<()> {
+async fn follow(source: &Source<'_>, args: &Args, manner: Manner) -> Outcome<()> {
     let mut after = args.after;
     loop {
         let piece = source.read(after).await?;
-        if piece.missing > 0 {
-            note(&format!("… {} bytes are not kept …", piece.missing));
-        }
-        put(&piece.bytes)?;
         let is_more = piece.next > after;
+        match manner {
+            Manner::Words => put(&piece)?,
+            // The last says that there is no more.
+            _ if is_more || piece.done => print(&piece.json()?)?,
+            _ => {}
+        }
         after = piece.next;
         if piece.done || (!is_more && !args.follow) {
             return Ok(());
@@ -73,7 +79,10 @@ async fn follow(source: &Source<'_>, args: &Args) -> Outcome<()> {
 }
 
 /// To a terminal nothing goes that could harm it; anywhere else the bytes as they are.
-fn put(bytes: &[u8]) -> Outcome<()> {
+fn put(Piece { bytes, missing, .. }: &Piece) -> Outcome<()> {
+    if *missing > 0 {
+        note(&format!("… {missing} bytes are not kept …"));
+    }
     if is_terminal() { write(clean::text(&String::from_utf8_lossy(bytes)).as_bytes()) } else { write(bytes) }
 }
 
@@ -84,6 +93,28 @@ struct Piece {
     /// How many bytes before it were not kept.
     missing: u64,
     done: bool,
+}
+
+impl Piece {
+    /// As a line of JSON: `text`, or what is none as a `blob` in base64.
+    fn json(&self) -> Outcome<String> {
+        #[derive(Serialize)]
+        struct Line<'p> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            text: Option<&'p str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            blob: Option<String>,
+            missing: u64,
+            next: u64,
+            done: bool,
+        }
+        let Self { bytes, next, missing, done } = self;
+        let text = std::str::from_utf8(bytes).ok();
+        let blob = text.is_none().then(|| STANDARD.encode(bytes));
+        let line = Line { text, blob, missing: *missing, next: *next, done: *done };
+        let json = serde_json::to_string(&line).map_err(anyhow::Error::new)?;
+        Ok(clean::json(&json))
+    }
 }
 
 /// Where output is read.

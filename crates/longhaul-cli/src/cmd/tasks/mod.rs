@@ -70,7 +70,7 @@ async fn on(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
         Some(Verb::List(args)) => list::run(origin, args, manner).await,
         Some(Verb::Get(args)) => get::run(origin, args, manner).await,
         Some(Verb::Watch(args)) => watch::run(origin, args, manner).await,
-        Some(Verb::Log(args)) => log::run(origin, args).await,
+        Some(Verb::Log(args)) => log::run(origin, args, manner).await,
         Some(Verb::Result(args)) => result::run(origin, args, manner).await,
         Some(Verb::Cancel(args)) => cancel::run(origin, args, manner).await,
     }
