@@ -14,7 +14,10 @@ use crate::tools::system;
 /// How long random kills may take.
 pub(crate) const BUDGET: Duration = Duration::from_secs(60 * 60);
 
-/// How many servers the stage kills at random; `cargo xtask chaos` kills more.
+/// How many servers the stage kills at random, four at a time on one store.
+const MANY: &str = "200";
+
+/// How many it kills where a single one serves, and where supervisors are killed as well.
 const FEW: &str = "15";
 
 /// The driver, and the program that it kills.
@@ -45,6 +48,7 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
         .context("the armed program cannot be kept")?;
     let chaos = Chaos::build(site)?;
     tally += chaos.play(site, &armed, &["points"])?;
+    tally += chaos.play(site, &chaos.program, &["kills", "--kills", MANY, "--servers", "4"])?;
     tally += chaos.play(site, &chaos.program, &["kills", "--kills", FEW])?;
     tally +=
         chaos.play(site, &chaos.program, &["kills", "--kills", FEW, "--servers", "2", "--supervisors"])?;
