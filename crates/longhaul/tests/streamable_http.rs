@@ -397,6 +397,24 @@ async fn what_runs_is_bounded_across_connections_and_sessions() {
     assert_eq!(answer["result"]["content"][0]["text"], "hi", "the call without a connection has ended");
 }
 
+#[tokio::test]
+async fn silent_connections_make_room_and_busy_ones_do_not() {
+    let host = Host::start(|options| {
+        options.max_connections = 4;
+        options.header_timeout = Duration::from_secs(600);
+    })
+    .await;
+    let busy = host.call("wait", json!({"millis": 500})).await;
+    let mut silent = Vec::new();
+    for _ in 0..10 {
+        silent.push(TcpStream::connect(host.address).await.unwrap());
+    }
+    let echo = host.call("echo", json!({"message": "hi"}));
+    let answer = tokio::time::timeout(Duration::from_secs(60), echo).await.expect("there is room");
+    assert_eq!(read(answer).await["result"]["content"][0]["text"], "hi");
+    assert_eq!(events(busy).await.len(), 2);
+}
+
 /// Resources of which none is there, and the one called `busy` cannot be read just now.
 #[derive(Debug)]
 struct Nothing;

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use super::Endpoint;
 use super::route::route;
+use super::silent::Silent;
 use super::stalled::UntilStalled;
 
 pub(super) async fn accept(
@@ -23,6 +24,7 @@ pub(super) async fn accept(
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
     let places = Arc::new(Semaphore::new(endpoint.options.max_connections));
+    let silent = Arc::new(Silent::default());
     let (closing, _) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
@@ -30,7 +32,7 @@ pub(super) async fn accept(
     loop {
         let accepted = tokio::select! {
             () = &mut shutdown => break,
-            accepted = next(&listener, &places) => accepted,
+            accepted = next(&listener, &places, &silent) => accepted,
         };
         let (stream, place) = match accepted {
             Ok(accepted) => accepted,
@@ -43,9 +45,13 @@ pub(super) async fn accept(
             }
         };
         failing = false;
-        let (endpoint, closing) = (Arc::clone(&endpoint), closing.subscribe());
+        let (endpoint, silent, closing) = (Arc::clone(&endpoint), Arc::clone(&silent), closing.subscribe());
+        let (number, let_go) = silent.enter();
         connections.spawn(async move {
-            converse(endpoint, stream, closing).await;
+            tokio::select! {
+                () = converse(endpoint, stream, closing, || silent.leave(number)) => silent.leave(number),
+                Ok(()) = let_go => tracing::debug!("a connection that asked nothing made room for another"),
+            }
             drop(place);
         });
         while connections.try_join_next().is_some() {}
@@ -64,18 +70,23 @@ pub(super) async fn accept(
     Ok(())
 }
 
-/// The next connection, once there is a place for it. When accepting fails it should be tried again.
+/// The next connection, once there is a place for it, which one that is silent gives up. When accepting fails
+/// it should be tried again.
 async fn next(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
+    silent: &Silent,
 ) -> std::io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?;
     match listener.accept().await {
         Ok((stream, _)) => {
             // Small answers must not wait for the acknowledgement of the one before.
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "TCP_NODELAY was refused");
             }
+            if places.available_permits() == 0 {
+                silent.let_oldest_go();
+            }
+            let place = Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?;
             Ok((stream, place))
         }
         Err(error) => {
@@ -86,10 +97,17 @@ async fn next(
     }
 }
 
-async fn converse(endpoint: Arc<Endpoint>, stream: TcpStream, mut closing: watch::Receiver<bool>) {
+/// Serves one connection to its end, and says when it asks something.
+async fn converse(
+    endpoint: Arc<Endpoint>,
+    stream: TcpStream,
+    mut closing: watch::Receiver<bool>,
+    asks: impl Fn(),
+) {
     let header_timeout = endpoint.options.header_timeout;
     let stream = UntilStalled::new(stream, endpoint.options.write_timeout);
     let service = service_fn(move |request| {
+        asks();
         let endpoint = Arc::clone(&endpoint);
         async move { Ok::<_, Infallible>(route(&endpoint, request).await) }
     });

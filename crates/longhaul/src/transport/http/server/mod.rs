@@ -10,6 +10,7 @@ mod modern;
 mod post;
 mod route;
 mod session;
+mod silent;
 mod stalled;
 
 use std::future::Future;
@@ -34,7 +35,8 @@ pub struct Options {
     pub allow: AllowList,
     /// The size and depth of a message.
     pub limits: Limits,
-    /// How many connections may be open at once; the next waits. Default 1024.
+    /// How many connections may be open at once. The next takes the place of the oldest that has asked nothing
+    /// yet; if there is none, it waits. Default 1024.
     pub max_connections: usize,
     /// How many legacy sessions may be open at once; the next is refused. Default 10 000.
     pub max_sessions: usize,
