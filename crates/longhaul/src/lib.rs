@@ -34,6 +34,7 @@
 pub mod client;
 pub mod driver;
 pub mod server;
+mod trace;
 pub mod transport;
 
 pub use client::Client;

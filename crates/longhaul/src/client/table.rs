@@ -24,6 +24,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::error::Error;
 use super::options::{Callback, LogMessage, Options};
+use crate::trace;
 
 /// What an answer is once it has come: the result's text, or the error.
 type Outcome = Result<String, ErrorObject>;
@@ -87,6 +88,7 @@ impl Table {
 
     /// Takes a message of the server; gives what to send back at once, if anything.
     pub(crate) fn handle_message(&self, bytes: &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
+        trace::received(bytes);
         match Message::decode(bytes, &self.options.limits)? {
             Message::Response(response) => {
                 let outcome = response.outcome.map(str::to_owned);

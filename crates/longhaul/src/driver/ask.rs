@@ -12,6 +12,7 @@ use super::lines::{Line, Lines};
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
 use crate::client::table::{Answered, Table, unreadable};
+use crate::trace;
 use crate::transport::child::Child;
 
 /// A connection of a client over a byte stream.
@@ -80,6 +81,7 @@ impl StreamLink {
     }
 
     async fn send(&self, mut message: Vec<u8>) -> Result<(), Error> {
+        trace::sent(&message);
         message.push(b'\n');
         let sent = self.outgoing.send(Out::Message(message)).await;
         sent.map_err(|_| self.table.ended().unwrap_or(Error::Lost { cause: None }))
@@ -117,6 +119,7 @@ impl Drop for StreamLink {
 /// Says that a request is no longer wanted, from wherever its future was dropped.
 fn send_cancelled(outgoing: &mpsc::Sender<Out>, dialect: &'static Dialect, id: &RequestId) {
     let Some(mut message) = dialect.cancelled(id, "no longer wanted") else { return };
+    trace::sent(&message);
     message.push(b'\n');
     if let Err(mpsc::error::TrySendError::Full(message)) = outgoing.try_send(Out::Message(message))
         && let Ok(runtime) = tokio::runtime::Handle::try_current()
@@ -139,6 +142,7 @@ async fn read(table: Arc<Table>, mut reader: impl AsyncRead + Unpin, outgoing: m
                 return table.end(Error::protocol(what));
             };
             if let Some(mut reply) = handle(&table, bytes) {
+                trace::sent(&reply);
                 reply.push(b'\n');
                 if outgoing.send(Out::Message(reply)).await.is_err() {
                     break;

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use super::lines::{Line, Lines};
 use super::{DriverError, Exchanges, Options};
 use crate::server::{ConnectionPush, Dispatched, Dispatcher, Outgoing, Outlet, Principal, Push};
+use crate::trace;
 
 /// Serves one client until its input ends, then returns at once. Calls that are still running are
 /// dropped, as their caller is gone; what has become durable goes on. Dropping the future does the same.
@@ -152,6 +153,7 @@ impl Loop {
                 return self.refuse(None, &DecodeError::TooLong { limit }.to_error_object());
             }
         };
+        trace::received(bytes);
         match Message::decode(bytes, &self.options.limits) {
             Ok(Message::Request(request)) => self.handle_request(&request),
             Ok(Message::Notification(notification)) => self.exchanges.handle_notification(&notification),
@@ -179,8 +181,10 @@ impl Loop {
         let (serial, mut exchange) = self.exchanges.admit(request, meta, Some(self.principal.clone()))?;
         exchange.outlet = Outlet::shared(serial, self.sender.clone());
         exchange.push = Some(Arc::clone(&self.push));
+        let start = self.out.len();
         match self.dispatcher.dispatch(exchange, &mut self.out) {
             Dispatched::Answered(_) => {
+                trace::sent(&self.out[start..]);
                 self.out.push(b'\n');
                 let _ = self.exchanges.answered(&request.id, serial);
             }
@@ -216,11 +220,14 @@ impl Loop {
     }
 
     fn refuse(&mut self, id: Option<&RequestId>, error: &ErrorObject) {
+        let start = self.out.len();
         write_error(&mut self.out, id, error);
+        trace::sent(&self.out[start..]);
         self.out.push(b'\n');
     }
 
     fn push(&mut self, message: &[u8]) {
+        trace::sent(message);
         self.out.extend_from_slice(message);
         self.out.push(b'\n');
     }

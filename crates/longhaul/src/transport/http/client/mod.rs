@@ -18,6 +18,7 @@ use tokio::task::AbortHandle;
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
 use crate::client::table::{Answered, Table};
+use crate::trace;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -163,6 +164,7 @@ fn is_loopback(url: &Url) -> bool {
 impl Shared {
     /// A POST of `message`, with the headers that every one has.
     fn post(&self, message: Vec<u8>) -> RequestBuilder {
+        trace::sent(&message);
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));

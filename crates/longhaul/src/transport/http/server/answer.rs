@@ -17,6 +17,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::{Options, Place};
 use crate::server::{Answered, Cx, Outgoing, PendingAnswer};
+use crate::trace;
 
 /// What a response carries.
 pub(super) enum Body {
@@ -134,7 +135,7 @@ pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: S
 pub(super) fn events(keep_alive: Duration, source: Source, first: Option<Vec<u8>>) -> Response<Body> {
     let mut ready = Vec::new();
     match first {
-        Some(message) => write_event(&mut ready, None, &message),
+        Some(message) => add_event(&mut ready, &message),
         None => write_comment(&mut ready),
     }
     let timer = Box::pin(tokio::time::sleep(keep_alive));
@@ -145,6 +146,11 @@ pub(super) fn events(keep_alive: Duration, source: Source, first: Option<Vec<u8>
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
+}
+
+fn add_event(ready: &mut Vec<u8>, message: &[u8]) {
+    trace::sent(message);
+    write_event(ready, None, message);
 }
 
 /// The body of a stream of events. Dropping it drops a call that is its own.
@@ -165,7 +171,7 @@ impl EventStream {
         {
             match source.poll_next(cx) {
                 Poll::Ready(Some((message, last))) => {
-                    write_event(&mut self.ready, None, &message);
+                    add_event(&mut self.ready, &message);
                     if last.is_some() {
                         self.source = None;
                     }
@@ -237,6 +243,7 @@ pub(super) fn status_for(code: Code) -> StatusCode {
 }
 
 fn json_with(status: StatusCode, retry_after: Option<Duration>, message: Vec<u8>) -> Response<Body> {
+    trace::sent(&message);
     let mut response = Response::new(Body::Whole(Some(message.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -269,4 +276,34 @@ pub(super) fn empty(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::Whole(None));
     *response.status_mut() = status;
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_stream_says_something_every_fifteen_seconds() {
+        let (sender, receiver) = mpsc::channel(1);
+        let keep_alive = Options::default().keep_alive;
+        let mut body = events(keep_alive, Source::Apart(Some(receiver)), None).into_body();
+        let mut next = async || body.frame().await.unwrap().unwrap().into_data().unwrap();
+        let mut heard = Instant::now();
+        assert_eq!(next().await, ":\n\n", "which opens it");
+        for turn in 0..3 {
+            assert_eq!(next().await, ":\n\n");
+            assert_eq!(heard.elapsed().as_secs(), 15, "{turn}");
+            heard = Instant::now();
+        }
+        tokio::time::sleep(Duration::from_secs(14)).await;
+        sender.send(Outgoing::pushed(b"x".to_vec())).await.unwrap();
+        assert_eq!(next().await, "data: x\n\n");
+        heard = Instant::now();
+        assert_eq!(next().await, ":\n\n");
+        assert_eq!(heard.elapsed().as_secs(), 15, "counted from what was said last");
+        drop(sender);
+        assert!(body.frame().await.is_none());
+    }
 }

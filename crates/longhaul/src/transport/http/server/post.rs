@@ -15,6 +15,7 @@ use longhaul_proto::model::RequestMeta;
 use super::answer::{Body, empty, refusal, text};
 use super::route::{SESSION_ID, has_json, value};
 use super::{Endpoint, legacy, modern};
+use crate::trace;
 
 pub(super) async fn answer(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
@@ -30,6 +31,7 @@ pub(super) async fn answer(endpoint: &Arc<Endpoint>, request: Request<Incoming>)
         Ok(body) => body,
         Err(response) => return *response,
     };
+    trace::received(&body);
     match Message::decode(&body, &endpoint.options.limits) {
         Ok(message) => choose(endpoint, &head.headers, accept, message).await,
         Err(error) => refusal(StatusCode::BAD_REQUEST, error.id(), &error.to_error_object()),
