@@ -16,6 +16,8 @@ use crate::place::{AFTER, ALWAYS, BRIEF, Job, Place, QUICK};
 const ELSEWHERE: &[(&str, &str)] = &[
     ("store.release.before", "no part of the engine gives a claim back yet"),
     ("store.release.after", "no part of the engine gives a claim back yet"),
+    ("supervisor.overwrite.before", "no command here writes more than is kept"),
+    ("supervisor.overwrite.after", "no command here writes more than is kept"),
 ];
 
 /// How long a flow may take to reach its point: only one that never does gets there.

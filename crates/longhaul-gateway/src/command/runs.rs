@@ -303,6 +303,7 @@ impl RunsDir {
         crash_point("run.remove.before");
         let doomed = self.path.join(format!("{DOOMED}{id}-{}", nonce()?));
         fs::rename(&path, &doomed).map_err(FileError::at("remove", &path))?;
+        crash_point("run.remove.renamed");
         fs::remove_dir_all(&doomed).map_err(FileError::at("remove", &doomed))?;
         crash_point("run.remove.after");
         drop(lock);

@@ -7,6 +7,7 @@
 use std::{fs::File, io, os::unix::fs::FileExt as _};
 
 use super::{
+    crash::crash_point,
     exit::{StreamSummary, clip},
     layout::{FileError, POSITION_SIZE, RunDir, Stream},
     position::Position,
@@ -40,14 +41,18 @@ impl StreamFile {
         let length = bytes.len() as u64;
         let next_total = self.position.total + length;
         if !self.broken {
+            crash_point("supervisor.data.before");
             let result = self.store(bytes, &|data, bytes, at| data.write_at(bytes, at));
             if let Err(error) = result {
                 self.broken = true;
                 self.position.fault = Some(clip(&error.to_string(), 200));
             }
+            crash_point("supervisor.data.after");
         }
         self.position.total = next_total;
+        crash_point("supervisor.position.before");
         self.publish_or_note();
+        crash_point("supervisor.position.after");
     }
 
     /// Says that no more will come, and flushes everything to the disk.
@@ -103,7 +108,9 @@ impl StreamFile {
         if reserved > position.reserved {
             position.reserved = reserved;
             position.total = position.total.max(position.end);
+            crash_point("supervisor.overwrite.before");
             self.publish()?;
+            crash_point("supervisor.overwrite.after");
         }
         self.position.end += skipped;
         Ok(&bytes[usize::try_from(skipped).unwrap_or(bytes.len())..])

@@ -18,7 +18,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Steps: `start`, `attach`, `commit`, `unplug` (attach where there is no socket), `cancel`, `wait`, `remove`, `hang`. The server says each when it is done.
+    /// Steps: `little` (keep 1 KiB of each stream), `start`, `attach`, `commit`, `unplug` (attach where there is no socket), `cancel`, `wait`, `remove`, `hang`. The server says each when it is done.
     pub(crate) fn new(runs: &Path, id: &str, script: &str, steps: &[&str]) -> Self {
         Self::with_env(runs, id, script, steps, &[])
     }
@@ -86,12 +86,13 @@ fn a_server_process() {
     let variable = |name: &str| std::env::var(name).unwrap();
     let runs = runs_at(Path::new(&variable("TEST_SERVER_RUNS")));
     let (id, steps) = (variable("TEST_SERVER_ID"), variable("TEST_SERVER_STEPS"));
-    let spec = sh(&variable("TEST_SERVER_SCRIPT"));
+    let mut spec = sh(&variable("TEST_SERVER_SCRIPT"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
         let mut run = None;
         for step in steps.split(',') {
             match step {
+                "little" => spec = spec.clone().with_max_output(1 << 10),
                 "start" => run = Some(started(Run::start(&runs, &id, &spec).await)),
                 "attach" => run = Some(Run::attach(&runs, &id).await.unwrap()),
                 "commit" => run.as_ref().unwrap().commit().await.unwrap(),

@@ -8,6 +8,7 @@ use std::{
 use regex::bytes::Regex;
 
 use crate::command::{
+    crash::crash_point,
     layout::{FileError, RunDir, STATUS, STATUS_SIZE},
     line::{LineScanner, LineSink, readable},
     process::ticks_since_boot,
@@ -80,8 +81,10 @@ impl Board {
         self.status.line = self.found.line.as_deref().map(readable);
         [self.status.stdout_bytes, self.status.stderr_bytes] = totals;
         self.status.alive_ticks = ticks_since_boot();
+        crash_point("supervisor.status.before");
         // News that cannot be kept is still told to who is attached.
         let _kept = record::write(&self.record, STATUS_SIZE, &self.status);
+        crash_point("supervisor.status.after");
         Some(&self.status)
     }
 }
