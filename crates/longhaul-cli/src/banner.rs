@@ -33,12 +33,12 @@ pub(crate) fn show(
         Some((address, allow)) => {
             let hosts = config.http.allowed_hosts.as_deref().unwrap_or_default();
             let url = format!("http://{}/mcp", host(address, hosts, allow));
-            anstream::eprintln!("  mcp      {url}   2025-11-25 and 2026-07-28");
+            anstream::eprintln!("  mcp      {url}   2024-11-05 to 2026-07-28");
             let name = shell_word(&name);
             anstream::eprintln!("ready    next: claude mcp add --transport http {name} {url}");
         }
         None => {
-            anstream::eprintln!("  mcp      standard input and output   2025-11-25 and 2026-07-28");
+            anstream::eprintln!("  mcp      standard input and output   2024-11-05 to 2026-07-28");
             anstream::eprintln!("ready");
         }
     }

@@ -1,6 +1,6 @@
 //! What a tool has answered, on standard output.
 
-use longhaul::proto::model::{CallToolResult, Content};
+use longhaul::proto::model::{CallToolResult, Content, EmbeddedResource};
 use longhaul_gateway::config::format_size;
 
 use crate::exit::Exit;
@@ -50,11 +50,11 @@ fn first_words(result: &CallToolResult) -> String {
 
 fn words(content: &Content) -> String {
     match content {
-        Content::Text { text, .. } => clean::text(text),
-        Content::Image { data, mime_type, .. } => binary("image", mime_type, data),
-        Content::Audio { data, mime_type, .. } => binary("sound", mime_type, data),
+        Content::Text(block) => clean::text(&block.text),
+        Content::Image(image) => binary("image", &image.mime_type, &image.data),
+        Content::Audio(sound) => binary("sound", &sound.mime_type, &sound.data),
         Content::ResourceLink(link) => clean::line(&format!("[{}] {}", link.name, link.uri), 400),
-        Content::Resource { resource, .. } => match (&resource.text, &resource.blob) {
+        Content::Resource(EmbeddedResource { resource, .. }) => match (&resource.text, &resource.blob) {
             (Some(text), _) => clean::text(text),
             (None, Some(blob)) => {
                 binary(&resource.uri, resource.mime_type.as_deref().unwrap_or("bytes"), blob)

@@ -174,7 +174,8 @@ fn methods_and_revisions_that_do_not_exist_are_refused_with_their_status() {
         all.push(("MCP-Protocol-Version", revision));
         let answer = send(address, &request("POST", "/mcp", &all, body.as_bytes()));
         let message = is_refused(&answer, 400, -32022, "unsupported protocol version");
-        assert_eq!(message["error"]["data"]["supported"], json!([REVISION, "2025-11-25"]));
+        let all = json!([REVISION, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]);
+        assert_eq!(message["error"]["data"]["supported"], all);
         assert_eq!(message["error"]["data"]["requested"], revision);
     }
     scene.ends_well();

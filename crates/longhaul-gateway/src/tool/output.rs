@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use longhaul::Cx;
 use longhaul::proto::jsonrpc::ErrorObject;
-use longhaul::proto::model::{ReadResourceResult, ResourceContents, ResourceTemplate};
+use longhaul::proto::model::{Meta, ReadResourceResult, ResourceContents, ResourceTemplate};
 use longhaul::server::{OUTPUT_SCHEME as SCHEME, ReadFuture, Resources, not_found, output_uri};
 use longhaul::store::{Scope, TaskId, TaskStore};
 use serde_json::json;
@@ -131,16 +131,13 @@ fn contents(uri: &str, chunk: Chunk) -> ResourceContents {
     if let Some(gap) = &chunk.gap {
         position.insert("gap".to_owned(), json!({"from": gap.from, "to": gap.to}));
     }
-    let mut contents = match String::from_utf8(chunk.bytes) {
+    let contents = match String::from_utf8(chunk.bytes) {
         Ok(text) => ResourceContents::text(uri, "text/plain", text),
         Err(bytes) => {
             ResourceContents::blob(uri, "application/octet-stream", STANDARD.encode(bytes.as_bytes()))
         }
     };
-    let mut meta = serde_json::Map::new();
-    meta.insert("dev.longhaul/output".to_owned(), position.into());
-    contents.meta = Some(meta);
-    contents
+    contents.with_meta(Meta::new().with("dev.longhaul/output", &position))
 }
 
 #[cfg(test)]

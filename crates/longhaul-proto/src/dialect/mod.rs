@@ -3,13 +3,20 @@
 //! Everything outside asks a [`Dialect`]. A method that is not in a revision's table does not exist in
 //! it, and is answered so by absence. `rules.rs` turns every other version question into a name.
 
+mod ask;
+mod capability;
+mod content;
+mod legacy;
 mod lifecycle;
+mod listing;
 mod refusal;
 mod request;
 mod result;
 mod rules;
 mod task;
-mod tool;
+mod v2024_11_05;
+mod v2025_03_26;
+mod v2025_06_18;
 mod v2025_11_25;
 mod v2026_07_28;
 mod welcome;
@@ -28,6 +35,12 @@ pub use welcome::{Unsupported, Welcome, Words};
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum Revision {
+    /// 2024-11-05.
+    V2024_11_05,
+    /// 2025-03-26.
+    V2025_03_26,
+    /// 2025-06-18.
+    V2025_06_18,
     /// 2025-11-25.
     V2025_11_25,
     /// 2026-07-28.
@@ -36,11 +49,15 @@ pub enum Revision {
 
 impl Revision {
     /// Every revision this crate speaks, newest first.
-    pub const ALL: [Self; 2] = [Self::V2026_07_28, Self::V2025_11_25];
+    pub const ALL: [Self; 5] =
+        [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
 
     /// Its date, as it stands on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
             Self::V2025_11_25 => "2025-11-25",
             Self::V2026_07_28 => "2026-07-28",
         }
@@ -73,18 +90,24 @@ pub enum Era {
 pub struct Dialect {
     revision: Revision,
     era: Era,
-    /// What a client may ask and tell.
-    requests: &'static [(&'static str, Method)],
-    notices: &'static [(&'static str, Notice)],
+    /// What a client may ask and tell: in groups, those called most often first.
+    requests: Table<Method>,
+    notices: Table<Notice>,
     /// What a server may.
-    server_requests: &'static [(&'static str, Method)],
-    server_notices: &'static [(&'static str, Notice)],
+    server_requests: Table<Method>,
+    server_notices: Table<Notice>,
 }
+
+/// Names on the wire and what they stand for.
+type Table<T> = &'static [&'static [(&'static str, T)]];
 
 impl Dialect {
     /// The dialect of a revision.
     pub const fn of(revision: Revision) -> &'static Self {
         match revision {
+            Revision::V2024_11_05 => &v2024_11_05::DIALECT,
+            Revision::V2025_03_26 => &v2025_03_26::DIALECT,
+            Revision::V2025_06_18 => &v2025_06_18::DIALECT,
             Revision::V2025_11_25 => &v2025_11_25::DIALECT,
             Revision::V2026_07_28 => &v2026_07_28::DIALECT,
         }
@@ -137,7 +160,7 @@ impl Dialect {
 
     /// The name of a client's request here; `None` where the revision lacks it.
     pub fn name_of(&self, method: Method) -> Option<&'static str> {
-        self.requests.iter().find(|(_, known)| *known == method).map(|(name, _)| *name)
+        name(self.requests, method)
     }
 
     /// What a client's notification of that name means here; `None` is ignored.
@@ -162,7 +185,7 @@ impl Dialect {
         notice: Notice,
         params: impl FnOnce(&mut ObjectWriter<'_>),
     ) -> Option<Vec<u8>> {
-        let (name, _) = self.notices.iter().chain(self.server_notices).find(|(_, known)| *known == notice)?;
+        let name = name(self.notices, notice).or_else(|| name(self.server_notices, notice))?;
         let mut message = Vec::with_capacity(160);
         write_notification(&mut message, name, params);
         Some(message)
@@ -170,14 +193,19 @@ impl Dialect {
 }
 
 /// What a name stands for in a table.
-fn find<T: Copy>(table: &[(&'static str, T)], name: &str) -> Option<T> {
-    table.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning)
+fn find<T: Copy>(table: Table<T>, name: &str) -> Option<T> {
+    table.iter().copied().flatten().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning)
+}
+
+/// The name of something in a table.
+fn name<T: Copy + PartialEq>(table: Table<T>, meaning: T) -> Option<&'static str> {
+    table.iter().copied().flatten().find(|(_, known)| *known == meaning).map(|(name, _)| *name)
 }
 
 fn unsupported_version(requested: &str) -> ErrorObject {
     #[derive(serde::Serialize)]
     struct Data<'a> {
-        supported: [&'static str; 2],
+        supported: [&'static str; Revision::ALL.len()],
         requested: &'a str,
     }
     let data = Data { supported: Revision::ALL.map(Revision::as_str), requested };

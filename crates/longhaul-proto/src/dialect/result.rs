@@ -89,6 +89,12 @@ impl<'b> ResultWriter<'b> {
         self.object.object(name)
     }
 
+    /// Writes a member that is an array, each item as the dialect writes it.
+    pub fn list<T>(&mut self, name: &str, items: &[T], write: impl Fn(&Dialect, &T, &mut Vec<u8>)) {
+        let dialect = self.dialect;
+        self.object.array(name, items, |out, item| write(dialect, item, out));
+    }
+
     /// Writes members through the plain object underneath.
     pub(crate) fn members(&mut self, body: impl FnOnce(&mut ObjectWriter<'_>)) {
         body(&mut self.object);

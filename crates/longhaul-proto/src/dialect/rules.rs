@@ -1,8 +1,12 @@
 //! Every version question, as a named predicate.
 
-use super::{Dialect, Era};
+use super::{Dialect, Era, Revision};
 
 impl Dialect {
+    fn since(&self, first: Revision) -> bool {
+        self.revision >= first
+    }
+
     /// Results carry `resultType`, and lists and reads carry how long they may be cached.
     pub fn types_results(&self) -> bool {
         self.era == Era::Modern
@@ -13,6 +17,11 @@ impl Dialect {
         self.era == Era::Modern
     }
 
+    /// Tools have schemas of their results, and results structure.
+    pub fn structures_results(&self) -> bool {
+        self.since(Revision::V2025_06_18)
+    }
+
     /// `structuredContent` must be an object; later any JSON value will do.
     pub fn structures_objects_only(&self) -> bool {
         self.era == Era::Legacy
@@ -20,7 +29,7 @@ impl Dialect {
 
     /// A caller asks for a task in `params.task`, and each tool says whether it may (D2).
     pub fn asks_for_tasks(&self) -> bool {
-        self.era == Era::Legacy
+        self.revision == Revision::V2025_11_25
     }
 
     /// The server decides what becomes a task, if the request declares the extension (D3).
@@ -28,14 +37,89 @@ impl Dialect {
         self.era == Era::Modern
     }
 
+    /// Capabilities name extensions.
+    pub fn has_extensions(&self) -> bool {
+        self.era == Era::Modern
+    }
+
     /// Messages about a task carry its id in `_meta` (D2).
     pub fn relates_messages_to_tasks(&self) -> bool {
-        self.era == Era::Legacy
+        self.asks_for_tasks()
     }
 
     /// Progress goes on under the original token after a call has become a task (D2, not D3).
     pub fn reports_progress_of_tasks(&self) -> bool {
+        self.asks_for_tasks()
+    }
+
+    /// Progress may come with words.
+    pub fn words_progress(&self) -> bool {
+        self.since(Revision::V2025_03_26)
+    }
+
+    /// Tools carry hints about how they behave.
+    pub fn annotates_tools(&self) -> bool {
+        self.since(Revision::V2025_03_26)
+    }
+
+    /// Things have names for people beside those for programs.
+    pub fn titles(&self) -> bool {
+        self.since(Revision::V2025_06_18)
+    }
+
+    /// Things have pictures.
+    pub fn shows_icons(&self) -> bool {
+        self.since(Revision::V2025_11_25)
+    }
+
+    /// Content can be a sound.
+    pub fn has_audio(&self) -> bool {
+        self.since(Revision::V2025_03_26)
+    }
+
+    /// Content can be a link to a resource.
+    pub fn links_resources(&self) -> bool {
+        self.since(Revision::V2025_06_18)
+    }
+
+    /// A server declares that it completes arguments.
+    pub fn declares_completions(&self) -> bool {
+        self.since(Revision::V2025_03_26)
+    }
+
+    /// A server can ask its client's user.
+    pub fn elicits(&self) -> bool {
+        self.since(Revision::V2025_06_18)
+    }
+
+    /// A server can send its client's user to a page.
+    pub fn elicits_by_url(&self) -> bool {
+        self.since(Revision::V2025_11_25)
+    }
+
+    /// A form can let its user choose several things, and name each beside its value.
+    pub fn names_choices(&self) -> bool {
+        self.since(Revision::V2025_11_25)
+    }
+
+    /// Sending a user to a page has an id, for the word that it is done.
+    pub fn names_elicitations(&self) -> bool {
+        self.revision == Revision::V2025_11_25
+    }
+
+    /// A sampled message can have several blocks, and ask for tools.
+    pub fn samples_with_tools(&self) -> bool {
+        self.since(Revision::V2025_11_25)
+    }
+
+    /// A server asks its client by requests of its own; in the modern era by what it answers.
+    pub fn asks_by_request(&self) -> bool {
         self.era == Era::Legacy
+    }
+
+    /// Several messages may stand in one array.
+    pub fn batches(&self) -> bool {
+        self.revision == Revision::V2025_03_26
     }
 
     /// Closing the answer's HTTP stream cancels the request.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Dialect, Era, Revision, v2025_11_25, v2026_07_28};
+use super::{Dialect, Era, Revision, legacy, v2026_07_28};
 use crate::jsonrpc::{Code, ErrorObject, RequestId, write_request};
 use crate::method::Notice;
 use crate::model::{Implementation, ServerCapabilities};
@@ -107,7 +107,7 @@ impl Dialect {
     /// `-32603` saying what is wrong with the answer; the outer error when the server chose a revision
     /// that is not spoken here.
     pub fn read_initialize(result: &str) -> Result<Result<Welcome, Unsupported>, ErrorObject> {
-        let (chosen, welcome) = v2025_11_25::lifecycle::read_initialize(result)?;
+        let (chosen, welcome) = legacy::lifecycle::read_initialize(result)?;
         let offered = vec![chosen];
         Ok(match Self::newest_of(Era::Legacy, &offered) {
             Some(dialect) => Ok(Welcome { dialect, ..welcome }),
@@ -159,8 +159,8 @@ mod tests {
         assert!(read.cancels_tasks);
 
         let legacy = Dialect::newest_legacy();
-        let info = r#"{"name":"s","version":"1"}"#;
-        let text = result_of(|out| legacy.write_initialize(out, &offered, info, None), legacy);
+        let info = Implementation::new("s", "1");
+        let text = result_of(|out| legacy.write_initialize(out, &offered, &info, None), legacy);
         let read = Dialect::read_initialize(&text).unwrap().unwrap();
         assert_eq!(read.dialect.revision(), legacy.revision());
         assert_eq!((read.capabilities, read.cancels_tasks), (offered, true));
@@ -181,7 +181,7 @@ mod tests {
         let unsupported = Dialect::read_discover(text).unwrap().unwrap_err();
         assert_eq!(
             unsupported.to_string(),
-            "the server speaks 2031-01-01, and this client 2026-07-28, 2025-11-25"
+            "the server speaks 2031-01-01, and this client 2026-07-28, 2025-11-25, 2025-06-18, 2025-03-26, 2024-11-05"
         );
         let text =
             r#"{"protocolVersion":"1999-01-01","serverInfo":{"name":"s","version":"1"},"capabilities":{}}"#;
@@ -208,7 +208,7 @@ mod tests {
         let refused = Dialect::named_by_request("2031-01-01").unwrap_err();
         assert_eq!(
             Dialect::words_of(&refused),
-            Words::Revisions(vec!["2026-07-28".into(), "2025-11-25".into()])
+            Words::Revisions(Revision::ALL.map(|revision| revision.as_str().to_owned()).to_vec())
         );
     }
 }

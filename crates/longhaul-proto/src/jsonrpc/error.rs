@@ -54,6 +54,23 @@ impl ErrorObject {
         Self::new(Code::METHOD_NOT_FOUND, format!("method not found: {}", clip(method)))
     }
 
+    /// `-32021`: the client must declare `required`, the JSON text of an object of client capabilities.
+    pub fn missing_capability(required: &str) -> Self {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Data<'a> {
+            required_capabilities: &'a RawValue,
+        }
+        let error = Self::new(
+            Code::MISSING_CAPABILITY,
+            format!("missing required client capability: declare {required} in `_meta`"),
+        );
+        match serde_json::from_str(required) {
+            Ok(required_capabilities) => error.with_data(&Data { required_capabilities }),
+            Err(_) => error,
+        }
+    }
+
     /// `-32603` with `message`.
     pub fn internal(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::INTERNAL, message)

@@ -305,6 +305,21 @@ impl<'a> Params<'a> {
             .ok_or_else(|| ErrorObject::invalid_params(format!("invalid params: `{name}` is missing")))
     }
 
+    /// The text of one member that must be an object, not yet read; `{}` when it is absent or null.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorObject`] `-32602` naming the member, when it is there and is no object.
+    pub fn object_text(&self, name: &str) -> Result<&'a str, ErrorObject> {
+        match self.member(name) {
+            None | Some("null") => Ok("{}"),
+            Some(text) if text.starts_with('{') => Ok(text),
+            Some(_) => {
+                Err(ErrorObject::invalid_params(format!("invalid params: `{name}` must be an object")))
+            }
+        }
+    }
+
     /// The text of the whole object; `None` when `params` is absent.
     pub fn as_str(&self) -> Option<&'a str> {
         self.raw

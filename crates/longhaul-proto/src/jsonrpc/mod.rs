@@ -10,4 +10,5 @@ pub use error::{Code, ErrorObject, clip};
 pub use id::{ProgressToken, RequestId};
 pub use message::{DecodeError, Limits, MAX_PARAMS, Message, Notification, Params, Request, Response, Text};
 pub use scan::{MAX_DEPTH, ScanError};
+pub(crate) use write::write_json;
 pub use write::{ObjectWriter, write_error, write_notification, write_request};

@@ -53,6 +53,13 @@ impl<'b> ObjectWriter<'b> {
         self
     }
 
+    /// Writes a member whose value `value` appends, as JSON.
+    pub fn with(&mut self, name: &str, value: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
+        self.key(name);
+        value(self.out);
+        self
+    }
+
     /// Opens a member that is itself an object.
     pub fn object(&mut self, name: &str) -> ObjectWriter<'_> {
         self.key(name);

@@ -22,6 +22,18 @@ pub enum Method {
     ListResourceTemplates,
     /// Read a resource.
     ReadResource,
+    /// Hear of changes of a resource (legacy era).
+    Subscribe,
+    /// Hear of them no longer (legacy era).
+    Unsubscribe,
+    /// List the prompts.
+    ListPrompts,
+    /// Get a prompt, filled in.
+    GetPrompt,
+    /// Complete what is being typed.
+    Complete,
+    /// Hear of changes on a stream of its own (modern era).
+    Listen,
     /// Ask where a task stands.
     GetTask,
     /// Wait for a task's result (D2).
@@ -30,6 +42,12 @@ pub enum Method {
     UpdateTask,
     /// Cancel a task.
     CancelTask,
+    /// Ask the client's user (legacy era).
+    Elicit,
+    /// Ask the client's model (legacy era).
+    Sample,
+    /// Ask the client where the server may work (legacy era).
+    ListRoots,
 }
 
 impl Method {
@@ -37,7 +55,7 @@ impl Method {
     /// (2026-07-28, Streamable HTTP, Standard Request Headers; the tasks extension, HTTP).
     pub fn named_by(self) -> Option<&'static str> {
         match self {
-            Self::CallTool => Some("name"),
+            Self::CallTool | Self::GetPrompt => Some("name"),
             Self::ReadResource => Some("uri"),
             Self::GetTask | Self::UpdateTask | Self::CancelTask => Some("taskId"),
             _ => None,
@@ -59,6 +77,18 @@ pub enum Notice {
     Log,
     /// The tools are others now.
     ToolsChanged,
-    /// A task has changed (D2).
+    /// The resources are others now.
+    ResourcesChanged,
+    /// A resource has changed.
+    ResourceUpdated,
+    /// The prompts are others now.
+    PromptsChanged,
+    /// A task has changed.
     TaskStatus,
+    /// What a user was sent away for is done (2025-11-25).
+    ElicitationComplete,
+    /// What a subscription will bring (modern era).
+    Listening,
+    /// The client's roots have changed (legacy era).
+    RootsChanged,
 }

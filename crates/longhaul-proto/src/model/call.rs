@@ -30,19 +30,12 @@ impl<'a> CallToolParams<'a> {
     /// `-32602` when `name` is missing or no string, or `arguments` or `task` is no object.
     pub fn read(params: &Params<'a>) -> Result<Self, ErrorObject> {
         let Text(name) = params.require("name")?;
-        let arguments = match params.member("arguments") {
-            None | Some("null") => "{}",
-            Some(text) if text.starts_with('{') => text,
-            Some(_) => {
-                return Err(ErrorObject::invalid_params("invalid params: `arguments` must be an object"));
-            }
-        };
         let asks_for_task = match params.member("task") {
             None | Some("null") => false,
             Some(text) if text.starts_with('{') => true,
             Some(_) => return Err(ErrorObject::invalid_params("invalid params: `task` must be an object")),
         };
-        Ok(Self { name, arguments, asks_for_task })
+        Ok(Self { name, arguments: params.object_text("arguments")?, asks_for_task })
     }
 }
 
@@ -107,10 +100,7 @@ impl CallToolResult {
 
     /// Writes the result.
     pub fn write(&self, out: &mut ResultWriter<'_>) {
-        out.field("content", &self.content);
-        if let Some(structured) = &self.structured_content {
-            out.structured(structured);
-        }
+        out.content(&self.content, self.structured_content.as_deref());
         if self.is_error {
             out.field("isError", &true);
         }

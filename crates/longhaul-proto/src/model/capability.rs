@@ -1,4 +1,4 @@
-//! What each side declares it can do.
+//! What a client declares it can do.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -14,8 +14,8 @@ pub struct ClientCapabilities {
     #[serde(deserialize_with = "elicitation", skip_serializing)]
     pub elicitation: Option<Elicitation>,
     /// It can sample a model.
-    #[serde(deserialize_with = "present", skip_serializing)]
-    pub sampling: bool,
+    #[serde(deserialize_with = "sampling", skip_serializing)]
+    pub sampling: Option<Sampling>,
     /// It can list roots.
     #[serde(deserialize_with = "present", skip_serializing)]
     pub roots: bool,
@@ -31,6 +31,16 @@ pub struct Elicitation {
     pub form: bool,
     /// By sending the user to a URL.
     pub url: bool,
+}
+
+/// How a client can sample its model.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Sampling {
+    /// The model may ask for tools.
+    pub tools: bool,
+    /// The client can add what it knows from servers.
+    pub context: bool,
 }
 
 /// The extensions a client declares, as far as they matter here.
@@ -69,6 +79,19 @@ fn as_empty_object<S: serde::Serializer>(_: &bool, serializer: S) -> Result<S::O
     serde::ser::SerializeMap::end(serializer.serialize_map(Some(0))?)
 }
 
+fn sampling<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Sampling>, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Ways {
+        #[serde(deserialize_with = "present")]
+        tools: bool,
+        #[serde(deserialize_with = "present")]
+        context: bool,
+    }
+    let ways = Option::<Ways>::deserialize(deserializer)?;
+    Ok(ways.map(|ways| Sampling { tools: ways.tools, context: ways.context }))
+}
+
 fn elicitation<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Elicitation>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -80,50 +103,6 @@ fn elicitation<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Elic
     }
     let modes = Option::<Modes>::deserialize(deserializer)?;
     Ok(modes.map(|m| Elicitation { form: m.form || !m.url, url: m.url }))
-}
-
-/// What a server offers, for every revision; the dialect writes what its revision has a word for.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct ServerCapabilities {
-    /// It has tools.
-    pub tools: bool,
-    /// It has resources.
-    pub resources: bool,
-    /// It can send log messages.
-    pub logging: bool,
-    /// Calls can become tasks.
-    pub tasks: bool,
-}
-
-impl ServerCapabilities {
-    /// The same, with tools or without.
-    #[must_use]
-    pub fn with_tools(mut self, tools: bool) -> Self {
-        self.tools = tools;
-        self
-    }
-
-    /// The same, with resources or without.
-    #[must_use]
-    pub fn with_resources(mut self, resources: bool) -> Self {
-        self.resources = resources;
-        self
-    }
-
-    /// The same, with log messages or without.
-    #[must_use]
-    pub fn with_logging(mut self, logging: bool) -> Self {
-        self.logging = logging;
-        self
-    }
-
-    /// The same, with tasks or without.
-    #[must_use]
-    pub fn with_tasks(mut self, tasks: bool) -> Self {
-        self.tasks = tasks;
-        self
-    }
 }
 
 #[cfg(test)]
@@ -139,7 +118,8 @@ mod tests {
                 "extensions":{"io.modelcontextprotocol/tasks":{},"y":{}}}"#,
         );
         assert_eq!(all.elicitation, Some(Elicitation { form: true, url: false }));
-        assert!(all.sampling && all.roots && all.extensions.tasks);
+        assert_eq!(all.sampling, Some(Sampling { tools: true, context: false }));
+        assert!(all.roots && all.extensions.tasks);
         assert_eq!(
             read(r#"{"elicitation":{"url":{}}}"#).elicitation,
             Some(Elicitation { form: false, url: true })

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::icon::Icon;
+
 /// The name and version a peer reports of itself: for display and logs, never for trust.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,6 +22,9 @@ pub struct Implementation {
     /// Where to read about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub website_url: Option<String>,
+    /// Pictures of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub icons: Vec<Icon>,
 }
 
 impl Implementation {

@@ -31,6 +31,13 @@ impl Meta {
         self
     }
 
+    /// The same without what is under `key`.
+    #[must_use]
+    pub fn without(mut self, key: &str) -> Self {
+        self.0.retain(|(known, _)| known != key);
+        self
+    }
+
     /// The JSON text under `key`.
     pub fn find(&self, key: &str) -> Option<&RawValue> {
         self.0.iter().find(|(known, _)| known == key).map(|(_, value)| &**value)
@@ -44,6 +51,15 @@ impl Meta {
     /// Whether nothing is attached.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl PartialEq for Meta {
+    fn eq(&self, other: &Self) -> bool {
+        let texts = |meta: &Self| {
+            meta.iter().map(|(key, value)| (key.to_owned(), value.get().to_owned())).collect::<Vec<_>>()
+        };
+        texts(self) == texts(other)
     }
 }
 

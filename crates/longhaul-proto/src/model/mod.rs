@@ -1,25 +1,47 @@
 //! What the protocol talks about, without a word of how a revision writes it.
 
+mod annotations;
 mod call;
 mod capability;
+mod completion;
 mod content;
+mod elicitation;
+mod icon;
 mod implementation;
+mod input;
 mod logging;
 mod meta;
+mod offer;
 mod progress;
+mod prompt;
 mod resource;
+mod root;
+mod sampling;
 mod task;
 mod tool;
 
+pub use annotations::{Annotations, Role};
 pub use call::{CallToolParams, CallToolResult};
-pub use capability::{
-    ClientCapabilities, ClientExtensions, Elicitation, ServerCapabilities, TASKS_EXTENSION,
+pub use capability::{ClientCapabilities, ClientExtensions, Elicitation, Sampling, TASKS_EXTENSION};
+pub use completion::{CompleteParams, Completion, CompletionArgument, CompletionReference};
+pub use content::{Content, EmbeddedResource, Media, ResourceContents, ResourceLink, Text};
+pub use elicitation::{
+    ElicitAction, ElicitForm, ElicitParams, ElicitResult, ElicitUrl, Field, FieldValue, Form, InvalidAnswer,
+    TextFormat,
 };
-pub use content::{Content, ResourceContents, ResourceLink};
+pub use icon::{Icon, IconTheme};
 pub use implementation::Implementation;
+pub use input::InputRequest;
 pub use logging::LoggingLevel;
 pub use meta::{Meta, RequestMeta};
+pub use offer::ServerCapabilities;
 pub use progress::Progress;
+pub use prompt::{GetPromptParams, GetPromptResult, Prompt, PromptArgument, PromptMessage};
 pub use resource::{CacheScope, ReadResourceResult, Resource, ResourceTemplate};
+pub use root::{ListRootsResult, Root};
+pub use sampling::{
+    CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingContent,
+    SamplingMessage, ToolChoice, ToolResult, ToolUse,
+};
 pub use task::{Task, TaskStatus};
 pub use tool::{InvalidToolName, TaskSupport, Tool, ToolAnnotations};

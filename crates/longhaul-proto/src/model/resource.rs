@@ -2,11 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::annotations::Annotations;
 use super::content::ResourceContents;
+use super::icon::Icon;
+use super::meta::Meta;
 use crate::dialect::ResultWriter;
 
 /// A resource as the list shows it.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Resource {
@@ -14,16 +17,59 @@ pub struct Resource {
     pub uri: String,
     /// Its name for programs.
     pub name: String,
+    /// Its name for people.
+    #[serde(default)]
+    pub title: Option<String>,
     /// What it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub description: Option<String>,
     /// What kind of thing it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub mime_type: Option<String>,
+    /// How large it is, in bytes before any encoding.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// Pictures of it.
+    #[serde(default)]
+    pub icons: Vec<Icon>,
+    /// For whom it is.
+    #[serde(default)]
+    pub annotations: Option<Annotations>,
+    /// What else there is to say of it.
+    #[serde(rename = "_meta", default)]
+    pub meta: Meta,
+}
+
+impl Resource {
+    /// The resource at `uri`, called `name`.
+    pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { uri: uri.into(), name: name.into(), ..Self::default() }
+    }
+
+    /// The same with a description.
+    #[must_use]
+    pub fn with_description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// The same, named for people.
+    #[must_use]
+    pub fn with_title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// The same, saying what kind of thing it is.
+    #[must_use]
+    pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.mime_type = Some(mime_type.into());
+        self
+    }
 }
 
 /// A family of resources, by a URI template (RFC 6570).
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceTemplate {
@@ -31,12 +77,24 @@ pub struct ResourceTemplate {
     pub uri_template: String,
     /// Its name for programs.
     pub name: String,
+    /// Its name for people.
+    #[serde(default)]
+    pub title: Option<String>,
     /// What its resources are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub description: Option<String>,
-    /// What kind of things they are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// What kind of things they are, if all are of one kind.
+    #[serde(default)]
     pub mime_type: Option<String>,
+    /// Pictures of them.
+    #[serde(default)]
+    pub icons: Vec<Icon>,
+    /// For whom they are.
+    #[serde(default)]
+    pub annotations: Option<Annotations>,
+    /// What else there is to say of them.
+    #[serde(rename = "_meta", default)]
+    pub meta: Meta,
 }
 
 impl ResourceTemplate {
@@ -49,6 +107,20 @@ impl ResourceTemplate {
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
+        self
+    }
+
+    /// The same, named for people.
+    #[must_use]
+    pub fn with_title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// The same, saying what kind of things they are.
+    #[must_use]
+    pub fn with_mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.mime_type = Some(mime_type.into());
         self
     }
 }

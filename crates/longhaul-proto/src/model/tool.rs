@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::icon::Icon;
+use super::meta::Meta;
+
 /// A tool a client may call.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,6 +30,12 @@ pub struct Tool {
     /// Whether a call may or must become a task (2025-11-25 says it per tool).
     #[serde(rename = "execution", default)]
     pub task_support: TaskSupport,
+    /// Pictures of it.
+    #[serde(default)]
+    pub icons: Vec<Icon>,
+    /// What else there is to say of it.
+    #[serde(rename = "_meta", default)]
+    pub meta: Meta,
 }
 
 /// A name no tool may have.
@@ -49,6 +58,8 @@ impl Tool {
             output_schema: None,
             annotations: None,
             task_support: TaskSupport::Forbidden,
+            icons: Vec::new(),
+            meta: Meta::new(),
         }
     }
 

@@ -88,8 +88,8 @@ impl Client {
     }
 
     /// What the server offers.
-    pub fn capabilities(&self) -> ServerCapabilities {
-        self.0.welcome.capabilities
+    pub fn capabilities(&self) -> &ServerCapabilities {
+        &self.0.welcome.capabilities
     }
 
     /// How to use the server as a whole, in its own words, for a model.

@@ -105,17 +105,7 @@ impl<'t> Way<'t> {
 
 /// `-32021`: the request does not declare the tasks extension.
 pub(super) fn missing_tasks() -> ErrorObject {
-    let required = longhaul_proto::model::ClientCapabilities::default().with_tasks();
-    #[derive(serde::Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Data {
-        required_capabilities: longhaul_proto::model::ClientCapabilities,
-    }
-    ErrorObject::new(
-        Code::MISSING_CAPABILITY,
-        format!("this request must declare the extension {TASKS_EXTENSION}"),
-    )
-    .with_data(&Data { required_capabilities: required })
+    ErrorObject::missing_capability(&format!(r#"{{"extensions":{{"{TASKS_EXTENSION}":{{}}}}}}"#))
 }
 
 /// The hot path: the call is polled once where it stands.

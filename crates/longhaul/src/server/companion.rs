@@ -283,10 +283,10 @@ fn as_result(read: model::ReadResourceResult) -> CallToolResult {
             (None, Some(_)) => text.push_str("(these bytes are not text: read the resource instead)"),
             (None, None) => {}
         }
-        position = contents.meta.and_then(|meta| meta.into_iter().next()).map(|(_, value)| value);
+        position = contents.meta.iter().next().map(|(_, value)| value.to_owned());
     }
     let result = CallToolResult::text(text);
-    match position.and_then(|position| serde_json::value::to_raw_value(&position).ok()) {
+    match position {
         Some(position) => result.with_structured(position),
         None => result,
     }

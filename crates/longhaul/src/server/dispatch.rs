@@ -8,7 +8,9 @@ use std::sync::Arc;
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, ProgressToken, RequestId, Text};
 use longhaul_proto::method::Method;
-use longhaul_proto::model::{CacheScope, ClientCapabilities, LoggingLevel, ServerCapabilities};
+use longhaul_proto::model::{
+    CacheScope, ClientCapabilities, Implementation, LoggingLevel, ServerCapabilities,
+};
 use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Owner, Principal, StoreError};
 
@@ -25,6 +27,8 @@ pub struct Dispatcher(pub(super) Arc<Shared>);
 
 #[derive(Debug)]
 pub(super) struct Shared {
+    pub(super) info: Implementation,
+    /// The same as JSON, for results that repeat it.
     pub(super) info_json: Arc<str>,
     pub(super) instructions: Option<String>,
     pub(super) capabilities: ServerCapabilities,
@@ -162,13 +166,17 @@ impl Dispatcher {
             Method::ListResourceTemplates if let Some(resources) = &shared.resources => {
                 no_cursor(exchange.params)?;
                 envelope.result(out, |result| {
-                    result.field("resourceTemplates", &resources.templates());
+                    result.list(
+                        "resourceTemplates",
+                        &resources.templates(),
+                        Dialect::write_resource_template,
+                    );
                     result.cacheable(LIST_TTL_MS, CacheScope::Public);
                 })
             }
             Method::Ping | Method::SetLogLevel => envelope.result(out, |_| ()),
             Method::Initialize => envelope.result(out, |result| {
-                dialect.write_initialize(result, &shared.capabilities, &shared.info_json, instructions);
+                dialect.write_initialize(result, &shared.capabilities, &shared.info, instructions);
             }),
             Method::Discover => envelope.result(out, |result| {
                 dialect.write_discover(result, &shared.capabilities, instructions);

@@ -181,6 +181,7 @@ impl Server {
         let engine = Engine::new(store, Arc::new(Tokio::new()), self.pace, catalogue.workers());
         let info_json = serde_json::to_string(&self.info).expect("strings are JSON").into();
         Ok(Dispatcher(Arc::new(dispatch::Shared {
+            info: self.info,
             info_json,
             instructions: self.instructions,
             capabilities,

@@ -215,6 +215,6 @@ struct Gap {
 }
 
 fn position(contents: &ResourceContents) -> Position {
-    let meta = contents.meta.as_ref().and_then(|meta| meta.get("dev.longhaul/output")).cloned();
-    meta.and_then(|meta| serde_json::from_value(meta).ok()).unwrap_or_default()
+    let position = contents.meta.find("dev.longhaul/output");
+    position.and_then(|position| serde_json::from_str(position.get()).ok()).unwrap_or_default()
 }

@@ -1,36 +1,28 @@
-//! Revision 2025-11-25: sessions, and tasks that the caller asks for (D2).
+//! Revision 2025-11-25: tasks that the caller asks for (D2), sampling with tools, icons.
 
-pub(super) mod lifecycle;
 pub(super) mod task;
 
-use super::{Dialect, Era, Revision};
+use super::{Dialect, Era, Revision, legacy};
 use crate::method::{Method, Notice};
 
 pub(super) static DIALECT: Dialect = Dialect {
     revision: Revision::V2025_11_25,
     era: Era::Legacy,
-    requests: &[
-        ("tools/call", Method::CallTool),
-        ("tools/list", Method::ListTools),
-        ("tasks/get", Method::GetTask),
-        ("tasks/result", Method::TaskResult),
-        ("tasks/cancel", Method::CancelTask),
-        ("resources/read", Method::ReadResource),
-        ("resources/list", Method::ListResources),
-        ("resources/templates/list", Method::ListResourceTemplates),
-        ("ping", Method::Ping),
-        ("logging/setLevel", Method::SetLogLevel),
-        ("initialize", Method::Initialize),
-    ],
-    notices: &[
-        ("notifications/initialized", Notice::Initialized),
-        ("notifications/cancelled", Notice::Cancelled),
-    ],
-    server_requests: &[("ping", Method::Ping)],
+    requests: &[&legacy::REQUESTS, &TASKS],
+    notices: &[&legacy::NOTICES],
+    server_requests: &[&legacy::SERVER_REQUESTS, &[("elicitation/create", Method::Elicit)]],
     server_notices: &[
-        ("notifications/progress", Notice::Progress),
-        ("notifications/message", Notice::Log),
-        ("notifications/tasks/status", Notice::TaskStatus),
-        ("notifications/tools/list_changed", Notice::ToolsChanged),
+        &legacy::SERVER_NOTICES,
+        &[
+            ("notifications/tasks/status", Notice::TaskStatus),
+            ("notifications/elicitation/complete", Notice::ElicitationComplete),
+        ],
     ],
 };
+
+/// What this revision has beside them.
+const TASKS: [(&str, Method); 3] = [
+    ("tasks/get", Method::GetTask),
+    ("tasks/result", Method::TaskResult),
+    ("tasks/cancel", Method::CancelTask),
+];

@@ -9,7 +9,7 @@ use crate::method::{Method, Notice};
 pub(super) static DIALECT: Dialect = Dialect {
     revision: Revision::V2026_07_28,
     era: Era::Modern,
-    requests: &[
+    requests: &[&[
         ("tools/call", Method::CallTool),
         ("tools/list", Method::ListTools),
         ("tasks/get", Method::GetTask),
@@ -18,13 +18,21 @@ pub(super) static DIALECT: Dialect = Dialect {
         ("resources/read", Method::ReadResource),
         ("resources/list", Method::ListResources),
         ("resources/templates/list", Method::ListResourceTemplates),
+        ("prompts/get", Method::GetPrompt),
+        ("prompts/list", Method::ListPrompts),
+        ("completion/complete", Method::Complete),
+        ("subscriptions/listen", Method::Listen),
         ("server/discover", Method::Discover),
-    ],
-    notices: &[("notifications/cancelled", Notice::Cancelled)],
+    ]],
+    notices: &[&[("notifications/cancelled", Notice::Cancelled)]],
     server_requests: &[],
-    server_notices: &[
+    server_notices: &[&[
         ("notifications/progress", Notice::Progress),
         ("notifications/message", Notice::Log),
         ("notifications/tools/list_changed", Notice::ToolsChanged),
-    ],
+        ("notifications/resources/list_changed", Notice::ResourcesChanged),
+        ("notifications/resources/updated", Notice::ResourceUpdated),
+        ("notifications/prompts/list_changed", Notice::PromptsChanged),
+        ("notifications/subscriptions/acknowledged", Notice::Listening),
+    ]],
 };

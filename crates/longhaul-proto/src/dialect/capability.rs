@@ -1,0 +1,114 @@
+//! What a server offers, as a revision writes and reads it.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::Dialect;
+use crate::jsonrpc::ObjectWriter;
+use crate::model::{Meta, ServerCapabilities, TASKS_EXTENSION};
+
+impl Dialect {
+    /// Writes the member `capabilities`.
+    pub(super) fn write_offer(&self, offer: &ServerCapabilities, mut out: ObjectWriter<'_>) {
+        let list = if offer.list_changes { r#"{"listChanged":true}"# } else { "{}" };
+        if offer.tools {
+            out.raw("tools", list);
+        }
+        if offer.prompts {
+            out.raw("prompts", list);
+        }
+        if offer.resources {
+            let mut resources = out.object("resources");
+            if offer.resource_updates {
+                resources.field("subscribe", &true);
+            }
+            if offer.list_changes {
+                resources.field("listChanged", &true);
+            }
+            resources.end();
+        }
+        if offer.completions && self.declares_completions() {
+            out.raw("completions", "{}");
+        }
+        if offer.logging {
+            out.raw("logging", "{}");
+        }
+        if offer.tasks && self.asks_for_tasks() {
+            out.raw("tasks", r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#);
+        }
+        let tasks = offer.tasks && self.has_tasks_extension();
+        if self.has_extensions() && (tasks || !offer.extensions.is_empty()) {
+            let mut extensions = out.object("extensions");
+            if tasks {
+                // Exactly `{}`: peers read any other value as "no tasks".
+                extensions.raw(TASKS_EXTENSION, "{}");
+            }
+            for (id, payload) in offer.extensions.iter().filter(|(id, _)| *id != TASKS_EXTENSION) {
+                extensions.raw(id, payload.get());
+            }
+            extensions.end();
+        }
+        out.end();
+    }
+}
+
+/// What a server of any revision says it offers. What a revision has no word for is simply absent.
+#[derive(Deserialize)]
+pub(super) struct Offered {
+    tools: Option<List>,
+    prompts: Option<List>,
+    resources: Option<List>,
+    completions: Option<IgnoredAny>,
+    logging: Option<IgnoredAny>,
+    #[serde(default)]
+    tasks: Option<Tasks>,
+    #[serde(default)]
+    extensions: Meta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct List {
+    list_changed: bool,
+    subscribe: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Tasks {
+    cancel: Option<IgnoredAny>,
+    requests: Requests,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Requests {
+    tools: ToolRequests,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ToolRequests {
+    call: Option<IgnoredAny>,
+}
+
+impl Offered {
+    /// The offer, and whether its tasks can be cancelled.
+    pub(super) fn read(self) -> (ServerCapabilities, bool) {
+        let extension = self.extensions.find(TASKS_EXTENSION).is_some();
+        let tasks = self.tasks.unwrap_or_default();
+        let lists = [&self.tools, &self.prompts, &self.resources];
+        let offer = ServerCapabilities {
+            tools: self.tools.is_some(),
+            prompts: self.prompts.is_some(),
+            resources: self.resources.is_some(),
+            resource_updates: self.resources.as_ref().is_some_and(|resources| resources.subscribe),
+            completions: self.completions.is_some(),
+            list_changes: lists.into_iter().flatten().any(|list| list.list_changed),
+            logging: self.logging.is_some(),
+            tasks: extension || tasks.requests.tools.call.is_some(),
+            extensions: self.extensions.without(TASKS_EXTENSION),
+        };
+        (offer, extension || tasks.cancel.is_some())
+    }
+}

@@ -1,0 +1,57 @@
+//! What a server declares it can do.
+
+use super::meta::Meta;
+
+/// What a server offers, for every revision; the dialect writes what its revision has a word for.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ServerCapabilities {
+    /// It has tools.
+    pub tools: bool,
+    /// It has resources.
+    pub resources: bool,
+    /// Who wants to hears when a resource has changed.
+    pub resource_updates: bool,
+    /// It has prompts.
+    pub prompts: bool,
+    /// It completes arguments.
+    pub completions: bool,
+    /// Who wants to hears when a list has changed.
+    pub list_changes: bool,
+    /// It can send log messages.
+    pub logging: bool,
+    /// Calls can become tasks.
+    pub tasks: bool,
+    /// Other extensions, by identifier, each with what it says of itself: an object.
+    pub extensions: Meta,
+}
+
+impl ServerCapabilities {
+    /// The same, with tools or without.
+    #[must_use]
+    pub fn with_tools(mut self, tools: bool) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// The same, with resources or without.
+    #[must_use]
+    pub fn with_resources(mut self, resources: bool) -> Self {
+        self.resources = resources;
+        self
+    }
+
+    /// The same, with log messages or without.
+    #[must_use]
+    pub fn with_logging(mut self, logging: bool) -> Self {
+        self.logging = logging;
+        self
+    }
+
+    /// The same, with tasks or without.
+    #[must_use]
+    pub fn with_tasks(mut self, tasks: bool) -> Self {
+        self.tasks = tasks;
+        self
+    }
+}
