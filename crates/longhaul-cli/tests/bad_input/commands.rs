@@ -9,6 +9,7 @@ use crate::rig::modern::{self, begin, call, ended, output, text};
 use crate::rig::place::Place;
 use crate::rig::scene::Scene;
 use crate::rig::server::Server;
+use crate::rig::session::Session;
 
 /// A tool that runs a script of the shell, as a task from the start.
 fn tool(name: &str, script: &str, more: &str) -> String {
@@ -116,7 +117,9 @@ fn terminal_sequences_stay_out_of_the_status_and_in_the_result() {
 
 #[test]
 fn a_line_without_an_end_is_cut_in_the_status_and_whole_in_the_output() {
-    let script = "head -c 10000000 /dev/zero | tr '\\0' x; while [ ! -e seen ]; do sleep 0.05; done; echo";
+    // The status is of whole lines: the long one is whole once its end has come.
+    let script = "head -c 10000000 /dev/zero | tr '\\0' x; while [ ! -e seen ]; do sleep 0.05; done; echo; \
+        while [ ! -e ended ]; do sleep 0.05; done";
     let scene = Scene::new(&tool("line", script, ""));
     let address = scene.server.address();
     let task = begin(address, "line", json!({}));
@@ -124,10 +127,13 @@ fn a_line_without_an_end_is_cut_in_the_status_and_whole_in_the_output() {
     crate::rig::eventually("the line", || {
         output(address, &task, "stdout").last().is_some_and(whole).then_some(())
     });
-    if let Some(status) = modern::task(address, &task)["statusMessage"].as_str() {
-        assert!(status.chars().count() <= 200, "{} characters", status.chars().count());
-    }
+    assert_eq!(modern::task(address, &task)["statusMessage"], Value::Null, "no line is whole");
     fs::write(scene.place.path("seen"), "").unwrap();
+    let status = crate::rig::eventually("a status", || {
+        modern::task(address, &task)["statusMessage"].as_str().map(str::to_owned)
+    });
+    assert_eq!(status, "x".repeat(200));
+    fs::write(scene.place.path("ended"), "").unwrap();
     let result = ended(address, &task);
     assert!(text(&result["result"]).len() <= 64 << 10);
     let read = output(address, &task, "stdout");
@@ -156,7 +162,26 @@ fn output_that_should_be_json_and_is_not_is_an_error() {
         assert!(said.contains("JSON"), "{name}: {said}");
     }
     let task = begin(address, "list", json!({}));
-    assert_eq!(ended(address, &task)["result"]["isError"], Value::Null);
+    let listed = &ended(address, &task)["result"];
+    assert_eq!((&listed["isError"], &listed["structuredContent"]), (&Value::Null, &json!([1, 2])));
+    // A legacy revision allows an object alone.
+    let session = Session::open(address);
+    let task = session.begin("list", json!({}));
+    let listed = session.ask("tasks/result", json!({"taskId": task}));
+    assert_eq!(listed["result"]["structuredContent"], json!({"value": [1, 2]}), "{listed}");
+    scene.ends_well();
+}
+
+#[test]
+fn output_that_is_read_is_fresh_and_for_its_reader_alone() {
+    let scene = Scene::new(&tool("says", "echo word", ""));
+    let address = scene.server.address();
+    let task = begin(address, "says", json!({}));
+    ended(address, &task);
+    let uri = format!("longhaul://tasks/{task}/stdout");
+    let read = modern::ask(address, "resources/read", &uri, json!({"uri": uri})).message();
+    assert_eq!(read["result"]["contents"][0]["text"], "word\n");
+    assert_eq!((&read["result"]["ttlMs"], &read["result"]["cacheScope"]), (&json!(0), &json!("private")));
     scene.ends_well();
 }
 
@@ -205,7 +230,7 @@ fn the_value_of_a_secret_input_is_shown_nowhere() {
     let mut server = Server::start_with(&place, &[], &[("LONGHAUL_LOG", "trace")]);
     let address = server.address();
     let good = json!({"token": SECRET, "word": "plain"});
-    let session = crate::rig::session::Session::open(address);
+    let session = Session::open(address);
     let task = session.begin("secret", good.clone());
     let done = ended(address, &task);
     assert_eq!(text(&done["result"]), "same\n", "the command gets it");

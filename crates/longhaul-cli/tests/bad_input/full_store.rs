@@ -12,16 +12,16 @@ use crate::rig::server::Server;
 use crate::rig::small_disk::SmallDisk;
 
 /// A server whose store is on a disk of a megabyte, its run files elsewhere.
-fn on_small_disk(place: &Place) -> Option<(SmallDisk, Server)> {
-    let disk = SmallDisk::mount(place, 1024)?;
+fn on_small_disk(place: &Place) -> (SmallDisk, Server) {
+    let disk = SmallDisk::mount(place, 1024);
     let server = Server::start_with(place, &["--store", "sqlite:disk/tasks.db", "--state", "state"], &[]);
-    Some((disk, server))
+    (disk, server)
 }
 
 #[test]
 fn a_call_on_a_full_disk_is_refused_in_words_and_nothing_runs() {
     let place = Place::new("");
-    let Some((disk, mut server)) = on_small_disk(&place) else { return };
+    let (disk, mut server) = on_small_disk(&place);
     disk.fill();
     // The log has room for some writes more; then there is none.
     let mut begun = Vec::new();
@@ -52,7 +52,7 @@ fn what_ends_on_a_full_disk_is_recorded_once_there_is_space() {
         command = [\"sh\", \"-c\", 'n=0; while [ ! -e \"$1\" ]; do n=$((n+1)); echo \"$n/100000 step\" >&3; sleep 0.02; done; echo counted', \"r\", \"{key}\"]\n\
         input.key = { type = \"string\" }";
     let place = Place::new(reporter);
-    let Some((disk, mut server)) = on_small_disk(&place) else { return };
+    let (disk, mut server) = on_small_disk(&place);
     let address = server.address();
     let finishing = begin(address, "gate", json!({"key": "finishing"}));
     let reporting = begin(address, "reporter", json!({"key": "reporting"}));
@@ -82,7 +82,7 @@ fn what_ends_on_a_full_disk_is_recorded_once_there_is_space() {
 #[test]
 fn a_full_disk_outlasts_a_server_and_costs_no_task() {
     let place = Place::new("");
-    let Some((disk, mut server)) = on_small_disk(&place) else { return };
+    let (disk, mut server) = on_small_disk(&place);
     let task = begin(server.address(), "gate", json!({"key": "patient"}));
     disk.fill();
     fs::write(place.path("patient"), "").unwrap();
@@ -110,7 +110,7 @@ fn a_full_disk_outlasts_a_server_and_costs_no_task() {
 #[test]
 fn a_disk_that_becomes_read_only_refuses_in_words() {
     let place = Place::new("");
-    let Some((disk, mut server)) = on_small_disk(&place) else { return };
+    let (disk, mut server) = on_small_disk(&place);
     let address = server.address();
     let task = begin(address, "gate", json!({"key": "patient"}));
     server.kill();

@@ -1,12 +1,6 @@
-//! A disk without space, as a small tmpfs. Needs the right to mount one: elsewhere the tests say that they did not run.
+//! A disk without space, as a small tmpfs. Needs the right to mount one: a test that has not run must not pass.
 
-use std::{
-    fs,
-    io::Write as _,
-    os::unix::fs::PermissionsExt as _,
-    path::PathBuf,
-    process::{Command, Stdio},
-};
+use std::{fs, io::Write as _, os::unix::fs::PermissionsExt as _, path::PathBuf, process::Command};
 
 use longhaul_gateway::command::{Run, RunsDir, Stream};
 
@@ -18,20 +12,18 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    fn new(scene: &Scene, kilobytes: u32) -> Option<Self> {
+    fn new(scene: &Scene, kilobytes: u32) -> Self {
         let path = scene.file("disk");
         fs::create_dir(&path).unwrap();
         let options = format!("size={kilobytes}k,mode=700");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
-            .arg(&path)
-            .stderr(Stdio::null())
-            .status();
-        if mounted.is_ok_and(|status| status.success()) {
-            return Some(Self { path });
-        }
-        std::io::stderr().write_all(b"NOT RUN: this user may not mount a file system\n").unwrap();
-        None
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).output().unwrap();
+        let said = String::from_utf8_lossy(&mounted.stderr);
+        assert!(
+            mounted.status.success(),
+            "this test mounts a tmpfs and may not ({said}); run it as root, or under `unshare -Urm`"
+        );
+        Self { path }
     }
 
     /// Runs on the disk that need little of it.
@@ -59,7 +51,7 @@ impl Drop for SmallDisk {
 #[tokio::test]
 async fn a_disk_that_fills_during_output_costs_output_and_nothing_else() {
     let scene = Scene::new();
-    let Some(disk) = SmallDisk::new(&scene, 1024) else { return };
+    let disk = SmallDisk::new(&scene, 1024);
     let runs = disk.runs();
     let run = Run::start(&runs, "run", &sh("seq 1 500000; echo '9/9 done' >&3; echo trouble >&2; exit 5"))
         .await
@@ -82,7 +74,7 @@ async fn a_disk_that_fills_during_output_costs_output_and_nothing_else() {
 #[tokio::test]
 async fn a_disk_that_is_full_when_the_command_ends_still_takes_its_end() {
     let scene = Scene::new();
-    let Some(disk) = SmallDisk::new(&scene, 1024) else { return };
+    let disk = SmallDisk::new(&scene, 1024);
     let runs = disk.runs();
     let (ready, go) = (scene.file("ready"), scene.file("go"));
     let script = format!(
@@ -111,7 +103,7 @@ async fn on_a_full_disk_nothing_is_started() {
     let (mut refused, mut started) = (0, 0);
     for kilobytes in (40..=120).step_by(4) {
         let scene = Scene::new();
-        let Some(disk) = SmallDisk::new(&scene, kilobytes) else { return };
+        let disk = SmallDisk::new(&scene, kilobytes);
         let runs = disk.runs();
         fs::write(disk.path.join("filler"), vec![0; 36 << 10]).unwrap();
         match Run::start(&runs, "run", &sh(&format!("echo ran >> {}", effects.display()))).await {

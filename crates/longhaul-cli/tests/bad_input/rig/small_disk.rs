@@ -1,9 +1,9 @@
-//! A disk that fills up: a small tmpfs. Needs the right to mount one; elsewhere tests say that they did not run.
+//! A disk that fills up: a small tmpfs. Needs the right to mount one: a test that has not run must not pass.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::place::Place;
 
@@ -15,17 +15,18 @@ pub(crate) struct SmallDisk {
 
 impl SmallDisk {
     /// Mounts one at `disk` in the place.
-    pub(crate) fn mount(place: &Place, kilobytes: u32) -> Option<Self> {
+    pub(crate) fn mount(place: &Place, kilobytes: u32) -> Self {
         let path = place.path("disk");
         fs::create_dir(&path).unwrap();
         let options = format!("size={kilobytes}k,mode=700");
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).stderr(Stdio::null());
-        if mount.status().is_ok_and(|status| status.success()) {
-            return Some(Self { path });
-        }
-        std::io::stderr().write_all(b"NOT RUN: this user may not mount a file system\n").unwrap();
-        None
+        let mounted = mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&path).output().unwrap();
+        let said = String::from_utf8_lossy(&mounted.stderr);
+        assert!(
+            mounted.status.success(),
+            "this test mounts a tmpfs and may not ({said}); run it as root, or under `unshare -Urm`"
+        );
+        Self { path }
     }
 
     /// Takes all the space there is.
