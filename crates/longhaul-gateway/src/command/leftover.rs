@@ -88,7 +88,11 @@ pub(super) fn end(run: &RunDir, spec: &StoredSpec) -> Result<usize, FileError> {
             process::was_started_with(process, mark.as_bytes())
         })
     };
+    Ok(end_all(left, spec.grace()))
+}
 
+/// Ends what `left` finds, until it finds nothing; gives back how many could not be ended.
+fn end_all(mut left: impl FnMut() -> Vec<Process>, grace: Duration) -> usize {
     let began = Instant::now();
     for process in left() {
         process.signal(Signal::TERM);
@@ -100,11 +104,11 @@ pub(super) fn end(run: &RunDir, spec: &StoredSpec) -> Result<usize, FileError> {
     loop {
         let left = left();
         let waited = began.elapsed();
-        if (left.is_empty() && looked_in_vain) || waited > spec.grace() + KILL_PATIENCE {
-            return Ok(left.len());
+        if (left.is_empty() && looked_in_vain) || waited > grace + KILL_PATIENCE {
+            return left.len();
         }
         looked_in_vain = left.is_empty();
-        if waited >= spec.grace() {
+        if waited >= grace {
             for process in left {
                 process.signal(Signal::KILL);
             }
@@ -198,6 +202,15 @@ mod tests {
     fn who_left_the_session_is_known_by_its_mark_and_vouches_for_its_children() {
         let all = [process(7, 1, 7, 120), process(8, 7, 8, 900), process(9, 1, 9, 120)];
         assert_eq!(found(&all, &[7]), [7, 8]);
+    }
+
+    #[test]
+    fn one_look_in_vain_is_not_enough() {
+        // A process that forks while the list is read is missing in the second look, and there in the third.
+        let nobody = process(i32::MAX, 1, SESSION, 120);
+        let mut looks = [vec![nobody], vec![], vec![nobody], vec![], vec![]].into_iter();
+        assert_eq!(end_all(|| looks.next().expect("two looks in vain end it"), Duration::ZERO), 0);
+        assert_eq!(looks.len(), 0, "and nothing before that");
     }
 
     #[test]
