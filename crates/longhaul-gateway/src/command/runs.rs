@@ -7,7 +7,7 @@ use std::{
     os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -39,8 +39,8 @@ pub struct RunsDir {
     supervisor: SupervisorProgram,
     outlive_server: bool,
     accounts: Arc<Mutex<Accounts>>,
-    /// Held while it is decided whether one more run fits.
-    admission: Arc<Mutex<()>>,
+    /// Held while it is decided whether one more run fits: by the latest count, if there was one.
+    admission: Arc<Mutex<Option<Counted>>>,
 }
 
 /// How much the run directories take.
@@ -139,7 +139,7 @@ impl RunsDir {
 
     /// Sets how many bytes all run directories may take. A run that has not ended counts with all that its limits
     /// let it write. Servers that share the directory each count for themselves and may together pass the limit by
-    /// what they start at the same moment.
+    /// what they start within seconds of each other.
     #[must_use]
     pub const fn with_max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
@@ -329,11 +329,17 @@ impl RunsDir {
     fn admit(&self, id: &str, spec: &Spec) -> Result<(), RunsError> {
         let stdin = spec.stdin.as_ref().map_or(0, |bytes| bytes.len() as u64);
         let needed = allowance(spec.max_output).saturating_add(stdin);
-        let _one_at_a_time = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = self.usage()?.bytes;
-        if used.saturating_add(needed) > self.max_bytes {
-            return Err(RunsError::Full { used, needed, max: self.max_bytes });
+        let mut latest = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |counted: &Counted| counted.bytes.saturating_add(needed) <= self.max_bytes;
+        // What was removed or has ended since may have made room, and others may have taken some.
+        let counted = match latest.filter(|counted| counted.at.elapsed() < RECOUNT && fits(counted)) {
+            Some(counted) => counted,
+            None => Counted { bytes: self.usage()?.bytes, at: Instant::now() },
+        };
+        if !fits(&counted) {
+            return Err(RunsError::Full { used: counted.bytes, needed, max: self.max_bytes });
         }
+        *latest = Some(Counted { bytes: counted.bytes.saturating_add(needed), ..counted });
         self.accounts().admitted.insert(id.to_owned(), needed);
         Ok(())
     }
@@ -383,6 +389,13 @@ impl RunsDir {
     fn accounts(&self) -> MutexGuard<'_, Accounts> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What all runs took when they were counted, and what was admitted since may take. To count is to list them all.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    bytes: u64,
+    at: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -472,6 +485,8 @@ fn nonce() -> Result<String, RunsError> {
 /// Runs that are being made and removed have names that no run has.
 const NEW: &str = ".new-";
 const DOOMED: &str = ".old-";
+/// For how long a count is believed while there is room by it.
+const RECOUNT: Duration = Duration::from_secs(5);
 /// Making a directory takes milliseconds; whoever began this long ago was killed.
 const HALF_MADE: Duration = Duration::from_secs(600);
 const SMALL_FILES: u64 = 64 << 10;

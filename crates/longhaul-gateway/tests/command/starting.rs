@@ -256,6 +256,21 @@ async fn what_is_refused_before_the_start_leaves_nothing() {
     assert_eq!(fs::read_dir(scene.root.path().join("runs")).unwrap().count(), 0);
 }
 
+#[test]
+fn what_is_admitted_counts_at_once_and_what_is_removed_no_more() {
+    let scene = Scene::new();
+    // Room for two.
+    let runs = scene.runs.clone().with_max_bytes(5 << 20);
+    let spec = sh("true").with_max_output(1 << 20);
+    runs.prepare("first", &spec).unwrap();
+    runs.prepare("second", &spec).unwrap();
+    let full = runs.prepare("third", &spec).unwrap_err();
+    assert!(matches!(full, RunsError::Full { used, .. } if used > 4 << 20), "{full:?}");
+    assert!(runs.remove("first").unwrap());
+    runs.prepare("third", &spec).unwrap();
+    runs.prepare("fourth", &spec).unwrap_err();
+}
+
 #[tokio::test]
 async fn an_id_is_used_once() {
     let scene = Scene::new();
