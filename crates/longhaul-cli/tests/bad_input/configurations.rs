@@ -120,7 +120,7 @@ fn a_port_in_use_is_said_and_the_store_is_left_alone() {
     let (code, said) =
         run(&place, &["serve", "longhaul.toml", "--http", &address, "--store", "sqlite:tasks.db"]);
     assert_ne!(code, 0);
-    assert!(said.contains(&address) && said.contains("choose a port with --http"), "{said}");
+    assert!(said.contains(&address) && said.contains("choose a port: --http"), "{said}");
     assert!(!place.path("tasks.db").exists(), "a server that cannot serve takes nothing up");
 }
 
