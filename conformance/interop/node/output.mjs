@@ -12,7 +12,10 @@ export function outputChecks(era, target) {
   return [
     ["reads the output of a running command", on(readsOutput)],
     ["reads the linked resource of a running command", on(readsResource)],
-    ["finds its running command when it calls again", on(joins)],
+    // Over HTTP nobody here has a name, and what has none never joins.
+    target.url === undefined
+      ? ["finds its running command when it calls again", on(joins)]
+      : ["starts a command of its own when it calls again without a name", on(startsAnother)],
     ["is told how the command ended", on(ends)],
   ];
 }
@@ -39,6 +42,14 @@ async function joins(peer) {
   const second = await handOver(peer, args);
   assert.equal(second.taskId, first.taskId, "a second command was started");
   success(await companion(peer, "task_cancel", first.taskId));
+}
+
+async function startsAnother(peer) {
+  const args = { ...LONG, seconds: 11 };
+  const first = await handOver(peer, args);
+  const second = await handOver(peer, args);
+  assert.notEqual(second.taskId, first.taskId, "it was shown a command of somebody else's");
+  for (const { taskId } of [first, second]) success(await companion(peer, "task_cancel", taskId));
 }
 
 async function ends(peer) {

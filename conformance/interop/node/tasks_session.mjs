@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 
 import { createTaskSessionFromClient } from "@modelcontextprotocol/ext-tasks/client";
 
-import { success, textOf } from "./answer.mjs";
+import { assertRises, success, textOf } from "./answer.mjs";
 import { connectModern, MODERN } from "./target.mjs";
 import { coordinate, watch } from "./wire.mjs";
 
@@ -12,6 +12,7 @@ import { coordinate, watch } from "./wire.mjs";
 export function sessionChecks(dialect, target) {
   const on = (use) => () => withSession(dialect, target, use);
   const both = [
+    ["lists the tools", on(listsTools)],
     ["runs a long call as a task to its result", on(runsToResult)],
     ["gets a quick call answered in place", on(answersInPlace)],
     ["cancels a task", on(cancels)],
@@ -19,7 +20,10 @@ export function sessionChecks(dialect, target) {
     ["is told of a bad argument", on(badArgument)],
     ["is told of a task that does not exist", on(unknownTask)],
   ];
-  const d2 = [["is told of a failure by the task's status", on(failsByStatus)]];
+  const d2 = [
+    ["is told of a failure by the task's status", on(failsByStatus)],
+    ["sees progress on the token of the call", on(seesProgress)],
+  ];
   const d3 = [
     ["gets a tool's failure as a result", on(failsByResult)],
     ["is sent no progress for a task", on(noProgress)],
@@ -48,7 +52,7 @@ async function withSession(dialect, target, use) {
     const options = { endpointId: "server-under-test", ...(dialect === "d3" ? besides : {}) };
     const session = createTaskSessionFromClient(client, options);
     assert.ok(session.capabilities.execution, "the server declares no tasks");
-    await use({ session, wire, preference: dialect === "d2" ? "require" : "allow" });
+    await use({ client, session, wire, preference: dialect === "d2" ? "require" : "allow" });
   } finally {
     await client.close();
   }
@@ -59,6 +63,13 @@ async function start({ session, preference }, args) {
   const execution = await session.callTool("slow", args, { task: { preference } });
   assert.equal(execution.kind, "task", "the call did not become a task");
   return execution;
+}
+
+async function listsTools({ client }) {
+  const tools = new Map((await client.listTools()).tools.map((tool) => [tool.name, tool]));
+  for (const name of ["echo", "slow", "fail"]) {
+    assert.ok(tools.get(name)?.description, `${name} is not listed with a description: ${[...tools.keys()]}`);
+  }
 }
 
 async function runsToResult(peer) {
@@ -138,6 +149,17 @@ async function failsByResult({ session }) {
   assert.equal(outcome.status, "completed", String(outcome.error));
   assert.equal(outcome.result.isError, true);
   assert.match(textOf(outcome.result), /failed on purpose/);
+}
+
+/** A task's progress goes on with the token of the call that made it. */
+async function seesProgress(peer) {
+  const task = { preference: "require" };
+  const execution = await peer.session.callTool("slow", { seconds: 3, steps: 6 }, { task, metadata: { progressToken: 7 } });
+  assert.equal(execution.kind, "task");
+  await execution.result();
+  const seen = peer.wire.notifications("notifications/progress").map(({ params }) => params);
+  assert.ok(seen.every(({ progressToken }) => progressToken === 7), JSON.stringify(seen));
+  assertRises(seen, 4);
 }
 
 async function noProgress(peer) {

@@ -24,7 +24,7 @@ const STAGE: &[(Server, &str, &[Transport])] = &[
     (Server::Everything, "held", &[Transport::Http]),
     (Server::Everything, "tasks", &[Transport::Http]),
     (Server::Commands, "held", &[Transport::Stdio]),
-    (Server::Commands, "output", &[Transport::Stdio]),
+    (Server::Commands, "output", &[Transport::Stdio, Transport::Http]),
     (Server::Commands, "tasks", &[Transport::Stdio, Transport::Http]),
 ];
 
