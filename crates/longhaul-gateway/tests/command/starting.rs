@@ -260,7 +260,7 @@ async fn what_is_refused_before_the_start_leaves_nothing() {
 fn what_is_admitted_counts_at_once_and_what_is_removed_no_more() {
     let scene = Scene::new();
     // Room for two.
-    let runs = scene.runs.clone().with_max_bytes(5 << 20);
+    let runs = runs_at(&scene.file("few")).with_max_bytes(5 << 20);
     let spec = sh("true").with_max_output(1 << 20);
     runs.prepare("first", &spec).unwrap();
     runs.prepare("second", &spec).unwrap();
