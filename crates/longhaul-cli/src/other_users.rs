@@ -36,7 +36,7 @@ mod tests {
     fn only_people_who_sign_in_are_other_users() {
         let accounts = "root:x:0:0:root:/root:/bin/bash\n\
             www:x:1005:1005::/srv:/usr/sbin/nologin\n\
-            ann:x:1000:1000:Ann:/home/ann:/bin/bash\n\
+            ann:x:1000:1000:Ann:/srv/ann:/bin/bash\n\
             nobody:x:65534:65534::/:/bin/sh\n";
         assert_eq!(other(accounts, 0), Some("ann"));
         assert_eq!(other(accounts, 1000), None);
