@@ -3,6 +3,7 @@
 
 mod bench;
 mod chaos;
+mod conformance;
 mod interop;
 mod site;
 mod tally;
@@ -83,6 +84,12 @@ enum Command {
         #[arg(long)]
         supervisors: bool,
     },
+    /// Run the official conformance suite against our programs
+    #[command(after_help = "Example:\n  cargo xtask conformance server")]
+    Conformance {
+        /// What is tried
+        side: Side,
+    },
     /// Point clients in other languages at a server
     #[command(after_help = interop_help())]
     Interop {
@@ -99,6 +106,13 @@ enum Command {
         #[arg(last = true)]
         command: Vec<String>,
     },
+}
+
+/// What the official suite is run against.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Side {
+    /// Our server.
+    Server,
 }
 
 fn test_help() -> String {
@@ -168,6 +182,11 @@ fn run(command: Command) -> Result<Tally> {
             arguments.extend(seed.map(|seed| format!("--seed={seed}")));
             arguments.extend(supervisors.then(|| "--supervisors".to_owned()));
             chaos::run(&site(chaos::BUDGET)?, &arguments)?
+        }
+        Command::Conformance { side: Side::Server } => {
+            let tally = conformance::server(&site(test::BUDGET)?)?;
+            println!("conformance: {tally}");
+            tally
         }
         Command::Interop { checks, client, url, command } => {
             let target = url.map_or(Target::Command(command), Target::Url);

@@ -12,10 +12,12 @@ use anyhow::{Context, Result, bail};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::{Node, Python};
-use server::HttpServer;
+pub(crate) use server::HttpServer;
 use tap::Tap;
 
 const NODE: &str = "conformance/interop/node";
+/// The oldest Node the clients run on.
+const OLDEST_NODE: u32 = 20;
 const PYTHON: &str = "conformance/interop/python";
 
 /// What is run in the stage `interop`: which server, a set of checks, over which transports.
@@ -197,7 +199,7 @@ pub(crate) fn clients() -> String {
 
 impl Rigs {
     fn new(site: &Site) -> Result<Self> {
-        let node = Node::with(site, "interop-node", NODE)?;
+        let node = Node::with(site, "interop-node", NODE, OLDEST_NODE)?;
         let python = Python::with(site, "interop-python", &format!("{PYTHON}/requirements.txt"))?;
         Ok(Self { node, python })
     }

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server.
 #[derive(Debug)]
-pub(super) struct HttpServer {
+pub(crate) struct HttpServer {
     child: Child,
     address: SocketAddr,
 }
@@ -25,7 +25,7 @@ impl HttpServer {
     /// # Errors
     ///
     /// When it cannot be started, ends, or does not listen in time.
-    pub(super) fn start(program: &str, arguments: &[&str]) -> Result<Self> {
+    pub(crate) fn start(program: &str, arguments: &[&str]) -> Result<Self> {
         let address = free_port()?;
         let mut command = Command::new(program);
         command.args(arguments).arg("--http").arg(address.to_string());
@@ -47,7 +47,7 @@ impl HttpServer {
     }
 
     /// The address of its endpoint.
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 }

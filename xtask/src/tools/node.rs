@@ -9,9 +9,6 @@ use anyhow::{Context, Result, bail};
 use super::{Folder, system};
 use crate::site::Site;
 
-/// The oldest Node that the packages locked here run on.
-const OLDEST: u32 = 20;
-
 /// Where a newer Node is locked, for systems whose own is too old.
 const RUNTIME: &str = "conformance/node";
 
@@ -24,16 +21,17 @@ pub(crate) struct Node {
 
 impl Node {
     /// Sets up `target/tools/<name>` from the `package-lock.json` in `source`, a path from the root, and copies the
-    /// scripts of that folder beside the packages, since a script's imports are looked up from where it stands.
+    /// scripts of that folder beside the packages, since a script's imports are looked up from where it stands. The
+    /// packages need Node `oldest` or later.
     ///
     /// # Errors
     ///
     /// When npm is missing or a package cannot be installed.
-    pub(crate) fn with(site: &Site, name: &str, source: &str) -> Result<Self> {
+    pub(crate) fn with(site: &Site, name: &str, source: &str, oldest: u32) -> Result<Self> {
         system::require(site, &system::NPM)?;
         let program = match major_version("node") {
-            Some(version) if version >= OLDEST => PathBuf::from("node"),
-            _ => runtime(site)?,
+            Some(version) if version >= oldest => PathBuf::from("node"),
+            _ => runtime(site, oldest)?,
         };
         let folder = install(site, name, source)?;
         copy_scripts(&site.root.join(source), &folder)?;
@@ -49,7 +47,7 @@ impl Node {
 }
 
 /// Node from npm, for a system whose own is too old.
-fn runtime(site: &Site) -> Result<PathBuf> {
+fn runtime(site: &Site, oldest: u32) -> Result<PathBuf> {
     let folder = install(site, "node", RUNTIME)?;
     let modules = folder.join("node_modules");
     for entry in fs::read_dir(&modules).with_context(|| format!("cannot list {}", modules.display()))? {
@@ -59,7 +57,7 @@ fn runtime(site: &Site) -> Result<PathBuf> {
         }
     }
     bail!(
-        "node is older than {OLDEST}, and {RUNTIME} has none for this system: install Node {OLDEST} or later"
+        "node is older than {oldest}, and {RUNTIME} has none for this system: install Node {oldest} or later"
     )
 }
 

@@ -1,0 +1,31 @@
+//! The server that the official conformance suite is pointed at: every tool, resource and prompt it asks for, in
+//! every revision, on one endpoint.
+
+mod samples;
+mod tasks;
+mod tools;
+
+use std::net::SocketAddr;
+
+use clap::Parser;
+use longhaul::Server;
+use longhaul::transport::http::server::Options;
+use tokio::net::TcpListener;
+
+/// Everything the official conformance suite asks of a server.
+#[derive(Debug, Parser)]
+#[command(after_help = "Example:\n  everything-server --http 127.0.0.1:8000")]
+struct Arguments {
+    /// Serve over HTTP on this address; the endpoint is /mcp
+    #[arg(long, value_name = "ADDR")]
+    http: SocketAddr,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let server = Server::new("everything-server", env!("CARGO_PKG_VERSION")).title("Everything");
+    let server = tools::all().into_iter().chain(tasks::all()).fold(server, Server::tool);
+    let listener = TcpListener::bind(arguments.http).await?;
+    Ok(server.serve_http(listener, Options::default()).await?)
+}

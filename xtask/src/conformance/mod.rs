@@ -1,0 +1,66 @@
+//! The official conformance suite against our programs.
+
+mod report;
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+
+use crate::interop::HttpServer;
+use crate::site::Site;
+use crate::tally::Tally;
+use crate::tools::Node;
+use report::Expected;
+
+const SUITE: &str = "conformance/suite";
+
+/// The oldest Node the suite runs on.
+const OLDEST_NODE: u32 = 22;
+
+/// The suite's program, in the folder its packages are installed in.
+const PROGRAM: &str = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
+
+/// The server the suite is pointed at, and its package.
+const SERVER: &str = "everything-server";
+
+/// What the server is tried with: a name, and what the suite is told to run. `server-<name>.txt` beside the lock
+/// file says what must come of it.
+const SERVER_LEGS: &[(&str, &[&str])] = &[
+    ("2025-11-25", &["--requirements", "2025-11-25"]),
+    ("2026-07-28", &["--requirements", "2026-07-28"]),
+    ("2025-06-18", &["--suite", "all", "--spec-version", "2025-06-18"]),
+    ("2025-03-26", &["--suite", "all", "--spec-version", "2025-03-26"]),
+];
+
+/// Runs the suite against our server, once for each set of requirements.
+///
+/// # Errors
+///
+/// When the suite or the server cannot be set up, or the suite writes nothing down.
+pub(crate) fn server(site: &Site) -> Result<Tally> {
+    site.must_run(&mut site.cargo(&["build", "--quiet", "--locked", "-p", SERVER]))?;
+    let node = Node::with(site, "conformance", SUITE, OLDEST_NODE)?;
+    let program = site.target.join("debug").join(SERVER);
+    let server = HttpServer::start(program.to_str().context("the build folder's path is not UTF-8")?, &[])?;
+    let mut tally = Tally::default();
+    for (name, arguments) in SERVER_LEGS {
+        let folder = emptied(site.target.join("conformance").join(format!("server-{name}")))?;
+        let mut suite = node.script(site, PROGRAM);
+        suite.args(["server", "--url", &server.url()]).args(*arguments).arg("--output-dir").arg(&folder);
+        // Its exit says less than what it wrote down.
+        site.run(&mut suite)?;
+        let expected = Expected::read(&site.root.join(SUITE).join(format!("server-{name}.txt")))?;
+        println!("\n-- conformance server {name}");
+        tally += expected.compare(&report::read(&folder)?);
+    }
+    Ok(tally)
+}
+
+fn emptied(folder: PathBuf) -> Result<PathBuf> {
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
