@@ -84,6 +84,15 @@ impl<'b> ResultWriter<'b> {
         self.object.raw(name, json);
     }
 
+    /// Writes a member that is an array whose items are JSON text already, with commas between.
+    pub fn raw_items(&mut self, name: &str, items: &str) {
+        self.object.with(name, |out| {
+            out.push(b'[');
+            out.extend_from_slice(items.as_bytes());
+            out.push(b']');
+        });
+    }
+
     /// Opens a member that is itself an object.
     pub fn object(&mut self, name: &str) -> ObjectWriter<'_> {
         self.object.object(name)

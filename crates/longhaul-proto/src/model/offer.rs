@@ -41,6 +41,20 @@ impl ServerCapabilities {
         self
     }
 
+    /// The same, with prompts or without.
+    #[must_use]
+    pub fn with_prompts(mut self, prompts: bool) -> Self {
+        self.prompts = prompts;
+        self
+    }
+
+    /// The same, completing arguments or not.
+    #[must_use]
+    pub fn with_completions(mut self, completions: bool) -> Self {
+        self.completions = completions;
+        self
+    }
+
     /// The same, with log messages or without.
     #[must_use]
     pub fn with_logging(mut self, logging: bool) -> Self {

@@ -151,7 +151,19 @@ pub struct ReadResourceResult {
 impl ReadResourceResult {
     /// Contents that are stale at once and nobody else's to see.
     pub fn fresh(contents: ResourceContents) -> Self {
-        Self { contents: vec![contents], ttl_ms: 0 }
+        Self::new(vec![contents])
+    }
+
+    /// The same of several parts.
+    pub fn new(contents: Vec<ResourceContents>) -> Self {
+        Self { contents, ttl_ms: 0 }
+    }
+
+    /// The same, that may be kept so many milliseconds.
+    #[must_use]
+    pub fn with_ttl_ms(mut self, ttl_ms: u64) -> Self {
+        self.ttl_ms = ttl_ms;
+        self
     }
 
     /// Writes the result.

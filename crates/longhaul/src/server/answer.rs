@@ -169,18 +169,48 @@ pub(super) fn now_or_later(
     }
 }
 
+/// Answers with what `start` begins, once it is done, as `write` writes it. A panic on the way becomes an answer too.
+pub(super) fn when_done<T: Send + 'static, F>(
+    envelope: Envelope,
+    cx: Cx,
+    start: impl FnOnce() -> Result<F, ErrorObject>,
+    write: fn(&T, &mut ResultWriter<'_>),
+    out: &mut Vec<u8>,
+) -> Dispatched
+where
+    F: Future<Output = Result<T, ErrorObject>> + Send + 'static,
+{
+    // Nothing of ours is reached through what `start` took after it has panicked.
+    let started = catch_unwind(AssertUnwindSafe(start)).unwrap_or_else(|_| Err(panicked()));
+    let working = match started {
+        Ok(working) => working,
+        Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
+    };
+    let answer = async move {
+        match working.await {
+            Ok(done) => Box::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
+                envelope.result(out, |result| write(&done, result))
+            }) as Write,
+            Err(error) => refused(error),
+        }
+    };
+    now_or_later(envelope, cx, None, answer, out)
+}
+
 /// The same future, whose panic becomes an answer.
 async fn contained(future: impl Future<Output = Write> + Send) -> Write {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|cx| {
         // Nothing of ours is reached through the future after it has panicked.
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
-        polled.unwrap_or_else(|_| {
-            tracing::error!("answering a request panicked");
-            Poll::Ready(refused(ErrorObject::internal("internal error: answering the request panicked")))
-        })
+        polled.unwrap_or_else(|_| Poll::Ready(refused(panicked())))
     })
     .await
+}
+
+fn panicked() -> ErrorObject {
+    tracing::error!("answering a request panicked");
+    ErrorObject::internal("internal error: answering the request panicked")
 }
 
 /// Answers with an error.

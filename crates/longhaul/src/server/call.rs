@@ -42,15 +42,15 @@ pub(super) fn call_tool(
     {
         return companion.answer(dispatcher, envelope, exchange, params.arguments, out);
     }
-    let Some(tool) = dispatcher.0.catalogue.tool(&params.name) else {
+    let Some(tool) = dispatcher.0.offer.tools.find(&params.name) else {
         return refuse(out, ErrorObject::invalid_params(format!("unknown tool: {}", clip(&params.name))));
     };
-    match Way::choose(tool, &envelope, &exchange, params.asks_for_task, dispatcher.0.capabilities.tasks) {
+    match Way::choose(&tool, &envelope, &exchange, params.asks_for_task, dispatcher.0.capabilities.tasks) {
         Err(error) => refuse(out, error),
         Ok(Way::InPlace(handler)) => in_place(&**handler, envelope, exchange, params.arguments, out),
         Ok(Way::Engine(stance)) => {
             let arguments = params.arguments;
-            Begin { dispatcher, tool, stance }.begin(envelope, exchange, arguments, out)
+            Begin { dispatcher, tool: &tool, stance }.begin(envelope, exchange, arguments, out)
         }
     }
 }

@@ -17,7 +17,8 @@ use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::hand_over::hand_over;
 use super::resource::output_uri;
-use super::tool::{invalid, schema_of};
+use super::schema;
+use super::tool::invalid;
 
 /// One of the companions.
 #[derive(Clone, Copy, Debug)]
@@ -85,14 +86,14 @@ impl Companion {
     fn definition(self) -> model::Tool {
         let (schema, description) = match self {
             Self::Wait => (
-                schema_of::<Wait>(),
+                schema::of_arguments::<Wait>(),
                 "Wait for a task that another tool handed over, and get its result. If it is still running \
                  when the time is up, this says so: call it again.",
             ),
             Self::Output => {
-                (schema_of::<Output>(), "Read what a running or finished task has written so far.")
+                (schema::of_arguments::<Output>(), "Read what a running or finished task has written so far.")
             }
-            Self::Cancel => (schema_of::<Cancel>(), "Stop a task that another tool handed over."),
+            Self::Cancel => (schema::of_arguments::<Cancel>(), "Stop a task that another tool handed over."),
         };
         let mut definition = model::Tool::new(self.name(), schema);
         definition.description = Some(description.to_owned());
@@ -179,8 +180,7 @@ impl Companions {
             return written(refusal);
         }
         let uri = output_uri(&id, if stderr { "stderr" } else { "stdout" }, from);
-        let Some(resources) = self.dispatcher.0.resources.clone().filter(|resources| resources.has(&uri))
-        else {
+        let Some(resources) = self.dispatcher.0.offer.family_of(&uri) else {
             return written(Ok(CallToolResult::error("this task writes no output that could be read")));
         };
         match resources.read(self.cx.clone(), &uri).await {

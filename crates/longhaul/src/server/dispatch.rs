@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use longhaul_proto::dialect::Dialect;
-use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, ProgressToken, RequestId, Text};
+use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, ProgressToken, RequestId};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{
     CacheScope, ClientCapabilities, Implementation, LoggingLevel, ServerCapabilities,
@@ -14,11 +14,14 @@ use longhaul_proto::model::{
 use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Owner, Principal, StoreError};
 
-use super::answer::{Dispatched, Envelope, now_or_later, refused};
-use super::catalogue::Catalogue;
-use super::context::Cx;
+use super::answer::{Answered, Dispatched, Envelope};
+use super::audience::Audience;
+use super::completion::complete;
+use super::offer::Offer;
 use super::outlet::{Outlet, Push};
-use super::resource::{Resources, not_found};
+use super::prompt::get_prompt;
+use super::resource::read_resource;
+use super::shelf::{Cursor, Item, Shelf};
 use super::{call, tasks};
 
 /// Finds and runs the handler of a request. Clones share one server.
@@ -32,8 +35,9 @@ pub(super) struct Shared {
     pub(super) info_json: Arc<str>,
     pub(super) instructions: Option<String>,
     pub(super) capabilities: ServerCapabilities,
-    pub(super) catalogue: Catalogue,
-    pub(super) resources: Option<Arc<dyn Resources>>,
+    pub(super) offer: Offer,
+    /// How many items a page of a list has at most.
+    pub(super) page_size: usize,
     pub(super) engine: Engine,
 }
 
@@ -123,11 +127,14 @@ impl Dispatcher {
             dialect: exchange.dialect,
             server_info: Arc::clone(&self.0.info_json),
         };
+        let offers = &self.0.capabilities;
         match exchange.method {
             Method::CallTool => call::call_tool(self, envelope, exchange, out),
-            Method::ReadResource => self.read_resource(envelope, exchange, out),
+            Method::ReadResource if offers.resources => read_resource(self, envelope, exchange, out),
+            Method::GetPrompt if offers.prompts => get_prompt(self, envelope, exchange, out),
+            Method::Complete if offers.completions => complete(self, envelope, exchange, out),
             Method::GetTask | Method::TaskResult | Method::UpdateTask | Method::CancelTask
-                if self.0.capabilities.tasks =>
+                if offers.tasks =>
             {
                 tasks::answer(self, envelope, exchange, out)
             }
@@ -144,35 +151,26 @@ impl Dispatcher {
         envelope: &Envelope,
         exchange: &Exchange<'_, '_>,
         out: &mut Vec<u8>,
-    ) -> Result<super::Answered, ErrorObject> {
+    ) -> Result<Answered, ErrorObject> {
         let shared = &*self.0;
         let (dialect, instructions) = (exchange.dialect, shared.instructions.as_deref());
+        let offer = &shared.offer;
+        let no_more = |_: &Offer, _: &Dialect, _| Vec::new();
         Ok(match exchange.method {
             Method::ListTools => {
-                no_cursor(exchange.params)?;
-                let list = shared.catalogue.list(dialect, &exchange.caller);
-                envelope.result(out, |result| {
-                    result.raw("tools", list);
-                    result.cacheable(LIST_TTL_MS, CacheScope::Private);
-                })
+                let companions = Offer::companions;
+                return self.list(envelope, exchange, ('t', "tools"), &offer.tools, companions, out);
             }
-            Method::ListResources if shared.resources.is_some() => {
-                no_cursor(exchange.params)?;
-                envelope.result(out, |result| {
-                    result.raw("resources", "[]");
-                    result.cacheable(LIST_TTL_MS, CacheScope::Private);
-                })
+            Method::ListPrompts if shared.capabilities.prompts => {
+                return self.list(envelope, exchange, ('p', "prompts"), &offer.prompts, no_more, out);
             }
-            Method::ListResourceTemplates if let Some(resources) = &shared.resources => {
-                no_cursor(exchange.params)?;
-                envelope.result(out, |result| {
-                    result.list(
-                        "resourceTemplates",
-                        &resources.templates(),
-                        Dialect::write_resource_template,
-                    );
-                    result.cacheable(LIST_TTL_MS, CacheScope::Public);
-                })
+            Method::ListResources if shared.capabilities.resources => {
+                return self.list(envelope, exchange, ('r', "resources"), &offer.resources, no_more, out);
+            }
+            Method::ListResourceTemplates if shared.capabilities.resources => {
+                let families = |offer: &Offer, dialect: &Dialect, _| offer.family_templates(dialect);
+                let kind = ('f', "resourceTemplates");
+                return self.list(envelope, exchange, kind, &offer.templates, families, out);
             }
             Method::Ping | Method::SetLogLevel => envelope.result(out, |_| ()),
             Method::Initialize => envelope.result(out, |result| {
@@ -188,35 +186,26 @@ impl Dispatcher {
         })
     }
 
-    fn read_resource(&self, envelope: Envelope, exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
-        let resources = self.0.resources.clone();
-        let uri = exchange.params.require::<Text<'_>>("uri").map(|Text(uri)| uri.into_owned());
-        let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
-        let reader = cx.clone();
-        let answer = async move {
-            let uri = match uri {
-                Ok(uri) => uri,
-                Err(error) => return refused(error),
-            };
-            let Some(resources) = resources.filter(|resources| resources.has(&uri)) else {
-                return refused(not_found(&uri));
-            };
-            match resources.read(reader, &uri).await {
-                Ok(read) => Box::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
-                    envelope.result(out, |result| read.write(result))
-                }) as super::answer::Write,
-                Err(error) => refused(error),
-            }
-        };
-        now_or_later(envelope, cx, None, answer, out)
-    }
-}
-
-/// Every list is one page, so no cursor was ever issued.
-fn no_cursor(params: &Params<'_>) -> Result<(), ErrorObject> {
-    match params.read::<Text<'_>>("cursor")? {
-        None => Ok(()),
-        Some(_) => Err(ErrorObject::invalid_params("invalid params: `cursor` was not issued here")),
+    /// A page of one of the lists.
+    fn list<T: Item>(
+        &self,
+        envelope: &Envelope,
+        exchange: &Exchange<'_, '_>,
+        (kind, member): (char, &str),
+        shelf: &Shelf<T>,
+        last: impl FnOnce(&Offer, &Dialect, Audience) -> Vec<Vec<u8>>,
+        out: &mut Vec<u8>,
+    ) -> Result<Answered, ErrorObject> {
+        let (dialect, audience) = (exchange.dialect, Audience::of(exchange.dialect, &exchange.caller));
+        let cursor = Cursor::read(exchange.params, kind)?;
+        let stock = shelf.stock();
+        let list = stock.list(dialect, audience, || last(&self.0.offer, dialect, audience));
+        let (page, next) = list.page(cursor, self.0.page_size, kind);
+        Ok(envelope.result(out, |result| {
+            result.raw_items(member, page);
+            result.optional("nextCursor", next.as_ref());
+            result.cacheable(LIST_TTL_MS, CacheScope::Private);
+        }))
     }
 }
 

@@ -50,8 +50,7 @@ pub(super) fn hand_over(shared: &Shared, record: &Record, waited: Option<Duratio
         text.push_str(&format!(" ({message})"));
     }
     let output = output_uri(id, "stdout", 0);
-    let writes = shared.engine.runs_as_job(&record.tool)
-        && shared.resources.as_ref().is_some_and(|resources| resources.has(&output));
+    let writes = shared.engine.runs_as_job(&record.tool) && shared.offer.family_of(&output).is_some();
     let read = if writes { ", `task_output` to read what it has written so far," } else { "" };
     text.push_str(&format!(
         ". The work goes on as task `{id}`. Call `task_wait` with it to wait for the result{read} or \

@@ -1,21 +1,30 @@
 //! Writing a server: what it offers, and how a request finds its handler.
 
+mod adorn;
 mod answer;
 mod audience;
 mod call;
-mod catalogue;
 mod caught;
 mod companion;
+mod completion;
 mod context;
 mod dispatch;
+mod failure;
 mod hand_over;
 mod observer;
+mod offer;
 mod outlet;
 mod policy;
 mod principal;
+mod prompt;
 mod resource;
+mod schema;
+mod shelf;
 mod tasks;
+mod template;
 mod tool;
+mod uri_template;
+mod words;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -26,24 +35,33 @@ use longhaul_tasks::runner::{Engine, Pace};
 use longhaul_tasks::store::{Memory, Rerun, StoreError, TaskStore};
 
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
+pub use completion::{IntoCompletion, Typed};
 pub use context::Cx;
 pub use dispatch::{Caller, Dispatcher, Exchange};
+pub use failure::Failure;
 pub use outlet::{ConnectionPush, Outgoing, Outlet, OwnStream, Push};
 pub use policy::{TaskMode, TaskPolicy};
 pub use principal::{Principal, local_user};
-pub use resource::{OUTPUT_SCHEME, ReadFuture, Resources, not_found, output_uri};
+pub use prompt::{IntoPrompt, Prompt, PromptArguments, PromptFuture};
+pub use resource::{IntoContents, OUTPUT_SCHEME, ReadFuture, Resource, Resources, not_found, output_uri};
+pub use template::ResourceTemplate;
 pub use tool::{IntoToolResult, JobTool, Json, Tool, ToolError, ToolFuture, ToolHandler};
+
+use offer::Parts;
 
 use crate::driver::{self, DriverError};
 use crate::transport::stdio;
+
+/// How many things one page of a list has at most.
+const PAGE_SIZE: usize = 500;
 
 /// A server being put together. Give it tools, then serve it.
 #[derive(Debug)]
 pub struct Server {
     info: Implementation,
     instructions: Option<String>,
-    tools: Vec<Tool>,
-    resources: Option<Arc<dyn Resources>>,
+    parts: Parts,
+    page_size: usize,
     store: Option<Arc<dyn TaskStore>>,
     pace: Pace,
     options: driver::Options,
@@ -68,6 +86,33 @@ pub enum BuildError {
     DuplicateTool {
         /// The name.
         name: String,
+    },
+    /// Two things of another kind have one name or URI.
+    #[error("two {kind} have the name {name:?}: rename one")]
+    #[non_exhaustive]
+    Duplicate {
+        /// What they are.
+        kind: &'static str,
+        /// Their name or URI.
+        name: String,
+    },
+    /// A prompt or a template completes or needs an argument it does not have.
+    #[error("{of} has no argument {argument:?}: check how it is spelt")]
+    #[non_exhaustive]
+    NoSuchArgument {
+        /// Which prompt or template.
+        of: String,
+        /// The argument.
+        argument: String,
+    },
+    /// A template cannot be read.
+    #[error("{of} cannot be read: {problem}")]
+    #[non_exhaustive]
+    UriTemplate {
+        /// Which template.
+        of: String,
+        /// What is wrong with it.
+        problem: String,
     },
     /// A tool's policy says of lost tasks what cannot be done with them.
     #[error(
@@ -107,8 +152,8 @@ impl Server {
         Self {
             info: Implementation::new(name, version),
             instructions: None,
-            tools: Vec::new(),
-            resources: None,
+            parts: Parts::default(),
+            page_size: PAGE_SIZE,
             store: None,
             pace: Pace::default(),
             options: driver::Options::default(),
@@ -132,14 +177,43 @@ impl Server {
     /// Offers a tool.
     #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
-        self.tools.push(tool);
+        self.parts.tools.push(tool);
         self
     }
 
-    /// Offers a family of resources.
+    /// Offers a prompt.
+    #[must_use]
+    pub fn prompt(mut self, prompt: Prompt) -> Self {
+        self.parts.prompts.push(prompt);
+        self
+    }
+
+    /// Offers a resource.
+    #[must_use]
+    pub fn resource(mut self, resource: Resource) -> Self {
+        self.parts.resources.push(resource);
+        self
+    }
+
+    /// Offers a family of resources, by a template of their URIs.
+    #[must_use]
+    pub fn resource_template(mut self, template: ResourceTemplate) -> Self {
+        self.parts.templates.push(template);
+        self
+    }
+
+    /// Offers resources that a type of one's own finds and reads; those with a URI or a template of their own are
+    /// looked for first.
     #[must_use]
     pub fn resources(mut self, resources: Arc<dyn Resources>) -> Self {
-        self.resources = Some(resources);
+        self.parts.families.push(resources);
+        self
+    }
+
+    /// Lists at most so many things on one page. Default 500.
+    #[must_use]
+    pub fn page_size(mut self, page_size: usize) -> Self {
+        self.page_size = page_size;
         self
     }
 
@@ -171,22 +245,24 @@ impl Server {
     ///
     /// When a tool's name is invalid or taken, or its policy asks for what cannot be done.
     pub fn dispatcher(self) -> Result<Dispatcher, BuildError> {
-        let catalogue = catalogue::Catalogue::new(self.tools)?;
+        let offer = self.parts.finish()?;
         let capabilities = ServerCapabilities::default()
-            .with_tools(!catalogue.is_empty())
-            .with_resources(self.resources.is_some())
+            .with_tools(!offer.tools.stock().is_empty())
+            .with_resources(offer.has_resources())
+            .with_prompts(!offer.prompts.stock().is_empty())
+            .with_completions(offer.completes())
             .with_logging(true)
-            .with_tasks(catalogue.has_tasks());
+            .with_tasks(offer.has_tasks);
         let store = self.store.unwrap_or_else(|| Arc::new(Memory::new()));
-        let engine = Engine::new(store, Arc::new(Tokio::new()), self.pace, catalogue.workers());
+        let engine = Engine::new(store, Arc::new(Tokio::new()), self.pace, offer.workers());
         let info_json = serde_json::to_string(&self.info).expect("strings are JSON").into();
         Ok(Dispatcher(Arc::new(dispatch::Shared {
             info: self.info,
             info_json,
             instructions: self.instructions,
             capabilities,
-            catalogue,
-            resources: self.resources,
+            offer,
+            page_size: self.page_size,
             engine,
         })))
     }

@@ -12,10 +12,11 @@ use longhaul_tasks::store::Json as StoredJson;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
 use super::context::Cx;
+use super::failure::in_words;
 use super::policy::TaskPolicy;
+use super::schema;
 
 /// A call under way. An error is the protocol's; a tool's own failure is a result with `is_error`.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<CallToolResult, ErrorObject>> + Send>>;
@@ -82,7 +83,7 @@ impl Tool {
         F: Future<Output = R> + Send + 'static,
         R: IntoToolResult,
     {
-        let mut definition = model::Tool::new(name, schema_of::<A>());
+        let mut definition = model::Tool::new(name, schema::of_arguments::<A>());
         definition.description = Some(description.into());
         let handler = Typed { function, arguments: std::marker::PhantomData::<fn(A)> };
         Self::of(definition, Kind::Function(Arc::new(handler)))
@@ -107,13 +108,6 @@ impl Tool {
     pub fn task(mut self, policy: TaskPolicy) -> Self {
         self.definition.task_support = policy.support();
         self.policy = policy;
-        self
-    }
-
-    /// Names the tool for people.
-    #[must_use]
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.definition.title = Some(title.into());
         self
     }
 
@@ -165,15 +159,6 @@ pub(super) fn invalid<A: DeserializeOwned>(arguments: &str) -> CallToolResult {
         Err(error) => format!("`{}`: {}", error.path(), error.inner()),
     };
     CallToolResult::error(format!("invalid arguments: {problem}"))
-}
-
-/// The JSON Schema of `A`, as an object schema without the noise of a stand-alone document.
-pub(super) fn schema_of<A: JsonSchema>() -> Box<RawValue> {
-    let mut schema = schemars::schema_for!(A);
-    schema.remove("$schema");
-    schema.remove("title");
-    schema.insert("type".to_owned(), "object".into());
-    serde_json::value::to_raw_value(&schema).expect("a JSON Schema is JSON")
 }
 
 /// What a tool function may return.
@@ -267,13 +252,6 @@ impl ToolError {
 
 impl<E: std::error::Error> From<E> for ToolError {
     fn from(error: E) -> Self {
-        let mut words = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            words.push_str(": ");
-            words.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        Self(words)
+        Self(in_words(&error))
     }
 }

@@ -1,0 +1,164 @@
+//! What a server offers, by kind.
+
+use std::sync::Arc;
+
+use longhaul_proto::dialect::Dialect;
+use longhaul_proto::model::{self, TaskSupport};
+use longhaul_tasks::runner::Worker;
+use longhaul_tasks::store::Rerun;
+
+use super::BuildError;
+use super::audience::Audience;
+use super::companion::Companion;
+use super::hand_over::or_hand_over;
+use super::policy::TaskMode;
+use super::prompt::Prompt;
+use super::resource::{Resource, Resources};
+use super::shelf::{Item, Shelf, Taken};
+use super::template::ResourceTemplate;
+use super::tool::{Kind, Tool};
+
+/// Everything a server offers.
+#[derive(Debug)]
+pub(super) struct Offer {
+    pub(super) tools: Shelf<Tool>,
+    pub(super) prompts: Shelf<Prompt>,
+    pub(super) resources: Shelf<Resource>,
+    pub(super) templates: Shelf<ResourceTemplate>,
+    pub(super) families: Vec<Arc<dyn Resources>>,
+    /// Whether calls can become tasks.
+    pub(super) has_tasks: bool,
+}
+
+/// The same, being put together.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pub(super) tools: Vec<Tool>,
+    pub(super) prompts: Vec<Prompt>,
+    pub(super) resources: Vec<Resource>,
+    pub(super) templates: Vec<ResourceTemplate>,
+    pub(super) families: Vec<Arc<dyn Resources>>,
+}
+
+impl Parts {
+    pub(super) fn finish(self) -> Result<Offer, BuildError> {
+        let has_tasks = self.tools.iter().any(Tool::makes_tasks);
+        for tool in &self.tools {
+            tool.check(has_tasks)?;
+        }
+        self.prompts.iter().try_for_each(Prompt::check)?;
+        self.templates.iter().try_for_each(ResourceTemplate::check)?;
+        Ok(Offer {
+            tools: Shelf::new(self.tools).map_err(|Taken(name)| BuildError::DuplicateTool { name })?,
+            prompts: shelf("prompts", self.prompts)?,
+            resources: shelf("resources", self.resources)?,
+            templates: shelf("resource templates", self.templates)?,
+            families: self.families,
+            has_tasks,
+        })
+    }
+}
+
+fn shelf<T: Item>(kind: &'static str, items: Vec<T>) -> Result<Shelf<T>, BuildError> {
+    Shelf::new(items).map_err(|Taken(name)| BuildError::Duplicate { kind, name })
+}
+
+impl Offer {
+    /// Every tool, as the engine works on it.
+    pub(super) fn workers(&self) -> Vec<Worker> {
+        self.tools.stock().iter().map(|tool| tool.worker()).collect()
+    }
+
+    /// Whether anything can be completed.
+    pub(super) fn completes(&self) -> bool {
+        self.prompts.stock().iter().any(|prompt| !prompt.completers.is_empty())
+            || self.templates.stock().iter().any(|template| !template.completers.is_empty())
+    }
+
+    /// Whether there are any resources to ask for.
+    pub(super) fn has_resources(&self) -> bool {
+        !(self.families.is_empty() && self.resources.stock().is_empty() && self.templates.stock().is_empty())
+    }
+
+    /// The family that `uri` belongs to.
+    pub(super) fn family_of(&self, uri: &str) -> Option<Arc<dyn Resources>> {
+        self.families.iter().find(|family| family.has(uri)).cloned()
+    }
+
+    /// Whether `uri` could be read.
+    pub(super) fn has_resource(&self, uri: &str) -> bool {
+        self.resources.find(uri).is_some()
+            || self.templates.stock().iter().any(|template| template.matches(uri))
+            || self.family_of(uri).is_some()
+    }
+
+    /// What is listed behind the tools: the companions, to those who need them.
+    pub(super) fn companions(&self, dialect: &Dialect, audience: Audience) -> Vec<Vec<u8>> {
+        if !self.has_tasks || audience != Audience::Waits {
+            return Vec::new();
+        }
+        written(Companion::definitions(), |companion, out| dialect.write_tool(companion, out))
+    }
+
+    /// What is listed behind the templates: those of the families.
+    pub(super) fn family_templates(&self, dialect: &Dialect) -> Vec<Vec<u8>> {
+        let templates = self.families.iter().flat_map(|family| family.templates());
+        written(templates, |template, out| dialect.write_resource_template(template, out))
+    }
+}
+
+fn written<T>(items: impl IntoIterator<Item = T>, write: impl Fn(&T, &mut Vec<u8>)) -> Vec<Vec<u8>> {
+    let write = |item: T| {
+        let mut json = Vec::new();
+        write(&item, &mut json);
+        json
+    };
+    items.into_iter().map(write).collect()
+}
+
+impl Tool {
+    pub(super) fn makes_tasks(&self) -> bool {
+        self.definition.task_support != TaskSupport::Forbidden
+    }
+
+    /// Whether it can be offered by a server whose calls can become tasks, or cannot.
+    pub(super) fn check(&self, has_tasks: bool) -> Result<(), BuildError> {
+        let name = &self.definition.name;
+        model::Tool::check_name(name)?;
+        if has_tasks && Companion::named(name).is_some() {
+            return Err(BuildError::ReservedTool { name: name.clone() });
+        }
+        match (self.policy.rerun, &self.kind) {
+            (Rerun::Never, _) | (Rerun::Reattach, Kind::Job(_)) => Ok(()),
+            (rerun, _) => Err(BuildError::Rerun { name: name.clone(), rerun }),
+        }
+    }
+
+    pub(super) fn worker(&self) -> Worker {
+        let worker = Worker::new(self.definition.name.as_str()).with_limit(self.policy.limit);
+        match &self.kind {
+            Kind::Function(_) => worker,
+            Kind::Job(job) => worker.with_job(Arc::clone(job) as _),
+        }
+    }
+}
+
+impl Item for Tool {
+    fn key(&self) -> &str {
+        &self.definition.name
+    }
+
+    /// What hands over may answer with the hand-over, and a server must keep to the output schema it lists.
+    fn write(&self, dialect: &Dialect, audience: Audience, out: &mut Vec<u8>) {
+        // Even who is held to the end is handed over when the process goes.
+        let hands_over = matches!(self.policy.mode, TaskMode::After(_));
+        match (audience, hands_over, &self.definition.output_schema) {
+            (Audience::Waits, true, Some(own)) => {
+                let mut definition = self.definition.clone();
+                definition.output_schema = Some(or_hand_over(own));
+                dialect.write_tool(&definition, out);
+            }
+            _ => dialect.write_tool(&self.definition, out),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! JSON Schemas of Rust types, and what is read from them.
+
+use schemars::JsonSchema;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// The JSON Schema of `A`, as an object schema without the noise of a stand-alone document.
+pub(super) fn of_arguments<A: JsonSchema>() -> Box<RawValue> {
+    let mut schema = plain::<A>();
+    schema.insert("type".to_owned(), "object".into());
+    raw(&schema)
+}
+
+/// A member of a struct, as its schema describes it.
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) title: Option<String>,
+    pub(super) description: Option<String>,
+    pub(super) required: bool,
+}
+
+/// The members of `A`, a struct: those it requires first.
+pub(super) fn members<A: JsonSchema>() -> Vec<Member> {
+    let mut schema = plain::<A>();
+    let Some(Value::Object(properties)) = schema.remove("properties") else { return Vec::new() };
+    let required: Vec<&str> = match schema.get("required") {
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    let member = |(name, property): (String, Value)| {
+        let words = |key: &str| property.get(key).and_then(Value::as_str).map(str::to_owned);
+        let required = required.contains(&name.as_str());
+        Member { title: words("title"), description: words("description"), required, name }
+    };
+    let mut members: Vec<Member> = properties.into_iter().map(member).collect();
+    members.sort_by_key(|member| required.iter().position(|name| *name == member.name).unwrap_or(usize::MAX));
+    members
+}
+
+fn plain<A: JsonSchema>() -> Map<String, Value> {
+    let schema = schemars::schema_for!(A);
+    let mut schema = match schema.to_value() {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    };
+    schema.remove("$schema");
+    schema.remove("title");
+    schema
+}
+
+fn raw(schema: &Map<String, Value>) -> Box<RawValue> {
+    serde_json::value::to_raw_value(schema).expect("a JSON Schema is JSON")
+}
