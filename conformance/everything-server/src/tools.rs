@@ -26,6 +26,7 @@ pub(crate) fn all() -> Vec<Tool> {
         logging("test_tool_with_logging"),
         logging("test_logging_tool"),
         Tool::raw(schema_tool(), Nothing),
+        mirroring(),
     ]
 }
 
@@ -70,6 +71,17 @@ fn logging(name: &str) -> Tool {
         }
         "logged"
     })
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Mirrored {
+    #[schemars(extend("x-mcp-header" = "Value"))]
+    value: String,
+}
+
+fn mirroring() -> Tool {
+    let echo = |_, Mirrored { value }| async move { value };
+    Tool::typed("test_custom_header", "Say again what stands in a header, too", echo)
 }
 
 /// A tool whose schema uses what JSON Schema 2020-12 has.

@@ -154,6 +154,38 @@ async fn a_quick_call_is_one_json_answer() {
     assert_eq!(answer["result"]["resultType"], "complete");
 }
 
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Placed {
+    #[schemars(extend("x-mcp-header" = "Region"))]
+    region: String,
+}
+
+#[tokio::test]
+async fn an_argument_that_its_tool_marks_must_stand_in_its_header_too() {
+    let placed = Tool::typed("placed", "Say where", |_, Placed { region }| async move { region });
+    let host = Host::start_with(Server::new("test", "1.0.0").tool(placed), |_| ()).await;
+    let call = async |values: &[&str]| {
+        let mut request = host
+            .post()
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", "tools/call")
+            .header("mcp-name", "placed");
+        for value in values {
+            request = request.header("mcp-param-REGION", value.as_bytes());
+        }
+        let params = modern_params(json!({"name": "placed", "arguments": {"region": "Zürich"}}));
+        let response = host.send(request.body(body("tools/call", params)).unwrap()).await;
+        (response.status().as_u16(), read(response).await)
+    };
+    let right = "=?base64?WsO8cmljaA==?=";
+    let (status, answer) = call(&[right]).await;
+    assert_eq!((status, &answer["result"]["content"][0]["text"]), (200, &json!("Zürich")));
+    for wrong in [&[][..], &["Basel"], &["Zürich"], &["=?base64?WsO8cmljaA=?="], &[right, right]] {
+        let (status, answer) = call(wrong).await;
+        assert_eq!((status, &answer["error"]["code"]), (400, &json!(-32020)), "{wrong:?} {answer}");
+    }
+}
+
 #[tokio::test]
 async fn a_notification_turns_the_answer_into_a_stream() {
     let host = Host::start(|_| ()).await;

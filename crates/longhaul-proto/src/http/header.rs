@@ -69,7 +69,7 @@ fn differs(header: &str, value: &str, body: &str) -> ErrorObject {
     mismatch(format!("header mismatch: the {header} header says {value:?} and the body says {body:?}"))
 }
 
-fn mismatch(message: String) -> ErrorObject {
+pub(super) fn mismatch(message: String) -> ErrorObject {
     ErrorObject::new(Code::HEADER_MISMATCH, message)
 }
 

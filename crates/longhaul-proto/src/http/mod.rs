@@ -4,8 +4,10 @@
 
 mod header;
 mod origin;
+mod parameter;
 mod sse;
 
 pub use header::{Accept, MirroredHeaders, accepts, decode_name, encode_name, is_json, status_of};
 pub use origin::{AllowList, Refused};
+pub use parameter::{HeaderText, InvalidAnnotation, MirroredParameter};
 pub use sse::{Event, EventDecoder, EventTooLong, write_comment, write_event};

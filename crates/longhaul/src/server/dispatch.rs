@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use longhaul_proto::dialect::Dialect;
-use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, ProgressToken, RequestId};
+#[cfg(feature = "http")]
+use longhaul_proto::http::{HeaderText, MirroredParameter};
+use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, ProgressToken, RequestId, Text};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{
     CacheScope, ClientCapabilities, Implementation, LoggingLevel, ServerCapabilities,
@@ -116,6 +118,24 @@ impl Dispatcher {
     /// When the store cannot be read or written.
     pub async fn start(&self) -> Result<usize, StoreError> {
         self.0.engine.start().await
+    }
+
+    /// Whether the headers of a call say what its arguments say, where its tool has marked them.
+    ///
+    /// # Errors
+    ///
+    /// As [`MirroredParameter::check`].
+    #[cfg(feature = "http")]
+    pub(crate) fn check_mirrored<'h>(
+        &self,
+        params: &Params<'_>,
+        header: impl Fn(&str) -> HeaderText<'h>,
+    ) -> Result<(), ErrorObject> {
+        let Ok(Some(Text(name))) = params.read("name") else { return Ok(()) };
+        match self.0.offer.tools.find(&name).as_ref().map(|tool| &tool.mirrored) {
+            Some(Ok(marked)) => MirroredParameter::check(marked, params, header),
+            _ => Ok(()),
+        }
     }
 
     /// Answers `exchange` into `out`, or says that the answer takes longer.

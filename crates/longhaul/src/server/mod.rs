@@ -29,6 +29,7 @@ mod words;
 use std::future::Future;
 use std::sync::Arc;
 
+use longhaul_proto::http::InvalidAnnotation;
 use longhaul_proto::model::{Implementation, InvalidToolName, ServerCapabilities};
 use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::runner::{Engine, Pace};
@@ -80,6 +81,16 @@ pub enum BuildError {
     ReservedTool {
         /// The name.
         name: String,
+    },
+    /// A tool's schema marks an argument for a header as none may be marked, so that clients would leave the tool out.
+    #[error("the tool {name:?} marks an argument for a header that cannot have one")]
+    #[non_exhaustive]
+    Annotation {
+        /// The tool.
+        name: String,
+        /// Which mark, and why.
+        #[source]
+        source: InvalidAnnotation,
     },
     /// Two tools have one name.
     #[error("two tools are named {name:?}: rename one")]

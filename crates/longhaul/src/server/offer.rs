@@ -128,6 +128,9 @@ impl Tool {
         if has_tasks && Companion::named(name).is_some() {
             return Err(BuildError::ReservedTool { name: name.clone() });
         }
+        if let Err(source) = &self.mirrored {
+            return Err(BuildError::Annotation { name: name.clone(), source: source.clone() });
+        }
         match (self.policy.rerun, &self.kind) {
             (Rerun::Never, _) | (Rerun::Reattach, Kind::Job(_)) => Ok(()),
             (rerun, _) => Err(BuildError::Rerun { name: name.clone(), rerun }),

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use longhaul_proto::http::{InvalidAnnotation, MirroredParameter};
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_proto::model::{self, CallToolResult, Content, ToolAnnotations};
 use longhaul_tasks::job::ExternalJob;
@@ -66,6 +67,8 @@ pub struct Tool {
     pub(super) definition: model::Tool,
     pub(super) policy: TaskPolicy,
     pub(super) kind: Kind,
+    /// The arguments that headers repeat, or why its schema may not mark them so.
+    pub(super) mirrored: Result<Arc<[MirroredParameter]>, InvalidAnnotation>,
 }
 
 impl Tool {
@@ -100,7 +103,8 @@ impl Tool {
     }
 
     fn of(definition: model::Tool, kind: Kind) -> Self {
-        Self { definition, policy: TaskPolicy::default(), kind }
+        let mirrored = MirroredParameter::of_schema(definition.input_schema.get()).map(Arc::from);
+        Self { definition, policy: TaskPolicy::default(), kind, mirrored }
     }
 
     /// Says when its calls become tasks.

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use http::Response;
+use http::{HeaderMap, Response};
 use longhaul_proto::dialect::Dialect;
-use longhaul_proto::http::{Accept, MirroredHeaders};
+use longhaul_proto::http::{Accept, HeaderText, MirroredHeaders};
 use longhaul_proto::jsonrpc::{ErrorObject, Request};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 
 use super::answer::{Body, Source, answer_with, json, refusal, status_for};
+use super::route::value;
 use super::{Endpoint, Place};
 use crate::server::{Caller, Dispatched, Exchange, Outlet};
 
 pub(super) async fn answer(
     endpoint: &Arc<Endpoint>,
-    headers: &MirroredHeaders<'_>,
+    headers: &HeaderMap,
     accept: Accept,
     request: &Request<'_>,
     meta: RequestMeta<'_>,
@@ -36,13 +37,21 @@ pub(super) async fn answer(
 /// Checks in the order the conformance suite asks for: headers, `_meta`, revision, method.
 fn start(
     endpoint: &Endpoint,
-    headers: &MirroredHeaders<'_>,
+    headers: &HeaderMap,
     request: &Request<'_>,
     meta: RequestMeta<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(Dispatched, Place), ErrorObject> {
     let known = Dialect::newest_modern().request(&request.method);
-    headers.check(meta.protocol_version.as_deref(), &request.method, known, &request.params)?;
+    let mirrored = MirroredHeaders::new(
+        value(headers, "mcp-protocol-version"),
+        value(headers, "mcp-method"),
+        value(headers, "mcp-name"),
+    );
+    mirrored.check(meta.protocol_version.as_deref(), &request.method, known, &request.params)?;
+    if known == Some(Method::CallTool) {
+        endpoint.dispatcher.check_mirrored(&request.params, |name| header(headers, name))?;
+    }
     let dialect = Dialect::of_request(&meta, None, "")?;
     let method =
         dialect.request(&request.method).ok_or_else(|| ErrorObject::method_not_found(&request.method))?;
@@ -54,4 +63,13 @@ fn start(
     exchange.outlet = Outlet::own();
     let place = endpoint.place()?;
     Ok((endpoint.dispatcher.dispatch(exchange, out), place))
+}
+
+fn header<'h>(headers: &'h HeaderMap, name: &str) -> HeaderText<'h> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => HeaderText::Absent,
+        (Some(value), None) => value.to_str().map_or(HeaderText::Unreadable, HeaderText::Is),
+        (Some(_), Some(_)) => HeaderText::Unreadable,
+    }
 }

@@ -8,7 +8,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use longhaul_proto::dialect::Revision;
-use longhaul_proto::http::{Accept, MirroredHeaders, accepts};
+use longhaul_proto::http::{Accept, accepts};
 use longhaul_proto::jsonrpc::{ErrorObject, Message};
 use longhaul_proto::model::RequestMeta;
 
@@ -78,9 +78,7 @@ async fn choose(
                 Err(error) => return refusal(StatusCode::BAD_REQUEST, Some(&request.id), &error),
             };
             if claims_modern || meta.protocol_version.is_some() {
-                let headers =
-                    MirroredHeaders::new(version, value(headers, "mcp-method"), value(headers, "mcp-name"));
-                return modern::answer(endpoint, &headers, accept, &request, meta).await;
+                return modern::answer(endpoint, headers, accept, &request, meta).await;
             }
             legacy::answer(endpoint, session_id, accept, &request, meta).await
         }
