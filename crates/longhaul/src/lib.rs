@@ -26,6 +26,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `macros` (default) | [`tool`]: a function and its doc comment are a tool |
 //! | (none) | servers and clients over standard input and output, any byte stream and child processes; tasks in memory |
 //! | `http` | Streamable HTTP for servers: [`transport`]`::http::server` and `Server::serve_http` |
 //! | `http-client` | Streamable HTTP for clients |
@@ -38,6 +39,8 @@ mod trace;
 pub mod transport;
 
 pub use client::Client;
+#[cfg(feature = "macros")]
+pub use longhaul_macros::tool;
 pub use longhaul_proto as proto;
 pub use longhaul_tasks as tasks;
 pub use longhaul_tasks::store;
@@ -46,3 +49,10 @@ pub use server::{Cx, ServeError, Server, Tool};
 #[cfg(all(doctest, feature = "http", feature = "sqlite"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// What the attributes write needs, wherever they are used.
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod __private {
+    pub use {schemars, serde};
+}

@@ -187,8 +187,8 @@ impl Server {
 
     /// Offers a tool.
     #[must_use]
-    pub fn tool(mut self, tool: Tool) -> Self {
-        self.parts.tools.push(tool);
+    pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
+        self.parts.tools.push(tool.into());
         self
     }
 

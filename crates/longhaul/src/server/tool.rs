@@ -166,6 +166,11 @@ pub(super) fn invalid<A: DeserializeOwned>(arguments: &str) -> CallToolResult {
 }
 
 /// What a tool function may return.
+#[diagnostic::on_unimplemented(
+    message = "a tool cannot return `{Self}`",
+    label = "not a result that a caller can be given",
+    note = "return text, a number, `Json(value)` for a value that serde can write, `CallToolResult`, or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
+)]
 pub trait IntoToolResult: Send + 'static {
     /// Turns it into the result the caller gets.
     fn into_tool_result(self) -> CallToolResult;
