@@ -78,8 +78,10 @@ pub trait JobRun: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "the engine must decide on each")]
 pub enum Attached {
-    /// It is there: running, or ended with its outcome at hand.
-    Found(Arc<dyn JobRun>),
+    /// It runs.
+    Running(Arc<dyn JobRun>),
+    /// It has ended, and its outcome is at hand.
+    Ended(Arc<dyn JobRun>),
     /// It never started, and may.
     NeverStarted,
     /// It had started and is gone without an outcome.

@@ -252,3 +252,32 @@ async fn who_joined_a_call_is_handed_over_though_its_task_could_not_be_read_at_f
     assert!(matches!(second.await, Answer::HandOver(_)));
     assert_eq!(began.elapsed().as_secs(), 11);
 }
+
+/// Fenced by its own node's next claim, and then unable to see so.
+#[tokio::test(start_paused = true)]
+async fn an_outcome_waits_until_it_can_be_seen_whose_the_task_is() {
+    let store = Failing::new(Limits::default());
+    let engine = engine(&store);
+    let mut call = call(100);
+    call.hold = Some(Duration::from_secs(10));
+    let answer = engine.call(call).await;
+    let Answer::HandOver(record) = answer else { panic!("{answer:?}") };
+    store.fail("finish", StoreError::Fenced { id: record.id.clone(), held: record.epoch }, false);
+    store.fail("get", backend(), false);
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let now = engine.find(Scope::Operator, &record.id).await.unwrap().unwrap();
+    assert_eq!(now.outcome(), Some(&success()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_handed_over_in_time_though_the_outcome_cannot_be_written_yet() {
+    let store = Failing::new(Limits::default());
+    for _ in 0..30 {
+        store.fail("finish", full(), false);
+    }
+    let engine = engine(&store);
+    let began = Instant::now();
+    let answer = engine.call(call(45)).await;
+    assert!(matches!(answer, Answer::HandOver(_)), "{answer:?}");
+    assert_eq!(began.elapsed().as_secs(), 50);
+}

@@ -190,6 +190,12 @@ impl Run {
         known.clone().unwrap_or(Err(RunError::Unwatched))
     }
 
+    /// Whether it is known how the run has ended: [`wait`](Self::wait) returns at once.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.outcome.borrow().is_some()
+    }
+
     /// The latest news, and each that follows: at most one a second. The channel closes when the run is over.
     #[must_use]
     pub fn updates(&self) -> watch::Receiver<Status> {

@@ -7,7 +7,7 @@ use longhaul::tasks::environment::BoxFuture;
 use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
 use longhaul::tasks::report::Reporter;
 
-use super::run::{cancel, find, follow};
+use super::run::{attached, cancel, find};
 use crate::command::RunsDir;
 
 /// The runs of a directory, whichever tool they belong to. It starts none: how many of a tool may run at once is
@@ -37,7 +37,7 @@ impl ExternalJob for FoundRuns {
     fn attach<'a>(&'a self, key: &'a TaskId, _begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
         Box::pin(async move {
             match find(&self.0, key).await {
-                Ok(run) => Attached::Found(follow(&self.0, run, reporter)),
+                Ok(run) => attached(&self.0, run, reporter),
                 Err(error) => Attached::Lost { reason: error.to_string().into() },
             }
         })

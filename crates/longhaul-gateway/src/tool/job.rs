@@ -12,7 +12,7 @@ use longhaul::tasks::project;
 use longhaul::tasks::report::Reporter;
 
 use super::result::Terms;
-use super::run::{blocking, cancel, ends_with_this_process, find, follow, lost};
+use super::run::{attached, blocking, cancel, ends_with_this_process, find, follow, lost};
 use crate::command::{Run, RunError, RunsDir, RunsError, Spec, StartError};
 use crate::config::{Bound, CommandTool, Machine};
 
@@ -184,7 +184,7 @@ impl ExternalJob for CommandJob {
     fn attach<'a>(&'a self, key: &'a TaskId, begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
         Box::pin(async move {
             match find(&self.runs, key).await {
-                Ok(run) => Attached::Found(follow(&self.runs, run, reporter)),
+                Ok(run) => attached(&self.runs, run, reporter),
                 Err(RunError::NotStarted { .. } | RunError::Absent { .. }) if !begun => {
                     Attached::NeverStarted
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul::store::{Outcome, Progress, TaskId};
 use longhaul::tasks::environment::BoxFuture;
-use longhaul::tasks::job::{JobError, JobRun};
+use longhaul::tasks::job::{Attached, JobError, JobRun};
 use longhaul::tasks::report::Reporter;
 use tokio::sync::watch;
 
@@ -23,6 +23,13 @@ pub(super) async fn find(runs: &RunsDir, key: &TaskId) -> Result<Run, RunError> 
 pub(super) fn follow(runs: &RunsDir, run: Run, reporter: Reporter) -> Arc<dyn JobRun> {
     tokio::spawn(relay(run.updates(), reporter));
     Arc::new(CommandRun { run, runs: runs.clone() })
+}
+
+/// A run that was found, as the engine sees it.
+pub(super) fn attached(runs: &RunsDir, run: Run, reporter: Reporter) -> Attached {
+    let ended = run.has_ended();
+    let run = follow(runs, run, reporter);
+    if ended { Attached::Ended(run) } else { Attached::Running(run) }
 }
 
 /// Passes on what the supervisor says of the command, until it has ended.

@@ -51,8 +51,8 @@ pub struct Call {
     pub secret: Vec<String>,
     /// Which dialect the task will be in.
     pub dialect: Dialect,
-    /// What may be done when this process is gone: [`Rerun::Reattach`] finds a job again, anything else loses
-    /// the task.
+    /// What may be done when this process is gone: [`Rerun::Reattach`] goes on with a job that still runs, anything
+    /// else ends it and loses the task. A job that has ended, or never began, is found again either way.
     pub rerun: Rerun,
     /// How long the task is kept.
     pub retention: Retention,

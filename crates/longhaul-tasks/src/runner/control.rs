@@ -10,6 +10,8 @@ use tokio::sync::Notify;
 pub(super) enum Control {
     /// The caller no longer wants the answer.
     Cancel,
+    /// Nobody wants the answer: the last of those who joined the call, whose caller had left, has left.
+    Unwanted,
     /// The process is about to go.
     Drain,
     /// The row may no longer be this node's.
@@ -18,13 +20,14 @@ pub(super) enum Control {
 
 impl Control {
     /// The most urgent first.
-    const ALL: [Self; 3] = [Self::Cancel, Self::Drain, Self::LookAgain];
+    const ALL: [Self; 4] = [Self::Cancel, Self::Unwanted, Self::Drain, Self::LookAgain];
 
     const fn bit(self) -> u8 {
         match self {
             Self::Cancel => 1,
             Self::Drain => 2,
             Self::LookAgain => 4,
+            Self::Unwanted => 8,
         }
     }
 }

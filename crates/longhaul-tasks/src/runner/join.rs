@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::Inner;
 use super::call::{Answer, Waiter};
+use super::control::{Control, Controls};
 use crate::machine::Refusal;
 
 /// How far the call that others may join has come.
@@ -30,25 +31,52 @@ pub(super) enum Stage {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Joins(Arc<Mutex<Open>>);
 
-type Open = HashMap<(Owner, Digest), watch::Receiver<Stage>>;
+type Key = (Owner, Digest);
+type Open = HashMap<Key, Entry>;
+
+#[derive(Debug)]
+struct Entry {
+    stage: watch::Receiver<Stage>,
+    /// Reaches the call's run.
+    run: Controls,
+    /// How many want it: its caller and those who joined, less those who cancelled. Whoever was handed over or lost
+    /// its connection still wants it.
+    wanted: usize,
+}
 
 impl Joins {
-    /// The open call to join, or the right to be it, found at `first`.
+    /// The open call to join, or the right to be it, found at `first` and reached by `run`.
     pub(super) fn join_or_lead(
         &self,
         owner: &Owner,
         digest: Digest,
         first: Stage,
-    ) -> Result<Lead, watch::Receiver<Stage>> {
+        run: &Controls,
+    ) -> Result<Lead, Joined> {
         let mut joins = self.lock();
         let key = (owner.clone(), digest);
         let is_open = |stage: &Stage| matches!(stage, Stage::Loose | Stage::Durable(_));
-        if let Some(stage) = joins.get(&key).filter(|stage| is_open(&stage.borrow())) {
-            return Err(stage.clone());
+        if let Some(open) = joins.get_mut(&key).filter(|open| is_open(&open.stage.borrow())) {
+            open.wanted += 1;
+            let (stage, run) = (open.stage.clone(), open.run.clone());
+            return Err(Joined { joins: self.clone(), key, stage, run });
         }
         let (stage, receiver) = watch::channel(first);
-        joins.insert(key.clone(), receiver);
-        Ok(Lead { joins: self.clone(), key, stage })
+        joins.insert(key.clone(), Entry { stage: receiver, run: run.clone(), wanted: 1 });
+        Ok(Lead { joins: self.clone(), key, stage, run: run.clone() })
+    }
+
+    /// One of those who wanted the call behind `run` cancels; says whether nobody is left. Then it is to end, and
+    /// nobody joins it any more.
+    fn leave(&self, key: &Key, run: &Controls) -> bool {
+        let mut joins = self.lock();
+        let Some(open) = joins.get_mut(key).filter(|open| open.run.same(run)) else { return true };
+        open.wanted -= 1;
+        let unwanted = open.wanted == 0;
+        if unwanted {
+            joins.remove(key);
+        }
+        unwanted
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -60,8 +88,9 @@ impl Joins {
 #[derive(Debug)]
 pub(super) struct Lead {
     joins: Joins,
-    key: (Owner, Digest),
+    key: Key,
     stage: watch::Sender<Stage>,
+    run: Controls,
 }
 
 impl Lead {
@@ -78,28 +107,48 @@ impl Lead {
         self.stage.send_replace(Stage::Refused(refusal.clone()));
     }
 
-    /// Whether another call waits for this one's end. The register holds one receiver itself.
-    pub(super) fn is_joined(&self) -> bool {
-        self.stage.receiver_count() > 1
+    /// Its own caller cancels; says whether nobody else wants it.
+    pub(super) fn leave(&self) -> bool {
+        self.joins.leave(&self.key, &self.run)
     }
 }
 
 impl Drop for Lead {
     fn drop(&mut self) {
         let mut joins = self.joins.lock();
-        if joins.get(&self.key).is_some_and(|known| known.same_channel(&self.stage.subscribe())) {
+        if joins.get(&self.key).is_some_and(|open| open.run.same(&self.run)) {
             joins.remove(&self.key);
         }
     }
 }
 
-/// Waits with `waiter` for the end of an open call. Once `hold` has passed, or the process is about to go, it is
-/// handed over to the task, if the call is one by then or when it becomes one.
+/// A caller's part in an open call that another began.
+#[derive(Debug)]
+pub(super) struct Joined {
+    joins: Joins,
+    key: Key,
+    stage: watch::Receiver<Stage>,
+    run: Controls,
+}
+
+impl Joined {
+    /// This caller cancels; the last to do so ends the call.
+    fn leave(&self) {
+        if self.joins.leave(&self.key, &self.run) {
+            self.run.tell(Control::Unwanted);
+        }
+    }
+}
+
+/// Waits with `waiter` for the end of an open call, unless it is cancelled by `controls`. Once `hold` has passed, the
+/// process is about to go, or somebody else works on the task, it is handed over to the task, if the call is one by
+/// then or when it becomes one.
 pub(super) async fn wait_for(
     inner: Arc<Inner>,
-    mut open: watch::Receiver<Stage>,
+    mut open: Joined,
     hold: Option<Duration>,
     mut waiter: Waiter,
+    controls: Controls,
 ) {
     let mut patience = pin!(async {
         match hold {
@@ -110,32 +159,39 @@ pub(super) async fn wait_for(
             None => inner.draining().await,
         }
     });
-    let mut patient = true;
+    let (mut patient, mut over) = (true, false);
     loop {
-        let task = match open.borrow_and_update().clone() {
+        let task = match open.stage.borrow_and_update().clone() {
             Stage::Ended(outcome) => return waiter.tell(Answer::Outcome(outcome)),
             Stage::Refused(refusal) => return waiter.tell(Answer::Refused(refusal)),
-            Stage::Durable(id) if !patient => Some(id),
+            Stage::Durable(id) if over || !patient => Some(id),
+            Stage::Loose if over => return waiter.tell(gone()),
             Stage::Durable(_) | Stage::Loose => None,
         };
         if let Some(id) = &task {
             match inner.store.get(Scope::Operator, id).await {
                 Ok(Some(record)) => return waiter.tell(Answer::HandOver(Box::new(record))),
+                Ok(None) if over => return waiter.tell(gone()),
                 // Forgotten as soon as it ended: its end is about to be told.
                 Ok(None) => {}
                 Err(error) => tracing::warn!(task = %id, %error, "a task could not be read"),
             }
         }
         tokio::select! {
-            changed = open.changed() => if changed.is_err() {
-                let gone = Outcome::lost("the call it waited for ended without an answer");
-                return waiter.tell(Answer::Outcome(gone));
-            },
+            biased;
+            // Whoever joined is told nothing but to cancel. Before its absence, which alone ends nothing.
+            _ = controls.next() => return open.leave(),
+            changed = open.stage.changed(), if !over => over = changed.is_err(),
             () = waiter.gone() => return,
             () = &mut patience, if patient => patient = false,
             () = inner.environment.sleep(LOOK_AGAIN), if task.is_some() => {}
         }
     }
+}
+
+/// The run that was waited for has ended and said nothing.
+fn gone() -> Answer {
+    Answer::Outcome(Outcome::lost("the call it waited for ended without an answer"))
 }
 
 /// How long to wait before looking for a task again that could not be read.

@@ -28,7 +28,7 @@ use call::Waiter;
 use control::{Control, Controls};
 use join::{Joins, Stage};
 use run::Run;
-use runs::Runs;
+use runs::{Listed, Runs};
 use worker::Workers;
 
 /// How an engine paces itself. The lease is the store's setting.
@@ -45,7 +45,8 @@ pub struct Pace {
     pub report_every: Duration,
     /// How long to wait before trying again to make a call durable. Default 5 s.
     pub retry_commit: Duration,
-    /// How long to wait before trying again to start work for which there was no room. Default 1 s.
+    /// How long to wait before trying again to start work for which there was no room: twice as long each time, up to
+    /// 30 s. Default 1 s.
     pub retry_start: Duration,
 }
 
@@ -153,33 +154,34 @@ impl Engine {
         let claimed = self.0.store.claim_one(id).await?;
         let took = claimed.is_some();
         if let Some(claimed) = claimed {
-            recovery::take_up_apart(&self.0, claimed);
+            recovery::take_up(&self.0, claimed);
         }
         Ok(took)
     }
 
     /// Begins a call. The work goes on when the ticket is dropped; [`Ticket::cancel`] ends it.
     ///
-    /// A call that may be joined, and whose like is open on this node, waits for that one instead of running.
+    /// A call that may be joined, and whose like is open on this node, waits for that one instead of running; that
+    /// one ends when all its callers have cancelled.
     pub fn call(&self, mut call: Call) -> Ticket {
         // Anonymous callers share an owner and nothing else.
         call.join = call.join.filter(|_| matches!(call.owner, Owner::Principal(_)));
-        let lead = match call.join.map(|digest| self.0.joins.join_or_lead(&call.owner, digest, Stage::Loose))
-        {
-            Some(Err(open)) => {
-                // The call belongs to whoever began it: this caller can only stop waiting.
-                let (waiter, ticket) = Waiter::new(&self.0.runs, Controls::default());
-                let joined = join::wait_for(Arc::clone(&self.0), open, call.hold, waiter);
+        let controls = Controls::default();
+        let join = |digest| self.0.joins.join_or_lead(&call.owner, digest, Stage::Loose, &controls);
+        let lead = match call.join.map(join).transpose() {
+            Ok(lead) => lead,
+            Err(open) => {
+                let (waiter, ticket) = Waiter::new(&self.0.runs, controls.clone());
+                let joined = join::wait_for(Arc::clone(&self.0), open, call.hold, waiter, controls);
                 self.0.environment.spawn(Box::pin(joined));
                 return ticket;
             }
-            Some(Ok(lead)) => Some(lead),
-            None => None,
         };
         let id = id::mint(&call.tool, &*self.0.environment);
-        let (run, ticket) = Run::begin(Arc::clone(&self.0), id.clone(), call, lead);
+        let listed = Listed::new(Arc::clone(&self.0), id, controls.clone());
+        let (run, ticket) = Run::begin(listed, call, lead);
         if *self.0.draining.borrow() {
-            self.0.runs.tell(&id, Control::Drain);
+            controls.tell(Control::Drain);
         }
         self.0.environment.spawn(Box::pin(run.drive()));
         ticket

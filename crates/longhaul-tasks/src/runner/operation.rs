@@ -167,6 +167,8 @@ pub(super) fn finish(
                     Done::Seen(Some(record)) if is_ours(&inner, &record) && record.epoch != epoch => {
                         epoch = record.epoch;
                     }
+                    // Whose it is will be seen when the store can be read.
+                    Done::Nothing => wait(&inner, &mut pause).await,
                     seen => return seen,
                 },
                 // What was said last is worth less than how it ended.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use longhaul_store::{Batch, Outcome, Record, Rerun, StoreError};
 
 use super::Inner;
-use super::control::Control;
+use super::control::{Control, Controls};
+use super::operation::finish;
 use super::run::Run;
+use super::runs::Listed;
 use crate::job::Attached;
 use crate::note::Note;
 use crate::report::Reporter;
@@ -25,8 +27,7 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
         let claimed = inner.store.claim(AT_A_TIME, Some(&tools)).await?;
         let count = claimed.len();
         for record in claimed {
-            // Apart: to end what is left of a lost job takes its time, and the next must not wait for it.
-            inner.environment.spawn(Box::pin(take_up(Arc::clone(inner), record)));
+            take_up(inner, record);
         }
         taken += count;
         if count < AT_A_TIME {
@@ -35,45 +36,47 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     }
 }
 
-/// Apart, for to end what is left of a lost job takes its time, and the next must not wait for it.
-pub(super) fn take_up_apart(inner: &Arc<Inner>, claim: Record) {
-    inner.environment.spawn(Box::pin(take_up(Arc::clone(inner), claim)));
-}
-
-async fn take_up(inner: Arc<Inner>, record: Record) {
-    // Its lease had run out while this process stood still: the run looks at it and goes on.
+/// Takes up a task that was claimed. Its lease is renewed from now on.
+pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
+    // Its lease had run out while this process stood still: whoever is at it looks, and goes on.
     if inner.runs.tell(&record.id, Control::LookAgain) {
         return;
     }
-    let Some(job) = inner.workers.job(&record.tool) else {
+    let listed = Listed::new(Arc::clone(inner), record.id.clone(), Controls::default());
+    listed.hold(record.epoch);
+    // Apart, for to find a job, or to end what is left of it, takes its time, and the next must not wait for it.
+    inner.environment.spawn(Box::pin(find_job(listed, record)));
+}
+
+async fn find_job(listed: Listed, record: Record) {
+    let Some(job) = listed.inner.workers.job(&record.tool) else {
         // A future of the process that is gone: it is not run twice.
-        return lose(&inner, &record, "the process that ran it is gone").await;
+        return lose(listed, &record, "the process that ran it is gone").await;
     };
-    if record.rerun != Rerun::Reattach {
-        // What may still run of it is nobody's.
-        if let Err(error) = job.cancel(&record.id).await {
-            tracing::warn!(task = %record.id, ?error, "what is left of a lost job could not be ended");
-        }
-        return lose(&inner, &record, "the server that ran it is gone, and it is not taken up again").await;
-    }
     let (reporter, reports) = Reporter::new();
     match job.attach(&record.id, Note::of(&record).begun, reporter.clone()).await {
-        Attached::Lost { reason } => lose(&inner, &record, &reason).await,
+        Attached::Lost { reason } => lose(listed, &record, &reason).await,
+        Attached::Running(_) if record.rerun != Rerun::Reattach => {
+            // What still runs of it is nobody's.
+            if let Err(error) = job.cancel(&record.id).await {
+                tracing::warn!(task = %record.id, ?error, "what is left of a lost job could not be ended");
+            }
+            lose(listed, &record, "the server that ran it is gone, and it is not taken up again").await;
+        }
         found => {
             tracing::info!(task = %record.id, tool = %record.tool, "took up a task");
-            let run = Run::take_up(Arc::clone(&inner), record, job, found, (reporter, reports));
-            inner.environment.spawn(Box::pin(run.drive()));
+            let environment = Arc::clone(&listed.inner.environment);
+            let run = Run::take_up(listed, record, job, found, (reporter, reports));
+            environment.spawn(Box::pin(run.drive()));
         }
     }
 }
 
-async fn lose(inner: &Inner, record: &Record, reason: &str) {
+async fn lose(listed: Listed, record: &Record, reason: &str) {
     tracing::warn!(task = %record.id, tool = %record.tool, reason, "a task is lost");
-    let outcome = Outcome::lost(reason);
-    if let Err(error) = inner.store.finish(&record.id, record.epoch, outcome, Batch::new()).await {
-        // Its lease is ours and runs out: the next look finds it again.
-        tracing::warn!(task = %record.id, %error, "could not record that a task is lost");
-    }
+    let inner = Arc::clone(&listed.inner);
+    // The run that ends so is over before it began: nobody is to be told.
+    let _ = finish(inner, record.id.clone(), record.epoch, Outcome::lost(reason), Batch::new()).await;
 }
 
 /// Looks for tasks of dead nodes, for ever.

@@ -9,13 +9,13 @@ use std::time::Duration;
 use longhaul_store::{Batch, Epoch, Json, NewTask, Outcome, Record, TaskId, TaskWatch};
 use tokio::sync::watch;
 
-use super::Inner;
 use super::call::{Answer, Call, Observed, Observer, Ticket, Waiter, Work};
-use super::control::{Control, Controls};
+use super::control::Control;
 use super::join::{Lead, Stage};
 use super::operation::{
     Done, Operation, cancel, commit, finish, is_ours, look, read, report, start, stop, tell,
 };
+use super::runs::Listed;
 use super::worker::Place;
 use crate::environment::BoxFuture;
 use crate::job::{Attached, ExternalJob, JobRun};
@@ -32,8 +32,7 @@ enum Worked {
 }
 
 pub(super) struct Run {
-    inner: Arc<Inner>,
-    id: TaskId,
+    listed: Listed,
     machine: Machine,
     todo: VecDeque<Effect>,
     operation: Option<Operation>,
@@ -56,12 +55,13 @@ pub(super) struct Run {
     unstarted: Option<BoxFuture<'static, Outcome>>,
     admission: Option<BoxFuture<'static, Place>>,
     place: Place,
+    /// How long work for which there was no room waits before it is tried again.
+    start_again: Option<Duration>,
     kept: Option<Arc<dyn JobRun>>,
     reporter: Reporter,
     reports: watch::Receiver<Report>,
     observer: Option<Arc<dyn Observer>>,
     caller: Option<Waiter>,
-    controls: Controls,
     timers: Timers,
     watch: Option<TaskWatch>,
     /// The record has changed since it was last looked at.
@@ -80,22 +80,18 @@ struct Timers {
 
 impl Run {
     /// A call that begins now; `lead`: others may join it.
-    pub(super) fn begin(
-        inner: Arc<Inner>,
-        id: TaskId,
-        mut call: Call,
-        lead: Option<Lead>,
-    ) -> (Box<Self>, Ticket) {
+    pub(super) fn begin(listed: Listed, mut call: Call, lead: Option<Lead>) -> (Box<Self>, Ticket) {
         call.join = call.join.filter(|_| lead.is_some());
-        let new_task = new_task(&id, &call);
+        let new_task = new_task(&listed.id, &call);
         let (job, unstarted) = match call.work {
             Work::Future(work) => (None, Some(work)),
             Work::Job(job) => (Some(job), None),
         };
         let mut this =
-            Self::new(inner, id, Machine::begin(call.plan), call.tool, call.arguments, job, call.reports);
-        let (caller, ticket) = Waiter::new(&this.inner.runs, this.controls.clone());
-        let sleep = |duration: Option<Duration>| duration.map(|for_| this.inner.environment.sleep(for_));
+            Self::new(listed, Machine::begin(call.plan), call.tool, call.arguments, job, call.reports);
+        let (caller, ticket) = Waiter::new(&this.listed.inner.runs, this.listed.controls.clone());
+        let sleep =
+            |duration: Option<Duration>| duration.map(|for_| this.listed.inner.environment.sleep(for_));
         let after = if call.plan.row_first { None } else { sleep(call.after) };
         this.timers = Timers { after, hold: sleep(call.hold), ..Timers::default() };
         this.note.secret = call.secret;
@@ -106,24 +102,24 @@ impl Run {
 
     /// A run of a task that an earlier process left; its row is this node's already.
     pub(super) fn take_up(
-        inner: Arc<Inner>,
+        listed: Listed,
         record: Record,
         job: Arc<dyn ExternalJob>,
         found: Attached,
         reports: (Reporter, watch::Receiver<Report>),
     ) -> Box<Self> {
         let (machine, kept) = match found {
-            Attached::Found(run) => ((Machine::resume(), vec![]), Some(run)),
+            Attached::Running(run) | Attached::Ended(run) => ((Machine::resume(), vec![]), Some(run)),
             Attached::NeverStarted | Attached::Lost { .. } => (Machine::restart(), None),
         };
         let (tool, arguments) = (Arc::clone(&record.tool), record.arguments.clone());
-        let mut this = Self::new(inner, record.id.clone(), machine, tool, arguments, Some(job), reports);
+        let mut this = Self::new(listed, machine, tool, arguments, Some(job), reports);
         this.lead = record.join.and_then(|digest| {
             let stage = Stage::Durable(record.id.clone());
-            this.inner.joins.join_or_lead(&record.owner, digest, stage).ok()
+            this.listed.inner.joins.join_or_lead(&record.owner, digest, stage, &this.listed.controls).ok()
         });
         if let Some(run) = kept {
-            this.place = this.inner.workers.admit_running(&this.tool);
+            this.place = this.listed.inner.workers.admit_running(&this.tool);
             this.work = Some(ended(Arc::clone(&run)));
             this.kept = Some(run);
         }
@@ -132,19 +128,15 @@ impl Run {
     }
 
     fn new(
-        inner: Arc<Inner>,
-        id: TaskId,
+        listed: Listed,
         (machine, first): (Machine, Vec<Effect>),
         tool: Arc<str>,
         arguments: Json,
         job: Option<Arc<dyn ExternalJob>>,
         (reporter, reports): (Reporter, watch::Receiver<Report>),
     ) -> Box<Self> {
-        let controls = Controls::default();
-        inner.runs.add(id.clone(), controls.clone());
         Box::new(Self {
-            inner,
-            id,
+            listed,
             machine,
             todo: first.into(),
             operation: None,
@@ -161,12 +153,12 @@ impl Run {
             unstarted: None,
             admission: None,
             place: None,
+            start_again: None,
             kept: None,
             reporter,
             reports,
             observer: None,
             caller: None,
-            controls,
             timers: Timers::default(),
             watch: None,
             stale: false,
@@ -179,9 +171,7 @@ impl Run {
     /// In a box, for an async function holds what it is called with twice.
     pub(super) async fn drive(mut self: Box<Self>) {
         loop {
-            while self.operation.is_none()
-                && let Some(effect) = self.todo.pop_front()
-            {
+            while let Some(effect) = self.next_effect() {
                 self.carry_out(effect).await;
             }
             if self.machine.is_over() && self.operation.is_none() {
@@ -200,10 +190,17 @@ impl Run {
         }
     }
 
+    /// What to do next: one operation at a time. A caller that is handed over waits for none: its patience, or this
+    /// process, is at its end.
+    fn next_effect(&mut self) -> Option<Effect> {
+        let hands_over = matches!(self.todo.front(), Some(Effect::Answer(Reply::HandOver)));
+        if self.operation.is_none() || hands_over { self.todo.pop_front() } else { None }
+    }
+
     /// A call of which there is no row has left nothing that anybody could ask for.
     async fn clear_up(self: Box<Self>) {
         if let (None, Some(job)) = (&self.record, &self.job) {
-            job.discard(&self.id).await;
+            job.discard(&self.listed.id).await;
         }
     }
 
@@ -215,12 +212,11 @@ impl Run {
                 (self.operation, self.reading) = (None, false);
                 self.handle_done(done).await
             }
-            control = self.controls.next() => match control {
-                // Others wait for it too: this caller only stops waiting.
-                Control::Cancel if self.is_joined() => None,
-                Control::Cancel => Some(Event::CallerCancelled),
-                // The answer is on its way.
-                Control::Drain if self.reading => None,
+            control = self.listed.controls.next() => match control {
+                Control::Cancel => self.handle_cancel(),
+                Control::Unwanted => Some(Event::CallerCancelled),
+                // The answer is on its way, and there is no task to hand over to.
+                Control::Drain if self.reading && self.record.is_none() => None,
                 Control::Drain => Some(Event::Draining),
                 Control::LookAgain => self.look_again(),
             },
@@ -268,9 +264,15 @@ impl Run {
         }
     }
 
-    /// Whether another call waits for this one's end.
-    fn is_joined(&self) -> bool {
-        self.lead.as_ref().is_some_and(Lead::is_joined)
+    /// The caller no longer wants the answer: the call ends, unless others want it too.
+    fn handle_cancel(&mut self) -> Option<Event> {
+        // It was answered, or has cancelled before.
+        self.caller.as_ref()?;
+        if self.lead.as_ref().is_none_or(Lead::leave) {
+            return Some(Event::CallerCancelled);
+        }
+        (self.caller, self.observer, self.timers.hold) = (None, None, None);
+        None
     }
 
     /// Those who joined a call learn of its end when it is on disk, or when nothing ever will be.
@@ -301,11 +303,11 @@ impl Run {
     }
 
     fn hold_row(&mut self, record: Record) {
-        self.inner.runs.hold(&self.id, record.epoch);
+        self.listed.hold(record.epoch);
         if let Some(lead) = &self.lead {
-            lead.durable(&self.id);
+            lead.durable(&self.listed.id);
         }
-        self.watch = Some(self.inner.store.watch(&self.id));
+        self.watch = Some(self.listed.inner.store.watch(&self.listed.id));
         self.record = Some(record);
     }
 
@@ -316,10 +318,10 @@ impl Run {
         };
         let changed = self.record.as_ref().is_none_or(|known| known.seq != record.seq);
         let ended = record.outcome().cloned();
-        let ours = is_ours(&self.inner, &record);
+        let ours = is_ours(&self.listed.inner, &record);
         if ours && record.epoch != self.epoch() {
             // This node's own claim brought it in again, for its lease had run out: the run goes on.
-            self.inner.runs.hold(&self.id, record.epoch);
+            self.listed.hold(record.epoch);
         }
         self.record = Some(*record);
         if changed && self.machine.is_answered() {
@@ -346,12 +348,12 @@ impl Run {
     fn look_if_stale(&mut self) {
         if self.stale && self.operation.is_none() {
             self.stale = false;
-            self.operation = Some(look(Arc::clone(&self.inner), self.id.clone()));
+            self.operation = Some(look(Arc::clone(&self.listed.inner), self.listed.id.clone()));
         }
     }
 
     async fn carry_out(&mut self, effect: Effect) {
-        let inner = Arc::clone(&self.inner);
+        let inner = Arc::clone(&self.listed.inner);
         self.operation = match effect {
             Effect::Admit => {
                 self.admission = Some(inner.workers.admit(&self.tool, &self.reporter));
@@ -359,12 +361,20 @@ impl Run {
             }
             Effect::Start { durable } => {
                 self.work = self.unstarted.take().map(here);
-                let (id, arguments) = (self.id.clone(), self.arguments.clone());
+                let (id, arguments) = (self.listed.id.clone(), self.arguments.clone());
                 Some(start(self.job.clone(), id, arguments, durable, self.reporter.clone()))
             }
             Effect::StartLater(refusal) => {
-                self.reporter.status(format!("waiting to be started: {}", refusal.message));
-                let (pause, place) = (inner.environment.sleep(inner.pace.retry_start), self.place.take());
+                let wait = match self.start_again {
+                    Some(waited) => (waited * 2).min(LONGEST_RETRY),
+                    None => {
+                        // Said once: a refusal tells how much is taken at the moment, and each word is a write.
+                        self.reporter.status(format!("waiting to be started: {}", refusal.message));
+                        inner.pace.retry_start
+                    }
+                };
+                self.start_again = Some(wait);
+                let (pause, place) = (inner.environment.sleep(wait), self.place.take());
                 self.admission = Some(Box::pin(async move {
                     pause.await;
                     place
@@ -386,17 +396,14 @@ impl Run {
             Effect::Tell => Some(tell(self.kept.clone())),
             Effect::Finish(outcome) => {
                 let last = batch(&self.reports.borrow());
-                Some(finish(inner, self.id.clone(), self.epoch(), outcome, last))
+                Some(finish(inner, self.listed.id.clone(), self.epoch(), outcome, last))
             }
-            Effect::Cancel => Some(cancel(inner, self.id.clone())),
+            Effect::Cancel => Some(cancel(inner, self.listed.id.clone())),
             Effect::Stop => {
                 (self.work, self.unread, self.unstarted, self.admission) = (None, None, None, None);
-                self.job.clone().map(|job| stop(job, self.id.clone()))
+                self.job.clone().map(|job| stop(job, self.listed.id.clone()))
             }
-            Effect::Answer(reply) => {
-                self.reply(reply).await;
-                None
-            }
+            Effect::Answer(reply) => return self.reply(reply).await,
         };
     }
 
@@ -429,7 +436,7 @@ impl Run {
     async fn handle_report(&mut self) {
         let progress = self.reports.borrow_and_update().progress.clone();
         if let (Some(observer), Some(progress)) = (&self.observer, &progress) {
-            let task = self.machine.is_answered().then_some(&self.id);
+            let task = self.machine.is_answered().then_some(&self.listed.id);
             observer.observe(Observed::Progress { progress, task }).await;
         }
         self.timers.report_due = true;
@@ -442,20 +449,16 @@ impl Run {
     fn write_report(&mut self) {
         if !self.timers.report_due || !self.machine.is_durable() || self.operation.is_some() {
             if self.timers.report_due && self.timers.report.is_none() {
-                self.timers.report = Some(self.inner.environment.sleep(self.inner.pace.report_every));
+                self.timers.report =
+                    Some(self.listed.inner.environment.sleep(self.listed.inner.pace.report_every));
             }
             return;
         }
         self.timers.report_due = false;
-        self.timers.report = Some(self.inner.environment.sleep(self.inner.pace.report_every));
+        self.timers.report = Some(self.listed.inner.environment.sleep(self.listed.inner.pace.report_every));
         let batch = batch(&self.reports.borrow());
-        self.operation = Some(report(Arc::clone(&self.inner), self.id.clone(), self.epoch(), batch));
-    }
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.inner.runs.remove(&self.id, &self.controls);
+        self.operation =
+            Some(report(Arc::clone(&self.listed.inner), self.listed.id.clone(), self.epoch(), batch));
     }
 }
 
@@ -496,6 +499,9 @@ async fn observe_change(observer: Option<&dyn Observer>, record: Option<&Record>
     }
 }
 
+/// How long work for which there is no room waits at most before it is tried again.
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
 /// The future in `slot`, or none that ever completes.
 async fn optional<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
     match slot {
@@ -517,6 +523,7 @@ mod tests {
 
     use super::*;
     use crate::environment::Tokio;
+    use crate::runner::control::Controls;
     use crate::runner::{Engine, Pace};
 
     #[test]
@@ -524,7 +531,8 @@ mod tests {
         let engine = Engine::new(Arc::new(Memory::new()), Arc::new(Tokio::new()), Pace::default(), []);
         let work = Work::Future(Box::pin(pending()));
         let call = Call::new(Owner::Anonymous, "wait", Json::parse("{}").unwrap(), work);
-        let (run, _ticket) = Run::begin(engine.0, TaskId::new("t").unwrap(), call, None);
+        let listed = Listed::new(engine.0, TaskId::new("t").unwrap(), Controls::default());
+        let (run, _ticket) = Run::begin(listed, call, None);
         let (run_size, future_size) = (size_of_val(&*run), size_of_val(&run.drive()));
         assert!(run_size <= 1280, "{run_size}");
         // More than this means that the run, or a record, is held by value across a wait.

@@ -24,23 +24,10 @@ struct Entry {
 }
 
 impl Runs {
-    /// A run begins.
-    pub(super) fn add(&self, id: TaskId, controls: Controls) {
-        self.lock().insert(id, Entry { controls, epoch: None });
-    }
-
     /// The run of this id holds its task at `epoch`.
     pub(super) fn hold(&self, id: &TaskId, epoch: Epoch) {
         if let Some(entry) = self.lock().get_mut(id) {
             entry.epoch = Some(epoch);
-        }
-    }
-
-    /// The run behind `controls` is over; another of the same id since is left alone.
-    pub(super) fn remove(&self, id: &TaskId, controls: &Controls) {
-        let mut entries = self.lock();
-        if entries.get(id).is_some_and(|entry| entry.controls.same(controls)) {
-            entries.remove(id);
         }
     }
 
@@ -72,6 +59,36 @@ impl Runs {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Entry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One call among the runs of its node, until dropped: from before its run begins to its end.
+pub(super) struct Listed {
+    pub(super) inner: Arc<Inner>,
+    pub(super) id: TaskId,
+    pub(super) controls: Controls,
+}
+
+impl Listed {
+    /// A call that is reached by `controls`.
+    pub(super) fn new(inner: Arc<Inner>, id: TaskId, controls: Controls) -> Self {
+        inner.runs.lock().insert(id.clone(), Entry { controls: controls.clone(), epoch: None });
+        Self { inner, id, controls }
+    }
+
+    /// It holds its task at `epoch`, and the lease is renewed from now on.
+    pub(super) fn hold(&self, epoch: Epoch) {
+        self.inner.runs.hold(&self.id, epoch);
+    }
+}
+
+impl Drop for Listed {
+    /// Another of the same id since is left alone.
+    fn drop(&mut self) {
+        let mut entries = self.inner.runs.lock();
+        if entries.get(&self.id).is_some_and(|entry| entry.controls.same(&self.controls)) {
+            entries.remove(&self.id);
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use longhaul_tasks::store::{Owner, Rerun, Retention};
 pub struct TaskPolicy {
     /// When a call becomes a task.
     pub mode: TaskMode,
-    /// What becomes of a task whose process is gone. Default [`Rerun::Never`]: it ends as lost. A job outside the
-    /// process may be [`Rerun::Reattach`]: it is found again. A server refuses any other when it is
+    /// What becomes of a task whose process is gone, while its work still runs. Default [`Rerun::Never`]: it ends as
+    /// lost. A job outside the process may be [`Rerun::Reattach`]: it goes on. A server refuses any other when it is
     /// [put together](super::Server::dispatcher).
     pub rerun: Rerun,
     /// How long a task is kept after it has ended. Default 24 h, at most seven days, and no more than 24 h for a
