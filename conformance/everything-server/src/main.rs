@@ -1,6 +1,8 @@
 //! The server that the official conformance suite is pointed at: every tool, resource and prompt it asks for, in
 //! every revision, on one endpoint.
 
+mod prompts;
+mod resources;
 mod samples;
 mod tasks;
 mod tools;
@@ -26,6 +28,9 @@ async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let server = Server::new("everything-server", env!("CARGO_PKG_VERSION")).title("Everything");
     let server = tools::all().into_iter().chain(tasks::all()).fold(server, Server::tool);
+    let server = prompts::all().into_iter().fold(server, Server::prompt);
+    let server = resources::all().into_iter().fold(server, Server::resource);
+    let server = server.resource_template(resources::template());
     let listener = TcpListener::bind(arguments.http).await?;
     Ok(server.serve_http(listener, Options::default()).await?)
 }
