@@ -592,3 +592,50 @@ async fn a_strangers_task_is_kept_for_a_day_at_most() {
     let day = 24 * 3_600_000;
     assert!((day..day + 600_000).contains(&ttl), "{ttl}");
 }
+
+/// Everything two streams brought of a change of the tools, until the server stopped.
+#[tokio::test]
+async fn changes_reach_a_sessions_stream_and_a_subscription() {
+    let (server, catalogue) = Server::new("test", "1.0.0").dynamic();
+    let mut host = Host::start_with(server, |options| options.stream_after = Duration::from_millis(20)).await;
+    let session = host.initialize().await;
+    let get = Request::get("/mcp").header("host", "localhost").header("accept", "text/event-stream");
+    let pushed = host.send(get.header("mcp-session-id", &session).body(Full::default()).unwrap()).await;
+    let filter = json!({"notifications": {"toolsListChanged": true, "resourcesListChanged": true}});
+    let listening = host.modern("subscriptions/listen", None, filter).await;
+    let echo = Tool::typed("echo", "Echo", |_, Echo { message }| async move { message });
+    catalogue.add(echo).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    host.stop.take().unwrap().send(()).unwrap();
+
+    let pushed = events(pushed).await;
+    assert_eq!(pushed.len(), 1, "{pushed:?}");
+    assert_eq!(pushed[0]["method"], "notifications/tools/list_changed");
+    let heard = events(listening).await;
+    let subscription = |message: &Value| message["_meta"]["io.modelcontextprotocol/subscriptionId"].clone();
+    assert_eq!(heard.len(), 3, "{heard:?}");
+    assert_eq!(heard[0]["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(heard[1]["method"], "notifications/tools/list_changed");
+    assert_eq!(heard[2]["result"]["resultType"], "complete");
+    for message in [&heard[0]["params"], &heard[1]["params"], &heard[2]["result"]] {
+        assert_eq!(subscription(message), 1, "{message}");
+    }
+    host.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_subscription_needs_a_stream_and_no_place_among_the_running() {
+    let (server, _catalogue) = Server::new("test", "1.0.0").dynamic();
+    let host = Host::start_with(server, |options| options.max_running = 0).await;
+    let params = modern_params(json!({"notifications": {}}));
+    let ask = |accept: &str| {
+        let request =
+            Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
+        let request = request.header("accept", accept).header("mcp-protocol-version", "2026-07-28");
+        let request = request.header("mcp-method", "subscriptions/listen");
+        request.body(body("subscriptions/listen", params.clone())).unwrap()
+    };
+    assert_eq!(host.send(ask("application/json")).await.status(), StatusCode::NOT_ACCEPTABLE);
+    let streams = host.send(ask("application/json, text/event-stream")).await;
+    assert_eq!((streams.status(), header(&streams, "content-type")), (StatusCode::OK, "text/event-stream"));
+}

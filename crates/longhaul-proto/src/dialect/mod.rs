@@ -27,7 +27,7 @@ use crate::jsonrpc::{Code, ErrorObject, ObjectWriter, write_notification};
 use crate::method::{Method, Notice};
 pub use lifecycle::InitializeParams;
 pub use request::{Declaration, RequestWriter};
-pub use result::{ResultWriter, write_related_task};
+pub use result::{ResultWriter, write_related_task, write_subscription_id};
 pub use task::Called;
 pub use welcome::{Unsupported, Welcome, Words};
 

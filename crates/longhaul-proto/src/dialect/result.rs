@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::Dialect;
 use crate::jsonrpc::{ObjectWriter, RequestId};
-use crate::model::{CacheScope, Meta};
+use crate::model::{CacheScope, Meta, SUBSCRIPTION_ID};
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -172,6 +172,13 @@ impl<'b> ResultWriter<'b> {
 pub fn write_related_task(params: &mut ObjectWriter<'_>, id: &str) {
     let mut meta = params.object("_meta");
     write_related(&mut meta, id);
+    meta.end();
+}
+
+/// Writes the `_meta` that says to which subscription a notification belongs (2026-07-28, Patterns, Subscriptions).
+pub fn write_subscription_id(params: &mut ObjectWriter<'_>, id: &RequestId) {
+    let mut meta = params.object("_meta");
+    meta.field(SUBSCRIPTION_ID, id);
     meta.end();
 }
 

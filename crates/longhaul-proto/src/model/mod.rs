@@ -17,6 +17,7 @@ mod prompt;
 mod resource;
 mod root;
 mod sampling;
+mod subscription;
 mod task;
 mod tool;
 
@@ -43,5 +44,6 @@ pub use sampling::{
     CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingContent,
     SamplingMessage, ToolChoice, ToolResult, ToolUse,
 };
+pub use subscription::{SUBSCRIPTION_ID, SubscriptionFilter};
 pub use task::{Task, TaskStatus};
 pub use tool::{InvalidToolName, TaskSupport, Tool, ToolAnnotations};

@@ -55,6 +55,13 @@ impl ServerCapabilities {
         self
     }
 
+    /// The same, telling of changes or not.
+    #[must_use]
+    pub fn with_changes(mut self, changes: bool) -> Self {
+        (self.list_changes, self.resource_updates) = (changes, changes);
+        self
+    }
+
     /// The same, with log messages or without.
     #[must_use]
     pub fn with_logging(mut self, logging: bool) -> Self {

@@ -122,6 +122,11 @@ impl Engine {
         self.0.workers.job(tool).is_some()
     }
 
+    /// Works on one more tool from now on, in place of the one of its name if there is one.
+    pub fn employ(&self, worker: Worker) {
+        self.0.workers.employ(worker);
+    }
+
     /// Takes up what earlier processes left, then keeps leases alive, looks for work of dead nodes and does
     /// what time demands, for as long as the runtime lives.
     ///

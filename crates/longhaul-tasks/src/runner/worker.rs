@@ -1,7 +1,7 @@
 //! The tools a node can work on.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -47,28 +47,40 @@ pub(super) type Place = Option<OwnedSemaphorePermit>;
 
 /// Every tool of a node, with the places for its calls.
 #[derive(Debug)]
-pub(super) struct Workers(HashMap<Arc<str>, (Worker, Option<Arc<Semaphore>>)>);
+pub(super) struct Workers(RwLock<HashMap<Arc<str>, Entry>>);
+
+type Entry = (Worker, Option<Arc<Semaphore>>);
 
 impl Workers {
     pub(super) fn new(workers: impl IntoIterator<Item = Worker>) -> Self {
-        let entry = |worker: Worker| {
-            let places = worker.limit.map(|limit| Arc::new(Semaphore::new(limit.max(1))));
-            (Arc::clone(&worker.tool), (worker, places))
-        };
-        Self(workers.into_iter().map(entry).collect())
+        let this = Self(RwLock::default());
+        workers.into_iter().for_each(|worker| this.employ(worker));
+        this
+    }
+
+    /// Takes on one more, in place of the one of its name if there is one; what that one has begun goes on.
+    pub(super) fn employ(&self, worker: Worker) {
+        let places = worker.limit.map(|limit| Arc::new(Semaphore::new(limit.max(1))));
+        let mut workers = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        workers.insert(Arc::clone(&worker.tool), (worker, places));
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<Arc<str>, Entry>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn tools(&self) -> Vec<Arc<str>> {
-        self.0.keys().cloned().collect()
+        self.read().keys().cloned().collect()
     }
 
     pub(super) fn job(&self, tool: &str) -> Option<Arc<dyn ExternalJob>> {
-        self.0.get(tool).and_then(|(worker, _)| worker.job.clone())
+        self.read().get(tool).and_then(|(worker, _)| worker.job.clone())
     }
 
     /// A place for one more call of `tool`, once there is one; until then the caller is told why it waits.
     pub(super) fn admit(&self, tool: &str, reporter: &Reporter) -> BoxFuture<'static, Place> {
-        let Some((worker, Some(places))) = self.0.get(tool) else {
+        let workers = self.read();
+        let Some((worker, Some(places))) = workers.get(tool) else {
             return Box::pin(std::future::ready(None));
         };
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
@@ -83,7 +95,8 @@ impl Workers {
 
     /// A place for a call that runs already, if there is one left: it cannot be made to wait.
     pub(super) fn admit_running(&self, tool: &str) -> Place {
-        let (_, places) = self.0.get(tool)?;
+        let workers = self.read();
+        let (_, places) = workers.get(tool)?;
         places.as_ref().and_then(|places| Arc::clone(places).try_acquire_owned().ok())
     }
 }

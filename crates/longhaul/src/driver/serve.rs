@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use longhaul_proto::jsonrpc::{DecodeError, ErrorObject, Message, Request, RequestId, write_error};
+use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, oneshot};
@@ -181,6 +182,9 @@ impl Loop {
         let (serial, mut exchange) = self.exchanges.admit(request, meta, Some(self.principal.clone()))?;
         exchange.outlet = Outlet::shared(serial, self.sender.clone());
         exchange.push = Some(Arc::clone(&self.push));
+        if exchange.method == Method::Initialize {
+            self.dispatcher.attend(exchange.dialect, &self.push);
+        }
         let start = self.out.len();
         match self.dispatcher.dispatch(exchange, &mut self.out) {
             Dispatched::Answered(_) => {

@@ -18,7 +18,9 @@ use longhaul_tasks::store::{Owner, Principal, StoreError};
 
 use super::answer::{Answered, Dispatched, Envelope};
 use super::audience::Audience;
+use super::changes::Changes;
 use super::completion::complete;
+use super::listen::{listen, subscribe};
 use super::offer::Offer;
 use super::outlet::{Outlet, Push};
 use super::prompt::get_prompt;
@@ -38,9 +40,27 @@ pub(super) struct Shared {
     pub(super) instructions: Option<String>,
     pub(super) capabilities: ServerCapabilities,
     pub(super) offer: Offer,
+    /// Whom to tell that it has changed; `None` when it never does.
+    pub(super) changes: Option<Arc<Changes>>,
     /// How many items a page of a list has at most.
     pub(super) page_size: usize,
     pub(super) engine: Engine,
+}
+
+impl Shared {
+    /// Whom to tell of changes.
+    ///
+    /// # Errors
+    ///
+    /// `-32601`: nothing ever changes here.
+    pub(super) fn changes(&self) -> Result<&Arc<Changes>, ErrorObject> {
+        self.changes.as_ref().ok_or_else(|| {
+            ErrorObject::new(
+                Code::METHOD_NOT_FOUND,
+                "method not found: what this server offers never changes",
+            )
+        })
+    }
 }
 
 /// Who asks, and what it can do.
@@ -138,6 +158,16 @@ impl Dispatcher {
         }
     }
 
+    /// A session has opened whose client is told through `push` that what is offered has changed, for as long as `push`
+    /// lives.
+    ///
+    /// Must be called within a tokio runtime.
+    pub fn attend(&self, dialect: &'static Dialect, push: &Arc<dyn Push>) {
+        if let Some(changes) = &self.0.changes {
+            changes.attend(dialect, push);
+        }
+    }
+
     /// Answers `exchange` into `out`, or says that the answer takes longer.
     ///
     /// Must be called within a tokio runtime.
@@ -153,6 +183,7 @@ impl Dispatcher {
             Method::ReadResource if offers.resources => read_resource(self, envelope, exchange, out),
             Method::GetPrompt if offers.prompts => get_prompt(self, envelope, exchange, out),
             Method::Complete if offers.completions => complete(self, envelope, exchange, out),
+            Method::Listen => listen(self, envelope, exchange, out),
             Method::GetTask | Method::TaskResult | Method::UpdateTask | Method::CancelTask
                 if offers.tasks =>
             {
@@ -192,6 +223,7 @@ impl Dispatcher {
                 let kind = ('f', "resourceTemplates");
                 return self.list(envelope, exchange, kind, &offer.templates, families, out);
             }
+            Method::Subscribe | Method::Unsubscribe => subscribe(shared, envelope, exchange, out)?,
             Method::Ping | Method::SetLogLevel => envelope.result(out, |_| ()),
             Method::Initialize => envelope.result(out, |result| {
                 dialect.write_initialize(result, &shared.capabilities, &shared.info, instructions);

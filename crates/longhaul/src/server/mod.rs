@@ -4,13 +4,17 @@ mod adorn;
 mod answer;
 mod audience;
 mod call;
+mod catalogue;
 mod caught;
+mod changes;
 mod companion;
 mod completion;
 mod context;
 mod dispatch;
 mod failure;
 mod hand_over;
+mod kind;
+mod listen;
 mod observer;
 mod offer;
 mod outlet;
@@ -36,6 +40,7 @@ use longhaul_tasks::runner::{Engine, Pace};
 use longhaul_tasks::store::{Memory, Rerun, StoreError, TaskStore};
 
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
+pub use catalogue::{Catalogue, ChangeError, Offered};
 pub use completion::{IntoCompletion, Typed};
 pub use context::Cx;
 pub use dispatch::{Caller, Dispatcher, Exchange};
@@ -63,6 +68,8 @@ pub struct Server {
     instructions: Option<String>,
     parts: Parts,
     page_size: usize,
+    /// Who may change it while it serves.
+    catalogue: Option<Catalogue>,
     store: Option<Arc<dyn TaskStore>>,
     pace: Pace,
     options: driver::Options,
@@ -125,6 +132,15 @@ pub enum BuildError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A tool whose calls become tasks joins a server that has declared none.
+    #[error(
+        "calls of {name:?} become tasks, and the server began without such a tool: give it one from the start"
+    )]
+    #[non_exhaustive]
+    NoTasks {
+        /// The tool.
+        name: String,
+    },
     /// A tool's policy says of lost tasks what cannot be done with them.
     #[error(
         "the `rerun` of {name:?} is {rerun:?}: a function's can only be `Never`, a job's also `Reattach`"
@@ -165,6 +181,7 @@ impl Server {
             instructions: None,
             parts: Parts::default(),
             page_size: PAGE_SIZE,
+            catalogue: None,
             store: None,
             pace: Pace::default(),
             options: driver::Options::default(),
@@ -228,6 +245,16 @@ impl Server {
         self
     }
 
+    /// The same, with the [`Catalogue`] that changes what it offers while it serves.
+    ///
+    /// It declares tools, prompts and resources, whatever it begins with, and tells clients that want to know when a
+    /// list or a resource has changed.
+    #[must_use]
+    pub fn dynamic(mut self) -> (Self, Catalogue) {
+        let catalogue = self.catalogue.get_or_insert_default().clone();
+        (self, catalogue)
+    }
+
     /// Keeps tasks in `store`, which may be shared in an [`Arc`]. Without one they are kept in memory and end with
     /// the process.
     #[must_use]
@@ -257,25 +284,32 @@ impl Server {
     /// When a tool's name is invalid or taken, or its policy asks for what cannot be done.
     pub fn dispatcher(self) -> Result<Dispatcher, BuildError> {
         let offer = self.parts.finish()?;
+        let dynamic = self.catalogue.is_some();
         let capabilities = ServerCapabilities::default()
-            .with_tools(!offer.tools.stock().is_empty())
-            .with_resources(offer.has_resources())
-            .with_prompts(!offer.prompts.stock().is_empty())
-            .with_completions(offer.completes())
+            .with_tools(dynamic || !offer.tools.stock().is_empty())
+            .with_resources(dynamic || offer.has_resources())
+            .with_prompts(dynamic || !offer.prompts.stock().is_empty())
+            .with_completions(dynamic || offer.completes())
+            .with_changes(dynamic)
             .with_logging(true)
             .with_tasks(offer.has_tasks);
         let store = self.store.unwrap_or_else(|| Arc::new(Memory::new()));
         let engine = Engine::new(store, Arc::new(Tokio::new()), self.pace, offer.workers());
         let info_json = serde_json::to_string(&self.info).expect("strings are JSON").into();
-        Ok(Dispatcher(Arc::new(dispatch::Shared {
+        let shared = Arc::new(dispatch::Shared {
             info: self.info,
             info_json,
             instructions: self.instructions,
             capabilities,
             offer,
+            changes: dynamic.then(Arc::default),
             page_size: self.page_size,
             engine,
-        })))
+        });
+        if let Some(catalogue) = &self.catalogue {
+            catalogue.open(&shared);
+        }
+        Ok(Dispatcher(shared))
     }
 
     /// Serves one client over this process's standard input and output, until the input ends.

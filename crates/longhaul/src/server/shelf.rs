@@ -95,7 +95,7 @@ impl<T: Item> Stock<T> {
 
     /// Puts a thing behind all others.
     pub(super) fn add(&mut self, item: T) -> Result<(), Taken> {
-        if self.by_key.contains_key(item.key()) {
+        if self.has(item.key()) {
             return Err(Taken(item.key().to_owned()));
         }
         self.by_key.insert(item.key().to_owned(), self.items.len());
@@ -128,6 +128,10 @@ impl<T: Item> Stock<T> {
             *later -= 1;
         }
         true
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.by_key.contains_key(key)
     }
 
     pub(super) fn is_empty(&self) -> bool {

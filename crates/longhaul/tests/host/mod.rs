@@ -1,5 +1,6 @@
 //! A server under test, asked line by line in the words of a revision; what it answers is what that revision's schema
 //! says.
+#![expect(dead_code, reason = "no test needs all of it")]
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,7 +29,6 @@ pub(crate) fn both_eras() -> [&'static Dialect; 2] {
 }
 
 /// Every revision.
-#[expect(dead_code, reason = "not every test asks in all of them")]
 pub(crate) fn all() -> [&'static Dialect; Revision::ALL.len()] {
     Revision::ALL.map(Dialect::of)
 }

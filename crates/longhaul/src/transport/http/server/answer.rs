@@ -35,7 +35,7 @@ pub(super) enum Source {
         pending: Option<PendingAnswer>,
         sent: Option<mpsc::Receiver<Outgoing>>,
         answer: Option<(Answered, Vec<u8>)>,
-        /// Its place among the running.
+        /// Its place among the running, if it takes one.
         place: Option<Place>,
     },
     /// A call that lives on without it, or the push stream of a session (legacy era).
@@ -43,9 +43,9 @@ pub(super) enum Source {
 }
 
 impl Source {
-    pub(super) fn own(pending: PendingAnswer, place: Place) -> Self {
+    pub(super) fn own(pending: PendingAnswer, place: Option<Place>) -> Self {
         let (call, sent) = (pending.cx().clone(), pending.outlet().take_stream());
-        Self::Own { call, pending: Some(pending), sent, answer: None, place: Some(place) }
+        Self::Own { call, pending: Some(pending), sent, answer: None, place }
     }
 
     /// The response is over; before its call has ended, that is how a caller of the modern era cancels.

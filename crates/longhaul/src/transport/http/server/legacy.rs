@@ -60,6 +60,7 @@ fn without_session(endpoint: &Endpoint, request: &Request<'_>, meta: RequestMeta
     if opens {
         match endpoint.sessions.open(exchanges) {
             Ok(session) => {
+                endpoint.dispatcher.attend(dialect, &session.push());
                 let id = HeaderValue::from_str(session.id()).expect("a session id is hexadecimal");
                 response.headers_mut().insert(HeaderName::from_static(SESSION_ID), id);
             }

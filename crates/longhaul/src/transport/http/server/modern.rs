@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Response, StatusCode};
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::http::{Accept, HeaderText, MirroredHeaders};
 use longhaul_proto::jsonrpc::{ErrorObject, Request};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 
-use super::answer::{Body, Source, answer_with, json, refusal, status_for};
+use super::answer::{Body, Source, answer_with, json, refusal, status_for, text};
 use super::route::value;
 use super::{Endpoint, Place};
 use crate::server::{Caller, Dispatched, Exchange, Outlet};
@@ -22,8 +22,15 @@ pub(super) async fn answer(
     meta: RequestMeta<'_>,
 ) -> Response<Body> {
     let mut accept = accept;
-    // A poll is answered by one object, however long it takes.
-    accept.events &= Dialect::newest_modern().request(&request.method) != Some(Method::GetTask);
+    match Dialect::newest_modern().request(&request.method) {
+        // A poll is answered by one object, however long it takes.
+        Some(Method::GetTask) => accept.events = false,
+        Some(Method::Listen) if !accept.events => {
+            let advice = "a subscription is a stream: send Accept: application/json, text/event-stream";
+            return text(StatusCode::NOT_ACCEPTABLE, advice.into());
+        }
+        _ => {}
+    }
     let mut out = Vec::with_capacity(512);
     match start(endpoint, headers, request, meta, &mut out) {
         Ok((Dispatched::Answered(answered), _)) => json(answered, out),
@@ -41,7 +48,7 @@ fn start(
     request: &Request<'_>,
     meta: RequestMeta<'_>,
     out: &mut Vec<u8>,
-) -> Result<(Dispatched, Place), ErrorObject> {
+) -> Result<(Dispatched, Option<Place>), ErrorObject> {
     let known = Dialect::newest_modern().request(&request.method);
     let mirrored = MirroredHeaders::new(
         value(headers, "mcp-protocol-version"),
@@ -61,7 +68,8 @@ fn start(
     let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
     exchange.progress_token = meta.progress_token;
     exchange.outlet = Outlet::own();
-    let place = endpoint.place()?;
+    // A subscription does no work, and the bound of connections holds for it.
+    let place = if method == Method::Listen { None } else { Some(endpoint.place()?) };
     Ok((endpoint.dispatcher.dispatch(exchange, out), place))
 }
 

@@ -1,0 +1,26 @@
+//! Which changes a client wants to hear of (2026-07-28, Patterns, Subscriptions).
+
+use serde::{Deserialize, Serialize};
+
+/// The key of `_meta` under which everything that belongs to a subscription carries its id: that of the request that
+/// opened it.
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// The kinds of changes of one subscription: what a client asks for, and what of it the server agrees to.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct SubscriptionFilter {
+    /// The tools are others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tools_list_changed: bool,
+    /// The prompts are others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub prompts_list_changed: bool,
+    /// The resources or their templates are others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub resources_list_changed: bool,
+    /// One of these resources, by URI, has changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resource_subscriptions: Vec<String>,
+}

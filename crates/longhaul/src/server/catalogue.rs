@@ -1,0 +1,145 @@
+//! Changing what a server offers while it serves.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use super::BuildError;
+use super::dispatch::Shared;
+use super::kind::Kind;
+use super::shelf::{Shelf, Taken};
+
+/// What a server offers, to be changed while it serves. Clones are of one server.
+///
+/// A change is seen by the next request. Clients that want to know are told within a moment, and once for many changes
+/// in a row. Things are listed in the order in which they were added; what is put in the place of another of its name,
+/// or hidden and shown again, stays where it was.
+///
+/// # Examples
+///
+/// ```
+/// use longhaul::Server;
+/// use longhaul::server::{Resource, Tool};
+///
+/// # fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let (server, catalogue) = Server::new("plugins", "1.0.0").dynamic();
+/// let dispatcher = server.dispatcher()?; // or serve it
+///
+/// catalogue.add(Resource::text("plugins://loaded", "loaded", "none"))?;
+/// catalogue.put(Resource::text("plugins://loaded", "loaded", "one"))?;
+/// catalogue.resource_updated("plugins://loaded")?;
+/// catalogue.remove::<Resource>("plugins://loaded")?;
+/// # Ok(())
+/// # }
+/// # run().unwrap();
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue(Arc<OnceLock<Weak<Shared>>>);
+
+/// Why what is offered could not be changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// The server is not put together yet, or is gone.
+    #[error("the server does not serve: put it together before changing what it offers")]
+    NotServing,
+    /// It cannot be offered.
+    #[error(transparent)]
+    Refused(#[from] BuildError),
+}
+
+/// What a [`Catalogue`] holds: [`Tool`](super::Tool), [`Prompt`](super::Prompt), [`Resource`](super::Resource) (by URI)
+/// and [`ResourceTemplate`](super::ResourceTemplate) (by template).
+#[expect(private_bounds, reason = "nobody outside can add a kind")]
+pub trait Offered: Kind {}
+
+impl<T: Kind> Offered for T {}
+
+impl Catalogue {
+    /// Offers something more, listed behind the others of its kind.
+    ///
+    /// # Errors
+    ///
+    /// When its name is taken, or it could not be offered from the start either.
+    pub fn add<T: Offered>(&self, item: T) -> Result<(), ChangeError> {
+        self.change(|shared, shelf: &Shelf<T>| {
+            item.check(&shared.offer)?;
+            shelf.change(|stock| {
+                if !stock.has(item.key()) {
+                    item.prepare(shared);
+                }
+                stock.add(item).map(|()| true).map_err(|Taken(name)| T::taken(name))
+            })
+        })?;
+        Ok(())
+    }
+
+    /// Offers something in place of what has its name, or as something more.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be offered from the start either.
+    pub fn put<T: Offered>(&self, item: T) -> Result<(), ChangeError> {
+        self.change(|shared, shelf: &Shelf<T>| {
+            item.check(&shared.offer)?;
+            item.prepare(shared);
+            shelf.change(|stock| {
+                stock.put(item);
+                Ok(true)
+            })
+        })?;
+        Ok(())
+    }
+
+    /// Offers it no longer; `false` when it was not offered. What runs goes on.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not serve.
+    pub fn remove<T: Offered>(&self, name: &str) -> Result<bool, ChangeError> {
+        self.change(|_, shelf: &Shelf<T>| shelf.change(|stock| Ok(stock.remove(name))))
+    }
+
+    /// Shows it or hides it: what is hidden is not there for anybody. `false` when it was so already, or is not
+    /// offered at all.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not serve.
+    pub fn enable<T: Offered>(&self, name: &str, enabled: bool) -> Result<bool, ChangeError> {
+        self.change(|_, shelf: &Shelf<T>| shelf.change(|stock| Ok(stock.enable(name, enabled))))
+    }
+
+    /// Tells the clients that watch it that the resource at `uri` has changed.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not serve.
+    pub fn resource_updated(&self, uri: &str) -> Result<(), ChangeError> {
+        let shared = self.shared()?;
+        if let Ok(changes) = shared.changes() {
+            changes.resource_updated(uri);
+        }
+        Ok(())
+    }
+
+    /// The server is put together.
+    pub(super) fn open(&self, shared: &Arc<Shared>) {
+        self.0.get_or_init(|| Arc::downgrade(shared));
+    }
+
+    /// Makes a change, and says so to whom it concerns if it was one.
+    fn change<T: Offered>(
+        &self,
+        change: impl FnOnce(&Shared, &Shelf<T>) -> Result<bool, BuildError>,
+    ) -> Result<bool, ChangeError> {
+        let shared = self.shared()?;
+        let changed = change(&shared, T::shelf(&shared.offer))?;
+        if changed && let Ok(changes) = shared.changes() {
+            changes.list_changed(T::LISTED);
+        }
+        Ok(changed)
+    }
+
+    fn shared(&self) -> Result<Arc<Shared>, ChangeError> {
+        self.0.get().and_then(Weak::upgrade).ok_or(ChangeError::NotServing)
+    }
+}

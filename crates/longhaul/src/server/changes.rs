@@ -1,0 +1,292 @@
+//! Telling whoever wants to know that what is offered has changed.
+//!
+//! Changes are gathered for a moment, so that many in a row are told once. A session of the legacy era is told on its
+//! own stream, if it has one open and there is room. A subscription of the modern era keeps what it has not told yet,
+//! one of each kind: however slowly its client reads, nothing is lost and nothing piles up.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use longhaul_proto::dialect::Dialect;
+use longhaul_proto::jsonrpc::{ErrorObject, ObjectWriter};
+use longhaul_proto::method::Notice;
+use longhaul_proto::model::SubscriptionFilter;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+use super::outlet::Push;
+
+/// How long changes are gathered before they are told.
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// How many resources one client may watch.
+pub(super) const MAX_WATCHED: usize = 1_000;
+
+/// When to try again once a client watches too many: when it has let go of one.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// A list that can change.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Listed {
+    Tools,
+    Prompts,
+    Resources,
+}
+
+/// What has changed and is not told yet.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+    uris: BTreeSet<String>,
+}
+
+/// Who is to be told, and of what.
+#[derive(Debug, Default)]
+pub(super) struct Changes(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    pending: News,
+    /// Somebody will tell what is pending.
+    ringing: bool,
+    /// Where the moment passes.
+    runtime: Option<Handle>,
+    /// Sessions of the legacy era, by the address of their push, which the weak pointer keeps from being another's.
+    sessions: HashMap<usize, Session>,
+    /// With so many sessions, those that are gone are looked for.
+    sweep_at: usize,
+    listeners: HashMap<u64, Arc<Inbox>>,
+    next_listener: u64,
+}
+
+#[derive(Debug)]
+struct Session {
+    push: Weak<dyn Push>,
+    dialect: &'static Dialect,
+    watched: BTreeSet<String>,
+}
+
+impl Changes {
+    /// A list has changed.
+    pub(super) fn list_changed(self: &Arc<Self>, list: Listed) {
+        self.note(|news| match list {
+            Listed::Tools => news.tools = true,
+            Listed::Prompts => news.prompts = true,
+            Listed::Resources => news.resources = true,
+        });
+    }
+
+    /// A resource has changed.
+    pub(super) fn resource_updated(self: &Arc<Self>, uri: &str) {
+        self.note(|news| {
+            news.uris.insert(uri.to_owned());
+        });
+    }
+
+    fn note(self: &Arc<Self>, add: impl FnOnce(&mut News)) {
+        let runtime = {
+            let mut state = self.lock();
+            if state.sessions.is_empty() && state.listeners.is_empty() {
+                return;
+            }
+            add(&mut state.pending);
+            let Some(runtime) = state.runtime.clone().filter(|_| !state.ringing) else { return };
+            state.ringing = true;
+            runtime
+        };
+        let ring = Ring(Arc::clone(self));
+        runtime.spawn(async move {
+            tokio::time::sleep(MOMENT).await;
+            drop(ring);
+        });
+    }
+
+    /// Tells what is pending.
+    fn ring(&self) {
+        let (news, sessions, inboxes) = {
+            let mut state = self.lock();
+            state.ringing = false;
+            let news = std::mem::take(&mut state.pending);
+            state.sessions.retain(|_, session| session.push.strong_count() > 0);
+            let sessions: Vec<_> =
+                state.sessions.values().filter_map(|session| session.told(&news)).collect();
+            (news, sessions, state.listeners.values().cloned().collect::<Vec<_>>())
+        };
+        for (push, messages) in sessions {
+            messages.into_iter().for_each(|message| push.push(message));
+        }
+        for inbox in inboxes {
+            inbox.put(&news);
+        }
+    }
+
+    /// A session has opened: it is told of every list.
+    pub(super) fn attend(&self, dialect: &'static Dialect, push: &Arc<dyn Push>) {
+        self.lock().session(dialect, push);
+    }
+
+    /// A session watches a resource.
+    ///
+    /// # Errors
+    ///
+    /// An overload when it watches too many.
+    pub(super) fn watch(
+        &self,
+        dialect: &'static Dialect,
+        push: &Arc<dyn Push>,
+        uri: String,
+    ) -> Result<(), ErrorObject> {
+        let mut state = self.lock();
+        let watched = &mut state.session(dialect, push).watched;
+        if watched.len() >= MAX_WATCHED && !watched.contains(&uri) {
+            let message =
+                format!("{MAX_WATCHED} resources are watched, the limit of a session: let go of one");
+            return Err(ErrorObject::overloaded(message, RETRY_AFTER));
+        }
+        watched.insert(uri);
+        Ok(())
+    }
+
+    /// A session watches a resource no longer.
+    pub(super) fn unwatch(&self, push: &Arc<dyn Push>, uri: &str) {
+        if let Some(session) = self.lock().sessions.get_mut(&address(push)) {
+            session.watched.remove(uri);
+        }
+    }
+
+    /// Gathers what `filter` lets through, until what this gives is dropped.
+    pub(super) fn listen(self: &Arc<Self>, filter: SubscriptionFilter) -> Listener {
+        let inbox = Arc::new(Inbox {
+            watched: filter.resource_subscriptions.iter().cloned().collect(),
+            filter,
+            news: Mutex::default(),
+            heard: Notify::new(),
+        });
+        let mut state = self.lock();
+        state.runtime = Handle::try_current().ok().or_else(|| state.runtime.take());
+        let number = state.next_listener;
+        state.next_listener += 1;
+        state.listeners.insert(number, Arc::clone(&inbox));
+        Listener { changes: Arc::clone(self), number, inbox }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn session(&mut self, dialect: &'static Dialect, push: &Arc<dyn Push>) -> &mut Session {
+        self.runtime = Handle::try_current().ok().or_else(|| self.runtime.take());
+        if self.sessions.len() >= self.sweep_at {
+            self.sessions.retain(|_, session| session.push.strong_count() > 0);
+            self.sweep_at = (2 * self.sessions.len()).max(64);
+        }
+        let opened = || Session { push: Arc::downgrade(push), dialect, watched: BTreeSet::new() };
+        self.sessions.entry(address(push)).or_insert_with(opened)
+    }
+}
+
+/// What a session is told, and how.
+type ToTell = (Arc<dyn Push>, Vec<Vec<u8>>);
+
+impl Session {
+    fn told(&self, news: &News) -> Option<ToTell> {
+        let messages = news.messages(self.dialect, |uri| self.watched.contains(uri), |_| ());
+        if messages.is_empty() { None } else { Some((self.push.upgrade()?, messages)) }
+    }
+}
+
+fn address(push: &Arc<dyn Push>) -> usize {
+    Arc::as_ptr(push).cast::<()>().addr()
+}
+
+/// Tells what is pending when it is dropped: because its moment has passed, or because its runtime ends.
+struct Ring(Arc<Changes>);
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.0.ring();
+    }
+}
+
+impl News {
+    fn is_empty(&self) -> bool {
+        !(self.tools || self.prompts || self.resources) && self.uris.is_empty()
+    }
+
+    /// The notifications that say it; `mark` adds to the parameters of each.
+    pub(super) fn messages(
+        &self,
+        dialect: &Dialect,
+        watches: impl Fn(&str) -> bool,
+        mark: impl Fn(&mut ObjectWriter<'_>),
+    ) -> Vec<Vec<u8>> {
+        let lists = [
+            (self.tools, Notice::ToolsChanged),
+            (self.prompts, Notice::PromptsChanged),
+            (self.resources, Notice::ResourcesChanged),
+        ];
+        let lists = lists.into_iter().filter(|(changed, _)| *changed);
+        let lists = lists.filter_map(|(_, notice)| dialect.notification(notice, |params| mark(params)));
+        let updated = self.uris.iter().filter(|uri| watches(uri)).filter_map(|uri| {
+            dialect.notification(Notice::ResourceUpdated, |params| {
+                params.field("uri", uri);
+                mark(params);
+            })
+        });
+        lists.chain(updated).collect()
+    }
+}
+
+/// What one subscription has not told yet.
+#[derive(Debug)]
+struct Inbox {
+    filter: SubscriptionFilter,
+    watched: BTreeSet<String>,
+    news: Mutex<News>,
+    heard: Notify,
+}
+
+impl Inbox {
+    fn put(&self, news: &News) {
+        let mut kept = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.tools |= news.tools && self.filter.tools_list_changed;
+        kept.prompts |= news.prompts && self.filter.prompts_list_changed;
+        kept.resources |= news.resources && self.filter.resources_list_changed;
+        kept.uris.extend(news.uris.intersection(&self.watched).cloned());
+        if !kept.is_empty() {
+            self.heard.notify_one();
+        }
+    }
+}
+
+/// The receiving end of a subscription.
+#[derive(Debug)]
+pub(super) struct Listener {
+    changes: Arc<Changes>,
+    number: u64,
+    inbox: Arc<Inbox>,
+}
+
+impl Listener {
+    /// What has changed since the last time, once something has. Dropping the future loses nothing.
+    pub(super) async fn news(&self) -> News {
+        loop {
+            self.inbox.heard.notified().await;
+            let news = std::mem::take(&mut *self.inbox.news.lock().unwrap_or_else(PoisonError::into_inner));
+            if !news.is_empty() {
+                return news;
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.changes.lock().listeners.remove(&self.number);
+    }
+}

@@ -1,0 +1,230 @@
+//! What a server offers changes while it serves, and who wants to know is told.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod host;
+
+use std::time::Duration;
+
+use host::{Host, both_eras};
+use longhaul::proto::dialect::{Dialect, Era};
+use longhaul::proto::model;
+use longhaul::server::{Catalogue, ChangeError, Prompt, Resource, ResourceTemplate, TaskPolicy};
+use longhaul::{Server, Tool};
+use serde_json::{Value, json};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Id {
+    id: u64,
+}
+
+fn tool(name: &str, says: &'static str) -> Tool {
+    Tool::typed(name, "Say it", move |_, Nothing {}| async move { says })
+}
+
+fn prompt(name: &str) -> Prompt {
+    Prompt::raw(model::Prompt::new(name), |_, _| async { "hello" })
+}
+
+fn begin() -> (Server, Catalogue) {
+    let (server, catalogue) = Server::new("test", "1.0.0").tool(tool("first", "1")).dynamic();
+    (server.resource(Resource::text("app://watched", "watched", "w")), catalogue)
+}
+
+async fn host(dialect: &'static Dialect) -> (Host, Catalogue) {
+    let (server, catalogue) = begin();
+    (Host::new(server.dispatcher().unwrap(), dialect).await, catalogue)
+}
+
+async fn names(host: &mut Host, method: &str, list: &str) -> Vec<String> {
+    let answer = host.ask(method, json!({})).await;
+    let items = answer["result"][list].as_array().unwrap_or_else(|| panic!("{answer}"));
+    items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Nothing is said for longer than changes are gathered.
+async fn silent(host: &mut Host) {
+    let said = tokio::time::timeout(Duration::from_millis(200), host.receive()).await;
+    assert!(said.is_err(), "{said:?}");
+}
+
+async fn listen(host: &mut Host, filter: Value) -> (u64, Value) {
+    let id = host.request("subscriptions/listen", json!({"notifications": filter})).await;
+    let acknowledged = host.receive().await.unwrap();
+    host.check("SubscriptionsAcknowledgedNotification", &acknowledged);
+    assert_eq!(acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+    (id, acknowledged["params"]["notifications"].clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_seen_by_the_next_request_and_order_is_kept() {
+    for dialect in both_eras() {
+        let (server, catalogue) = begin();
+        let mut host = Host::new(server.tool(tool("second", "2")).dispatcher().unwrap(), dialect).await;
+        // A session would hear of each.
+        catalogue.add(tool("third", "3")).unwrap();
+        catalogue.put(tool("first", "one")).unwrap();
+        assert!(catalogue.enable::<Tool>("second", false).unwrap());
+        let heard = async |host: &mut Host| {
+            if dialect.era() == Era::Legacy {
+                assert_eq!(host.receive().await.unwrap()["method"], "notifications/tools/list_changed");
+            }
+        };
+        heard(&mut host).await;
+        assert_eq!(names(&mut host, "tools/list", "tools").await, ["first", "third"]);
+        let called = host.ask("tools/call", json!({"name": "first"})).await;
+        assert_eq!(called["result"]["content"][0]["text"], "one");
+        assert_eq!(host.error("tools/call", json!({"name": "second"})).await.0, -32602);
+        assert!(catalogue.enable::<Tool>("second", true).unwrap());
+        assert!(!catalogue.enable::<Tool>("second", true).unwrap(), "it was so already");
+        assert!(catalogue.remove::<Tool>("first").unwrap() && !catalogue.remove::<Tool>("first").unwrap());
+        heard(&mut host).await;
+        assert_eq!(names(&mut host, "tools/list", "tools").await, ["second", "third"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_can_come_and_go() {
+    let (mut host, catalogue) = host(Dialect::newest_modern()).await;
+    let rows =
+        ResourceTemplate::typed("db://{id}", "rows", |_, Id { id }| async move { format!("row {id}") });
+    catalogue.add(rows).unwrap();
+    catalogue.add(prompt("hello")).unwrap();
+    catalogue.add(Resource::text("app://new", "new", "n")).unwrap();
+    assert_eq!(names(&mut host, "prompts/list", "prompts").await, ["hello"]);
+    assert_eq!(names(&mut host, "resources/list", "resources").await, ["watched", "new"]);
+    let templates = names(&mut host, "resources/templates/list", "resourceTemplates").await;
+    assert_eq!(templates, ["rows"]);
+    let read = host.ask("resources/read", json!({"uri": "db://7"})).await;
+    assert_eq!(read["result"]["contents"][0]["text"], "row 7");
+    assert!(catalogue.remove::<ResourceTemplate>("db://{id}").unwrap());
+    assert!(catalogue.remove::<Prompt>("hello").unwrap());
+    assert_eq!(host.error("resources/read", json!({"uri": "db://7"})).await.0, -32602);
+    assert_eq!(host.error("prompts/get", json!({"name": "hello"})).await.0, -32602);
+}
+
+#[tokio::test]
+async fn what_cannot_be_offered_is_refused_and_nothing_changes() {
+    let (server, catalogue) = begin();
+    let early = catalogue.add(tool("x", "x")).unwrap_err();
+    assert!(matches!(early, ChangeError::NotServing));
+    let dispatcher = server.dispatcher().unwrap();
+    let refused = [
+        catalogue.add(tool("first", "x")).unwrap_err(),
+        catalogue.put(tool("no good", "x")).unwrap_err(),
+        catalogue.put(tool("t", "x").task(TaskPolicy::always())).unwrap_err(),
+        catalogue.put(prompt("p").complete("x", |_, _| async { vec!["x"] })).unwrap_err(),
+    ];
+    assert!(refused.iter().all(|error| matches!(error, ChangeError::Refused(_))), "{refused:?}");
+    let mut host = Host::new(dispatcher, Dialect::newest_modern()).await;
+    assert_eq!(names(&mut host, "tools/list", "tools").await, ["first"]);
+    assert_eq!(names(&mut host, "prompts/list", "prompts").await, Vec::<String>::new());
+    host.served.abort();
+    while catalogue.resource_updated("app://watched").is_ok() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_told_once_of_many_changes() {
+    let (mut host, catalogue) = host(Dialect::newest_legacy()).await;
+    for turn in 0..100 {
+        catalogue.add(tool(&format!("t{turn}"), "t")).unwrap();
+        catalogue.add(prompt(&format!("p{turn}"))).unwrap();
+    }
+    for method in ["tools", "prompts"] {
+        let told = host.receive().await.unwrap();
+        assert_eq!(told["method"], format!("notifications/{method}/list_changed"));
+    }
+    silent(&mut host).await;
+    assert_eq!(names(&mut host, "tools/list", "tools").await.len(), 101);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_hears_of_the_resources_it_watches() {
+    let (mut host, catalogue) = host(Dialect::newest_legacy()).await;
+    let watched = json!({"uri": "app://watched"});
+    catalogue.resource_updated("app://watched").unwrap();
+    silent(&mut host).await;
+    host.result("resources/subscribe", watched.clone(), "EmptyResult").await;
+    catalogue.resource_updated("app://other").unwrap();
+    catalogue.resource_updated("app://watched").unwrap();
+    catalogue.resource_updated("app://watched").unwrap();
+    let told = host.receive().await.unwrap();
+    host.check("ResourceUpdatedNotification", &told);
+    assert_eq!(told["params"], watched);
+    silent(&mut host).await;
+    host.result("resources/unsubscribe", watched, "EmptyResult").await;
+    catalogue.resource_updated("app://watched").unwrap();
+    silent(&mut host).await;
+    assert_eq!(host.error("resources/subscribe", json!({"uri": "app://none"})).await.0, -32002);
+    assert_eq!(host.error("resources/subscribe", json!({})).await.0, -32602);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_is_acknowledged_and_brings_only_what_was_asked_for() {
+    let (mut host, catalogue) = host(Dialect::newest_modern()).await;
+    let filter = json!({"promptsListChanged": true, "toolsListChanged": false,
+        "resourceSubscriptions": ["app://watched", "app://none"]});
+    let (id, agreed) = listen(&mut host, filter).await;
+    let expected = json!({"promptsListChanged": true, "resourceSubscriptions": ["app://watched"]});
+    assert_eq!(agreed, expected, "less what is not there");
+    catalogue.add(tool("t", "t")).unwrap();
+    catalogue.resource_updated("app://none").unwrap();
+    silent(&mut host).await;
+    catalogue.add(prompt("a")).unwrap();
+    catalogue.add(prompt("b")).unwrap();
+    catalogue.resource_updated("app://watched").unwrap();
+    let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
+    let told = host.receive().await.unwrap();
+    host.check("PromptListChangedNotification", &told);
+    assert_eq!(
+        (&told["method"], &told["params"]["_meta"]),
+        (&json!("notifications/prompts/list_changed"), &meta)
+    );
+    let told = host.receive().await.unwrap();
+    host.check("ResourceUpdatedNotification", &told);
+    assert_eq!(told["params"], json!({"uri": "app://watched", "_meta": meta}));
+    silent(&mut host).await;
+
+    // A second one is told for itself, and the first goes on.
+    let (other, _) = listen(&mut host, json!({"toolsListChanged": true})).await;
+    catalogue.add(tool("u", "u")).unwrap();
+    let told = host.receive().await.unwrap();
+    assert_eq!(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], other);
+    host.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": other}}))
+        .await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    catalogue.add(tool("v", "v")).unwrap();
+    silent(&mut host).await;
+    let (code, _) = host.error("subscriptions/listen", json!({})).await;
+    assert_eq!(code, -32602);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_ends_its_subscriptions_with_a_result() {
+    let (mut host, _catalogue) = host(Dialect::newest_modern()).await;
+    let (id, _) = listen(&mut host, json!({"toolsListChanged": true})).await;
+    host.stop.take().unwrap().send(()).unwrap();
+    let cancelled = host.receive().await.unwrap();
+    host.check("CancelledNotification", &cancelled);
+    assert_eq!(cancelled["params"]["requestId"], id);
+    let answer = host.receive().await.unwrap();
+    host.check("SubscriptionsListenResultResponse", &answer);
+    assert_eq!(answer["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+    assert_eq!(host.receive().await, None);
+    assert!(host.served.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn a_dynamic_server_declares_that_it_tells_of_changes() {
+    let list = json!({"listChanged": true});
+    let resources = json!({"subscribe": true, "listChanged": true});
+    let (mut host, _catalogue) = host(Dialect::newest_modern()).await;
+    let discovered = host.result("server/discover", json!({}), "DiscoverResult").await;
+    let capabilities = &discovered["capabilities"];
+    assert_eq!((&capabilities["tools"], &capabilities["prompts"]), (&list, &list));
+    assert_eq!(capabilities["resources"], resources);
+}
