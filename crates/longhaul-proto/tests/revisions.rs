@@ -262,3 +262,20 @@ fn names_of_choices_stand_apart_where_the_revision_has_them_so() {
         assert_eq!(*field, expected, "{}", dialect.revision());
     }
 }
+
+#[test]
+fn a_result_that_asks_is_of_its_own_type() {
+    let (modern, name) = (Dialect::newest_modern(), "InputRequiredResult");
+    let questions = [
+        ("who".to_owned(), InputRequest::Elicit(ElicitParams::Form(ElicitForm::new("Who?", Form::new())))),
+        ("roots".to_owned(), InputRequest::ListRoots),
+    ];
+    let written = result(modern, |out| out.input_required(&questions, "sealed"));
+    Schema::of(modern).check(name, &written);
+    assert_eq!(
+        (&written["resultType"], &written["requestState"]),
+        (&json!("input_required"), &json!("sealed"))
+    );
+    assert_eq!(written["inputRequests"]["roots"]["method"], "roots/list");
+    assert_eq!(written["inputRequests"]["who"]["params"]["message"], "Who?");
+}

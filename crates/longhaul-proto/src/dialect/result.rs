@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::Dialect;
 use crate::jsonrpc::{ObjectWriter, RequestId};
-use crate::model::{CacheScope, Meta, SUBSCRIPTION_ID};
+use crate::model::{CacheScope, InputRequest, Meta, SUBSCRIPTION_ID};
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
@@ -137,6 +137,19 @@ impl<'b> ResultWriter<'b> {
     /// Marks the result as the creation of a task (D3).
     pub(crate) fn as_task(&mut self) {
         self.result_type = "task";
+    }
+
+    /// Writes a result that asks something back: its questions by their keys, and what the request is to bring again
+    /// with the answers (2026-07-28, Multi Round-Trip Requests).
+    pub fn input_required(&mut self, questions: &[(String, InputRequest)], state: &str) {
+        self.result_type = "input_required";
+        let dialect = self.dialect;
+        let mut requests = self.object.object("inputRequests");
+        for (key, question) in questions {
+            requests.with(key, |out| dialect.write_input_request(out, question));
+        }
+        requests.end();
+        self.object.field("requestState", state);
     }
 
     /// Says which task the result belongs to, where messages are related so. Call it before
