@@ -3,11 +3,13 @@
 //! - [`machine`] decides, and does nothing else: state and event in, state and effects out.
 //! - [`runner`] carries its decisions out on a store, with a clock and a runtime that are handed in.
 //! - [`job`] is the door to work that lives outside this process.
+//! - [`journal`] is what a handler has learnt from outside itself, and is entered again with.
 //! - [`project`] turns the facts a store keeps into what one dialect may see of them.
 
 pub mod environment;
 mod id;
 pub mod job;
+pub mod journal;
 pub mod machine;
 mod note;
 pub mod project;
