@@ -2,7 +2,9 @@
 
 use super::Dialect;
 use crate::jsonrpc::{ErrorObject, ObjectWriter, RequestId, write_request};
-use crate::model::{ClientCapabilities, CreateMessageParams, ElicitParams, InputRequest};
+use crate::model::{
+    ClientCapabilities, CreateMessageParams, ElicitParams, Elicitation, InputKind, InputRequest,
+};
 
 impl InputRequest {
     /// The method of the question.
@@ -20,52 +22,63 @@ impl InputRequest {
     ///
     /// `-32021` naming what the client must declare, or `-32603` where its revision has no word for it.
     pub fn check(&self, dialect: &Dialect, client: &ClientCapabilities) -> Result<(), ErrorObject> {
-        if let Some(required) = self.lacking(client) {
-            return Err(ErrorObject::missing_capability(required));
-        }
+        self.kind().check(dialect, client)?;
         if !dialect.can_ask(self) {
-            return Err(ErrorObject::internal(format!(
-                "revision {} of the client has no word for such a {}",
-                dialect.revision(),
-                self.method()
-            )));
+            return Err(dialect.no_word_for(self.method()));
         }
         Ok(())
     }
+}
 
-    /// The capabilities that the question needs and the client lacks, as JSON.
-    fn lacking(&self, client: &ClientCapabilities) -> Option<&'static str> {
-        let (declared, required) = match self {
-            Self::Elicit(ElicitParams::Form(_)) => {
-                (client.elicitation.is_some_and(|modes| modes.form), r#"{"elicitation":{"form":{}}}"#)
+impl InputKind {
+    /// Whether such a client can be asked so, in that dialect.
+    ///
+    /// # Errors
+    ///
+    /// `-32021` naming what the client must declare, or `-32603` where its revision has no word for it.
+    pub fn check(self, dialect: &Dialect, client: &ClientCapabilities) -> Result<(), ErrorObject> {
+        let elicits = |by: fn(Elicitation) -> bool| client.elicitation.is_some_and(by);
+        let (declared, required, known) = match self {
+            Self::Form => (elicits(|by| by.form), r#"{"elicitation":{"form":{}}}"#, dialect.elicits()),
+            Self::Url => (elicits(|by| by.url), r#"{"elicitation":{"url":{}}}"#, dialect.elicits_by_url()),
+            Self::Sampling => (client.sampling.is_some(), r#"{"sampling":{}}"#, true),
+            Self::SamplingWithTools => {
+                let declared = client.sampling.is_some_and(|ways| ways.tools);
+                (declared, r#"{"sampling":{"tools":{}}}"#, dialect.samples_with_tools())
             }
-            Self::Elicit(ElicitParams::Url(_)) => {
-                (client.elicitation.is_some_and(|modes| modes.url), r#"{"elicitation":{"url":{}}}"#)
-            }
-            Self::Sample(params) if params.needs_tools() => {
-                (client.sampling.is_some_and(|ways| ways.tools), r#"{"sampling":{"tools":{}}}"#)
-            }
-            Self::Sample(_) => (client.sampling.is_some(), r#"{"sampling":{}}"#),
-            Self::ListRoots => (client.roots, r#"{"roots":{}}"#),
+            Self::Roots => (client.roots, r#"{"roots":{}}"#, true),
         };
-        (!declared).then_some(required)
+        match (declared, known) {
+            (false, _) => Err(ErrorObject::missing_capability(required)),
+            (true, false) => Err(dialect.no_word_for(match self {
+                Self::Form => "form",
+                Self::Url => "page",
+                _ => "sampling",
+            })),
+            (true, true) => Ok(()),
+        }
     }
 }
 
 impl Dialect {
+    /// Whether it has words for all of a question of a kind that it knows.
     fn can_ask(&self, question: &InputRequest) -> bool {
         match question {
             InputRequest::Elicit(ElicitParams::Form(form)) => {
-                self.elicits() && (self.names_choices() || !form.form.has_many_choices())
+                self.names_choices() || !form.form.has_many_choices()
             }
-            InputRequest::Elicit(ElicitParams::Url(_)) => self.elicits_by_url(),
             InputRequest::Sample(params) => {
-                self.samples_with_tools()
-                    || (!params.needs_tools()
-                        && params.messages.iter().all(|message| message.content.len() == 1))
+                self.samples_with_tools() || params.messages.iter().all(|message| message.content.len() == 1)
             }
-            InputRequest::ListRoots => true,
+            InputRequest::Elicit(ElicitParams::Url(_)) | InputRequest::ListRoots => true,
         }
+    }
+
+    fn no_word_for(&self, what: &str) -> ErrorObject {
+        ErrorObject::internal(format!(
+            "revision {} of the client has no word for such a {what}",
+            self.revision()
+        ))
     }
 
     /// Appends a question as a request of the server's (legacy era).

@@ -22,6 +22,35 @@ pub enum InputRequest {
     ListRoots,
 }
 
+/// The kinds of questions, as a client declares that it can be asked them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "what the specification lets a client declare")]
+pub enum InputKind {
+    /// To the user, by a form.
+    Form,
+    /// To the user, by sending them to a page.
+    Url,
+    /// To the model.
+    Sampling,
+    /// To the model, which may ask for tools.
+    SamplingWithTools,
+    /// Where the server may work.
+    Roots,
+}
+
+impl InputRequest {
+    /// Which kind of question it is.
+    pub fn kind(&self) -> InputKind {
+        match self {
+            Self::Elicit(ElicitParams::Form(_)) => InputKind::Form,
+            Self::Elicit(ElicitParams::Url(_)) => InputKind::Url,
+            Self::Sample(params) if params.needs_tools() => InputKind::SamplingWithTools,
+            Self::Sample(_) => InputKind::Sampling,
+            Self::ListRoots => InputKind::Roots,
+        }
+    }
+}
+
 /// What a request brings that was made before and asked something back (2026-07-28, Multi Round-Trip Requests).
 #[derive(Debug, Default)]
 #[non_exhaustive]

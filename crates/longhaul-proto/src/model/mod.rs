@@ -32,7 +32,7 @@ pub use elicitation::{
 };
 pub use icon::{Icon, IconTheme};
 pub use implementation::Implementation;
-pub use input::{InputRequest, Retry};
+pub use input::{InputKind, InputRequest, Retry};
 pub use logging::LoggingLevel;
 pub use meta::{Meta, RequestMeta};
 pub use offer::ServerCapabilities;

@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use longhaul_proto::connection::{Serial, ServerConnection, Session};
 use longhaul_proto::dialect::{Dialect, InitializeParams};
-use longhaul_proto::jsonrpc::{ErrorObject, Notification, Params, Request, RequestId};
+use longhaul_proto::jsonrpc::{ErrorObject, Notification, Params, Request, RequestId, Response};
 use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::RequestMeta;
 use tokio::task::AbortHandle;
 
-use crate::server::{CallCanceller, Caller, Exchange, Principal};
+use crate::server::{CallCanceller, Caller, Exchange, Line, Principal};
 
 /// What is open between the server and one client.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct Exchanges {
     running: HashMap<Serial, Running>,
     /// What the client of the session calls itself.
     client_name: Option<Arc<str>>,
+    /// How to ask the client of the session.
+    line: Option<Line>,
     /// The client is gone: what runs on has nobody to answer.
     closed: bool,
 }
@@ -45,7 +47,7 @@ impl Exchanges {
     /// A client with nothing open, and room for `max_open`.
     pub(crate) fn new(max_open: usize) -> Self {
         let connection = ServerConnection::new(max_open);
-        Self { connection, running: HashMap::new(), client_name: None, closed: false }
+        Self { connection, running: HashMap::new(), client_name: None, line: None, closed: false }
     }
 
     /// How many are open.
@@ -118,6 +120,19 @@ impl Exchanges {
         }
     }
 
+    /// An answer has come to what the server asks in the session.
+    pub(crate) fn handle_response(&self, response: Response<'_>) {
+        match &self.line {
+            Some(line) => line.handle_response(response),
+            None => tracing::debug!("dropped an answer to nothing"),
+        }
+    }
+
+    /// Whether a call waits for an answer of the client's.
+    pub(crate) fn asks(&self) -> bool {
+        self.line.as_ref().is_some_and(Line::is_waiting)
+    }
+
     /// The client has gone, and wants no answer any more.
     #[cfg(feature = "http")]
     pub(crate) fn close(&mut self) {
@@ -141,6 +156,7 @@ impl Exchanges {
         match method {
             Method::Initialize => {
                 let session = self.connection.handle_initialize(InitializeParams::read(params)?)?;
+                self.line = Some(Line::new());
                 self.client_name = Some(session.client_info.name.as_str().into());
                 Ok(session.dialect)
             }
@@ -164,6 +180,7 @@ impl Exchanges {
                 caller.capabilities = session.capabilities;
                 caller.log_level = Some(session.log_level);
                 caller.client_name.clone_from(&self.client_name);
+                caller.line.clone_from(&self.line);
             }
             (None, None) => {}
         }

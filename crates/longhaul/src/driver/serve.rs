@@ -142,8 +142,10 @@ impl Loop {
         (this, outgoing)
     }
 
+    /// What is asked of the client is answered among its requests, so that a full connection that waits for answers
+    /// is read as well; its requests are refused meanwhile.
     fn reads_on(&self) -> bool {
-        !self.exchanges.is_full() && self.out.len() < OUT_BOUND
+        (!self.exchanges.is_full() || self.exchanges.asks()) && self.out.len() < OUT_BOUND
     }
 
     fn handle_line(&mut self, line: Line<'_>) {
@@ -158,8 +160,7 @@ impl Loop {
         match Message::decode(bytes, &self.options.limits) {
             Ok(Message::Request(request)) => self.handle_request(&request),
             Ok(Message::Notification(notification)) => self.exchanges.handle_notification(&notification),
-            // This server asks nothing over this connection, so no answer is awaited.
-            Ok(Message::Response(_)) => tracing::debug!("dropped an answer to nothing"),
+            Ok(Message::Response(response)) => self.exchanges.handle_response(response),
             Err(error) => self.refuse(error.id(), &error.to_error_object()),
         }
     }

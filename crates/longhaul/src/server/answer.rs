@@ -180,9 +180,7 @@ pub(super) fn when_done<T: Send + 'static, F>(
 where
     F: Future<Output = Result<T, ErrorObject>> + Send + 'static,
 {
-    // Nothing of ours is reached through what `start` took after it has panicked.
-    let started = catch_unwind(AssertUnwindSafe(start)).unwrap_or_else(|_| Err(panicked()));
-    let working = match started {
+    let working = match started(start) {
         Ok(working) => working,
         Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
     };
@@ -195,6 +193,12 @@ where
         }
     };
     now_or_later(envelope, cx, None, answer, out)
+}
+
+/// What `start` begins; a panic on the way is an error.
+pub(super) fn started<F>(start: impl FnOnce() -> Result<F, ErrorObject>) -> Result<F, ErrorObject> {
+    // Nothing of ours is reached through what `start` took after it has panicked.
+    catch_unwind(AssertUnwindSafe(start)).unwrap_or_else(|_| Err(panicked()))
 }
 
 /// The same future, whose panic becomes an answer.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use longhaul_proto::jsonrpc::{Code, ErrorObject, clip};
+use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, clip};
 use longhaul_proto::model::{CallToolParams, CallToolResult, TASKS_EXTENSION};
 use longhaul_tasks::machine::{Caller as Stance, Plan};
 use longhaul_tasks::project::{self, View};
@@ -16,6 +16,7 @@ use longhaul_tasks::store::{Dialect as Door, Digest, Json, Outcome, Record};
 use sha2::{Digest as _, Sha256};
 
 use super::answer::{Dispatched, Envelope, Write, later, now_or_later, refused};
+use super::ask::{Begun, Reply, Rounds, Topic};
 use super::caught::Caught;
 use super::companion::{Companion, beats};
 use super::context::Cx;
@@ -45,9 +46,19 @@ pub(super) fn call_tool(
     let Some(tool) = dispatcher.0.offer.tools.find(&params.name) else {
         return refuse(out, ErrorObject::invalid_params(format!("unknown tool: {}", clip(&params.name))));
     };
+    if let Err(lacking) =
+        tool.asks.iter().try_for_each(|what| what.check(envelope.dialect, &exchange.caller.capabilities))
+    {
+        return refuse(out, lacking);
+    }
     match Way::choose(&tool, &envelope, &exchange, params.asks_for_task, dispatcher.0.capabilities.tasks) {
         Err(error) => refuse(out, error),
-        Ok(Way::InPlace(handler)) => in_place(&**handler, envelope, exchange, params.arguments, out),
+        Ok(Way::InPlace(handler)) => InPlace { dispatcher, tool: &tool, handler: &**handler }.answer(
+            envelope,
+            exchange,
+            params.arguments,
+            out,
+        ),
         Ok(Way::Engine(stance)) => {
             let arguments = params.arguments;
             Begin { dispatcher, tool: &tool, stance }.begin(envelope, exchange, arguments, out)
@@ -108,35 +119,104 @@ pub(super) fn missing_tasks() -> ErrorObject {
     ErrorObject::missing_capability(&format!(r#"{{"extensions":{{"{TASKS_EXTENSION}":{{}}}}}}"#))
 }
 
-/// The hot path: the call is polled once where it stands.
-fn in_place(
-    handler: &dyn ToolHandler,
+/// A call that runs and is answered; nothing more.
+struct InPlace<'s> {
+    dispatcher: &'s Dispatcher,
+    tool: &'s Tool,
+    handler: &'s dyn ToolHandler,
+}
+
+impl InPlace<'_> {
+    /// The hot path: the call is polled once where it stands.
+    fn answer(
+        &self,
+        envelope: Envelope,
+        exchange: Exchange<'_, '_>,
+        arguments: &str,
+        out: &mut Vec<u8>,
+    ) -> Dispatched {
+        let params = exchange.params;
+        let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
+        if !envelope.dialect.asks_by_request() {
+            return self.in_rounds(envelope, cx, params, arguments, out);
+        }
+        let mut future = match Caught::start(|| self.handler.call(cx.clone(), arguments)) {
+            Ok(future) => future,
+            Err(refusal) => {
+                return Dispatched::Answered(envelope.result(out, |result| refusal.write(result)));
+            }
+        };
+        if let Poll::Ready(outcome) = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+            return at_once(envelope, cx, outcome, out);
+        }
+        let (guard, its) = (cx.cancel_on_drop(), cx.clone());
+        let answered = async move {
+            let outcome = its.interview().to_the_end(future).await.and_then(|outcome| outcome);
+            guard.defuse();
+            written(outcome)
+        };
+        now_or_later(envelope, cx, None, answered, out)
+    }
+
+    /// The same, of a call that may be answered with questions and made again.
+    fn in_rounds(
+        &self,
+        envelope: Envelope,
+        cx: Cx,
+        params: &Params<'_>,
+        arguments: &str,
+        out: &mut Vec<u8>,
+    ) -> Dispatched {
+        let topic = Topic {
+            method: "tools/call",
+            name: &self.tool.definition.name,
+            arguments,
+            reentrant: self.tool.is_reentrant(),
+            asks: !self.tool.asks.is_empty(),
+        };
+        let desk = &self.dispatcher.0.desk;
+        let place = match Rounds::begin(desk, &cx, &topic, params) {
+            Ok(Begun::Run(place)) => place,
+            Ok(Begun::GoOn(held)) => return now_or_later(envelope, cx.clone(), None, held.run(cx), out),
+            Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
+        };
+        let mut future = match Caught::start(|| self.handler.call(cx.clone(), arguments)) {
+            Ok(future) => future,
+            Err(refusal) => {
+                return Dispatched::Answered(envelope.result(out, |result| refusal.write(result)));
+            }
+        };
+        if let Poll::Ready(outcome) = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+            return at_once(envelope, cx, outcome, out);
+        }
+        let handler = Box::pin(async move { reply(future.await) });
+        let rounds = Rounds::new(desk, &cx, topic, place);
+        now_or_later(envelope, cx.clone(), None, rounds.run(cx, handler), out)
+    }
+}
+
+/// Answers with what a call has given at its first poll.
+fn at_once(
     envelope: Envelope,
-    exchange: Exchange<'_, '_>,
-    arguments: &str,
+    cx: Cx,
+    outcome: Result<CallToolResult, ErrorObject>,
     out: &mut Vec<u8>,
 ) -> Dispatched {
-    let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
-    let mut future = match Caught::start(|| handler.call(cx.clone(), arguments)) {
-        Ok(future) => future,
-        Err(refusal) => return Dispatched::Answered(envelope.result(out, |result| refusal.write(result))),
-    };
-    if let Poll::Ready(outcome) = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
-        if cx.outlet().was_used() {
-            return later(envelope, cx, written(outcome));
-        }
-        return Dispatched::Answered(match outcome {
-            Ok(result) => envelope.result(out, |writer| result.write(writer)),
-            Err(error) => envelope.error(out, &error),
-        });
+    if cx.outlet().was_used() {
+        return later(envelope, cx, written(outcome));
     }
-    let guard = cx.cancel_on_drop();
-    let answered = async move {
-        let outcome = future.await;
-        guard.defuse();
-        written(outcome)
-    };
-    now_or_later(envelope, cx, None, answered, out)
+    Dispatched::Answered(match outcome {
+        Ok(result) => envelope.result(out, |writer| result.write(writer)),
+        Err(error) => envelope.error(out, &error),
+    })
+}
+
+/// What a tool gave, to be written as often as it is asked for.
+fn reply(outcome: Result<CallToolResult, ErrorObject>) -> Reply {
+    Arc::new(move |envelope, out| match &outcome {
+        Ok(result) => envelope.result(out, |writer| result.write(writer)),
+        Err(error) => envelope.error(out, error),
+    })
 }
 
 /// A call that goes to the engine.
@@ -157,6 +237,9 @@ impl Begin<'_> {
         let (reporter, reports) = Reporter::new();
         let Exchange { caller, progress_token, outlet, push, .. } = exchange;
         let cx = Cx::new(envelope.dialect, caller, progress_token, outlet, Some(reporter.clone()));
+        if self.stance != Stance::Waits || !envelope.dialect.asks_by_request() {
+            cx.interview().close(TASKS_ASK_NOTHING);
+        }
         let (work, arguments) = match self.work(&cx, arguments) {
             Ok(Prepared::Pending(work, arguments)) => (work, arguments),
             Ok(Prepared::Ready(outcome)) => {
@@ -191,6 +274,8 @@ impl Begin<'_> {
                 answer = ticket => answer,
                 never = beats(&waiting) => match never {},
             };
+            // Nobody waits any more whom the work could ask.
+            waiting.interview().close(TASKS_ASK_NOTHING);
             told(&shared, answer, hold)
         };
         match now_or_later(envelope, cx, Some(canceller), answered, out) {
@@ -231,9 +316,9 @@ impl Begin<'_> {
                 }
                 let arguments = Json::parse(arguments)
                     .map_err(|error| CallToolResult::error(format!("invalid arguments: {error}")))?;
-                let guard = cx.cancel_on_drop();
+                let (guard, cx) = (cx.cancel_on_drop(), cx.clone());
                 let work = Work::Future(Box::pin(async move {
-                    let outcome = future.await;
+                    let outcome = cx.interview().to_the_end(future).await.and_then(|outcome| outcome);
                     guard.defuse();
                     outcome_of(outcome)
                 }));
@@ -271,6 +356,10 @@ impl Begin<'_> {
         call.join = (policy.join && may_hand_over).then(|| digest(&call.tool, &call.arguments));
     }
 }
+
+/// The inputs of tasks are not there yet: a call can ask while its caller waits for it in a session, and no more.
+const TASKS_ASK_NOTHING: &str = "a call that may become a task can ask only in a session, and only while its caller \
+                                 still waits for it: let the tool never become a task (`TaskMode::Never`)";
 
 /// What two calls must share for one to join the other.
 fn digest(tool: &str, arguments: &Json) -> Digest {

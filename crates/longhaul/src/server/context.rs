@@ -13,6 +13,7 @@ use longhaul_tasks::store::{self, Principal};
 use serde::Serialize;
 use tokio::sync::Notify;
 
+use super::ask::Interview;
 use super::dispatch::Caller;
 use super::outlet::Outlet;
 
@@ -29,6 +30,9 @@ struct Call {
     outlet: Outlet,
     /// Where progress goes of a call that may become a task: the engine sends it on.
     reporter: Option<Reporter>,
+    interview: Interview,
+    /// The request by which the call goes on, once it was made again.
+    successor: Mutex<Option<Cx>>,
     cancelled: AtomicBool,
     on_cancel: Notify,
 }
@@ -48,6 +52,8 @@ impl Cx {
             last_progress: Mutex::new(None),
             outlet,
             reporter,
+            interview: Interview::default(),
+            successor: Mutex::new(None),
             cancelled: AtomicBool::new(false),
             on_cancel: Notify::new(),
         }))
@@ -55,6 +61,22 @@ impl Cx {
 
     pub(crate) fn outlet(&self) -> &Outlet {
         &self.0.outlet
+    }
+
+    /// What the call has asked and been answered.
+    pub(super) fn interview(&self) -> &Interview {
+        &self.0.interview
+    }
+
+    /// The call goes on by another request, which from now on is where its caller hears of it.
+    pub(super) fn succeed(&self, by: Self) {
+        *self.0.successor.lock().unwrap_or_else(PoisonError::into_inner) = Some(by);
+    }
+
+    /// The request by which the call goes on now.
+    pub(super) fn now(&self) -> Self {
+        let successor = self.0.successor.lock().unwrap_or_else(PoisonError::into_inner);
+        successor.clone().unwrap_or_else(|| self.clone())
     }
 
     /// Who the caller is proven to be; `None` when it is anonymous.
@@ -69,7 +91,7 @@ impl Cx {
 
     /// What the caller declared it can do.
     pub fn capabilities(&self) -> ClientCapabilities {
-        self.0.caller.capabilities
+        self.now().0.caller.capabilities
     }
 
     /// Who asks, and what it can do.
@@ -87,7 +109,7 @@ impl Cx {
             let message = progress.message.map(Arc::from);
             return reporter.progress(store::Progress::new(progress.value, progress.total, message));
         }
-        self.notify_progress(&progress).await;
+        self.now().notify_progress(&progress).await;
     }
 
     /// Says in a line what the call is doing, for whoever looks at its task.
@@ -147,14 +169,15 @@ impl Cx {
 
     /// Sends a log message, if the caller wants messages that severe.
     pub async fn log(&self, level: LoggingLevel, data: &(impl Serialize + ?Sized + Sync)) {
-        if self.0.caller.log_level.is_none_or(|least| level < least) {
+        let now = self.now();
+        if now.0.caller.log_level.is_none_or(|least| level < least) {
             return;
         }
-        let message = self.0.dialect.notification(Notice::Log, |params| {
+        let message = now.0.dialect.notification(Notice::Log, |params| {
             params.field("level", &level).field("data", data);
         });
         if let Some(message) = message {
-            self.0.outlet.notify(message).await;
+            now.0.outlet.notify(message).await;
         }
     }
 

@@ -17,6 +17,7 @@ use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Owner, Principal, StoreError};
 
 use super::answer::{Answered, Dispatched, Envelope};
+use super::ask::{Desk, Line};
 use super::audience::Audience;
 use super::changes::Changes;
 use super::completion::complete;
@@ -45,6 +46,7 @@ pub(super) struct Shared {
     /// How many items a page of a list has at most.
     pub(super) page_size: usize,
     pub(super) engine: Engine,
+    pub(super) desk: Arc<Desk>,
 }
 
 impl Shared {
@@ -75,6 +77,8 @@ pub struct Caller {
     pub log_level: Option<LoggingLevel>,
     /// What it calls itself, in a session.
     pub client_name: Option<Arc<str>>,
+    /// How to ask it, in a session.
+    pub(crate) line: Option<Line>,
 }
 
 impl Caller {
@@ -137,6 +141,7 @@ impl Dispatcher {
     ///
     /// When the store cannot be read or written.
     pub async fn start(&self) -> Result<usize, StoreError> {
+        self.0.desk.start().await?;
         self.0.engine.start().await
     }
 
@@ -171,7 +176,10 @@ impl Dispatcher {
     /// Answers `exchange` into `out`, or says that the answer takes longer.
     ///
     /// Must be called within a tokio runtime.
-    pub fn dispatch(&self, exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
+    pub fn dispatch(&self, mut exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
+        if let Some(line) = exchange.caller.line.take() {
+            exchange.caller.line = Some(line.with_push(exchange.push.clone()));
+        }
         let envelope = Envelope {
             id: exchange.id.clone(),
             dialect: exchange.dialect,

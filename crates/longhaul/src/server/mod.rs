@@ -2,6 +2,7 @@
 
 mod adorn;
 mod answer;
+mod ask;
 mod audience;
 mod call;
 mod catalogue;
@@ -37,9 +38,11 @@ use longhaul_proto::http::InvalidAnnotation;
 use longhaul_proto::model::{Implementation, InvalidToolName, ServerCapabilities};
 use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::runner::{Engine, Pace};
-use longhaul_tasks::store::{Memory, Rerun, StoreError, TaskStore};
+use longhaul_tasks::store::{Memory, Registry, Rerun, StoreError, TaskStore};
 
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
+pub(crate) use ask::Line;
+pub use ask::{Ask, AskError, Elicited, RoundOptions};
 pub use catalogue::{Catalogue, ChangeError, Offered};
 pub use completion::{IntoCompletion, Typed};
 pub use context::Cx;
@@ -71,6 +74,8 @@ pub struct Server {
     /// Who may change it while it serves.
     catalogue: Option<Catalogue>,
     store: Option<Arc<dyn TaskStore>>,
+    registry: Option<Arc<dyn Registry>>,
+    rounds: RoundOptions,
     pace: Pace,
     options: driver::Options,
 }
@@ -183,6 +188,8 @@ impl Server {
             page_size: PAGE_SIZE,
             catalogue: None,
             store: None,
+            registry: None,
+            rounds: RoundOptions::default(),
             pace: Pace::default(),
             options: driver::Options::default(),
         }
@@ -263,6 +270,21 @@ impl Server {
         self
     }
 
+    /// Shares with the other nodes on `registry` what they must have in common: the key that seals the states of calls
+    /// that are made in rounds. Without one, each process has its own.
+    #[must_use]
+    pub fn registry(mut self, registry: impl Registry + 'static) -> Self {
+        self.registry = Some(Arc::new(registry));
+        self
+    }
+
+    /// Bounds calls that are made in rounds.
+    #[must_use]
+    pub fn rounds(mut self, rounds: RoundOptions) -> Self {
+        self.rounds = rounds;
+        self
+    }
+
     /// Paces the engine.
     #[must_use]
     pub fn pace(mut self, pace: Pace) -> Self {
@@ -305,6 +327,7 @@ impl Server {
             changes: dynamic.then(Arc::default),
             page_size: self.page_size,
             engine,
+            desk: Arc::new(ask::Desk::new(self.rounds, self.registry)),
         });
         if let Some(catalogue) = &self.catalogue {
             catalogue.open(&shared);

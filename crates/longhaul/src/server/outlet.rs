@@ -188,6 +188,24 @@ impl Outlet {
         }
     }
 
+    /// Sends word that a question is no longer asked, which follows even the end of the exchange: on the stream that
+    /// carried the question while it is open, else where messages go that belong to no request.
+    pub(super) fn withdraw(&self, message: Vec<u8>, push: Option<&dyn Push>) {
+        let sender = match self {
+            Self::Shared { sender, .. } => Some(sender.clone()),
+            Self::Own(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).sender.clone(),
+            Self::None => None,
+        };
+        let unsent = match sender.map(|sender| sender.try_send(Outgoing::pushed(message.clone()))) {
+            Some(Ok(())) => return,
+            Some(Err(_)) | None => message,
+        };
+        match push {
+            Some(push) => push.push(unsent),
+            None => tracing::debug!("a notification found no stream"),
+        }
+    }
+
     /// Where to send, marking that something is.
     fn sender(&self) -> Option<(mpsc::Sender<Outgoing>, Option<Serial>)> {
         match self {

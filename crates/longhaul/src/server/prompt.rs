@@ -12,7 +12,8 @@ use longhaul_proto::model::{self, Content, GetPromptParams, GetPromptResult, Pro
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use super::answer::{Dispatched, Envelope, when_done};
+use super::answer::{Dispatched, Envelope};
+use super::ask::{Topic, when_answered};
 use super::audience::Audience;
 use super::completion::{Completers, IntoCompletion, Typed};
 use super::context::Cx;
@@ -247,14 +248,18 @@ pub(super) fn get_prompt(
     exchange: Exchange<'_, '_>,
     out: &mut Vec<u8>,
 ) -> Dispatched {
-    let params = GetPromptParams::read(exchange.params);
-    let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
-    let begin = || {
-        let params = params?;
-        match dispatcher.0.offer.prompts.find(&params.name) {
-            Some(prompt) => prompt.start(cx.clone(), params.arguments),
-            None => Err(ErrorObject::invalid_params(format!("unknown prompt: {}", clip(&params.name)))),
-        }
+    let (its, params) = (exchange.params, GetPromptParams::read(exchange.params));
+    let params = match params {
+        Ok(params) => params,
+        Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
     };
-    when_done(envelope, cx.clone(), begin, GetPromptResult::write, out)
+    let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
+    let (asked, arguments) = ((cx.clone(), its), params.arguments);
+    // To fill in a prompt changes nothing, so it may be done again.
+    let topic = Topic { method: "prompts/get", name: &params.name, arguments, reentrant: true, asks: false };
+    let begin = || match dispatcher.0.offer.prompts.find(&params.name) {
+        Some(prompt) => prompt.start(cx, arguments),
+        None => Err(ErrorObject::invalid_params(format!("unknown prompt: {}", clip(&params.name)))),
+    };
+    when_answered(&dispatcher.0.desk, envelope, asked, topic, begin, GetPromptResult::write, out)
 }

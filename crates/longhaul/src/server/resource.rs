@@ -12,7 +12,8 @@ use longhaul_proto::jsonrpc::{Code, ErrorObject, Text};
 use longhaul_proto::model::{self, Annotations, ReadResourceResult, ResourceContents};
 use serde::Serialize;
 
-use super::answer::{Dispatched, Envelope, when_done};
+use super::answer::{Dispatched, Envelope};
+use super::ask::{Topic, when_answered};
 use super::audience::Audience;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
@@ -239,10 +240,17 @@ pub(super) fn read_resource(
     exchange: Exchange<'_, '_>,
     out: &mut Vec<u8>,
 ) -> Dispatched {
-    let uri = exchange.params.require::<Text<'_>>("uri").map(|Text(uri)| uri.into_owned());
+    let params = exchange.params;
+    let Text(uri) = match params.require("uri") {
+        Ok(uri) => uri,
+        Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
+    };
     let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
-    let begin = || start(dispatcher, cx.clone(), uri?).map(|Reading(reading)| reading);
-    when_done(envelope, cx.clone(), begin, ReadResourceResult::write, out)
+    let asked = (cx.clone(), params);
+    // To read changes nothing, so it may be done again.
+    let topic = Topic { method: "resources/read", name: &uri, arguments: "{}", reentrant: true, asks: false };
+    let begin = || start(dispatcher, cx, uri.clone().into_owned()).map(|Reading(reading)| reading);
+    when_answered(&dispatcher.0.desk, envelope, asked, topic, begin, ReadResourceResult::write, out)
 }
 
 /// A resource is found by its own URI first, then by the templates in their order, then by the families.

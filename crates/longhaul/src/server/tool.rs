@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use longhaul_proto::http::{InvalidAnnotation, MirroredParameter};
 use longhaul_proto::jsonrpc::ErrorObject;
-use longhaul_proto::model::{self, CallToolResult, Content, ToolAnnotations};
+use longhaul_proto::model::{self, CallToolResult, Content, InputKind, ToolAnnotations};
 use longhaul_tasks::job::ExternalJob;
 use longhaul_tasks::store::Json as StoredJson;
 use schemars::JsonSchema;
@@ -69,6 +69,8 @@ pub struct Tool {
     pub(super) kind: Kind,
     /// The arguments that headers repeat, or why its schema may not mark them so.
     pub(super) mirrored: Result<Arc<[MirroredParameter]>, InvalidAnnotation>,
+    pub(super) asks: Vec<InputKind>,
+    reentrant: Option<bool>,
 }
 
 impl Tool {
@@ -104,7 +106,8 @@ impl Tool {
 
     fn of(definition: model::Tool, kind: Kind) -> Self {
         let mirrored = MirroredParameter::of_schema(definition.input_schema.get()).map(Arc::from);
-        Self { definition, policy: TaskPolicy::default(), kind, mirrored }
+        let (policy, asks) = (TaskPolicy::default(), Vec::new());
+        Self { definition, policy, kind, mirrored, asks, reentrant: None }
     }
 
     /// Says when its calls become tasks.
@@ -113,6 +116,35 @@ impl Tool {
         self.definition.task_support = policy.support();
         self.policy = policy;
         self
+    }
+
+    /// Says that its calls ask the client so: one that cannot be asked is refused with `-32021` before anything runs.
+    /// What only some calls ask need not be said; see [`Cx::can_ask`].
+    #[must_use]
+    pub fn asks(mut self, what: InputKind) -> Self {
+        self.asks.push(what);
+        self
+    }
+
+    /// Says whether its function may be run again from its start to go on after a question, the answers so far handed
+    /// to it at once. Then a call that waits for its client costs nothing, and any node can go on with it. By default
+    /// this is so for tools whose annotations say that they only read, or that once more changes nothing more; any
+    /// other waits in memory where it stands, and never runs twice.
+    ///
+    /// Its questions may depend on its arguments and on earlier answers only.
+    #[must_use]
+    pub fn reentrant(mut self, reentrant: bool) -> Self {
+        self.reentrant = Some(reentrant);
+        self
+    }
+
+    pub(super) fn is_reentrant(&self) -> bool {
+        self.reentrant.unwrap_or_else(|| {
+            let hints = self.definition.annotations.as_ref();
+            hints.is_some_and(|hints| {
+                hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
+            })
+        })
     }
 
     /// Hints at how the tool behaves.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use longhaul_proto::http::Accept;
-use longhaul_proto::jsonrpc::{Code, ErrorObject, Notification, Request, RequestId};
+use longhaul_proto::jsonrpc::{self, Code, ErrorObject, Notification, Request, RequestId};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 use tokio::sync::mpsc;
@@ -147,9 +147,18 @@ pub(super) fn notice(
     empty(StatusCode::ACCEPTED)
 }
 
-/// An answer to a request of ours, of which there are none to answer.
-pub(super) fn response(endpoint: &Endpoint, session_id: Option<&str>) -> Response<Body> {
-    within(endpoint, session_id).map_or_else(|response| *response, |_| empty(StatusCode::ACCEPTED))
+/// An answer to what the server asks in a session.
+pub(super) fn response(
+    endpoint: &Endpoint,
+    session_id: Option<&str>,
+    response: jsonrpc::Response<'_>,
+) -> Response<Body> {
+    let session = match within(endpoint, session_id) {
+        Ok(session) => session,
+        Err(response) => return *response,
+    };
+    session.lock().exchanges.handle_response(response);
+    empty(StatusCode::ACCEPTED)
 }
 
 /// The stream for what belongs to no request.

@@ -94,7 +94,7 @@ async fn choose(
             );
             refusal(StatusCode::BAD_REQUEST, None, &error)
         }
-        Message::Response(_) => legacy::response(endpoint, session_id),
+        Message::Response(response) => legacy::response(endpoint, session_id, response),
     }
 }
 

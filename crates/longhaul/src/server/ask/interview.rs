@@ -1,0 +1,246 @@
+//! What one call has asked and been answered.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::model::InputRequest;
+use longhaul_tasks::journal::{Fingerprint, Journal, Known};
+use longhaul_tasks::store::Json;
+
+use super::super::context::Cx;
+use super::Line;
+
+/// The questions of one call.
+#[derive(Default)]
+pub(in super::super) struct Interview(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// Questions end the round.
+    in_rounds: bool,
+    /// Why nothing more can be asked.
+    closed: Option<&'static str>,
+    /// The keys that are taken.
+    keys: HashSet<String>,
+    journal: Journal,
+    /// Answers that came with the request, not yet held against their questions.
+    offered: HashMap<String, String>,
+    open: Vec<Open>,
+    /// How many questions wait for an answer on the session's line.
+    on_line: usize,
+    refusal: Option<ErrorObject>,
+    /// What drives the call.
+    driver: Option<Waker>,
+}
+
+/// A question of the round.
+struct Open {
+    key: String,
+    question: Arc<InputRequest>,
+    waker: Waker,
+}
+
+/// How a call stands that has been driven as far as it goes.
+pub(in super::super) enum Turn<T> {
+    /// It has ended.
+    Done(T),
+    /// It waits for the answers to its questions.
+    Asked(Vec<(String, InputRequest)>),
+    /// It asked what cannot be asked, which ends it.
+    Refused(ErrorObject),
+}
+
+impl Interview {
+    /// The call may be made in rounds: its questions are answered with, and it is made again with their answers.
+    pub(in super::super) fn open_rounds(&self, journal: Journal) {
+        let mut state = self.lock();
+        (state.in_rounds, state.journal) = (true, journal);
+    }
+
+    /// Answers that came with the request, in the place of those that came before.
+    pub(in super::super) fn offer(&self, answers: HashMap<String, String>) {
+        let mut state = self.lock();
+        state.offered = answers;
+        let waiting: Vec<Waker> = state.open.iter().map(|open| open.waker.clone()).collect();
+        drop(state);
+        // Who waits looks again.
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// From here on nothing can be asked, and what is open ends the call.
+    pub(in super::super) fn close(&self, why: &'static str) {
+        let mut state = self.lock();
+        state.closed = Some(why);
+        if state.on_line > 0 || !state.open.is_empty() {
+            state.refuse(ErrorObject::internal(why));
+        }
+    }
+
+    /// What was learnt so far.
+    pub(super) fn journal(&self) -> Journal {
+        self.lock().journal.clone()
+    }
+
+    /// A key of that name, or that name with a number.
+    pub(super) fn reserve(&self, name: &str) -> String {
+        self.lock().reserve(name)
+    }
+
+    /// The same, in the place of a key that was reserved before.
+    pub(super) fn rename(&self, from: &str, to: &str) -> String {
+        let mut state = self.lock();
+        state.keys.remove(from);
+        state.reserve(to)
+    }
+
+    /// How questions can be asked now: on a line, or, without one, in a round.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot.
+    pub(super) fn way(&self, now: &Cx) -> Result<Option<Line>, ErrorObject> {
+        let (state, dialect) = (self.lock(), now.dialect());
+        match (state.closed, &now.caller().line) {
+            (Some(why), _) => Err(ErrorObject::internal(why)),
+            (None, _) if state.in_rounds => Ok(None),
+            (None, Some(line)) if dialect.asks_by_request() => Ok(Some(line.clone())),
+            (None, _) => Err(ErrorObject::internal("nothing can be asked while this request is answered")),
+        }
+    }
+
+    /// Begins to ask; a refusal ends the call.
+    pub(super) fn begin(&self, now: &Cx, question: &InputRequest) -> Result<Option<Line>, ErrorObject> {
+        let way = question.check(now.dialect(), &now.caller().capabilities).and_then(|()| self.way(now));
+        let mut state = self.lock();
+        match &way {
+            Ok(Some(_)) => state.on_line += 1,
+            Ok(None) => {}
+            Err(error) => state.refuse(error.clone()),
+        }
+        way
+    }
+
+    /// A question waits on the line no longer.
+    pub(super) fn line_let_go(&self) {
+        self.lock().on_line -= 1;
+    }
+
+    /// The answer to a question of a round, if there is one that can be read; else it is open from now on.
+    pub(super) fn poll_answer<T>(
+        &self,
+        key: &str,
+        of: Fingerprint,
+        question: &Arc<InputRequest>,
+        read: impl Fn(&str) -> Option<T>,
+        task: &Context<'_>,
+    ) -> Poll<T> {
+        let mut state = self.lock();
+        let known = state.journal.find(key, of);
+        if let Known::Learnt(json) = &known
+            && let Some(answer) = read(json.as_str())
+        {
+            return Poll::Ready(answer);
+        }
+        // What was answered is another question's, if another was asked under this key.
+        let offered = state.offered.remove(key).filter(|_| !matches!(known, Known::Otherwise));
+        if let Some(text) = offered
+            && let Some(answer) = read(&text)
+            && let Ok(json) = Json::parse(text)
+        {
+            state.journal.learn(key, of, json);
+            state.open.retain(|open| open.key != key);
+            return Poll::Ready(answer);
+        }
+        state.journal.ask(key, of);
+        let waker = task.waker().clone();
+        match state.open.iter_mut().find(|open| open.key == key) {
+            Some(open) => open.waker = waker,
+            None => {
+                let open = Open { key: key.to_owned(), question: Arc::clone(question), waker };
+                state.open.push(open);
+                state.wake_driver();
+            }
+        }
+        Poll::Pending
+    }
+
+    /// A question is no longer asked.
+    pub(super) fn withdraw(&self, key: &str) {
+        self.lock().open.retain(|open| open.key != key);
+    }
+
+    /// Drives a call as far as it goes.
+    pub(in super::super) fn poll_turn<F: Future + Unpin>(
+        &self,
+        call: &mut F,
+        task: &mut Context<'_>,
+    ) -> Poll<Turn<F::Output>> {
+        if let Poll::Ready(output) = Pin::new(call).poll(task) {
+            return Poll::Ready(Turn::Done(output));
+        }
+        let mut state = self.lock();
+        // A question may be asked by what the call has spawned.
+        state.driver = Some(task.waker().clone());
+        if let Some(refusal) = state.refusal.take() {
+            return Poll::Ready(Turn::Refused(refusal));
+        }
+        if state.open.is_empty() {
+            return Poll::Pending;
+        }
+        let question = |open: &Open| (open.key.clone(), InputRequest::clone(&open.question));
+        Poll::Ready(Turn::Asked(state.open.iter().map(question).collect()))
+    }
+
+    /// Drives a call that is made in one piece to its end, or to what it cannot ask.
+    pub(in super::super) async fn to_the_end<F: Future + Unpin>(
+        &self,
+        mut call: F,
+    ) -> Result<F::Output, ErrorObject> {
+        match std::future::poll_fn(|task| self.poll_turn(&mut call, task)).await {
+            Turn::Done(output) => Ok(output),
+            Turn::Refused(error) => Err(error),
+            Turn::Asked(_) => {
+                Err(ErrorObject::internal("a call that is not made in rounds has asked in one"))
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn reserve(&mut self, name: &str) -> String {
+        let mut key = name.to_owned();
+        let mut number = 1;
+        while !self.keys.insert(key.clone()) {
+            number += 1;
+            key = format!("{name}#{number}");
+        }
+        key
+    }
+
+    fn refuse(&mut self, error: ErrorObject) {
+        self.refusal.get_or_insert(error);
+        self.wake_driver();
+    }
+
+    fn wake_driver(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            driver.wake();
+        }
+    }
+}
+
+/// Answers may be anything a user has typed.
+impl fmt::Debug for Interview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Interview")
+    }
+}

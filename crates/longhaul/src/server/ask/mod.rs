@@ -1,0 +1,259 @@
+//! Asking the client from within a handler: its user, its model, and where it lets us work.
+//!
+//! A question is a future, the same in both eras. In a session it is a request of ours on the stream of the call, and
+//! the future waits for the answer. In the modern era there are no such requests: the answer to the call says what is
+//! asked, and the call is made again with the answers ([`rounds`]).
+
+mod binding;
+mod desk;
+mod error;
+mod form;
+mod held;
+mod interview;
+mod line;
+mod rounds;
+mod seal;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use longhaul_proto::model::{
+    CreateMessageParams, CreateMessageResult, ElicitAction, ElicitForm, ElicitParams, ElicitResult,
+    ElicitUrl, Form, InputKind, InputRequest, ListRootsResult, Root,
+};
+use longhaul_tasks::journal::Fingerprint;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::context::Cx;
+pub(super) use desk::Desk;
+pub use desk::RoundOptions;
+pub use error::AskError;
+pub(super) use interview::Interview;
+pub(crate) use line::Line;
+pub(super) use rounds::{Begun, Reply, Rounds, Topic, when_answered};
+
+/// What a user did who was asked.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the specification's three actions")]
+pub enum Elicited<T> {
+    /// Said yes, with this.
+    Accepted(T),
+    /// Said no.
+    Declined,
+    /// Went away without saying either.
+    Cancelled,
+}
+
+impl<T> Elicited<T> {
+    /// What the user said yes with, if they did.
+    pub fn accepted(self) -> Option<T> {
+        match self {
+            Self::Accepted(value) => Some(value),
+            Self::Declined | Self::Cancelled => None,
+        }
+    }
+}
+
+/// How long a question of a session waits for its answer, unless it is told otherwise.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+impl Cx {
+    /// Asks the client's user to fill in the fields of `T`: texts, numbers, yes or no, and choices. The answer is
+    /// held against the form before the handler sees it.
+    ///
+    /// Never for secrets: the answer passes through the client. A client that cannot be asked ends the call with
+    /// `-32021`; [`can_ask`](Self::can_ask) tells beforehand.
+    ///
+    /// ```
+    /// # use longhaul::{Cx, server::{Elicited, ToolError}};
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Approve {
+    ///     /// Whether to go on.
+    ///     go: bool,
+    /// }
+    ///
+    /// async fn release(cx: Cx) -> Result<&'static str, ToolError> {
+    ///     match cx.elicit::<Approve>("Publish version 2?").await? {
+    ///         Elicited::Accepted(Approve { go: true }) => Ok("published"),
+    ///         _ => Ok("not published"),
+    ///     }
+    /// }
+    /// ```
+    pub fn elicit<T: DeserializeOwned + JsonSchema>(&self, message: impl Into<String>) -> Ask<Elicited<T>> {
+        let question = form::of::<T>().map(|form| ElicitParams::Form(ElicitForm::new(message, form)));
+        let question = question.map(InputRequest::Elicit).map_err(|what| AskError::NoForm { what });
+        Ask::new(self, "elicit", question, read_filled_in::<T>)
+    }
+
+    /// Asks the client's user to fill in a form that is made by hand; gives what it was filled in with, an object
+    /// that fits the form.
+    pub fn elicit_form(&self, message: impl Into<String>, form: Form) -> Ask<Elicited<Box<RawValue>>> {
+        let question = InputRequest::Elicit(ElicitParams::Form(ElicitForm::new(message, form)));
+        Ask::new(self, "elicit", Ok(question), read_filled_in::<Box<RawValue>>)
+    }
+
+    /// Sends the client's user to a page, where what is secret stays. Accepted means that they went, not that they
+    /// are done there.
+    pub fn elicit_url(&self, page: ElicitUrl) -> Ask<Elicited<()>> {
+        let question = InputRequest::Elicit(ElicitParams::Url(page));
+        Ask::new(self, "elicit", Ok(question), |_, answer| {
+            let result: ElicitResult = read(answer)?;
+            Ok(match result.action {
+                ElicitAction::Accept => Elicited::Accepted(()),
+                ElicitAction::Decline => Elicited::Declined,
+                ElicitAction::Cancel => Elicited::Cancelled,
+            })
+        })
+    }
+
+    /// Asks the client's model.
+    pub fn sample(&self, params: CreateMessageParams) -> Ask<CreateMessageResult> {
+        let question = InputRequest::Sample(Box::new(params));
+        Ask::new(self, "sample", Ok(question), |_, answer| read(answer))
+    }
+
+    /// Asks where the client lets the server work.
+    pub fn roots(&self) -> Ask<Vec<Root>> {
+        Ask::new(self, "roots", Ok(InputRequest::ListRoots), |_, answer| {
+            read::<ListRootsResult>(answer).map(|result| result.roots)
+        })
+    }
+
+    /// Whether the client can be asked so, and there is a way to ask it.
+    pub fn can_ask(&self, what: InputKind) -> bool {
+        let now = self.now();
+        what.check(now.dialect(), &now.caller().capabilities).is_ok() && self.interview().way(&now).is_ok()
+    }
+}
+
+fn read<T: DeserializeOwned>(answer: &str) -> Result<T, String> {
+    serde_json::from_str(answer).map_err(|error| error.to_string())
+}
+
+/// What came of a form, held against it.
+fn read_filled_in<T: DeserializeOwned>(question: &InputRequest, answer: &str) -> Result<Elicited<T>, String> {
+    let result: ElicitResult = read(answer)?;
+    let content = result.content.as_deref().map_or("{}", RawValue::get);
+    Ok(match (result.action, question) {
+        (ElicitAction::Accept, InputRequest::Elicit(ElicitParams::Form(form))) => {
+            form.form.check(content).map_err(|wrong| wrong.to_string())?;
+            Elicited::Accepted(read(content)?)
+        }
+        (ElicitAction::Accept, _) => Elicited::Accepted(read(content)?),
+        (ElicitAction::Decline, _) => Elicited::Declined,
+        (ElicitAction::Cancel, _) => Elicited::Cancelled,
+    })
+}
+
+/// Reads the answer to a question.
+type Read<T> = fn(&InputRequest, &str) -> Result<T, String>;
+
+/// A question to the client, asked once it is awaited.
+///
+/// Several that are awaited together are asked together. Each has a key, by which its answer is told from others when
+/// the call is made in rounds, or entered again: the kind of the question and its number among those of its kind, in
+/// the order in which they are made. Where that order is not always the same, [name](Self::key) them.
+#[must_use = "a question is asked once it is awaited"]
+pub struct Ask<T> {
+    cx: Cx,
+    key: String,
+    question: Result<Arc<InputRequest>, AskError>,
+    read: Read<T>,
+    within: Duration,
+    step: Step,
+}
+
+/// How far a question has come.
+enum Step {
+    New,
+    /// It waits for the answer to a request of ours.
+    Line(Pin<Box<dyn Future<Output = Result<String, AskError>> + Send>>),
+    /// It waits for a round that brings the answer.
+    Round(Fingerprint),
+    /// It cannot be asked, which ends the call.
+    Refused,
+}
+
+impl<T> Ask<T> {
+    fn new(cx: &Cx, kind: &str, question: Result<InputRequest, AskError>, read: Read<T>) -> Self {
+        let (cx, key) = (cx.clone(), cx.interview().reserve(kind));
+        Self { cx, key, question: question.map(Arc::new), read, within: PATIENCE, step: Step::New }
+    }
+
+    /// Names the question among those of the call. Another of the same name gets a number.
+    pub fn key(mut self, key: impl AsRef<str>) -> Self {
+        self.key = self.cx.interview().rename(&self.key, key.as_ref());
+        self
+    }
+
+    /// Waits this long for the answer to a request of ours, instead of 15 minutes. Between the rounds of a call
+    /// nothing waits: how long a round may take is the [server's](RoundOptions::patience) to say.
+    pub fn within(mut self, patience: Duration) -> Self {
+        self.within = patience;
+        self
+    }
+}
+
+impl<T> Future for Ask<T> {
+    type Output = Result<T, AskError>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let question = match &this.question {
+            Ok(question) => Arc::clone(question),
+            Err(error) => return Poll::Ready(Err(error.clone())),
+        };
+        loop {
+            match &mut this.step {
+                Step::New => {
+                    let now = this.cx.now();
+                    this.step = match this.cx.interview().begin(&now, &question) {
+                        Ok(Some(line)) => Step::Line(Box::pin(line::ask(
+                            line,
+                            this.cx.clone(),
+                            question.clone(),
+                            this.within,
+                        ))),
+                        Ok(None) => Step::Round(binding::fingerprint(now.dialect(), &question)),
+                        Err(_) => Step::Refused,
+                    };
+                }
+                Step::Line(answer) => {
+                    let answer = ready!(answer.as_mut().poll(task));
+                    return Poll::Ready(answer.and_then(|answer| {
+                        (this.read)(&question, &answer).map_err(|what| AskError::Invalid { what })
+                    }));
+                }
+                Step::Round(of) => {
+                    let read = |answer: &str| (this.read)(&question, answer).ok();
+                    let polled = this.cx.interview().poll_answer(&this.key, *of, &question, read, task);
+                    return polled.map(Ok);
+                }
+                // The call ends with the refusal, and this future with it.
+                Step::Refused => return Poll::Pending,
+            }
+        }
+    }
+}
+
+impl<T> Drop for Ask<T> {
+    fn drop(&mut self) {
+        match self.step {
+            Step::Round(_) => self.cx.interview().withdraw(&self.key),
+            Step::Line(_) => self.cx.interview().line_let_go(),
+            Step::New | Step::Refused => {}
+        }
+    }
+}
+
+impl<T> fmt::Debug for Ask<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask").field("key", &self.key).finish_non_exhaustive()
+    }
+}

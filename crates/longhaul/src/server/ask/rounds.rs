@@ -1,0 +1,292 @@
+//! Calls in rounds: answered with their questions, and made again with the answers (2026-07-28, Multi Round-Trip
+//! Requests).
+//!
+//! A handler that may be entered again is: its journal travels in `requestState`. Any other waits in memory, and the
+//! state says where.
+
+use std::collections::HashMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use longhaul_proto::dialect::ResultWriter;
+use longhaul_proto::jsonrpc::{ErrorObject, Params};
+use longhaul_proto::model::{InputRequest, Retry};
+use longhaul_tasks::journal::Journal;
+use longhaul_tasks::store::Owner;
+
+use super::super::answer::{
+    Answered, Dispatched, Envelope, Write, now_or_later, refused, started, when_done,
+};
+use super::super::context::{CancelOnDrop, Cx};
+use super::binding::Binding;
+use super::desk::Desk;
+use super::held::{Found, Nonce, Place, Running, Suspended};
+use super::interview::Turn;
+use super::seal::random;
+
+/// How an answer is written, which may be asked for more than once.
+pub(in super::super) type Reply = Arc<dyn Fn(&Envelope, &mut Vec<u8>) -> Answered + Send + Sync>;
+
+/// A handler at work.
+pub(in super::super) type Handler = Pin<Box<dyn Future<Output = Reply> + Send>>;
+
+/// What a request is about, by which its rounds are told from others'.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Topic<'t> {
+    pub(in super::super) method: &'static str,
+    pub(in super::super) name: &'t str,
+    /// JSON text.
+    pub(in super::super) arguments: &'t str,
+    /// Its handler may be run again from its start.
+    pub(in super::super) reentrant: bool,
+    /// It has said that it asks: it finds room to wait before it runs, or does not run.
+    pub(in super::super) asks: bool,
+}
+
+/// What becomes of a request that may be asked back.
+pub(in super::super) enum Begun {
+    /// Its handler is to be run, from the start; it may have a place to wait in.
+    Run(Option<Place>),
+    /// Its handler waits where the last round left it.
+    GoOn(GoOn),
+}
+
+/// A call in rounds.
+pub(in super::super) struct Rounds {
+    desk: Arc<Desk>,
+    subject: Subject,
+    reentrant: bool,
+    place: Option<Place>,
+}
+
+/// What its states are bound to, worked out once there is a state.
+struct Subject {
+    owner: Owner,
+    method: &'static str,
+    name: String,
+    arguments: String,
+}
+
+impl Subject {
+    fn binding(&self) -> Binding {
+        Binding::new(&self.owner, self.method, &self.name, &self.arguments)
+    }
+}
+
+/// A call that waits in memory, and what its caller has brought for it.
+pub(in super::super) struct GoOn {
+    rounds: Rounds,
+    nonce: Nonce,
+    answers: HashMap<String, String>,
+}
+
+/// What a state holds: a journal, or where a call waits.
+const JOURNAL: u8 = 0;
+const HELD: u8 = 1;
+
+impl Rounds {
+    /// Begins a request of the caller of `cx`: for the first time, or again with what it brings.
+    ///
+    /// # Errors
+    ///
+    /// `-32602` for what it brings if that is not good for this request, and an overload when there is no room for it
+    /// to wait.
+    pub(in super::super) fn begin(
+        desk: &Arc<Desk>,
+        cx: &Cx,
+        topic: &Topic<'_>,
+        params: &Params<'_>,
+    ) -> Result<Begun, ErrorObject> {
+        let mut journal = Journal::new();
+        if let Some(retry) = Retry::read(params)? {
+            let answers = retry.answers.into_iter();
+            let answers = answers.map(|(key, answer)| (key.into_owned(), answer.get().to_owned())).collect();
+            if let Some(state) = retry.state {
+                let rounds = Self::new(desk, cx, *topic, None);
+                let content = desk.sealer.open(&state, &rounds.subject.binding())?;
+                let damaged = || ErrorObject::internal("the state that was sealed here cannot be read");
+                match content.split_first().ok_or_else(damaged)? {
+                    (&JOURNAL, bytes) => journal = Journal::decode(bytes).map_err(|_| damaged())?,
+                    (_, bytes) => {
+                        let nonce = Nonce::try_from(bytes).map_err(|_| damaged())?;
+                        return Ok(Begun::GoOn(GoOn { rounds, nonce, answers }));
+                    }
+                }
+            }
+            cx.interview().offer(answers);
+        }
+        let waits = topic.asks && !topic.reentrant;
+        let place = waits.then(|| desk.held.place(&cx.owner())).transpose()?;
+        cx.interview().open_rounds(journal);
+        Ok(Begun::Run(place))
+    }
+
+    /// The rounds of a request whose handler has been [begun](Self::begin) and is not ready at once.
+    pub(in super::super) fn new(desk: &Arc<Desk>, cx: &Cx, topic: Topic<'_>, place: Option<Place>) -> Self {
+        let Topic { method, name, arguments, reentrant, .. } = topic;
+        let (name, arguments) = (name.to_owned(), arguments.to_owned());
+        let subject = Subject { owner: cx.owner(), method, name, arguments };
+        Self { desk: Arc::clone(desk), subject, reentrant, place }
+    }
+
+    /// Runs a handler until its answer is known, or it asks.
+    pub(in super::super) async fn run(self, cx: Cx, handler: Handler) -> Write {
+        let guard = cx.cancel_on_drop();
+        self.drive(cx, handler, guard, None).await
+    }
+
+    async fn drive(
+        mut self,
+        cx: Cx,
+        mut handler: Handler,
+        guard: CancelOnDrop,
+        running: Option<Running>,
+    ) -> Write {
+        let questions = match poll_fn(|task| cx.interview().poll_turn(&mut handler, task)).await {
+            Turn::Done(reply) => {
+                guard.defuse();
+                return answer_with(reply, running);
+            }
+            Turn::Refused(error) => return answer_with(error_reply(error), running),
+            Turn::Asked(questions) => questions,
+        };
+        // What is asked again is asked of who asks now.
+        let now = cx.now();
+        let askable = questions
+            .iter()
+            .try_for_each(|(_, question)| question.check(now.dialect(), &now.caller().capabilities));
+        if self.reentrant && running.is_none() {
+            if let Err(error) = askable {
+                return refused(error);
+            }
+            let mut content = vec![JOURNAL];
+            cx.interview().journal().encode(&mut content);
+            if let Some(state) = self.seal(&content) {
+                return ask(questions, state);
+            }
+            // What is too long to travel waits here.
+        }
+        let place = match self.place.take().map_or_else(|| self.desk.held.place(&self.subject.owner), Ok) {
+            Ok(place) => place,
+            Err(error) => return refused(error),
+        };
+        let nonce = running.as_ref().map_or_else(random, Running::nonce);
+        let Some(state) = self.seal(&[&[HELD], &nonce[..]].concat()) else {
+            return refused(ErrorObject::internal("the state could not be sealed"));
+        };
+        let suspended = Suspended { handler, cx, guard, place };
+        match running {
+            Some(running) => running.suspend(suspended),
+            None => self.desk.held.suspend(nonce, suspended),
+        }
+        match askable {
+            Ok(()) => ask(questions, state),
+            Err(error) => refused(error),
+        }
+    }
+
+    fn seal(&self, content: &[u8]) -> Option<String> {
+        self.desk.sealer.seal(content, &self.subject.binding(), self.desk.options.patience)
+    }
+}
+
+impl GoOn {
+    /// Hands the answers to the handler that waits for them, for a caller that now hears of it through `cx`.
+    pub(in super::super) async fn run(self, cx: Cx) -> Write {
+        let Self { mut rounds, nonce, answers } = self;
+        loop {
+            match rounds.desk.held.take(nonce) {
+                Found::Suspended(suspended, running) => {
+                    let Suspended { handler, cx: its, guard, place } = *suspended;
+                    its.succeed(cx);
+                    its.interview().offer(answers);
+                    rounds.place = Some(place);
+                    return rounds.drive(its, handler, guard, Some(running)).await;
+                }
+                Found::Running(mut ended) => {
+                    // An error says that it has ended, which is what is waited for.
+                    let _ = ended.changed().await;
+                }
+                Found::Ended(reply) => return answer_with(reply, None),
+                Found::Gone => return refused(worker_lost()),
+            }
+        }
+    }
+}
+
+/// Answers as [`when_done`](super::super::answer::when_done), with what `start` begins, which may ask: in rounds, or on
+/// the line of its session.
+pub(in super::super) fn when_answered<T: Send + Sync + 'static, F>(
+    desk: &Arc<Desk>,
+    envelope: Envelope,
+    (cx, params): (Cx, &Params<'_>),
+    topic: Topic<'_>,
+    start: impl FnOnce() -> Result<F, ErrorObject>,
+    write: fn(&T, &mut ResultWriter<'_>),
+    out: &mut Vec<u8>,
+) -> Dispatched
+where
+    F: Future<Output = Result<T, ErrorObject>> + Send + 'static,
+{
+    if envelope.dialect.asks_by_request() {
+        let its = cx.clone();
+        let start = || {
+            let working = Box::pin(start()?);
+            Ok(async move { its.interview().to_the_end(working).await.and_then(|done| done) })
+        };
+        return when_done(envelope, cx, start, write, out);
+    }
+    let place = match Rounds::begin(desk, &cx, &topic, params) {
+        Ok(Begun::Run(place)) => place,
+        Ok(Begun::GoOn(held)) => return now_or_later(envelope, cx.clone(), None, held.run(cx), out),
+        Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
+    };
+    let working = match started(start) {
+        Ok(working) => working,
+        Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
+    };
+    let handler = Box::pin(async move {
+        match working.await {
+            Ok(done) => Arc::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
+                envelope.result(out, |result| write(&done, result))
+            }) as Reply,
+            Err(error) => error_reply(error),
+        }
+    });
+    let rounds = Rounds::new(desk, &cx, topic, place);
+    now_or_later(envelope, cx.clone(), None, rounds.run(cx, handler), out)
+}
+
+/// Writes the answer, which is kept if the call was held.
+fn answer_with(reply: Reply, running: Option<Running>) -> Write {
+    Box::new(move |envelope, out| {
+        let start = out.len();
+        let answered = reply(envelope, out);
+        if let Some(running) = running {
+            running.ended(reply, out.len() - start);
+        }
+        answered
+    })
+}
+
+fn ask(questions: Vec<(String, InputRequest)>, state: String) -> Write {
+    Box::new(move |envelope, out| envelope.result(out, |result| result.input_required(&questions, &state)))
+}
+
+fn error_reply(error: ErrorObject) -> Reply {
+    Arc::new(move |envelope, out| envelope.error(out, &error))
+}
+
+/// The call that waited is gone, with the process or because its time was up; nothing of it is run again.
+fn worker_lost() -> ErrorObject {
+    #[derive(serde::Serialize)]
+    struct Data {
+        reason: &'static str,
+    }
+    ErrorObject::internal(
+        "the call that waited for these answers is gone, and is not run again by itself; whether to make it anew, \
+         without `requestState` and `inputResponses`, depends on what it may have done",
+    )
+    .with_data(&Data { reason: "worker_lost" })
+}

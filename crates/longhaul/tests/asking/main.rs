@@ -1,0 +1,6 @@
+//! Handlers that ask their client, in both eras, over every way there is.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod rig;
+mod rounds;
+mod session;
