@@ -1,0 +1,17 @@
+//! The smallest server: one tool, which says back what it is told. See README.md.
+
+use longhaul::{ServeError, Server, tool};
+
+/// Say the message back.
+#[tool(read_only)]
+async fn echo(
+    /// What to say back.
+    message: String,
+) -> String {
+    message
+}
+
+#[tokio::main]
+async fn main() -> Result<(), ServeError> {
+    Server::new("echo", "1.0.0").tool(echo).serve_stdio().await
+}
