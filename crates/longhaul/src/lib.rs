@@ -30,8 +30,11 @@
 //! | (none) | servers and clients over standard input and output, any byte stream and child processes; tasks in memory |
 //! | `http` | Streamable HTTP for servers: [`transport`]`::http::server` and `Server::serve_http` |
 //! | `http-client` | Streamable HTTP for clients |
+//! | `auth` | bearer tokens for servers over HTTP, and who they prove to call: [`auth`](mod@auth) |
 //! | `sqlite` | `store::Sqlite`: tasks in one file, which survive the process and the loss of power |
 
+#[cfg(feature = "auth")]
+pub mod auth;
 pub mod client;
 pub mod driver;
 pub mod server;

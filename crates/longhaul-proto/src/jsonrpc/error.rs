@@ -76,6 +76,19 @@ impl ErrorObject {
         Self::new(Code::INTERNAL, message)
     }
 
+    /// The caller's credential does not carry the scopes that the request needs, which are written with spaces
+    /// between them.
+    pub fn forbidden(needed: &impl std::fmt::Display) -> Self {
+        #[derive(Serialize)]
+        struct Data {
+            reason: &'static str,
+            scope: String,
+        }
+        let scope = needed.to_string();
+        Self::new(Code::FORBIDDEN, format!("forbidden: this takes a credential with the scope {scope}"))
+            .with_data(&Data { reason: "insufficient_scope", scope })
+    }
+
     /// Too much is asked: come back after `retry_after`. Every refusal for want of room is this one.
     pub fn overloaded(message: impl Into<Cow<'static, str>>, retry_after: Duration) -> Self {
         Self::new(Code::OVERLOADED, message).for_now("overloaded", retry_after)
@@ -141,4 +154,6 @@ impl Code {
     /// Too much is asked; `data.retryAfterMs` says when to try again. Ours: outside the reserved
     /// range. The legacy era has no code for it.
     pub const OVERLOADED: Self = Self(-31001);
+    /// The caller lacks scopes; `data.scope` names them. Ours: outside the reserved range.
+    pub const FORBIDDEN: Self = Self(-31003);
 }

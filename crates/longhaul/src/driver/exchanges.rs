@@ -14,7 +14,7 @@ use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::RequestMeta;
 use tokio::task::AbortHandle;
 
-use crate::server::{CallCanceller, Caller, Exchange, Line, Principal};
+use crate::server::{CallCanceller, Caller, Exchange, Line};
 
 /// What is open between the server and one client.
 #[derive(Debug)]
@@ -69,14 +69,14 @@ impl Exchanges {
         &mut self,
         request: &'r Request<'a>,
         meta: RequestMeta<'_>,
-        principal: Option<Principal>,
+        caller: Caller,
     ) -> Result<(Serial, Exchange<'r, 'a>), ErrorObject> {
         let admitted = self.connection.handle_request(&request.id, &request.method, &meta)?;
         let settled = self.settle(admitted.method, admitted.dialect, &request.params);
         let dialect = settled.inspect_err(|_| {
             let _ = self.connection.handle_answered(&request.id, admitted.serial);
         })?;
-        let caller = self.caller(&meta, principal);
+        let caller = self.introduce(caller, &meta);
         let mut exchange = Exchange::new(&request.id, dialect, admitted.method, &request.params, caller);
         exchange.progress_token = meta.progress_token;
         Ok((admitted.serial, exchange))
@@ -169,8 +169,7 @@ impl Exchanges {
     }
 
     /// Who asks: what the request itself declares, else what its session did.
-    fn caller(&self, meta: &RequestMeta<'_>, principal: Option<Principal>) -> Caller {
-        let mut caller = Caller::new(principal);
+    fn introduce(&self, mut caller: Caller, meta: &RequestMeta<'_>) -> Caller {
         match (meta.client_capabilities, self.session()) {
             (Some(capabilities), _) => {
                 caller.capabilities = capabilities;

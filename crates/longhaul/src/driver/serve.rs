@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::lines::{Line, Lines};
 use super::{DriverError, Exchanges, Options};
-use crate::server::{ConnectionPush, Dispatched, Dispatcher, Outgoing, Outlet, Principal, Push};
+use crate::server::{Caller, ConnectionPush, Dispatched, Dispatcher, Outgoing, Outlet, Principal, Push};
 use crate::trace;
 
 /// Serves one client until its input ends, then returns at once. Calls that are still running are
@@ -180,7 +180,8 @@ impl Loop {
 
     fn admit(&mut self, request: &Request<'_>) -> Result<(), ErrorObject> {
         let meta: RequestMeta<'_> = request.params.read("_meta")?.unwrap_or_default();
-        let (serial, mut exchange) = self.exchanges.admit(request, meta, Some(self.principal.clone()))?;
+        let caller = Caller::new(Some(self.principal.clone()));
+        let (serial, mut exchange) = self.exchanges.admit(request, meta, caller)?;
         exchange.outlet = Outlet::shared(serial, self.sender.clone());
         exchange.push = Some(Arc::clone(&self.push));
         if exchange.method == Method::Initialize {
@@ -203,6 +204,10 @@ impl Loop {
                     delivery.done();
                 });
                 self.exchanges.run(&request.id, serial, task, canceller);
+            }
+            Dispatched::Forbidden(needed) => {
+                let _ = self.exchanges.answered(&request.id, serial);
+                return Err(ErrorObject::forbidden(&needed));
             }
         }
         Ok(())

@@ -13,17 +13,21 @@ use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId};
 use longhaul_tasks::runner::Canceller;
 
 use super::context::Cx;
+use super::grant::Scopes;
 use super::outlet::{HeldPush, Outlet};
 
 /// What became of an exchange.
 #[must_use]
 #[derive(Debug)]
-#[expect(clippy::exhaustive_enums, reason = "it is answered or it is not yet")]
+#[expect(clippy::exhaustive_enums, reason = "it is answered, it is not yet, or it may not be")]
 pub enum Dispatched {
     /// The answer is written.
     Answered(Answered),
     /// The answer takes longer.
     Pending(PendingAnswer),
+    /// The caller's grant lacks some of these scopes: nothing has run and nothing is written. How a caller gets
+    /// them is for the transport to say.
+    Forbidden(Scopes),
 }
 
 /// How an exchange was answered.

@@ -46,6 +46,10 @@ pub(super) fn call_tool(
     let Some(tool) = dispatcher.0.offer.tools.find(&params.name) else {
         return refuse(out, ErrorObject::invalid_params(format!("unknown tool: {}", clip(&params.name))));
     };
+    // Whoever may begin a task may follow it: only here are a tool's scopes asked for.
+    if exchange.caller.grant.as_ref().is_some_and(|grant| !grant.allows(&tool.scopes)) {
+        return Dispatched::Forbidden(tool.scopes.clone());
+    }
     if let Err(lacking) =
         tool.asks.iter().try_for_each(|what| what.check(envelope.dialect, &exchange.caller.capabilities))
     {
@@ -280,7 +284,7 @@ impl Begin<'_> {
         };
         match now_or_later(envelope, cx, Some(canceller), answered, out) {
             Dispatched::Pending(answer) => Dispatched::Pending(answer.with_push(push)),
-            answered @ Dispatched::Answered(_) => {
+            answered @ (Dispatched::Answered(_) | Dispatched::Forbidden(_)) => {
                 if let Some(push) = push {
                     push.release();
                 }

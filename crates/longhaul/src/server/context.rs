@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 
 use super::ask::Interview;
 use super::dispatch::Caller;
+use super::grant::Grant;
 use super::outlet::Outlet;
 
 /// A handler's view of its call, the same in every revision and on every transport. Clones are the same
@@ -82,6 +83,11 @@ impl Cx {
     /// Who the caller is proven to be; `None` when it is anonymous.
     pub fn principal(&self) -> Option<&Principal> {
         self.0.caller.principal.as_ref()
+    }
+
+    /// What the caller's credential lets it do, and what its issuer says of it; `None` when it needed none.
+    pub fn grant(&self) -> Option<&Grant> {
+        self.0.caller.grant.as_deref()
     }
 
     /// To whom the caller's tasks belong.

@@ -21,6 +21,7 @@ use super::ask::{Desk, Line};
 use super::audience::Audience;
 use super::changes::Changes;
 use super::completion::complete;
+use super::grant::Grant;
 use super::listen::{listen, subscribe};
 use super::offer::Offer;
 use super::outlet::{Outlet, Push};
@@ -71,6 +72,8 @@ impl Shared {
 pub struct Caller {
     /// Who the caller is proven to be.
     pub principal: Option<Principal>,
+    /// What its credential lets it do; `None` when nothing is out of its reach.
+    pub grant: Option<Arc<Grant>>,
     /// What it declared: for its session, or for this request.
     pub capabilities: ClientCapabilities,
     /// The least severe log message it wants; `None` for none.

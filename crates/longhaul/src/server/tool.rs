@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::context::Cx;
 use super::failure::in_words;
+use super::grant::Scopes;
 use super::policy::TaskPolicy;
 use super::schema;
 
@@ -66,6 +67,8 @@ pub trait JobTool: ExternalJob {
 pub struct Tool {
     pub(super) definition: model::Tool,
     pub(super) policy: TaskPolicy,
+    /// What a caller needs to call it.
+    pub(super) scopes: Scopes,
     pub(super) kind: Kind,
     /// The arguments that headers repeat, or why its schema may not mark them so.
     pub(super) mirrored: Result<Arc<[MirroredParameter]>, InvalidAnnotation>,
@@ -106,8 +109,8 @@ impl Tool {
 
     fn of(definition: model::Tool, kind: Kind) -> Self {
         let mirrored = MirroredParameter::of_schema(definition.input_schema.get()).map(Arc::from);
-        let (policy, asks) = (TaskPolicy::default(), Vec::new());
-        Self { definition, policy, kind, mirrored, asks, reentrant: None }
+        let (policy, asks, scopes) = (TaskPolicy::default(), Vec::new(), Scopes::default());
+        Self { definition, policy, scopes, kind, mirrored, asks, reentrant: None }
     }
 
     /// Says when its calls become tasks.
@@ -145,6 +148,15 @@ impl Tool {
                 hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
             })
         })
+    }
+
+    /// Lets only callers with all these scopes call it, on top of what the server asks of every caller. Callers
+    /// that need not sign in may call it all the same, and everybody sees it listed: who lacks a scope is told
+    /// which, and can ask for it.
+    #[must_use]
+    pub fn scopes(mut self, scopes: Scopes) -> Self {
+        self.scopes = scopes;
+        self
     }
 
     /// Hints at how the tool behaves.

@@ -245,6 +245,7 @@ impl Bare {
         match self.dispatcher.dispatch(exchange, &mut out) {
             Dispatched::Answered(_) => {}
             Dispatched::Pending(answer) => (_, out) = answer.await,
+            Dispatched::Forbidden(needed) => panic!("nobody has to sign in, and {needed} is asked for"),
         }
         serde_json::from_slice(&out).unwrap()
     }

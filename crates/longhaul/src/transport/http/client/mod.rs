@@ -62,8 +62,8 @@ impl HttpLink {
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
             return Err(target("it must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH".to_owned()));
         }
-        let http =
-            client(&parsed, table.options().connect_timeout).map_err(|error| target(unprepared(&error)))?;
+        let http = http_client(&parsed, table.options().connect_timeout)
+            .map_err(|error| target(unprepared(&error)))?;
         let (beside, queue) = mpsc::channel(post::BESIDE_BOUND);
         let shared = Arc::new(Shared { http, url: parsed, table, session: Mutex::new(None), beside });
         tokio::spawn(post::send_beside(Arc::downgrade(&shared), queue));
@@ -130,7 +130,7 @@ async fn end(shared: &Shared, session: &Session) {
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An HTTP client for one server. Redirects are not followed: they would carry what is sent elsewhere.
-fn client(url: &Url, connect_timeout: Duration) -> reqwest::Result<Client> {
+pub(crate) fn http_client(url: &Url, connect_timeout: Duration) -> reqwest::Result<Client> {
     let mut builder = Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(connect_timeout)
@@ -154,7 +154,7 @@ fn unprepared(error: &reqwest::Error) -> String {
     format!("TLS cannot be set up ({cause}); are the system's certificates installed?")
 }
 
-fn is_loopback(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     url.host_str().is_some_and(|host| {
         let address = host.trim_start_matches('[').trim_end_matches(']');
         host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())

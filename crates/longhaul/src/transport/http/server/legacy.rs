@@ -10,42 +10,51 @@ use longhaul_proto::model::RequestMeta;
 use tokio::sync::mpsc;
 
 use super::answer::{Body, Source, answer_with, empty, events, json, refusal, text};
+use super::door::forbidden;
 use super::route::{SESSION_ID, not_allowed};
 use super::session::Session;
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
-use crate::server::{Answered, Cx, Dispatched, Outgoing, Outlet};
+use crate::server::{Answered, Caller, Cx, Dispatched, Outgoing, Outlet, Scopes};
 
 /// How many messages may wait in a session's own stream; more are lost.
 const STREAM_BOUND: usize = 64;
 
 pub(super) async fn answer(
     endpoint: &Arc<Endpoint>,
+    caller: Caller,
     session_id: Option<&str>,
     accept: Accept,
     request: &Request<'_>,
     meta: RequestMeta<'_>,
 ) -> Response<Body> {
     let Some(session_id) = session_id else {
-        return without_session(endpoint, request, meta);
+        return without_session(endpoint, caller, request, meta);
     };
-    let Some(session) = endpoint.sessions.find(session_id) else {
+    let Some(session) = endpoint.sessions.find(session_id, caller.principal.as_ref()) else {
         return unknown_session(Some(&request.id));
     };
-    match start(endpoint, &session, request, meta) {
+    match start(endpoint, &session, caller, request, meta) {
         Ok(Started::Answered(out)) => json(Answered::Result, out),
         Ok(Started::Running(receiver)) => {
             answer_with(&endpoint.options, accept, Source::Apart(receiver)).await
         }
+        Ok(Started::Forbidden(needed)) => forbidden(endpoint, &request.id, &needed),
         Err(error) => refusal(StatusCode::OK, Some(&request.id), &error),
     }
 }
 
 /// A request outside any session: the handshake that opens one, or a ping.
-fn without_session(endpoint: &Endpoint, request: &Request<'_>, meta: RequestMeta<'_>) -> Response<Body> {
+fn without_session(
+    endpoint: &Endpoint,
+    caller: Caller,
+    request: &Request<'_>,
+    meta: RequestMeta<'_>,
+) -> Response<Body> {
+    let principal = caller.principal.clone();
     let mut exchanges = Exchanges::new(endpoint.options.max_open);
     let refuse = |error: &ErrorObject| refusal(StatusCode::BAD_REQUEST, Some(&request.id), error);
-    let (serial, exchange) = match exchanges.admit(request, meta, None) {
+    let (serial, exchange) = match exchanges.admit(request, meta, caller) {
         Ok(admitted) => admitted,
         Err(error) => return refuse(&error),
     };
@@ -58,7 +67,7 @@ fn without_session(endpoint: &Endpoint, request: &Request<'_>, meta: RequestMeta
     let _ = exchanges.answered(&request.id, serial);
     let mut response = json(Answered::Result, out);
     if opens {
-        match endpoint.sessions.open(exchanges) {
+        match endpoint.sessions.open(exchanges, principal) {
             Ok(session) => {
                 endpoint.dispatcher.attend(dialect, &session.push());
                 let id = HeaderValue::from_str(session.id()).expect("a session id is hexadecimal");
@@ -79,15 +88,18 @@ enum Started {
     Answered(Vec<u8>),
     /// It runs apart from the connection; this is where its messages come.
     Running(Option<mpsc::Receiver<Outgoing>>),
+    /// Its caller may not have it without these scopes.
+    Forbidden(Scopes),
 }
 
 fn start(
     endpoint: &Arc<Endpoint>,
     session: &Arc<Session>,
+    caller: Caller,
     request: &Request<'_>,
     meta: RequestMeta<'_>,
 ) -> Result<Started, ErrorObject> {
-    let (serial, mut exchange) = session.lock().exchanges.admit(request, meta, None)?;
+    let (serial, mut exchange) = session.lock().exchanges.admit(request, meta, caller)?;
     let place = match endpoint.place() {
         Ok(place) => place,
         Err(full) => {
@@ -102,6 +114,10 @@ fn start(
         Dispatched::Answered(_) => {
             session.answered(&request.id, serial);
             Ok(Started::Answered(out))
+        }
+        Dispatched::Forbidden(needed) => {
+            session.answered(&request.id, serial);
+            Ok(Started::Forbidden(needed))
         }
         Dispatched::Pending(answer) => {
             let (canceller, delivery) = (answer.canceller(), answer.delivery());
@@ -136,10 +152,11 @@ impl Drop for OpenStream {
 
 pub(super) fn notice(
     endpoint: &Endpoint,
+    caller: &Caller,
     session_id: Option<&str>,
     notification: &Notification<'_>,
 ) -> Response<Body> {
-    let session = match within(endpoint, session_id) {
+    let session = match within(endpoint, caller, session_id) {
         Ok(session) => session,
         Err(response) => return *response,
     };
@@ -150,10 +167,11 @@ pub(super) fn notice(
 /// An answer to what the server asks in a session.
 pub(super) fn response(
     endpoint: &Endpoint,
+    caller: &Caller,
     session_id: Option<&str>,
     response: jsonrpc::Response<'_>,
 ) -> Response<Body> {
-    let session = match within(endpoint, session_id) {
+    let session = match within(endpoint, caller, session_id) {
         Ok(session) => session,
         Err(response) => return *response,
     };
@@ -162,11 +180,11 @@ pub(super) fn response(
 }
 
 /// The stream for what belongs to no request.
-pub(super) fn open_stream(endpoint: &Endpoint, session_id: Option<&str>) -> Response<Body> {
+pub(super) fn open_stream(endpoint: &Endpoint, caller: &Caller, session_id: Option<&str>) -> Response<Body> {
     if session_id.is_none() {
         return not_allowed();
     }
-    match within(endpoint, session_id) {
+    match within(endpoint, caller, session_id) {
         Ok(session) => {
             let source = Source::Apart(Some(session.open_push(STREAM_BOUND)));
             events(endpoint.options.keep_alive, source, None)
@@ -176,21 +194,28 @@ pub(super) fn open_stream(endpoint: &Endpoint, session_id: Option<&str>) -> Resp
 }
 
 /// Ends a session at its client's wish.
-pub(super) fn close(endpoint: &Endpoint, session_id: Option<&str>) -> Response<Body> {
+pub(super) fn close(endpoint: &Endpoint, caller: &Caller, session_id: Option<&str>) -> Response<Body> {
     match session_id {
         None => not_allowed(),
-        Some(id) if endpoint.sessions.close(id) => empty(StatusCode::NO_CONTENT),
+        Some(id) if endpoint.sessions.close(id, caller.principal.as_ref()) => empty(StatusCode::NO_CONTENT),
         Some(_) => unknown_session(None),
     }
 }
 
-fn within(endpoint: &Endpoint, session_id: Option<&str>) -> Result<Arc<Session>, Box<Response<Body>>> {
+fn within(
+    endpoint: &Endpoint,
+    caller: &Caller,
+    session_id: Option<&str>,
+) -> Result<Arc<Session>, Box<Response<Body>>> {
     match session_id {
         None => Err(Box::new(text(
             StatusCode::BAD_REQUEST,
             "send the Mcp-Session-Id of your session, or `initialize` to open one".into(),
         ))),
-        Some(id) => endpoint.sessions.find(id).ok_or_else(|| Box::new(unknown_session(None))),
+        Some(id) => {
+            let session = endpoint.sessions.find(id, caller.principal.as_ref());
+            session.ok_or_else(|| Box::new(unknown_session(None)))
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod answer;
 mod connection;
+mod door;
 mod legacy;
 mod modern;
 mod post;
@@ -60,6 +61,9 @@ pub struct Options {
     pub keep_alive: Duration,
     /// How long open answers may take to end once the server is asked to stop. Default 10 s.
     pub drain: Duration,
+    /// Who has to sign in, and how. Default: nobody has to.
+    #[cfg(feature = "auth")]
+    pub guard: Option<crate::auth::Guard>,
 }
 
 impl Options {
@@ -160,6 +164,14 @@ impl Options {
         self.drain = drain;
         self
     }
+
+    /// Lets in only who shows a credential that `guard` accepts.
+    #[cfg(feature = "auth")]
+    #[must_use]
+    pub fn guard(mut self, guard: crate::auth::Guard) -> Self {
+        self.guard = Some(guard);
+        self
+    }
 }
 
 impl Default for Options {
@@ -179,6 +191,8 @@ impl Default for Options {
             stream_after: Duration::from_secs(1),
             keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(10),
+            #[cfg(feature = "auth")]
+            guard: None,
         }
     }
 }

@@ -10,12 +10,14 @@ use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 
 use super::answer::{Body, Source, answer_with, json, refusal, status_for, text};
+use super::door::forbidden;
 use super::route::value;
 use super::{Endpoint, Place};
 use crate::server::{Caller, Dispatched, Exchange, Outlet};
 
 pub(super) async fn answer(
     endpoint: &Arc<Endpoint>,
+    caller: Caller,
     headers: &HeaderMap,
     accept: Accept,
     request: &Request<'_>,
@@ -32,11 +34,12 @@ pub(super) async fn answer(
         _ => {}
     }
     let mut out = Vec::with_capacity(512);
-    match start(endpoint, headers, request, meta, &mut out) {
+    match start(endpoint, caller, headers, request, meta, &mut out) {
         Ok((Dispatched::Answered(answered), _)) => json(answered, out),
         Ok((Dispatched::Pending(pending), place)) => {
             answer_with(&endpoint.options, accept, Source::own(pending, place)).await
         }
+        Ok((Dispatched::Forbidden(needed), _)) => forbidden(endpoint, &request.id, &needed),
         Err(error) => refusal(status_for(error.code), Some(&request.id), &error),
     }
 }
@@ -44,6 +47,7 @@ pub(super) async fn answer(
 /// Checks in the order the conformance suite asks for: headers, `_meta`, revision, method.
 fn start(
     endpoint: &Endpoint,
+    mut caller: Caller,
     headers: &HeaderMap,
     request: &Request<'_>,
     meta: RequestMeta<'_>,
@@ -62,7 +66,6 @@ fn start(
     let dialect = Dialect::of_request(&meta, None, "")?;
     let method =
         dialect.request(&request.method).ok_or_else(|| ErrorObject::method_not_found(&request.method))?;
-    let mut caller = Caller::new(None);
     caller.capabilities = meta.client_capabilities.unwrap_or_default();
     caller.log_level = meta.log_level;
     let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);

@@ -15,9 +15,14 @@ use longhaul_proto::model::RequestMeta;
 use super::answer::{Body, empty, refusal, text};
 use super::route::{SESSION_ID, has_json, value};
 use super::{Endpoint, legacy, modern};
+use crate::server::Caller;
 use crate::trace;
 
-pub(super) async fn answer(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Response<Body> {
+pub(super) async fn answer(
+    endpoint: &Arc<Endpoint>,
+    caller: Caller,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let (head, body) = request.into_parts();
     let accept = accepts(value(&head.headers, ACCEPT.as_str()));
     if !has_json(&head.headers) {
@@ -33,7 +38,7 @@ pub(super) async fn answer(endpoint: &Arc<Endpoint>, request: Request<Incoming>)
     };
     trace::received(&body);
     match Message::decode(&body, &endpoint.options.limits) {
-        Ok(message) => choose(endpoint, &head.headers, accept, message).await,
+        Ok(message) => choose(endpoint, caller, &head.headers, accept, message).await,
         Err(error) => refusal(StatusCode::BAD_REQUEST, error.id(), &error.to_error_object()),
     }
 }
@@ -64,6 +69,7 @@ async fn read(
 /// belongs to a session. `initialize` opens one.
 async fn choose(
     endpoint: &Arc<Endpoint>,
+    caller: Caller,
     headers: &HeaderMap,
     accept: Accept,
     message: Message<'_>,
@@ -78,12 +84,12 @@ async fn choose(
                 Err(error) => return refusal(StatusCode::BAD_REQUEST, Some(&request.id), &error),
             };
             if claims_modern || meta.protocol_version.is_some() {
-                return modern::answer(endpoint, headers, accept, &request, meta).await;
+                return modern::answer(endpoint, caller, headers, accept, &request, meta).await;
             }
-            legacy::answer(endpoint, session_id, accept, &request, meta).await
+            legacy::answer(endpoint, caller, session_id, accept, &request, meta).await
         }
         Message::Notification(notification) if !claims_modern => {
-            legacy::notice(endpoint, session_id, &notification)
+            legacy::notice(endpoint, &caller, session_id, &notification)
         }
         // The modern era defines no notification over HTTP: closing the stream is what cancels.
         Message::Notification(_) => empty(StatusCode::ACCEPTED),
@@ -94,7 +100,7 @@ async fn choose(
             );
             refusal(StatusCode::BAD_REQUEST, None, &error)
         }
-        Message::Response(response) => legacy::response(endpoint, session_id, response),
+        Message::Response(response) => legacy::response(endpoint, &caller, session_id, response),
     }
 }
 

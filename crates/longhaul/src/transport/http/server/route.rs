@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 use longhaul_proto::http::{AllowList, accepts};
 
 use super::answer::{Body, text};
-use super::{Endpoint, legacy, post};
+use super::{Endpoint, door, legacy, post};
 
 pub(super) const SESSION_ID: &str = "mcp-session-id";
 
@@ -20,12 +20,20 @@ pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) 
     if let Some(name) = ONCE.into_iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
         return text(StatusCode::BAD_REQUEST, format!("send the {name} header once"));
     }
+    if let Some(response) = door::public(endpoint, &request) {
+        return response;
+    }
+    // Before anything is told of what is where.
+    let caller = match door::admit(endpoint, &request).await {
+        Ok(caller) => caller,
+        Err(response) => return *response,
+    };
     if request.uri().path() != endpoint.options.path {
         let path = &endpoint.options.path;
         return text(StatusCode::NOT_FOUND, format!("nothing here: the MCP endpoint is {path}"));
     }
     match *request.method() {
-        Method::POST => post::answer(endpoint, request).await,
+        Method::POST => post::answer(endpoint, caller, request).await,
         Method::GET => {
             if !accepts(value(headers, ACCEPT.as_str())).events {
                 return text(
@@ -33,9 +41,9 @@ pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) 
                     "a GET opens a stream: accept text/event-stream".into(),
                 );
             }
-            legacy::open_stream(endpoint, value(headers, SESSION_ID))
+            legacy::open_stream(endpoint, &caller, value(headers, SESSION_ID))
         }
-        Method::DELETE => legacy::close(endpoint, value(headers, SESSION_ID)),
+        Method::DELETE => legacy::close(endpoint, &caller, value(headers, SESSION_ID)),
         _ => not_allowed(),
     }
 }

@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::driver::Exchanges;
-use crate::server::{Outgoing, Push};
+use crate::server::{Outgoing, Principal, Push};
 
-/// The open sessions of one server.
+/// The open sessions of one server. Each is its principal's alone: for anybody else there is none of its id.
 #[derive(Debug)]
 pub(super) struct Sessions {
     open: Mutex<HashMap<String, Arc<Session>>>,
@@ -31,6 +31,8 @@ pub(super) struct SessionLimit {
 #[derive(Debug)]
 pub(super) struct Session {
     id: String,
+    /// Who opened it; `None` where nobody has to sign in.
+    principal: Option<Principal>,
     state: Mutex<State>,
     /// Where its messages go that belong to no request.
     push: Arc<SessionPush>,
@@ -50,8 +52,12 @@ impl Sessions {
         Self { open: Mutex::default(), max_open, idle }
     }
 
-    /// Opens a session around a client whose handshake has succeeded.
-    pub(super) fn open(&self, exchanges: Exchanges) -> Result<Arc<Session>, SessionLimit> {
+    /// Opens a session around a client of `principal` whose handshake has succeeded.
+    pub(super) fn open(
+        &self,
+        exchanges: Exchanges,
+        principal: Option<Principal>,
+    ) -> Result<Arc<Session>, SessionLimit> {
         let mut open = lock(&self.open);
         if open.len() >= self.max_open {
             let idle = self.idle;
@@ -63,6 +69,7 @@ impl Sessions {
         let state = State { exchanges, push: None, last_used: Instant::now() };
         let session = Arc::new_cyclic(|session| Session {
             id: new_id(),
+            principal,
             state: Mutex::new(state),
             push: Arc::new(SessionPush(Weak::clone(session))),
         });
@@ -70,10 +77,10 @@ impl Sessions {
         Ok(session)
     }
 
-    /// The session with that id, if it is open and has not lain idle too long.
-    pub(super) fn find(&self, id: &str) -> Option<Arc<Session>> {
+    /// The session of `principal` with that id, if it is open and has not lain idle too long.
+    pub(super) fn find(&self, id: &str, principal: Option<&Principal>) -> Option<Arc<Session>> {
         let mut open = lock(&self.open);
-        let session = Arc::clone(open.get(id)?);
+        let session = Arc::clone(open.get(id).filter(|session| session.is_of(principal))?);
         if session.is_idle_for(self.idle) {
             open.remove(id);
             return None;
@@ -82,9 +89,14 @@ impl Sessions {
         Some(session)
     }
 
-    /// Closes a session: what runs in it is cancelled. `false` means there was none.
-    pub(super) fn close(&self, id: &str) -> bool {
-        let closed = lock(&self.open).remove(id);
+    /// Closes a session of `principal`: what runs in it is cancelled. `false` means there was none.
+    pub(super) fn close(&self, id: &str, principal: Option<&Principal>) -> bool {
+        let mut open = lock(&self.open);
+        let closed = match open.get(id) {
+            Some(session) if session.is_of(principal) => open.remove(id),
+            _ => None,
+        };
+        drop(open);
         if let Some(session) = &closed {
             let mut state = session.lock();
             state.push = None;
@@ -104,6 +116,10 @@ impl Sessions {
 impl Session {
     pub(super) fn id(&self) -> &str {
         &self.id
+    }
+
+    fn is_of(&self, principal: Option<&Principal>) -> bool {
+        self.principal.as_ref() == principal
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,0 +1,130 @@
+//! What is fetched from authorization servers: within bounds, and from nowhere but where it was asked for.
+
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder, Url};
+use serde::de::DeserializeOwned;
+
+use crate::transport::http::client::{http_client, is_loopback};
+
+/// Why something could not be had from an authorization server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// TLS cannot be set up here.
+    #[error("TLS cannot be set up; are the system's certificates installed?")]
+    Tls(#[source] reqwest::Error),
+    /// It could not be reached, or took too long.
+    #[error("it could not be reached")]
+    Unreachable(#[source] reqwest::Error),
+    /// It has no such thing.
+    #[error("{url} answered with the status {status}")]
+    #[non_exhaustive]
+    Status {
+        /// What was asked for.
+        url: String,
+        /// The answer.
+        status: u16,
+    },
+    /// It says too much.
+    #[error("{url} is longer than {LONGEST} bytes")]
+    #[non_exhaustive]
+    TooLong {
+        /// What was asked for.
+        url: String,
+    },
+    /// It is not what it should be.
+    #[error("{url} is not what it should be: {reason}")]
+    #[non_exhaustive]
+    Malformed {
+        /// What was asked for.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// A text that is no URL of an authorization server.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{}` is no URL of an authorization server: it is https://HOST[:PORT]/PATH, or http on this machine, without query, fragment and user", url.escape_debug())]
+#[non_exhaustive]
+pub struct InvalidUrl {
+    /// The text.
+    pub url: String,
+}
+
+/// The longest document. It is the bound of the field.
+const LONGEST: usize = 1 << 20;
+
+/// How long a fetch may take in all.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reads the URL of an authorization server.
+pub(super) fn url(text: &str) -> Result<Url, InvalidUrl> {
+    let invalid = || InvalidUrl { url: text.to_owned() };
+    let url = Url::parse(text).map_err(|_| invalid())?;
+    let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+    if plain && url.password().is_none() && is_safe(&url) { Ok(url) } else { Err(invalid()) }
+}
+
+/// Whether nobody in between can read or change what is said to it: `https`, or `http` within this machine.
+pub(super) fn is_safe(url: &Url) -> bool {
+    url.has_host() && (url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url)))
+}
+
+/// A client for one authorization server. It follows no redirects.
+pub(super) fn client(url: &Url) -> Result<Client, FetchError> {
+    http_client(url, TIMEOUT).map_err(FetchError::Tls)
+}
+
+/// The JSON document that `request` for `url` gives.
+pub(super) async fn json<T: DeserializeOwned>(request: RequestBuilder, url: &Url) -> Result<T, FetchError> {
+    let unreachable = |error: reqwest::Error| FetchError::Unreachable(error.without_url());
+    let url = || url.to_string();
+    let mut response =
+        request.header("accept", "application/json").timeout(TIMEOUT).send().await.map_err(unreachable)?;
+    if !response.status().is_success() {
+        return Err(FetchError::Status { url: url(), status: response.status().as_u16() });
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+        if body.len() + chunk.len() > LONGEST {
+            return Err(FetchError::TooLong { url: url() });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    // What is in it stays out of the error: it may say who has a token.
+    serde_json::from_slice(&body).map_err(|error| FetchError::Malformed {
+        url: url(),
+        reason: format!("{:?} error in line {}", error.classify(), error.line()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_can_listen_to_is_fetched() {
+        for good in [
+            "https://login.example",
+            "https://login.example:8443/t1",
+            "http://127.0.0.1:9/",
+            "http://[::1]:9/",
+        ] {
+            assert!(url(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://login.example",
+            "ftp://login.example",
+            "https://a@b/",
+            "https://b/?q",
+            "https://b/#f",
+            "file:///etc/passwd",
+            "login.example",
+            "http://localhost.evil.example/",
+        ] {
+            assert!(url(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What everybody is told before they are let in.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Request, StatusCode};
+use serde_json::json;
+
+use crate::rig::{Answer, Host, LocalIssuer, METADATA, RESOURCE, Signer, claims, legacy, modern};
+
+const PLACES: [&str; 2] =
+    ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"];
+
+fn request(method: &str, path: &str) -> http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+}
+
+async fn host() -> (Host, LocalIssuer, Signer) {
+    let signer = Signer::new("k", "EdDSA");
+    let issuer = LocalIssuer::start(&[&signer]).await;
+    (Host::start(Host::protection(&issuer)).await, issuer, signer)
+}
+
+#[tokio::test]
+async fn s4_without_a_token_nothing_is_there_but_the_metadata() {
+    let (host, _issuer, _signer) = host().await;
+    for path in ["/mcp", "/mcp/", "/", "/sse", "/message", "/healthz", "/admin", "/.well-known/", "//mcp"] {
+        for method in ["GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "BREW"] {
+            for session in [None, Some("0123456789abcdef0123456789abcdef")] {
+                let mut request = request(method, path);
+                if let Some(session) = session {
+                    request = request.header("mcp-session-id", session);
+                }
+                let answer = host.send(request.body(Full::default()).unwrap()).await;
+                assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{method} {path}");
+                let challenge = format!("Bearer resource_metadata=\"{METADATA}\", scope=\"mcp\"");
+                assert_eq!(answer.header("www-authenticate"), challenge, "{method} {path}");
+            }
+        }
+    }
+    for request in [
+        modern("", "tools/call", Some("whoami"), json!({"name": "whoami"})),
+        modern("", "server/discover", None, json!({})),
+        legacy("", None, "initialize", json!({})),
+        legacy("", None, "ping", json!({})),
+    ] {
+        assert_eq!(host.send(request).await.status, StatusCode::UNAUTHORIZED);
+    }
+}
+
+#[tokio::test]
+async fn r1_the_metadata_says_who_grants_access() {
+    let (host, issuer, _) = host().await;
+    for place in PLACES {
+        let answer = host.send(request("GET", place).body(Full::default()).unwrap()).await;
+        assert_eq!((answer.status, answer.header("content-type")), (StatusCode::OK, "application/json"));
+        assert_eq!(
+            answer.json(),
+            json!({"resource": RESOURCE, "authorization_servers": [issuer.url()],
+                "scopes_supported": ["mcp"], "bearer_methods_supported": ["header"]})
+        );
+        assert_eq!(answer.header("access-control-allow-origin"), "", "nobody asked from a page");
+        let answer = host.send(request("POST", place).body(Full::default()).unwrap()).await;
+        assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
+    }
+}
+
+#[tokio::test]
+async fn s3_a_page_that_is_allowed_reads_the_metadata_and_no_other_does() {
+    let (host, ..) = host().await;
+    for method in ["GET", "OPTIONS"] {
+        let page = request(method, PLACES[0]).header("origin", "http://localhost:3000");
+        let answer = host.send(page.body(Full::default()).unwrap()).await;
+        assert!(answer.status.is_success(), "{method}");
+        assert_eq!(answer.header("access-control-allow-origin"), "http://localhost:3000");
+        assert_eq!(
+            (answer.header("vary"), answer.header("access-control-allow-credentials")),
+            ("Origin", "")
+        );
+        for origin in ["https://evil.example", "null"] {
+            let page = request(method, PLACES[0]).header("origin", origin);
+            assert_eq!(host.send(page.body(Full::default()).unwrap()).await.status, StatusCode::FORBIDDEN);
+        }
+    }
+    let rebound =
+        Request::get(PLACES[0]).header("host", "evil.example").body(Full::<Bytes>::default()).unwrap();
+    assert_eq!(host.send(rebound).await.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn s19_what_a_request_says_of_its_host_changes_nothing() {
+    let (host, _issuer, _) = host().await;
+    let plain = async |path: &str| {
+        host.send(request("GET", path).body(Full::default()).unwrap()).await.without_date()
+    };
+    let (metadata, refused) = (plain(PLACES[0]).await, plain("/mcp").await);
+    for (name, value) in [
+        ("x-forwarded-host", "evil.example"),
+        ("x-forwarded-proto", "http"),
+        ("x-forwarded-for", "127.0.0.1"),
+        ("x-forwarded-prefix", "/evil"),
+        ("x-original-url", "/.well-known/oauth-protected-resource"),
+        ("x-rewrite-url", "/.well-known/oauth-protected-resource"),
+        ("x-http-method-override", "OPTIONS"),
+        ("x-real-ip", "127.0.0.1"),
+        ("x-authenticated-user", "admin"),
+        ("x-forwarded-user", "admin"),
+        ("x-api-key", "secret-api-key"),
+        ("x-longhaul-principal", "local:0"),
+        ("forwarded", "for=127.0.0.1;host=evil.example"),
+        ("via", "1.1 evil.example"),
+        ("proxy-authorization", "Bearer x"),
+        ("cookie", "access_token=x"),
+        ("authorization", "Basic bG9jYWw6MA=="),
+        ("referer", "https://evil.example"),
+        ("host", "localhost:9"),
+        ("host", "127.0.0.1:80"),
+    ] {
+        for (path, expected) in [(PLACES[0], &metadata), ("/mcp", &refused)] {
+            let mut request = request("GET", path);
+            if name == "host" {
+                request.headers_mut().unwrap().remove("host");
+            }
+            let answer: Answer = host.send(request.header(name, value).body(Full::default()).unwrap()).await;
+            assert_eq!(&answer.without_date(), expected, "{name}: {value}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn r2_a_token_counts_in_one_header_only() {
+    let (host, issuer, signer) = host().await;
+    let token = signer.sign(&claims(&issuer, "ann", json!({})));
+    for (path, tokens) in [
+        (format!("/mcp?access_token={token}"), 0),
+        (format!("/mcp?access_token={token}"), 1),
+        (format!("/mcp?a=b&access_token={token}"), 1),
+        ("/mcp".to_owned(), 2),
+    ] {
+        let mut request = request("POST", &path);
+        for _ in 0..tokens {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let answer = host.send(request.body(Full::default()).unwrap()).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{path} {tokens}");
+        assert!(answer.header("www-authenticate").contains("error=\"invalid_request\""));
+    }
+    // In a body it is not even looked for.
+    let form = request("POST", "/mcp").body(Full::from(format!("access_token={token}"))).unwrap();
+    assert_eq!(host.send(form).await.status, StatusCode::UNAUTHORIZED);
+}
