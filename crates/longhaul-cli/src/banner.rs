@@ -1,8 +1,10 @@
 //! What `serve` says when it is ready: on standard error, for a person.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 
 use longhaul::proto::http::AllowList;
 use longhaul::store::Counts;
@@ -11,22 +13,25 @@ use longhaul_gateway::config::Config;
 use crate::term::clean;
 use crate::{other_users, systemd};
 
+/// What the store had when the server began.
+pub(crate) struct Open {
+    pub(crate) counts: Counts,
+    /// How many tasks it took up.
+    pub(crate) taken_up: usize,
+    /// The tools of those that are not in its configuration.
+    pub(crate) foreign: BTreeSet<Arc<str>>,
+}
+
 /// Says where the server listens and whom it lets in, what it offers, which store it has, and what to do next.
-pub(crate) fn show(
-    config: &Config,
-    file: &Path,
-    listening: Option<(SocketAddr, &AllowList)>,
-    counts: Counts,
-    taken_up: usize,
-) {
+pub(crate) fn show(config: &Config, file: &Path, listening: Option<(SocketAddr, &AllowList)>, open: &Open) {
     let tools: Vec<&str> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
     let name = clean::line(&config.server.name, 128);
     anstream::eprintln!("longhaul {}   {name} {}", env!("CARGO_PKG_VERSION"), config.server.version);
     anstream::eprintln!("  config   {}", file.display());
-    anstream::eprintln!("  store    {}   {}", config.store.url, open_tasks(counts.open, taken_up));
+    anstream::eprintln!("  store    {}   {}", config.store.url, open_tasks(open.counts.open, open.taken_up));
     anstream::eprintln!("  tools    {}", if tools.is_empty() { "none".to_owned() } else { tools.join(" ") });
-    for note in systemd::note().into_iter().chain(listening.and_then(|(address, _)| callers(config, address)))
-    {
+    let callers = listening.and_then(|(address, _)| callers(config, address));
+    for note in systemd::note().into_iter().chain(foreign(&open.foreign)).chain(callers) {
         anstream::eprintln!("  note     {note}");
     }
     match listening {
@@ -52,6 +57,13 @@ fn open_tasks(open: u64, taken_up: usize) -> String {
         (open, 1) => format!("{open} open, 1 taken up"),
         (open, taken_up) => format!("{open} open, {taken_up} taken up"),
     }
+}
+
+fn foreign(tools: &BTreeSet<Arc<str>>) -> Option<String> {
+    let tools: Vec<String> = tools.iter().map(|tool| clean::line(tool, 128)).collect();
+    (!tools.is_empty()).then(|| {
+        format!("tasks of tools that are not configured any more were taken up: {}", tools.join(" "))
+    })
 }
 
 /// A host and port under which the server lets callers in: that of others, where it is served to others.

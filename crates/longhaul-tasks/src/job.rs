@@ -42,6 +42,16 @@ pub trait ExternalJob: fmt::Debug + Send + Sync + 'static {
     fn discard<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, ()>;
 }
 
+/// Jobs of whichever tool, found by their keys alone: what a node can do for tools that it does not have.
+pub trait FoundJobs: ExternalJob {
+    /// Whether the job has begun where this node can reach it. What has not is left to a node that has its tool.
+    ///
+    /// # Errors
+    ///
+    /// When that cannot be told now.
+    fn has_begun<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, Result<bool, JobError>>;
+}
+
 /// A job that did not start.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "the engine must decide on each")]

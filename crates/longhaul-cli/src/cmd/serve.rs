@@ -1,5 +1,6 @@
 //! `longhaul serve`: the tools of a configuration, over HTTP or standard input and output.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, IsTerminal as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,11 +10,12 @@ use std::time::Duration;
 use anyhow::Context;
 use longhaul::proto::http::AllowList;
 use longhaul::server::{Dispatcher, local_user};
+use longhaul::store::{Filter, Page, Scope, TaskStore};
 use longhaul::transport::http::server as http;
 use longhaul::transport::stdio;
 use longhaul::{Server, driver};
 use longhaul_gateway::config::{self, Colour, Config, StoreUrl};
-use longhaul_gateway::tool::{Outputs, janitor, tools};
+use longhaul_gateway::tool::{FoundRuns, Outputs, janitor, tools};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -138,21 +140,43 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
         server = server.tool(tool);
     }
     let dispatcher = server.dispatcher().context("the tools cannot be served")?;
+    // A tool may have been renamed or removed since: its commands go on, and are cancelled, all the same.
+    dispatcher.engine().reach_others(Arc::new(FoundRuns::new(runs.clone())));
     let taken_up =
         dispatcher.start().await.with_context(|| format!("the store {} cannot be used", config.store.url))?;
     tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs, TIDY_EVERY));
-    let counts = dispatcher.engine().counts().await?;
+    let open = banner::Open {
+        counts: dispatcher.engine().counts().await?,
+        taken_up,
+        foreign: if taken_up > 0 { foreign_tools(config, &*store).await? } else { BTreeSet::new() },
+    };
     let allow = allow_list(config);
     let address = match &listener {
         Some(listener) => Some(listener.local_addr().context("the listener has no address")?),
         None => None,
     };
-    banner::show(config, &args.file, address.map(|address| (address, &allow)), counts, taken_up);
+    banner::show(config, &args.file, address.map(|address| (address, &allow)), &open);
     match listener {
         Some(listener) => serve_http(config, allow, dispatcher, listener).await?,
         None => serve_stdio(dispatcher).await?,
     }
     Ok(())
+}
+
+/// The tools that this server works on tasks of, and has not in its configuration.
+async fn foreign_tools(config: &Config, store: &dyn TaskStore) -> anyhow::Result<BTreeSet<Arc<str>>> {
+    let (mut tools, mut after) = (BTreeSet::new(), None);
+    loop {
+        let page = store.list(Scope::Operator, &Filter::open(), after.as_ref(), Page::MAX).await?;
+        let ours =
+            page.tasks.iter().filter(|task| task.lease().is_some_and(|lease| lease.node == *store.node()));
+        let foreign = ours.filter(|task| config.tools.iter().all(|tool| tool.name.as_str() != &*task.tool));
+        tools.extend(foreign.map(|task| Arc::clone(&task.tool)));
+        after = page.next;
+        if after.is_none() {
+            return Ok(tools);
+        }
+    }
 }
 
 async fn bind(listen: SocketAddr) -> Outcome<TcpListener> {

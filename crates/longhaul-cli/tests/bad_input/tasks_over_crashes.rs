@@ -1,6 +1,7 @@
 //! A server that is killed at a bad moment: the next one finds everything, and ends what was to be ended.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -73,5 +74,36 @@ fn a_command_ends_on_the_terms_it_was_started_with_whatever_the_configuration_sa
     assert_eq!(text(&result["result"]), "open");
     assert_ne!(result["result"]["isError"], true, "{result}");
     assert_eq!(result["result"]["structuredContent"]["exitCode"], 0);
+    server.kill();
+}
+
+#[test]
+fn a_command_whose_tool_has_been_renamed_is_followed_to_its_end_and_cancelled_at_once() {
+    let place = Place::new("");
+    let mut server = Server::start(&place);
+    let [ends, doomed] = ["ends", "doomed"].map(|key| {
+        let task = begin(server.address(), "gate", json!({"key": key}));
+        eventually("the command", || (place.begun(key) == 1).then_some(()));
+        task
+    });
+    server.kill();
+    let configuration = fs::read_to_string(place.path("longhaul.toml")).unwrap();
+    fs::write(place.path("longhaul.toml"), configuration.replace("[tools.gate]", "[tools.door]")).unwrap();
+    let mut server = Server::start(&place);
+    assert!(server.said().contains("2 open, 2 taken up"), "{}", server.said());
+    assert!(server.said().contains("not configured any more were taken up: gate\n"), "{}", server.said());
+
+    let running = || place.processes().iter().any(|(_, line)| line.contains("gate doomed"));
+    assert!(running());
+    let asked = Instant::now();
+    assert_eq!(cancel(server.address(), &doomed)["status"], "cancelled");
+    eventually("the end of the cancelled command", || (!running()).then_some(()));
+    // The janitor, which would end it too, has looked when the server began, and looks once a minute.
+    assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
+
+    fs::write(place.path("ends"), "").unwrap();
+    let result = ended(server.address(), &ends);
+    assert_eq!((result["status"].as_str(), text(&result["result"])), (Some("completed"), "open"));
+    assert_eq!(place.begun("ends"), 1);
     server.kill();
 }

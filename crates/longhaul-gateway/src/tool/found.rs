@@ -1,14 +1,15 @@
-//! Commands as jobs of a node that has no configuration: it follows, ends and records what others have started.
+//! Commands as jobs of a node whose configuration lacks their tool, or that has none: it follows, ends and records what
+//! others have started.
 
 use std::sync::Arc;
 
 use longhaul::store::{Json, Outcome, TaskId};
 use longhaul::tasks::environment::BoxFuture;
-use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
+use longhaul::tasks::job::{Attached, ExternalJob, FoundJobs, JobError, JobRun, NotStarted};
 use longhaul::tasks::report::Reporter;
 
-use super::run::{attached, cancel, find};
-use crate::command::RunsDir;
+use super::run::{attached, blocking, cancel, find};
+use crate::command::{RunsDir, State};
 
 /// The runs of a directory, whichever tool they belong to. It starts none: how many of a tool may run at once is
 /// for its server to know.
@@ -50,5 +51,15 @@ impl ExternalJob for FoundRuns {
     /// A call of which no task came is its own server's.
     fn discard<'a>(&'a self, _key: &'a TaskId) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
+    }
+}
+
+impl FoundJobs for FoundRuns {
+    fn has_begun<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, Result<bool, JobError>> {
+        let id = key.as_str().to_owned();
+        Box::pin(async move {
+            let state = blocking(&self.0, move |runs| runs.state(&id)).await.map_err(JobError::new)?;
+            Ok(!matches!(state, State::Absent | State::Fresh))
+        })
     }
 }

@@ -24,6 +24,7 @@ pub use call::{Answer, Call, Canceller, Observed, Observer, Ticket, Work};
 
 use crate::environment::Environment;
 use crate::id;
+use crate::job::FoundJobs;
 use call::Waiter;
 use control::{Control, Controls};
 use join::{Joins, Stage};
@@ -127,6 +128,12 @@ impl Engine {
         self.0.workers.employ(worker);
     }
 
+    /// Works on tasks of every other tool too, from now on, once their job has begun: it follows such a job, ends it
+    /// when its task is cancelled, and records what it has come to.
+    pub fn reach_others(&self, jobs: Arc<dyn FoundJobs>) {
+        self.0.workers.reach_others(jobs);
+    }
+
     /// Takes up what earlier processes left, then keeps leases alive, looks for work of dead nodes and does
     /// what time demands, for as long as the runtime lives.
     ///
@@ -150,18 +157,16 @@ impl Engine {
         self.0.environment.spawn(Box::pin(runs::renew_leases(Arc::clone(&self.0))));
     }
 
-    /// Takes up this task, if nobody works on it; says whether it did.
+    /// Takes up this task, if nobody works on it and this node can; says whether it did.
     ///
     /// # Errors
     ///
     /// When the store cannot be read or written.
     pub async fn take_up(&self, id: &TaskId) -> Result<bool, StoreError> {
-        let claimed = self.0.store.claim_one(id).await?;
-        let took = claimed.is_some();
-        if let Some(claimed) = claimed {
-            recovery::take_up(&self.0, claimed);
+        match self.0.store.get(Scope::Operator, id).await? {
+            Some(record) => recovery::try_take_up(&self.0, &record).await,
+            None => Ok(false),
         }
-        Ok(took)
     }
 
     /// Begins a call. The work goes on when the ticket is dropped; [`Ticket::cancel`] ends it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul_store::{Batch, Outcome, Record, Rerun, StoreError};
+use longhaul_store::{Batch, Filter, Outcome, Page, Record, Rerun, Scope, StoreError};
 
 use super::Inner;
 use super::control::{Control, Controls};
@@ -16,8 +16,13 @@ use crate::report::Reporter;
 /// How many tasks to take up, or to sweep, at a time.
 const AT_A_TIME: usize = 64;
 
-/// Takes up every task of this node's tools that nobody works on; says how many.
+/// Takes up every task that nobody works on and this node can; says how many.
 pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
+    Ok(recover_own(inner).await? + recover_others(inner).await?)
+}
+
+/// Those of this node's tools.
+async fn recover_own(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     let tools = inner.workers.tools();
     if tools.is_empty() {
         return Ok(0);
@@ -36,8 +41,47 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     }
 }
 
+/// Those of tools that this node does not have, whose jobs have begun.
+async fn recover_others(inner: &Arc<Inner>) -> Result<usize, StoreError> {
+    let mut taken = 0;
+    // While every open task is a run of this node, there is nothing to look for.
+    if inner.workers.others().is_none() || inner.store.counts().await?.open <= inner.runs.held() {
+        return Ok(taken);
+    }
+    let mut after = None;
+    loop {
+        let page = inner.store.list(Scope::Operator, &Filter::open(), after.as_ref(), Page::MAX).await?;
+        for record in page.tasks.iter().filter(|record| !inner.workers.has(&record.tool)) {
+            taken += usize::from(try_take_up(inner, record).await?);
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(taken);
+        }
+    }
+}
+
+/// Takes up a task if nobody works on it and this node can: what has not begun of a tool that it does not have is
+/// for a node that has.
+pub(super) async fn try_take_up(inner: &Arc<Inner>, record: &Record) -> Result<bool, StoreError> {
+    if !inner.workers.has(&record.tool) {
+        let Some(jobs) = inner.workers.others() else { return Ok(false) };
+        match jobs.has_begun(&record.id).await {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) => {
+                tracing::warn!(task = %record.id, ?error, "whether its job has begun cannot be told yet");
+                return Ok(false);
+            }
+        }
+    }
+    let Some(claimed) = inner.store.claim_one(&record.id).await? else { return Ok(false) };
+    take_up(inner, claimed);
+    Ok(true)
+}
+
 /// Takes up a task that was claimed. Its lease is renewed from now on.
-pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
+fn take_up(inner: &Arc<Inner>, record: Record) {
     // Its lease had run out while this process stood still: whoever is at it looks, and goes on.
     if inner.runs.tell(&record.id, Control::LookAgain) {
         return;

@@ -52,6 +52,11 @@ impl Runs {
         let _ = self.waiting.subscribe().wait_for(|waiting| *waiting == 0).await;
     }
 
+    /// How many tasks this node holds.
+    pub(super) fn held(&self) -> u64 {
+        self.lock().values().filter(|entry| entry.epoch.is_some()).count() as u64
+    }
+
     fn leases(&self) -> Vec<(TaskId, Epoch)> {
         let lease = |(id, entry): (&TaskId, &Entry)| Some((id.clone(), entry.epoch?));
         self.lock().iter().filter_map(lease).collect()

@@ -1,12 +1,12 @@
 //! The tools a node can work on.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::environment::BoxFuture;
-use crate::job::ExternalJob;
+use crate::job::{ExternalJob, FoundJobs};
 use crate::report::Reporter;
 
 /// A tool that a node can work on.
@@ -46,14 +46,18 @@ impl Worker {
 pub(super) type Place = Option<OwnedSemaphorePermit>;
 
 /// Every tool of a node, with the places for its calls.
-#[derive(Debug)]
-pub(super) struct Workers(RwLock<HashMap<Arc<str>, Entry>>);
+#[derive(Debug, Default)]
+pub(super) struct Workers {
+    entries: RwLock<HashMap<Arc<str>, Entry>>,
+    /// How to reach what has begun of any other.
+    others: OnceLock<Arc<dyn FoundJobs>>,
+}
 
 type Entry = (Worker, Option<Arc<Semaphore>>);
 
 impl Workers {
     pub(super) fn new(workers: impl IntoIterator<Item = Worker>) -> Self {
-        let this = Self(RwLock::default());
+        let this = Self::default();
         workers.into_iter().for_each(|worker| this.employ(worker));
         this
     }
@@ -61,20 +65,37 @@ impl Workers {
     /// Takes on one more, in place of the one of its name if there is one; what that one has begun goes on.
     pub(super) fn employ(&self, worker: Worker) {
         let places = worker.limit.map(|limit| Arc::new(Semaphore::new(limit.max(1))));
-        let mut workers = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = self.entries.write().unwrap_or_else(PoisonError::into_inner);
         workers.insert(Arc::clone(&worker.tool), (worker, places));
     }
 
+    /// Reaches the jobs of every tool that is not among them by `jobs`; the first that are given stay.
+    pub(super) fn reach_others(&self, jobs: Arc<dyn FoundJobs>) {
+        let _the_first = self.others.set(jobs);
+    }
+
+    /// How to reach the jobs of tools that are not among them.
+    pub(super) fn others(&self) -> Option<&Arc<dyn FoundJobs>> {
+        self.others.get()
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, HashMap<Arc<str>, Entry>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn tools(&self) -> Vec<Arc<str>> {
         self.read().keys().cloned().collect()
     }
 
+    pub(super) fn has(&self, tool: &str) -> bool {
+        self.read().contains_key(tool)
+    }
+
     pub(super) fn job(&self, tool: &str) -> Option<Arc<dyn ExternalJob>> {
-        self.read().get(tool).and_then(|(worker, _)| worker.job.clone())
+        match self.read().get(tool) {
+            Some((worker, _)) => worker.job.clone(),
+            None => self.others.get().map(|jobs| Arc::clone(jobs) as Arc<dyn ExternalJob>),
+        }
     }
 
     /// A place for one more call of `tool`, once there is one; until then the caller is told why it waits.

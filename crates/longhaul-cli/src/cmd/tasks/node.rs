@@ -9,8 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use longhaul::store::{Record, Scope, TaskId};
 use longhaul::tasks::environment::Tokio;
-use longhaul::tasks::job::ExternalJob;
-use longhaul::tasks::runner::{Engine, Pace, Worker};
+use longhaul::tasks::runner::{Engine, Pace};
 use longhaul_gateway::command::{RunsDir, State};
 use longhaul_gateway::tool::FoundRuns;
 
@@ -47,12 +46,10 @@ async fn try_settle(local: &Local, records: &[Record]) -> Outcome<()> {
     if open.is_empty() {
         return Ok(());
     }
-    let node = Node::new(local, open.iter().map(|record| &record.tool))?;
+    let node = Node::new(local)?;
     let mut taken = Vec::new();
     for record in open {
-        if matches!(node.state(&record.id).await?, State::Exited(_) | State::Lost)
-            && node.engine.take_up(&record.id).await?
-        {
+        if node.is_over(&record.id).await? && node.engine.take_up(&record.id).await? {
             taken.push(&record.id);
         }
     }
@@ -65,35 +62,34 @@ async fn try_settle(local: &Local, records: &[Record]) -> Outcome<()> {
     tokio::time::timeout(PATIENCE, ends).await.unwrap_or(Ok(()))
 }
 
-/// This process, working on tasks of some tools.
+/// This process, working on tasks whose commands have begun.
 pub(super) struct Node {
     engine: Engine,
     runs: RunsDir,
 }
 
 impl Node {
-    pub(super) fn new<'t>(local: &Local, tools: impl Iterator<Item = &'t Arc<str>>) -> Outcome<Self> {
+    pub(super) fn new(local: &Local) -> Outcome<Self> {
         let runs = local.runs()?;
-        let job: Arc<dyn ExternalJob> = Arc::new(FoundRuns::new(runs.clone()));
-        let workers = tools.map(|tool| Worker::new(Arc::clone(tool)).with_job(Arc::clone(&job)));
-        let engine = Engine::new(Arc::clone(&local.store), Arc::new(Tokio::new()), Pace::default(), workers);
+        let engine = Engine::new(Arc::clone(&local.store), Arc::new(Tokio::new()), Pace::default(), []);
+        engine.reach_others(Arc::new(FoundRuns::new(runs.clone())));
         engine.keep_leases();
         Ok(Self { engine, runs })
     }
 
     /// Goes on with a task whose command has begun, if nobody works on it.
     pub(super) async fn take_up(&self, id: &TaskId) -> Outcome<()> {
-        if !matches!(self.state(id).await?, State::Absent | State::Fresh) {
-            self.engine.take_up(id).await?;
-        }
+        self.engine.take_up(id).await?;
         Ok(())
     }
 
-    async fn state(&self, id: &TaskId) -> Outcome<State> {
+    /// Whether a task's command has ended, or was lost.
+    async fn is_over(&self, id: &TaskId) -> Outcome<bool> {
         let (runs, run) = (self.runs.clone(), id.as_str().to_owned());
         let looked = tokio::task::spawn_blocking(move || runs.state(&run)).await;
         let state = looked.context("looking was cut short")?;
-        Ok(state
-            .with_context(|| format!("the run files of {} cannot be read", clean::line(id.as_str(), 128)))?)
+        let state = state
+            .with_context(|| format!("the run files of {} cannot be read", clean::line(id.as_str(), 128)))?;
+        Ok(matches!(state, State::Exited(_) | State::Lost))
     }
 }

@@ -61,7 +61,7 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
 
 async fn watch(local: &Local, given: &str, show: &Show) -> Outcome<CallToolResult> {
     let found = local.find(given).await?;
-    let (id, node) = (&found.id, Node::new(local, std::iter::once(&found.tool))?);
+    let (id, node) = (&found.id, Node::new(local)?);
     // Watched before it is looked at, so that no change is missed in between.
     let mut watch = local.store.watch(id);
     let mut last = None;
