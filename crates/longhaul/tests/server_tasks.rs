@@ -224,7 +224,7 @@ impl ToolHandler for Counted {
     fn call(&self, _: Cx, _: &str) -> Result<ToolFuture, CallToolResult> {
         Ok(Box::pin(async {
             tokio::time::sleep(Duration::from_secs(5)).await;
-            Ok(longhaul::server::Json(json!({"count": 1})).into_tool_result())
+            longhaul::server::Json(json!({"count": 1})).into_tool_result()
         }))
     }
 }

@@ -4,7 +4,7 @@ use super::Dialect;
 use crate::jsonrpc::ObjectWriter;
 use crate::model::{
     Annotations, Icon, Implementation, Meta, Prompt, PromptArgument, Resource, ResourceTemplate, TaskSupport,
-    Tool,
+    Tool, object_schema,
 };
 
 impl Dialect {
@@ -14,7 +14,8 @@ impl Dialect {
         self.named(&mut object, &tool.name, tool.title.as_ref(), tool.description.as_ref());
         object.raw("inputSchema", tool.input_schema.get());
         if let Some(schema) = tool.output_schema.as_ref().filter(|_| self.structures_results()) {
-            object.raw("outputSchema", schema.get());
+            let of_objects = if self.structures_objects_only() { object_schema(schema) } else { None };
+            object.raw("outputSchema", of_objects.as_ref().unwrap_or(schema).get());
         }
         object.optional("annotations", tool.annotations.as_ref().filter(|_| self.annotates_tools()));
         if self.asks_for_tasks() && tool.task_support != TaskSupport::Forbidden {

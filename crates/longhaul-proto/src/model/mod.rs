@@ -17,6 +17,7 @@ mod prompt;
 mod resource;
 mod root;
 mod sampling;
+mod schema;
 mod subscription;
 mod task;
 mod tool;
@@ -44,6 +45,8 @@ pub use sampling::{
     CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingContent,
     SamplingMessage, ToolChoice, ToolResult, ToolUse,
 };
+pub use schema::either_schema;
+pub(crate) use schema::object_schema;
 pub use subscription::{SUBSCRIPTION_ID, SubscriptionFilter};
 pub use task::{Task, TaskStatus};
 pub use tool::{InvalidToolName, TaskSupport, Tool, ToolAnnotations};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use longhaul_proto::dialect::Dialect;
 #[cfg(feature = "http")]
 use longhaul_proto::http::{HeaderText, MirroredParameter};
-use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, ProgressToken, RequestId, Text};
+use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, ProgressToken, RequestId};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{
     CacheScope, ClientCapabilities, Implementation, LoggingLevel, ServerCapabilities,
@@ -159,7 +159,7 @@ impl Dispatcher {
         params: &Params<'_>,
         header: impl Fn(&str) -> HeaderText<'h>,
     ) -> Result<(), ErrorObject> {
-        let Ok(Some(Text(name))) = params.read("name") else { return Ok(()) };
+        let Ok(Some(longhaul_proto::jsonrpc::Text(name))) = params.read("name") else { return Ok(()) };
         match self.0.offer.tools.find(&name).as_ref().map(|tool| &tool.mirrored) {
             Some(Ok(marked)) => MirroredParameter::check(marked, params, header),
             _ => Ok(()),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use longhaul_proto::model::{CallToolResult, Content, ResourceLink};
+use longhaul_proto::model::{CallToolResult, Content, ResourceLink, either_schema};
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::store::Record;
 use serde::Serialize;
@@ -27,8 +27,8 @@ struct HandOver<'a> {
 
 /// The schema of a result that is either a tool's own or a hand-over.
 pub(super) fn or_hand_over(own: &RawValue) -> Box<RawValue> {
-    let schema = format!(r#"{{"type":"object","anyOf":[{},{SCHEMA}]}}"#, own.get());
-    RawValue::from_string(schema).expect("schemas are JSON")
+    let hand_over = RawValue::from_string(SCHEMA.to_owned()).expect("it is JSON");
+    either_schema(own, &hand_over)
 }
 
 const SCHEMA: &str = r#"{"type":"object","description":"The work goes on as a task: call task_wait with its id","properties":{"taskId":{"type":"string"},"status":{"type":"string"},"statusMessage":{"type":"string"},"progress":{"type":"number"},"total":{"type":"number"}},"required":["taskId","status"]}"#;

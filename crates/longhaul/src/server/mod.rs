@@ -29,6 +29,7 @@ mod shelf;
 mod tasks;
 mod template;
 mod tool;
+mod tool_result;
 mod uri_template;
 mod words;
 
@@ -56,7 +57,8 @@ pub use principal::{Principal, local_user};
 pub use prompt::{IntoPrompt, Prompt, PromptArguments, PromptFuture};
 pub use resource::{IntoContents, OUTPUT_SCHEME, ReadFuture, Resource, Resources, not_found, output_uri};
 pub use template::ResourceTemplate;
-pub use tool::{IntoToolResult, JobTool, Json, Tool, ToolError, ToolFuture, ToolHandler};
+pub use tool::{JobTool, Tool, ToolFuture, ToolHandler};
+pub use tool_result::{IntoToolResult, Json, ToolError};
 
 use offer::Parts;
 

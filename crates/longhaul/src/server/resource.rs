@@ -19,7 +19,7 @@ use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::failure::Failure;
 use super::shelf::Item;
-use super::tool::Json;
+use super::tool_result::Json;
 
 /// A read under way.
 pub type ReadFuture<'a> = Pin<Box<dyn Future<Output = Result<ReadResourceResult, ErrorObject>> + Send + 'a>>;

@@ -1,6 +1,7 @@
 //! JSON Schemas of Rust types, and what is read from them.
 
-use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -9,6 +10,13 @@ pub(super) fn of_arguments<A: JsonSchema>() -> Box<RawValue> {
     let mut schema = plain::<A>();
     schema.insert("type".to_owned(), "object".into());
     raw(&schema)
+}
+
+/// The JSON Schema of what a tool returns; `None` when it says nothing.
+pub(super) fn of_output<T: JsonSchema>() -> Option<Box<RawValue>> {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let schema = without_noise(settings.into_generator().into_root_schema_for::<T>());
+    (!schema.is_empty()).then(|| raw(&schema))
 }
 
 /// A member of a struct, as its schema describes it.
@@ -38,7 +46,10 @@ pub(super) fn members<A: JsonSchema>() -> Vec<Member> {
 }
 
 fn plain<A: JsonSchema>() -> Map<String, Value> {
-    let schema = schemars::schema_for!(A);
+    without_noise(schemars::schema_for!(A))
+}
+
+fn without_noise(schema: Schema) -> Map<String, Value> {
     let mut schema = match schema.to_value() {
         Value::Object(schema) => schema,
         _ => Map::new(),

@@ -2,23 +2,25 @@
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use longhaul_proto::http::{InvalidAnnotation, MirroredParameter};
 use longhaul_proto::jsonrpc::ErrorObject;
-use longhaul_proto::model::{self, CallToolResult, Content, InputKind, ToolAnnotations};
+use longhaul_proto::model::{self, CallToolResult, InputKind, ToolAnnotations};
 use longhaul_tasks::job::ExternalJob;
 use longhaul_tasks::store::Json as StoredJson;
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::task::JoinError;
 
 use super::context::Cx;
-use super::failure::in_words;
 use super::grant::Scopes;
 use super::policy::TaskPolicy;
 use super::schema;
+use super::tool_result::IntoToolResult;
 
 /// A call under way. An error is the protocol's; a tool's own failure is a result with `is_error`.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<CallToolResult, ErrorObject>> + Send>>;
@@ -91,9 +93,60 @@ impl Tool {
         F: Future<Output = R> + Send + 'static,
         R: IntoToolResult,
     {
+        Self::described::<A, R>(name, description, Typed { function, arguments: PhantomData::<fn(A)> })
+    }
+
+    /// The same for a plain function that takes its time: each call runs on a thread of the blocking pool. One that is
+    /// no longer wanted is not stopped; [`Cx::is_cancelled`] says so.
+    pub fn blocking<A, R>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        function: impl Fn(Cx, A) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        R: IntoToolResult,
+    {
+        let function = Arc::new(function);
+        Self::typed(name, description, move |cx, arguments| {
+            let function = Arc::clone(&function);
+            async move {
+                let running = tokio::task::spawn_blocking(move || function(cx, arguments).into_tool_result());
+                match running.await.map_err(JoinError::try_into_panic) {
+                    Ok(outcome) => Outcome(outcome, PhantomData::<fn() -> R>),
+                    // It is caught where every tool's is.
+                    Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                    Err(Err(_)) => {
+                        let stopping = ErrorObject::internal("internal error: the server is stopping");
+                        Outcome(Err(stopping), PhantomData)
+                    }
+                }
+            }
+        })
+    }
+
+    /// The same for a plain function that is done at once: it runs where the request was read, and nothing else is read
+    /// there meanwhile. It must neither wait nor take long.
+    pub fn inline<A, R>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        function: impl Fn(Cx, A) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        R: IntoToolResult,
+    {
+        Self::typed(name, description, move |cx, arguments| std::future::ready(function(cx, arguments)))
+    }
+
+    fn described<A: JsonSchema, R: IntoToolResult>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        handler: impl ToolHandler,
+    ) -> Self {
         let mut definition = model::Tool::new(name, schema::of_arguments::<A>());
         definition.description = Some(description.into());
-        let handler = Typed { function, arguments: std::marker::PhantomData::<fn(A)> };
+        definition.output_schema = R::output_schema();
         Self::of(definition, Kind::Function(Arc::new(handler)))
     }
 
@@ -166,6 +219,13 @@ impl Tool {
         self
     }
 
+    /// Says that what it returns as `structuredContent` is a `T`: for tools whose function does not say so by its type.
+    #[must_use]
+    pub fn output<T: JsonSchema>(mut self) -> Self {
+        self.definition.output_schema = schema::of_output::<T>();
+        self
+    }
+
     /// What the list shows of it.
     pub fn definition(&self) -> &model::Tool {
         &self.definition
@@ -180,7 +240,20 @@ impl fmt::Debug for Tool {
 
 struct Typed<A, F> {
     function: F,
-    arguments: std::marker::PhantomData<fn(A)>,
+    arguments: PhantomData<fn(A)>,
+}
+
+/// What a function that returns `R` has come to.
+struct Outcome<R>(Result<CallToolResult, ErrorObject>, PhantomData<fn() -> R>);
+
+impl<R: IntoToolResult> IntoToolResult for Outcome<R> {
+    fn into_tool_result(self) -> Result<CallToolResult, ErrorObject> {
+        self.0
+    }
+
+    fn output_schema() -> Option<Box<RawValue>> {
+        R::output_schema()
+    }
 }
 
 impl<A, F, Fut, R> ToolHandler for Typed<A, F>
@@ -193,7 +266,7 @@ where
     fn call(&self, cx: Cx, arguments: &str) -> Result<ToolFuture, CallToolResult> {
         let arguments = serde_json::from_str(arguments).map_err(|_| invalid::<A>(arguments))?;
         let future = (self.function)(cx, arguments);
-        Ok(Box::pin(async move { Ok(future.await.into_tool_result()) }))
+        Ok(Box::pin(async move { future.await.into_tool_result() }))
     }
 }
 
@@ -207,104 +280,4 @@ pub(super) fn invalid<A: DeserializeOwned>(arguments: &str) -> CallToolResult {
         Err(error) => format!("`{}`: {}", error.path(), error.inner()),
     };
     CallToolResult::error(format!("invalid arguments: {problem}"))
-}
-
-/// What a tool function may return.
-#[diagnostic::on_unimplemented(
-    message = "a tool cannot return `{Self}`",
-    label = "not a result that a caller can be given",
-    note = "return text, a number, `Json(value)` for a value that serde can write, `CallToolResult`, or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
-)]
-pub trait IntoToolResult: Send + 'static {
-    /// Turns it into the result the caller gets.
-    fn into_tool_result(self) -> CallToolResult;
-}
-
-impl IntoToolResult for CallToolResult {
-    fn into_tool_result(self) -> CallToolResult {
-        self
-    }
-}
-
-impl IntoToolResult for String {
-    fn into_tool_result(self) -> CallToolResult {
-        CallToolResult::text(self)
-    }
-}
-
-impl IntoToolResult for &'static str {
-    fn into_tool_result(self) -> CallToolResult {
-        CallToolResult::text(self)
-    }
-}
-
-/// Values that are told in a word.
-macro_rules! told_in_a_word {
-    ($($value:ty)*) => {$(
-        impl IntoToolResult for $value {
-            fn into_tool_result(self) -> CallToolResult {
-                CallToolResult::text(self.to_string())
-            }
-        }
-    )*};
-}
-
-told_in_a_word!(bool char u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
-
-impl IntoToolResult for () {
-    fn into_tool_result(self) -> CallToolResult {
-        CallToolResult::default()
-    }
-}
-
-impl IntoToolResult for Content {
-    fn into_tool_result(self) -> CallToolResult {
-        CallToolResult::new(vec![self])
-    }
-}
-
-impl IntoToolResult for Vec<Content> {
-    fn into_tool_result(self) -> CallToolResult {
-        CallToolResult::new(self)
-    }
-}
-
-/// A value that becomes `structuredContent`, with its JSON as text for clients that read only text.
-#[derive(Clone, Copy, Debug)]
-#[expect(clippy::exhaustive_structs, reason = "a wrapper to be written by hand")]
-pub struct Json<T>(pub T);
-
-impl<T: Serialize + Send + 'static> IntoToolResult for Json<T> {
-    fn into_tool_result(self) -> CallToolResult {
-        match serde_json::value::to_raw_value(&self.0) {
-            Ok(json) => CallToolResult::text(json.get()).with_structured(json),
-            Err(error) => CallToolResult::error(format!("the result cannot be written as JSON: {error}")),
-        }
-    }
-}
-
-impl<T: IntoToolResult, E: Into<ToolError> + Send + 'static> IntoToolResult for Result<T, E> {
-    fn into_tool_result(self) -> CallToolResult {
-        match self {
-            Ok(value) => value.into_tool_result(),
-            Err(error) => CallToolResult::error(error.into().0),
-        }
-    }
-}
-
-/// Why a tool failed, for the model to read. Any error converts into it, with its sources.
-#[derive(Clone, Debug)]
-pub struct ToolError(String);
-
-impl ToolError {
-    /// A failure in words.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
-}
-
-impl<E: std::error::Error> From<E> for ToolError {
-    fn from(error: E) -> Self {
-        Self(in_words(&error))
-    }
 }
