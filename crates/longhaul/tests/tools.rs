@@ -147,3 +147,31 @@ async fn structure_that_is_no_object_has_a_name_in_the_legacy_era() {
         assert_eq!(answer["result"]["structuredContent"], expected);
     }
 }
+
+#[cfg(feature = "schema-validation")]
+#[tokio::test]
+async fn a_schema_known_at_run_time_is_held_to() {
+    let schema = json!({
+        "type": "object", "additionalProperties": false, "required": ["n"],
+        "properties": { "n": { "type": "integer", "minimum": 1 }, "deep": {} },
+    });
+    let definition =
+        longhaul::proto::model::Tool::new("half", serde_json::value::to_raw_value(&schema).unwrap());
+    let half =
+        Tool::validated(definition, |_, arguments| async move { arguments["n"].as_u64().unwrap() / 2 });
+    let server = Server::new("test", "1").tool(half.unwrap());
+    let mut host = Host::new(server.dispatcher().unwrap(), Dialect::newest_modern()).await;
+    let deep = (0..40).fold(json!(1), |inner, _| json!([inner]));
+    let cases = [
+        (json!({"n": 8}), false, "4"),
+        (json!({"n": 0}), true, "invalid arguments: `/n`: 0 is less than the minimum of 1"),
+        (json!({"m": 1}), true, "invalid arguments: "),
+        (json!({"n": 1, "deep": deep}), true, "invalid arguments: they are nested more than 32 deep"),
+    ];
+    for (arguments, fails, words) in cases {
+        let answer = host.ask("tools/call", json!({"name": "half", "arguments": arguments})).await;
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert_eq!(answer["result"]["isError"] == true, fails, "{answer}");
+        assert!(text.starts_with(words), "{text}");
+    }
+}

@@ -31,6 +31,8 @@ mod template;
 mod tool;
 mod tool_result;
 mod uri_template;
+#[cfg(feature = "schema-validation")]
+mod validated;
 mod words;
 
 use std::future::Future;
@@ -59,6 +61,8 @@ pub use resource::{IntoContents, OUTPUT_SCHEME, ReadFuture, Resource, Resources,
 pub use template::ResourceTemplate;
 pub use tool::{JobTool, Tool, ToolFuture, ToolHandler};
 pub use tool_result::{IntoToolResult, Json, ToolError};
+#[cfg(feature = "schema-validation")]
+pub use validated::SchemaError;
 
 use offer::Parts;
 
