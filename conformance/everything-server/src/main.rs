@@ -1,6 +1,8 @@
 //! The server that the official conformance suite is pointed at: every tool, resource and prompt it asks for, in
 //! every revision, on one endpoint.
 
+mod asks;
+mod changes;
 mod prompts;
 mod resources;
 mod samples;
@@ -26,9 +28,11 @@ struct Arguments {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let server = Server::new("everything-server", env!("CARGO_PKG_VERSION")).title("Everything");
-    let server = tools::all().into_iter().chain(tasks::all()).fold(server, Server::tool);
-    let server = prompts::all().into_iter().fold(server, Server::prompt);
+    let (server, catalogue) =
+        Server::new("everything-server", env!("CARGO_PKG_VERSION")).title("Everything").dynamic();
+    let tools = [tools::all(), tasks::all(), asks::tools(), changes::tools(&catalogue)];
+    let server = tools.into_iter().flatten().fold(server, Server::tool);
+    let server = prompts::all().into_iter().fold(server, Server::prompt).prompt(asks::prompt());
     let server = resources::all().into_iter().fold(server, Server::resource);
     let server = server.resource_template(resources::template());
     let listener = TcpListener::bind(arguments.http).await?;
