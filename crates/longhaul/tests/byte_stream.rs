@@ -282,3 +282,58 @@ async fn a_session_and_self_describing_requests_share_a_connection() {
     client.send(hello.to_string()).await;
     assert_eq!(client.receive().await["error"]["code"], -32600, "a session opens once");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_answered_in_one_line_once_all_of_it_is_answered_or_cancelled() {
+    let mut client = Client::connect(Options::default());
+    let request = |id: u64, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+    let initialize = |revision: &str| {
+        let info = json!({"name": "t", "version": "1"});
+        request(0, "initialize", json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": info}))
+    };
+    let wait = |id: u64, seconds: u64| {
+        request(id, "tools/call", json!({"name": "wait", "arguments": {"seconds": seconds}}))
+    };
+    client.send(json!([initialize("2025-03-26")]).to_string()).await;
+    assert_eq!(client.receive().await["error"]["code"], -32600, "there is no session yet");
+    client.send(initialize("2025-03-26").to_string()).await;
+    client.receive().await;
+    client
+        .send(
+            json!([
+                wait(1, 3),
+                request(2, "ping", json!({})),
+                initialize("2025-03-26"),
+                7,
+                wait(3, 1),
+                wait(4, 60)
+            ])
+            .to_string(),
+        )
+        .await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}});
+    client.send(cancel.to_string()).await;
+    let answers = client.receive().await;
+    let answers: Vec<_> = answers
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|answer| (answer["id"].as_u64(), answer["error"]["code"].as_i64()))
+        .collect();
+    let expected =
+        [(Some(2), None), (Some(0), Some(-32600)), (None, Some(-32600)), (Some(3), None), (Some(1), None)];
+    assert_eq!(answers, expected);
+    client.send("[]").await;
+    assert_eq!(client.receive().await["error"]["code"], -32600);
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    client.send(json!([notice]).to_string()).await;
+    client.send(request(9, "ping", json!({})).to_string()).await;
+    assert_eq!(client.receive().await["id"], 9, "a batch of notifications is not answered");
+
+    let mut newer = Client::connect(Options::default());
+    newer.send(initialize("2025-06-18").to_string()).await;
+    newer.receive().await;
+    newer.send(json!([request(1, "ping", json!({}))]).to_string()).await;
+    assert_eq!(newer.receive().await["error"]["code"], -32600);
+}

@@ -526,7 +526,11 @@ async fn get_opens_a_sessions_stream_and_nothing_else() {
     assert_eq!(first.status(), StatusCode::OK);
     let second = host.send(get(Some(&session), events)).await;
     assert_eq!(second.status(), StatusCode::OK);
-    assert_eq!(text(first).await, ":\n\n", "the one before it ends");
+    let first = text(first).await;
+    assert!(
+        first.starts_with("id: ") && first.ends_with("\nretry: 1000\ndata:\n\n"),
+        "{first:?}: the one before it ends"
+    );
 }
 
 #[tokio::test]
@@ -638,4 +642,58 @@ async fn a_subscription_needs_a_stream_and_no_place_among_the_running() {
     assert_eq!(host.send(ask("application/json")).await.status(), StatusCode::NOT_ACCEPTABLE);
     let streams = host.send(ask("application/json, text/event-stream")).await;
     assert_eq!((streams.status(), header(&streams, "content-type")), (StatusCode::OK, "text/event-stream"));
+}
+
+/// Opens a session of the revision that has batches.
+async fn batching(host: &Host, revision: &str) -> String {
+    let params = json!({"protocolVersion": revision, "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"}});
+    let response = host.send(host.post().body(body("initialize", params)).unwrap()).await;
+    header(&response, "mcp-session-id").to_owned()
+}
+
+fn call(id: u64, tool: &str, arguments: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
+}
+
+#[tokio::test]
+async fn a_batch_is_answered_in_one_array_or_in_one_stream() {
+    let host = Host::start(|_| ()).await;
+    let session = batching(&host, "2025-03-26").await;
+    let send = async |session: &str, batch: Value| {
+        let request = host.post().header("mcp-session-id", session);
+        host.send(request.body(batch.to_string().into()).unwrap()).await
+    };
+    let quick = json!([call(1, "echo", json!({"message": "a"})),
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": {}},
+        {"jsonrpc": "1.0", "id": 3, "method": "ping"},
+        call(4, "echo", json!({"message": "b"}))]);
+    let answers = read(send(&session, quick).await).await;
+    let answers: Vec<_> = answers
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|answer| (answer["id"].as_u64().unwrap(), answer["error"]["code"].as_i64()))
+        .collect();
+    assert_eq!(answers, [(1, None), (2, Some(-32600)), (3, Some(-32600)), (4, None)]);
+    let slow = json!([
+        call(1, "echo", json!({"message": "a"})),
+        call(2, "wait", json!({"millis": 50})),
+        call(3, "wait", json!({"millis": 20}))
+    ]);
+    let ids: Vec<_> =
+        events(send(&session, slow).await).await.iter().map(|answer| answer["id"].as_u64()).collect();
+    assert_eq!(ids, [Some(1), Some(3), Some(2)], "each as it comes");
+    let notice = json!([{"jsonrpc": "2.0", "method": "notifications/initialized"}]);
+    assert_eq!(send(&session, notice).await.status(), StatusCode::ACCEPTED);
+    let empty = send(&session, json!([])).await;
+    assert_eq!(empty.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(read(empty).await["error"]["code"], -32600);
+    let ping = json!([{"jsonrpc": "2.0", "id": 1, "method": "ping"}]);
+    for revision in ["2025-11-25", "2025-06-18", "2024-11-05"] {
+        let session = batching(&host, revision).await;
+        assert_eq!(send(&session, ping.clone()).await.status(), StatusCode::BAD_REQUEST, "{revision}");
+    }
+    assert_eq!(send("nobody's", ping).await.status(), StatusCode::BAD_REQUEST);
 }

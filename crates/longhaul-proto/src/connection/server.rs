@@ -135,6 +135,16 @@ impl ServerConnection {
         }))
     }
 
+    /// There is no handshake: the request itself names its revision, and nothing is known of its client.
+    pub fn assume(&mut self, dialect: &'static Dialect) {
+        self.session = Some(Session {
+            dialect,
+            capabilities: ClientCapabilities::default(),
+            client_info: Implementation::default(),
+            log_level: LoggingLevel::Info,
+        });
+    }
+
     /// The client chose the least severe log message it wants.
     pub fn handle_log_level(&mut self, level: LoggingLevel) {
         if let Some(session) = &mut self.session {

@@ -143,6 +143,15 @@ impl Dialect {
             .unwrap_or_else(Self::newest_legacy)
     }
 
+    /// The legacy dialect of a request over HTTP that has no session: the one its version header names. Before there
+    /// was that header, there was 2025-03-26.
+    pub fn of_header(version: Option<&str>) -> &'static Self {
+        match version {
+            Some(date) => Self::negotiated(date),
+            None => &v2025_03_26::DIALECT,
+        }
+    }
+
     /// Which revision this is.
     pub fn revision(&self) -> Revision {
         self.revision

@@ -122,6 +122,11 @@ impl Dialect {
         self.revision == Revision::V2025_03_26
     }
 
+    /// A stream begins with an event without data, and may be closed for its client to come back to.
+    pub fn primes_streams(&self) -> bool {
+        self.revision == Revision::V2025_11_25
+    }
+
     /// Closing the answer's HTTP stream cancels the request.
     pub fn cancels_on_disconnect(&self) -> bool {
         self.era == Era::Modern

@@ -10,4 +10,6 @@ mod sse;
 pub use header::{Accept, MirroredHeaders, accepts, decode_name, encode_name, is_json, status_of};
 pub use origin::{AllowList, Refused};
 pub use parameter::{HeaderText, InvalidAnnotation, MirroredParameter};
-pub use sse::{Event, EventDecoder, EventTooLong, write_comment, write_event};
+pub use sse::{
+    Event, EventDecoder, EventTooLong, write_comment, write_event, write_named_event, write_priming,
+};

@@ -12,6 +12,19 @@ pub fn write_event(out: &mut Vec<u8>, id: Option<&str>, data: &[u8]) {
     out.extend_from_slice(b"\n\n");
 }
 
+/// Appends an event of the kind `kind`.
+pub fn write_named_event(out: &mut Vec<u8>, kind: &str, data: &[u8]) {
+    out.extend_from_slice(b"event: ");
+    out.extend_from_slice(kind.as_bytes());
+    out.push(b'\n');
+    write_event(out, None, data);
+}
+
+/// Appends an event without data: a client that has it knows from where to resume, and after how long.
+pub fn write_priming(out: &mut Vec<u8>, id: &str, retry_ms: u128) {
+    out.extend_from_slice(format!("id: {id}\nretry: {retry_ms}\ndata:\n\n").as_bytes());
+}
+
 /// Appends a comment, which keeps proxies from closing a quiet stream.
 pub fn write_comment(out: &mut Vec<u8>) {
     out.extend_from_slice(b":\n\n");

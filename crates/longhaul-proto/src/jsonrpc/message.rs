@@ -242,7 +242,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-fn not_a_message(what: &'static str, id: Option<RequestId>) -> DecodeError {
+pub(super) fn not_a_message(what: &'static str, id: Option<RequestId>) -> DecodeError {
     DecodeError::NotAMessage { what, id }
 }
 

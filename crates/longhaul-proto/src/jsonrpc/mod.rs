@@ -1,11 +1,13 @@
 //! JSON-RPC 2.0 as MCP narrows it: messages, ids, errors, decoded once and borrowing.
 
+mod batch;
 mod error;
 mod id;
 mod message;
 mod scan;
 mod write;
 
+pub use batch::{MAX_BATCH, is_batch, join_batch, split_batch};
 pub use error::{Code, ErrorObject, clip};
 pub use id::{ProgressToken, RequestId};
 pub use message::{DecodeError, Limits, MAX_PARAMS, Message, Notification, Params, Request, Response, Text};

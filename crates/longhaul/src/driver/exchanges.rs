@@ -50,6 +50,19 @@ impl Exchanges {
         Self { connection, running: HashMap::new(), client_name: None, line: None, closed: false }
     }
 
+    /// A client without a session, in the revision its version header names.
+    #[cfg(feature = "http")]
+    pub(crate) fn of_header(max_open: usize, version: Option<&str>) -> Self {
+        let mut this = Self::new(max_open);
+        this.connection.assume(Dialect::of_header(version));
+        this
+    }
+
+    /// The revision of the session.
+    pub(crate) fn dialect(&self) -> Option<&'static Dialect> {
+        self.session().map(|session| session.dialect)
+    }
+
     /// How many are open.
     pub(crate) fn open(&self) -> usize {
         self.connection.open()

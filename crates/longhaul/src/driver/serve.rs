@@ -1,9 +1,15 @@
 //! Serving one client over a byte stream.
 
+use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_proto::jsonrpc::{DecodeError, ErrorObject, Message, Request, RequestId, write_error};
+use longhaul_proto::connection::Serial;
+use longhaul_proto::dialect::Dialect;
+use longhaul_proto::jsonrpc::{
+    Code, DecodeError, ErrorObject, Message, Notification, Request, RequestId, is_batch, join_batch,
+    split_batch, write_error,
+};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -116,10 +122,27 @@ struct Loop {
     options: Options,
     exchanges: Exchanges,
     running: JoinSet<()>,
+    /// What runs for a batch, whose answers leave together.
+    batched: HashMap<Serial, Arc<Batch>>,
     sender: mpsc::Sender<Outgoing>,
     /// Where messages go that belong to no request.
     push: Arc<dyn Push>,
     out: Vec<u8>,
+}
+
+/// The answers to a batch that are there already. Whoever still has one to give holds it.
+#[derive(Debug, Default)]
+struct Batch(Mutex<Vec<Vec<u8>>>);
+
+impl Batch {
+    fn add(&self, mut answer: Vec<u8>) {
+        answer.truncate(answer.trim_ascii_end().len());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
+    }
+
+    fn into_answers(self) -> Vec<Vec<u8>> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Loop {
@@ -135,6 +158,7 @@ impl Loop {
             exchanges: Exchanges::new(options.max_open),
             options,
             running: JoinSet::new(),
+            batched: HashMap::new(),
             push: Arc::new(ConnectionPush::new(sender.clone())),
             sender,
             out: Vec::new(),
@@ -157,9 +181,18 @@ impl Loop {
             }
         };
         trace::received(bytes);
+        if is_batch(bytes) && self.exchanges.dialect().is_some_and(Dialect::batches) {
+            return self.handle_batch(bytes);
+        }
+        self.handle_message(bytes);
+    }
+
+    fn handle_message(&mut self, bytes: &[u8]) {
         match Message::decode(bytes, &self.options.limits) {
-            Ok(Message::Request(request)) => self.handle_request(&request),
-            Ok(Message::Notification(notification)) => self.exchanges.handle_notification(&notification),
+            Ok(Message::Request(request)) => {
+                let _ = self.handle_request(&request);
+            }
+            Ok(Message::Notification(notification)) => self.handle_notification(&notification),
             Ok(Message::Response(response)) => self.exchanges.handle_response(response),
             Err(error) => self.refuse(error.id(), &error.to_error_object()),
         }
@@ -172,13 +205,71 @@ impl Loop {
         }
     }
 
-    fn handle_request(&mut self, request: &Request<'_>) {
-        if let Err(error) = self.admit(request) {
-            self.refuse(Some(&request.id), &error);
+    /// Each message as if it had come alone, but that the answers leave together.
+    fn handle_batch(&mut self, bytes: &[u8]) {
+        let messages = match split_batch(bytes, &self.options.limits) {
+            Ok(messages) => messages,
+            Err(error) => return self.refuse(None, &error.to_error_object()),
+        };
+        let batch = Arc::new(Batch::default());
+        for message in messages {
+            let start = self.out.len();
+            match Message::decode(message, &self.options.limits) {
+                Ok(Message::Request(request)) => {
+                    let serial = if self.opens_session(&request) {
+                        let what = "invalid request: `initialize` cannot be part of a batch";
+                        self.refuse(Some(&request.id), &ErrorObject::new(Code::INVALID_REQUEST, what));
+                        None
+                    } else {
+                        self.handle_request(&request)
+                    };
+                    self.batched.extend(serial.map(|serial| (serial, Arc::clone(&batch))));
+                }
+                _ => self.handle_message(message),
+            }
+            if self.out.len() > start {
+                batch.add(self.out.split_off(start));
+            }
+        }
+        self.end_batch(batch);
+    }
+
+    fn opens_session(&self, request: &Request<'_>) -> bool {
+        let dialect = self.exchanges.dialect();
+        dialect.and_then(|dialect| dialect.request(&request.method)) == Some(Method::Initialize)
+    }
+
+    /// Writes what has been answered of a batch once nothing more will be.
+    fn end_batch(&mut self, batch: Arc<Batch>) {
+        if let Some(batch) = Arc::into_inner(batch)
+            && let answers = batch.into_answers()
+            && !answers.is_empty()
+        {
+            self.out.extend_from_slice(&join_batch(&answers));
+            self.out.push(b'\n');
         }
     }
 
-    fn admit(&mut self, request: &Request<'_>) -> Result<(), ErrorObject> {
+    fn handle_notification(&mut self, notification: &Notification<'_>) {
+        self.exchanges.handle_notification(notification);
+        if !self.batched.is_empty() {
+            // What was cancelled is not answered, and its batch no longer waits for it.
+            let exchanges = &self.exchanges;
+            let cancelled: Vec<_> =
+                self.batched.extract_if(|serial, _| !exchanges.is_running(*serial)).collect();
+            cancelled.into_iter().for_each(|(_, batch)| self.end_batch(batch));
+        }
+    }
+
+    /// Answers a request or begins to; gives its exchange if the answer takes longer.
+    fn handle_request(&mut self, request: &Request<'_>) -> Option<Serial> {
+        self.admit(request).unwrap_or_else(|error| {
+            self.refuse(Some(&request.id), &error);
+            None
+        })
+    }
+
+    fn admit(&mut self, request: &Request<'_>) -> Result<Option<Serial>, ErrorObject> {
         let meta: RequestMeta<'_> = request.params.read("_meta")?.unwrap_or_default();
         let caller = Caller::new(Some(self.principal.clone()));
         let (serial, mut exchange) = self.exchanges.admit(request, meta, caller)?;
@@ -193,6 +284,7 @@ impl Loop {
                 trace::sent(&self.out[start..]);
                 self.out.push(b'\n');
                 let _ = self.exchanges.answered(&request.id, serial);
+                Ok(None)
             }
             Dispatched::Pending(answer) => {
                 let (canceller, delivery) = (answer.canceller(), answer.delivery());
@@ -204,13 +296,13 @@ impl Loop {
                     delivery.done();
                 });
                 self.exchanges.run(&request.id, serial, task, canceller);
+                Ok(Some(serial))
             }
             Dispatched::Forbidden(needed) => {
                 let _ = self.exchanges.answered(&request.id, serial);
-                return Err(ErrorObject::forbidden(&needed));
+                Err(ErrorObject::forbidden(&needed))
             }
         }
-        Ok(())
     }
 
     fn handle_outgoing(&mut self, message: Outgoing) {
@@ -221,9 +313,20 @@ impl Loop {
                     self.push(&message);
                 }
             }
+            // A byte stream is one connection for everything.
+            Outgoing::LetGo => {}
             Outgoing::Answer { id, serial, message } => {
-                if self.exchanges.answered(&id, serial) {
-                    self.push(&message);
+                let wanted = self.exchanges.answered(&id, serial);
+                match self.batched.remove(&serial) {
+                    Some(batch) => {
+                        if wanted {
+                            trace::sent(&message);
+                            batch.add(message);
+                        }
+                        self.end_batch(batch);
+                    }
+                    None if wanted => self.push(&message),
+                    None => {}
                 }
             }
         }

@@ -187,6 +187,15 @@ impl Cx {
         }
     }
 
+    /// Closes the connection that waits for the answer, where the caller's revision and transport let it come back
+    /// for what follows (2025-11-25 over HTTP, in a session): a call that takes long holds no connection then. The
+    /// call goes on, and what it sends is kept. Anywhere else nothing happens.
+    pub async fn close_stream(&self) {
+        if self.0.dialect.primes_streams() {
+            self.0.outlet.let_go().await;
+        }
+    }
+
     /// Whether the caller no longer wants the answer.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled.load(Ordering::Acquire)

@@ -30,6 +30,8 @@ pub enum Outgoing {
         /// The whole message.
         message: Vec<u8>,
     },
+    /// The connection may be closed, for its client to come back for the rest.
+    LetGo,
 }
 
 impl Outgoing {
@@ -239,6 +241,14 @@ impl Outlet {
         let Some((sender, _)) = self.sender() else { return };
         // A closed stream means that the caller is gone: there is nobody to tell.
         let _ = sender.send(Outgoing::answer(id, serial, message)).await;
+    }
+
+    /// Lets the connection of a stream of this exchange alone go.
+    pub(super) async fn let_go(&self) {
+        let Self::Own(_) = self else { return };
+        let Some((sender, _)) = self.sender() else { return };
+        // A closed stream means that the caller is gone already.
+        let _ = sender.send(Outgoing::LetGo).await;
     }
 
     /// Sends a notification, waiting while the stream is full. Dropping the future sends nothing.

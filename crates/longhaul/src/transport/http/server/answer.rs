@@ -10,11 +10,12 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use longhaul_proto::http::{Accept, status_of, write_comment, write_event};
+use longhaul_proto::http::{Accept, status_of, write_comment, write_event, write_priming};
 use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId, write_error};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
+use super::stream::EventId;
 use super::{Options, Place};
 use crate::server::{Answered, Cx, Outgoing, PendingAnswer};
 use crate::trace;
@@ -38,8 +39,21 @@ pub(super) enum Source {
         /// Its place among the running, if it takes one.
         place: Option<Place>,
     },
-    /// A call that lives on without it, or the push stream of a session (legacy era).
+    /// A call that lives on without it, and whose answer is not kept (legacy era).
     Apart(Option<mpsc::Receiver<Outgoing>>),
+    /// A stream of a session, which is kept (legacy era).
+    Kept(mpsc::Receiver<Sent>),
+}
+
+/// What is sent to a client.
+#[derive(Debug)]
+pub(super) struct Sent {
+    /// What it is known by, if it was kept.
+    pub(super) id: Option<EventId>,
+    /// The message; empty if only its id is to be known.
+    pub(super) message: Vec<u8>,
+    /// What kind of answer it is, if it is one that nothing follows.
+    pub(super) answered: Option<Answered>,
 }
 
 impl Source {
@@ -58,12 +72,12 @@ impl Source {
         }
     }
 
-    /// The next message, and what kind of answer it is if it is one, which is the last. `None` once there is
-    /// nothing more.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(Vec<u8>, Option<Answered>)>> {
+    /// The next message. `None` once there is nothing more.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Sent>> {
         match self {
             Self::Apart(None) => Poll::Ready(None),
-            Self::Apart(Some(receiver)) => receiver.poll_recv(cx).map(|message| message.map(split)),
+            Self::Apart(Some(receiver)) => poll_sent(receiver, cx),
+            Self::Kept(receiver) => receiver.poll_recv(cx),
             Self::Own { pending, sent, answer, place, .. } => {
                 // The call runs first, so that what it sends is there to be sent on.
                 if let Some(call) = pending
@@ -72,23 +86,25 @@ impl Source {
                     (*pending, *place) = (None, None);
                     *answer = Some(message);
                 }
-                let next = sent.as_mut().map_or(Poll::Ready(None), |sent| match (sent.try_recv(), &answer) {
-                    (Ok(message), _) => Poll::Ready(Some(split(message))),
-                    (Err(_), Some(_)) => Poll::Ready(None),
-                    (Err(_), None) => sent.poll_recv(cx).map(|message| message.map(split)),
-                });
+                let next =
+                    sent.as_mut().map_or(Poll::Ready(None), |sent| match (poll_sent(sent, cx), &answer) {
+                        (Poll::Pending, Some(_)) => Poll::Ready(None),
+                        (next, _) => next,
+                    });
                 match next {
                     Poll::Ready(None) if pending.is_some() => Poll::Pending,
-                    Poll::Ready(None) => {
-                        Poll::Ready(answer.take().map(|(answered, message)| (message, Some(answered))))
-                    }
+                    Poll::Ready(None) => Poll::Ready(answer.take().map(|(answered, message)| Sent {
+                        id: None,
+                        message,
+                        answered: Some(answered),
+                    })),
                     other => other,
                 }
             }
         }
     }
 
-    async fn next(&mut self) -> Option<(Vec<u8>, Option<Answered>)> {
+    async fn next(&mut self) -> Option<Sent> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 }
@@ -99,11 +115,18 @@ impl Drop for Source {
     }
 }
 
-fn split(message: Outgoing) -> (Vec<u8>, Option<Answered>) {
-    match message {
-        Outgoing::Notification { message, .. } => (message, None),
-        // The legacy era has one status for all answers.
-        Outgoing::Answer { message, .. } => (message, Some(Answered::Result)),
+/// The next message of a stream that is not kept: its client cannot come back, so it is not let go.
+fn poll_sent(receiver: &mut mpsc::Receiver<Outgoing>, cx: &mut Context<'_>) -> Poll<Option<Sent>> {
+    loop {
+        let (message, answered) = match receiver.poll_recv(cx) {
+            Poll::Ready(Some(Outgoing::Notification { message, .. })) => (message, None),
+            // The legacy era has one status for all answers.
+            Poll::Ready(Some(Outgoing::Answer { message, .. })) => (message, Some(Answered::Result)),
+            Poll::Ready(Some(Outgoing::LetGo)) => continue,
+            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Pending => return Poll::Pending,
+        };
+        return Poll::Ready(Some(Sent { id: None, message, answered }));
     }
 }
 
@@ -113,8 +136,8 @@ pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: S
     if !accept.events {
         loop {
             match source.next().await {
-                Some((message, Some(answered))) => return json(answered, message),
-                Some((_, None)) => {}
+                Some(Sent { message, answered: Some(answered), .. }) => return json(answered, message),
+                Some(_) => {}
                 None => {
                     return text(
                         StatusCode::INTERNAL_SERVER_ERROR,
@@ -125,21 +148,22 @@ pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: S
         }
     }
     match tokio::time::timeout(options.stream_after, source.next()).await {
-        Ok(Some((message, Some(answered)))) => json(answered, message),
-        Ok(first) => events(options.keep_alive, source, first.map(|(message, _)| message)),
-        Err(_) => events(options.keep_alive, source, None),
+        Ok(Some(Sent { message, answered: Some(answered), .. })) => json(answered, message),
+        Ok(first) => events(options, source, first),
+        Err(_) => events(options, source, None),
     }
 }
 
 /// A response that is a stream of events, opened by `first`, or else by a comment.
-pub(super) fn events(keep_alive: Duration, source: Source, first: Option<Vec<u8>>) -> Response<Body> {
+pub(super) fn events(options: &Options, source: Source, first: Option<Sent>) -> Response<Body> {
     let mut ready = Vec::new();
+    let (keep_alive, retry) = (options.keep_alive, options.retry);
     match first {
-        Some(message) => add_event(&mut ready, &message),
+        Some(sent) => add_event(&mut ready, &sent, retry),
         None => write_comment(&mut ready),
     }
     let timer = Box::pin(tokio::time::sleep(keep_alive));
-    let stream = EventStream { source: Some(source), ready, keep_alive, timer };
+    let stream = EventStream { source: Some(source), ready, keep_alive, retry, timer };
     let mut response = Response::new(Body::Events(Box::new(stream)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -148,9 +172,13 @@ pub(super) fn events(keep_alive: Duration, source: Source, first: Option<Vec<u8>
     response
 }
 
-fn add_event(ready: &mut Vec<u8>, message: &[u8]) {
-    trace::sent(message);
-    write_event(ready, None, message);
+fn add_event(ready: &mut Vec<u8>, sent: &Sent, retry: Duration) {
+    let id = sent.id.as_ref().map(EventId::to_string);
+    if sent.message.is_empty() {
+        return write_priming(ready, id.as_deref().unwrap_or_default(), retry.as_millis());
+    }
+    trace::sent(&sent.message);
+    write_event(ready, id.as_deref(), &sent.message);
 }
 
 /// The body of a stream of events. Dropping it drops a call that is its own.
@@ -158,6 +186,7 @@ pub(super) struct EventStream {
     source: Option<Source>,
     ready: Vec<u8>,
     keep_alive: Duration,
+    retry: Duration,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -170,9 +199,9 @@ impl EventStream {
             && self.ready.len() < GATHER
         {
             match source.poll_next(cx) {
-                Poll::Ready(Some((message, last))) => {
-                    add_event(&mut self.ready, &message);
-                    if last.is_some() {
+                Poll::Ready(Some(sent)) => {
+                    add_event(&mut self.ready, &sent, self.retry);
+                    if sent.answered.is_some() {
                         self.source = None;
                     }
                 }
@@ -287,8 +316,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_silent_stream_says_something_every_fifteen_seconds() {
         let (sender, receiver) = mpsc::channel(1);
-        let keep_alive = Options::default().keep_alive;
-        let mut body = events(keep_alive, Source::Apart(Some(receiver)), None).into_body();
+        let mut body = events(&Options::default(), Source::Apart(Some(receiver)), None).into_body();
         let mut next = async || body.frame().await.unwrap().unwrap().into_data().unwrap();
         let mut heard = Instant::now();
         assert_eq!(next().await, ":\n\n", "which opens it");

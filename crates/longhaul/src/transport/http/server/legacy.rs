@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use longhaul_proto::dialect::Dialect;
 use longhaul_proto::http::Accept;
 use longhaul_proto::jsonrpc::{self, Code, ErrorObject, Notification, Request, RequestId};
 use longhaul_proto::method::Method;
@@ -11,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::answer::{Body, Source, answer_with, empty, events, json, refusal, text};
 use super::door::forbidden;
-use super::route::{SESSION_ID, not_allowed};
+use super::route::{SESSION_ID, VERSION, not_allowed, value};
 use super::session::Session;
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
@@ -24,24 +25,67 @@ pub(super) async fn answer(
     endpoint: &Arc<Endpoint>,
     caller: Caller,
     session_id: Option<&str>,
+    version: Option<&str>,
     accept: Accept,
     request: &Request<'_>,
     meta: RequestMeta<'_>,
 ) -> Response<Body> {
-    let Some(session_id) = session_id else {
-        return without_session(endpoint, caller, request, meta);
+    let session = match (session_id, endpoint.options.sessions) {
+        (Some(id), true) => match endpoint.sessions.find(id, caller.principal.as_ref()) {
+            Some(session) => session,
+            None => return unknown_session(Some(&request.id)),
+        },
+        (_, false) if Dialect::newest_legacy().request(&request.method) != Some(Method::Initialize) => {
+            endpoint
+                .sessions
+                .apart(Exchanges::of_header(endpoint.options.max_open, version), caller.principal.clone())
+        }
+        _ => return without_session(endpoint, caller, request, meta),
     };
-    let Some(session) = endpoint.sessions.find(session_id, caller.principal.as_ref()) else {
-        return unknown_session(Some(&request.id));
-    };
+    let streams = accept.events && endpoint.options.sessions;
     match start(endpoint, &session, caller, request, meta) {
+        Ok(Started::Answered(out)) if streams && endpoint.options.always_stream => {
+            stream(endpoint, &session, Some(Outgoing::pushed(out)), mpsc::channel(1).1).await
+        }
         Ok(Started::Answered(out)) => json(Answered::Result, out),
+        Ok(Started::Running(Some(receiver))) if streams => stream_later(endpoint, &session, receiver).await,
         Ok(Started::Running(receiver)) => {
+            let mut accept = accept;
+            accept.events = false;
             answer_with(&endpoint.options, accept, Source::Apart(receiver)).await
         }
         Ok(Started::Forbidden(needed)) => forbidden(endpoint, &request.id, &needed),
         Err(error) => refusal(StatusCode::OK, Some(&request.id), &error),
     }
+}
+
+/// Answers with one JSON object if the answer comes soon and before anything else does, else with a stream.
+async fn stream_later(
+    endpoint: &Endpoint,
+    session: &Session,
+    mut receiver: mpsc::Receiver<Outgoing>,
+) -> Response<Body> {
+    let options = &endpoint.options;
+    let first = match tokio::time::timeout(options.stream_after, receiver.recv()).await {
+        Ok(Some(Outgoing::Answer { message, .. })) if !options.always_stream => {
+            return json(Answered::Result, message);
+        }
+        Ok(first) => first,
+        Err(_) => None,
+    };
+    stream(endpoint, session, first, receiver).await
+}
+
+/// Answers with a stream of the session, which its client can come back to.
+pub(super) async fn stream(
+    endpoint: &Endpoint,
+    session: &Session,
+    first: Option<Outgoing>,
+    rest: mpsc::Receiver<Outgoing>,
+) -> Response<Body> {
+    let primes = session.lock().exchanges.dialect().is_some_and(Dialect::primes_streams);
+    let (priming, kept) = session.streams().open(primes, first, rest).await;
+    events(&endpoint.options, Source::Kept(kept), priming)
 }
 
 /// A request outside any session: the handshake that opens one, or a ping.
@@ -66,7 +110,7 @@ fn without_session(
     };
     let _ = exchanges.answered(&request.id, serial);
     let mut response = json(Answered::Result, out);
-    if opens {
+    if opens && endpoint.options.sessions {
         match endpoint.sessions.open(exchanges, principal) {
             Ok(session) => {
                 endpoint.dispatcher.attend(dialect, &session.push());
@@ -83,7 +127,7 @@ fn without_session(
 }
 
 /// What became of a request within a session.
-enum Started {
+pub(super) enum Started {
     /// Its answer.
     Answered(Vec<u8>),
     /// It runs apart from the connection; this is where its messages come.
@@ -92,7 +136,7 @@ enum Started {
     Forbidden(Scopes),
 }
 
-fn start(
+pub(super) fn start(
     endpoint: &Arc<Endpoint>,
     session: &Arc<Session>,
     caller: Caller,
@@ -156,6 +200,9 @@ pub(super) fn notice(
     session_id: Option<&str>,
     notification: &Notification<'_>,
 ) -> Response<Body> {
+    if !endpoint.options.sessions {
+        return empty(StatusCode::ACCEPTED);
+    }
     let session = match within(endpoint, caller, session_id) {
         Ok(session) => session,
         Err(response) => return *response,
@@ -179,17 +226,30 @@ pub(super) fn response(
     empty(StatusCode::ACCEPTED)
 }
 
-/// The stream for what belongs to no request.
-pub(super) fn open_stream(endpoint: &Endpoint, caller: &Caller, session_id: Option<&str>) -> Response<Body> {
-    if session_id.is_none() {
+/// The stream for what belongs to no request; or, to a client that says which event it had last, the rest of the
+/// stream that was in.
+pub(super) async fn open_stream(
+    endpoint: &Endpoint,
+    caller: &Caller,
+    session_id: Option<&str>,
+    last_event: Option<&str>,
+) -> Response<Body> {
+    if session_id.is_none() || !endpoint.options.sessions {
         return not_allowed();
     }
-    match within(endpoint, caller, session_id) {
-        Ok(session) => {
-            let source = Source::Apart(Some(session.open_push(STREAM_BOUND)));
-            events(endpoint.options.keep_alive, source, None)
-        }
-        Err(response) => *response,
+    let session = match within(endpoint, caller, session_id) {
+        Ok(session) => session,
+        Err(response) => return *response,
+    };
+    match last_event {
+        None => stream(endpoint, &session, None, session.open_push(STREAM_BOUND)).await,
+        Some(last) => match session.streams().resume(last).await {
+            Some(rest) => events(&endpoint.options, Source::Kept(rest), None),
+            None => text(
+                StatusCode::BAD_REQUEST,
+                "what followed that Last-Event-ID is not known, or no longer: ask again without it".into(),
+            ),
+        },
     }
 }
 
@@ -197,9 +257,28 @@ pub(super) fn open_stream(endpoint: &Endpoint, caller: &Caller, session_id: Opti
 pub(super) fn close(endpoint: &Endpoint, caller: &Caller, session_id: Option<&str>) -> Response<Body> {
     match session_id {
         None => not_allowed(),
+        Some(_) if !endpoint.options.sessions => not_allowed(),
         Some(id) if endpoint.sessions.close(id, caller.principal.as_ref()) => empty(StatusCode::NO_CONTENT),
         Some(_) => unknown_session(None),
     }
+}
+
+/// The session of a request, if its revision has batches.
+pub(super) fn session_with_batches(
+    endpoint: &Endpoint,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Option<Arc<Session>> {
+    let session = if endpoint.options.sessions {
+        endpoint.sessions.find(value(headers, SESSION_ID)?, caller.principal.as_ref())?
+    } else {
+        let version = value(headers, VERSION);
+        endpoint
+            .sessions
+            .apart(Exchanges::of_header(endpoint.options.max_open, version), caller.principal.clone())
+    };
+    let batches = session.lock().exchanges.dialect().is_some_and(Dialect::batches);
+    batches.then_some(session)
 }
 
 fn within(

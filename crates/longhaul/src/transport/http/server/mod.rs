@@ -4,198 +4,34 @@
 //! needs one. A session of the legacy era holds its exchanges, so that a lost connection ends none.
 
 mod answer;
+mod batch;
 mod connection;
 mod door;
 mod legacy;
 mod modern;
+mod options;
 mod post;
 mod route;
 mod session;
 mod silent;
 mod stalled;
+mod stream;
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_proto::http::AllowList;
-use longhaul_proto::jsonrpc::{ErrorObject, Limits};
+use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_tasks::store::Memory;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use options::Options;
+pub use session::SessionObserver;
+
 use crate::server::Dispatcher;
 use session::Sessions;
-
-/// Bounds and rules of an HTTP server.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Options {
-    /// Where the endpoint is. Default `/mcp`.
-    pub path: String,
-    /// Who may speak to it. Default: this machine, by its names for itself.
-    pub allow: AllowList,
-    /// The size and depth of a message.
-    pub limits: Limits,
-    /// How many connections may be open at once. The next takes the place of the oldest that has asked nothing
-    /// yet; if there is none, it waits. Default 1024.
-    pub max_connections: usize,
-    /// How many legacy sessions may be open at once; the next is refused. Default 10 000.
-    pub max_sessions: usize,
-    /// How long a session may lie idle before it is closed. Default 30 minutes.
-    pub session_idle: Duration,
-    /// How many exchanges one session may have open at once. Default 256.
-    pub max_open: usize,
-    /// How many exchanges may run at once, whatever connections and sessions they belong to; the next is
-    /// refused. A call of a session outlives its connection, so no other bound holds for all. Default 4096.
-    pub max_running: usize,
-    /// How long a client may take over its headers. Default 10 s.
-    pub header_timeout: Duration,
-    /// How long a client may take over its body. Default 30 s.
-    pub body_timeout: Duration,
-    /// How long a client may leave what was written to it unread before its connection is closed; tasks go
-    /// on. Default 30 s.
-    pub write_timeout: Duration,
-    /// How long an answer may be silent before it becomes a stream. Default 1 s.
-    pub stream_after: Duration,
-    /// How often a silent stream sends a comment. Default 15 s.
-    pub keep_alive: Duration,
-    /// How long open answers may take to end once the server is asked to stop. Default 10 s.
-    pub drain: Duration,
-    /// Who has to sign in, and how. Default: nobody has to.
-    #[cfg(feature = "auth")]
-    pub guard: Option<crate::auth::Guard>,
-}
-
-impl Options {
-    /// Puts the endpoint there.
-    #[must_use]
-    pub fn path(mut self, path: impl Into<String>) -> Self {
-        self.path = path.into();
-        self
-    }
-
-    /// Lets these hosts and origins speak to it.
-    #[must_use]
-    pub fn allow(mut self, allow: AllowList) -> Self {
-        self.allow = allow;
-        self
-    }
-
-    /// Bounds the size and depth of a message.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Lets this many connections be open at once.
-    #[must_use]
-    pub fn max_connections(mut self, max_connections: usize) -> Self {
-        self.max_connections = max_connections;
-        self
-    }
-
-    /// Lets this many legacy sessions be open at once.
-    #[must_use]
-    pub fn max_sessions(mut self, max_sessions: usize) -> Self {
-        self.max_sessions = max_sessions;
-        self
-    }
-
-    /// Closes a session that has lain idle this long.
-    #[must_use]
-    pub fn session_idle(mut self, session_idle: Duration) -> Self {
-        self.session_idle = session_idle;
-        self
-    }
-
-    /// Lets one session have this many exchanges open at once.
-    #[must_use]
-    pub fn max_open(mut self, max_open: usize) -> Self {
-        self.max_open = max_open;
-        self
-    }
-
-    /// Lets this many exchanges run at once.
-    #[must_use]
-    pub fn max_running(mut self, max_running: usize) -> Self {
-        self.max_running = max_running;
-        self
-    }
-
-    /// Gives a client this long for its headers.
-    #[must_use]
-    pub fn header_timeout(mut self, header_timeout: Duration) -> Self {
-        self.header_timeout = header_timeout;
-        self
-    }
-
-    /// Gives a client this long for its body.
-    #[must_use]
-    pub fn body_timeout(mut self, body_timeout: Duration) -> Self {
-        self.body_timeout = body_timeout;
-        self
-    }
-
-    /// Gives a client this long to read what was written to it.
-    #[must_use]
-    pub fn write_timeout(mut self, write_timeout: Duration) -> Self {
-        self.write_timeout = write_timeout;
-        self
-    }
-
-    /// Makes a stream of an answer that has been silent this long.
-    #[must_use]
-    pub fn stream_after(mut self, stream_after: Duration) -> Self {
-        self.stream_after = stream_after;
-        self
-    }
-
-    /// Sends a comment on a silent stream this often.
-    #[must_use]
-    pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
-        self.keep_alive = keep_alive;
-        self
-    }
-
-    /// Gives open answers this long to end once the server is asked to stop.
-    #[must_use]
-    pub fn drain(mut self, drain: Duration) -> Self {
-        self.drain = drain;
-        self
-    }
-
-    /// Lets in only who shows a credential that `guard` accepts.
-    #[cfg(feature = "auth")]
-    #[must_use]
-    pub fn guard(mut self, guard: crate::auth::Guard) -> Self {
-        self.guard = Some(guard);
-        self
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            path: "/mcp".to_owned(),
-            allow: AllowList::loopback(),
-            limits: Limits::default(),
-            max_connections: 1024,
-            max_sessions: 10_000,
-            session_idle: Duration::from_secs(30 * 60),
-            max_open: 256,
-            max_running: 4096,
-            header_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(30),
-            write_timeout: Duration::from_secs(30),
-            stream_after: Duration::from_secs(1),
-            keep_alive: Duration::from_secs(15),
-            drain: Duration::from_secs(10),
-            #[cfg(feature = "auth")]
-            guard: None,
-        }
-    }
-}
 
 /// What every request of one server shares.
 #[derive(Debug)]
@@ -244,8 +80,24 @@ pub async fn serve(
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
-    let sessions = Sessions::new(options.max_sessions, options.session_idle);
+    let events = options.events.clone().unwrap_or_else(|| Arc::new(Memory::new()));
+    let sessions = Sessions::new(&options, events);
     let room = Arc::new(Semaphore::new(options.max_running.min(Semaphore::MAX_PERMITS)));
     let endpoint = Arc::new(Endpoint { dispatcher, options, sessions, room });
-    connection::accept(endpoint, listener, shutdown).await
+    tokio::select! {
+        served = connection::accept(Arc::clone(&endpoint), listener, shutdown) => served,
+        never = tidy(&endpoint) => match never {},
+    }
 }
+
+/// Ends idle sessions and forgets what was sent long ago, for as long as it is polled.
+async fn tidy(endpoint: &Endpoint) -> Infallible {
+    loop {
+        tokio::time::sleep(TIDY_EVERY.min(endpoint.options.session_idle.max(Duration::from_secs(1)))).await;
+        endpoint.sessions.expire();
+        endpoint.sessions.sweep_streams().await;
+    }
+}
+
+/// How often idle sessions and old streams are looked for.
+const TIDY_EVERY: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use longhaul_proto::model::RequestMeta;
 
 use super::answer::{Body, Source, answer_with, json, refusal, status_for, text};
 use super::door::forbidden;
-use super::route::value;
+use super::route::{VERSION, value};
 use super::{Endpoint, Place};
 use crate::server::{Caller, Dispatched, Exchange, Outlet};
 
@@ -55,7 +55,7 @@ fn start(
 ) -> Result<(Dispatched, Option<Place>), ErrorObject> {
     let known = Dialect::newest_modern().request(&request.method);
     let mirrored = MirroredHeaders::new(
-        value(headers, "mcp-protocol-version"),
+        value(headers, VERSION),
         value(headers, "mcp-method"),
         value(headers, "mcp-name"),
     );

@@ -9,12 +9,12 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use longhaul_proto::dialect::Revision;
 use longhaul_proto::http::{Accept, accepts};
-use longhaul_proto::jsonrpc::{ErrorObject, Message};
+use longhaul_proto::jsonrpc::{ErrorObject, Message, is_batch};
 use longhaul_proto::model::RequestMeta;
 
 use super::answer::{Body, empty, refusal, text};
-use super::route::{SESSION_ID, has_json, value};
-use super::{Endpoint, legacy, modern};
+use super::route::{SESSION_ID, VERSION, has_json, value};
+use super::{Endpoint, batch, legacy, modern};
 use crate::server::Caller;
 use crate::trace;
 
@@ -37,6 +37,11 @@ pub(super) async fn answer(
         Err(response) => return *response,
     };
     trace::received(&body);
+    if is_batch(&body)
+        && let Some(session) = legacy::session_with_batches(endpoint, &caller, &head.headers)
+    {
+        return batch::answer(endpoint, &session, &caller, accept, &body).await;
+    }
     match Message::decode(&body, &endpoint.options.limits) {
         Ok(message) => choose(endpoint, caller, &head.headers, accept, message).await,
         Err(error) => refusal(StatusCode::BAD_REQUEST, error.id(), &error.to_error_object()),
@@ -74,7 +79,7 @@ async fn choose(
     accept: Accept,
     message: Message<'_>,
 ) -> Response<Body> {
-    let version = value(headers, "mcp-protocol-version");
+    let version = value(headers, VERSION);
     let session_id = value(headers, SESSION_ID);
     let claims_modern = version.is_some_and(|version| !names_legacy(version));
     match message {
@@ -86,7 +91,7 @@ async fn choose(
             if claims_modern || meta.protocol_version.is_some() {
                 return modern::answer(endpoint, caller, headers, accept, &request, meta).await;
             }
-            legacy::answer(endpoint, caller, session_id, accept, &request, meta).await
+            legacy::answer(endpoint, caller, session_id, version, accept, &request, meta).await
         }
         Message::Notification(notification) if !claims_modern => {
             legacy::notice(endpoint, &caller, session_id, &notification)

@@ -11,6 +11,7 @@ use super::answer::{Body, text};
 use super::{Endpoint, door, legacy, post};
 
 pub(super) const SESSION_ID: &str = "mcp-session-id";
+pub(super) const VERSION: &str = "mcp-protocol-version";
 
 pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Response<Body> {
     let headers = request.headers();
@@ -41,7 +42,8 @@ pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) 
                     "a GET opens a stream: accept text/event-stream".into(),
                 );
             }
-            legacy::open_stream(endpoint, &caller, value(headers, SESSION_ID))
+            let (session, last) = (value(headers, SESSION_ID), value(headers, "last-event-id"));
+            legacy::open_stream(endpoint, &caller, session, last).await
         }
         Method::DELETE => legacy::close(endpoint, &caller, value(headers, SESSION_ID)),
         _ => not_allowed(),
@@ -50,7 +52,7 @@ pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) 
 
 /// Headers that decide how a message is understood. Given twice, who reads the first and who reads the last
 /// would understand it differently.
-const ONCE: [&str; 5] = ["content-type", "mcp-protocol-version", "mcp-method", "mcp-name", SESSION_ID];
+const ONCE: [&str; 6] = ["content-type", VERSION, "mcp-method", "mcp-name", "last-event-id", SESSION_ID];
 
 /// Whether the request is for one of our names and from no foreign web page.
 ///

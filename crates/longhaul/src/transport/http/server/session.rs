@@ -1,14 +1,18 @@
 //! Legacy sessions: the exchanges of one client, whatever connections it uses.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use longhaul_proto::connection::Serial;
 use longhaul_proto::jsonrpc::RequestId;
+use longhaul_tasks::store::{EventStore, Owner};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::Options;
+use super::stream::Streams;
 use crate::driver::Exchanges;
 use crate::server::{Outgoing, Principal, Push};
 
@@ -18,7 +22,22 @@ pub(super) struct Sessions {
     open: Mutex<HashMap<String, Arc<Session>>>,
     max_open: usize,
     idle: Duration,
+    /// Where what is sent in them is kept.
+    events: Arc<dyn EventStore>,
+    observer: Option<Arc<dyn SessionObserver>>,
 }
+
+/// Is told of sessions: to make what lasts as long as one does, and to let it go.
+pub trait SessionObserver: fmt::Debug + Send + Sync + 'static {
+    /// A session has begun.
+    fn started(&self, session: &str);
+
+    /// It has ended: its client closed it, or it lay idle too long. When the server stops, nothing more is said.
+    fn ended(&self, session: &str);
+}
+
+/// How many streams are swept at once.
+const SWEEP: usize = 100;
 
 /// As many sessions are open as may be.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -34,6 +53,7 @@ pub(super) struct Session {
     /// Who opened it; `None` where nobody has to sign in.
     principal: Option<Principal>,
     state: Mutex<State>,
+    streams: Arc<Streams>,
     /// Where its messages go that belong to no request.
     push: Arc<SessionPush>,
 }
@@ -48,8 +68,14 @@ pub(super) struct State {
 }
 
 impl Sessions {
-    pub(super) fn new(max_open: usize, idle: Duration) -> Self {
-        Self { open: Mutex::default(), max_open, idle }
+    pub(super) fn new(options: &Options, events: Arc<dyn EventStore>) -> Self {
+        Self {
+            open: Mutex::default(),
+            max_open: options.max_sessions,
+            idle: options.session_idle,
+            events,
+            observer: options.session_observer.clone(),
+        }
     }
 
     /// Opens a session around a client of `principal` whose handshake has succeeded.
@@ -58,23 +84,57 @@ impl Sessions {
         exchanges: Exchanges,
         principal: Option<Principal>,
     ) -> Result<Arc<Session>, SessionLimit> {
-        let mut open = lock(&self.open);
-        if open.len() >= self.max_open {
-            let idle = self.idle;
-            open.retain(|_, session| !session.is_idle_for(idle));
+        if lock(&self.open).len() >= self.max_open {
+            self.expire();
         }
-        if open.len() >= self.max_open {
-            return Err(SessionLimit { limit: self.max_open });
+        let session = self.apart(exchanges, principal);
+        {
+            let mut open = lock(&self.open);
+            if open.len() >= self.max_open {
+                return Err(SessionLimit { limit: self.max_open });
+            }
+            open.insert(session.id.clone(), Arc::clone(&session));
         }
+        if let Some(observer) = &self.observer {
+            observer.started(&session.id);
+        }
+        Ok(session)
+    }
+
+    /// A session that nobody finds again: for one request, where there are none.
+    pub(super) fn apart(&self, exchanges: Exchanges, principal: Option<Principal>) -> Arc<Session> {
+        let id = new_id();
+        let owner = principal.clone().map_or(Owner::Anonymous, Owner::Principal);
+        let streams = Streams::new(Arc::clone(&self.events), owner, id.clone());
         let state = State { exchanges, push: None, last_used: Instant::now() };
-        let session = Arc::new_cyclic(|session| Session {
-            id: new_id(),
+        Arc::new_cyclic(|session| Session {
+            id,
             principal,
             state: Mutex::new(state),
+            streams: Arc::new(streams),
             push: Arc::new(SessionPush(Weak::clone(session))),
-        });
-        open.insert(session.id.clone(), Arc::clone(&session));
-        Ok(session)
+        })
+    }
+
+    /// Ends the sessions that have lain idle too long.
+    pub(super) fn expire(&self) {
+        let idle: Vec<_> = lock(&self.open).extract_if(|_, session| session.is_idle_for(self.idle)).collect();
+        for (_, session) in idle {
+            self.end(&session);
+        }
+    }
+
+    /// Makes room where what was sent in streams is no longer kept.
+    pub(super) async fn sweep_streams(&self) {
+        loop {
+            match self.events.sweep_streams(SWEEP).await {
+                Ok(SWEEP) => {}
+                Ok(_) => return,
+                Err(error) => {
+                    return tracing::warn!(%error, "streams that are no longer kept wait for the next sweep");
+                }
+            }
+        }
     }
 
     /// The session of `principal` with that id, if it is open and has not lain idle too long.
@@ -83,6 +143,8 @@ impl Sessions {
         let session = Arc::clone(open.get(id).filter(|session| session.is_of(principal))?);
         if session.is_idle_for(self.idle) {
             open.remove(id);
+            drop(open);
+            self.end(&session);
             return None;
         }
         session.lock().last_used = Instant::now();
@@ -98,11 +160,21 @@ impl Sessions {
         };
         drop(open);
         if let Some(session) = &closed {
+            self.end(session);
+        }
+        closed.is_some()
+    }
+
+    fn end(&self, session: &Session) {
+        {
             let mut state = session.lock();
             state.push = None;
             state.exchanges.close();
         }
-        closed.is_some()
+        session.streams.forget();
+        if let Some(observer) = &self.observer {
+            observer.ended(&session.id);
+        }
     }
 
     /// Ends every push stream, so that connections can close.
@@ -131,6 +203,11 @@ impl Session {
         Arc::clone(&self.push) as Arc<dyn Push>
     }
 
+    /// Its streams.
+    pub(super) fn streams(&self) -> &Arc<Streams> {
+        &self.streams
+    }
+
     /// Opens the push stream; one that was open is ended, for its client has come back.
     pub(super) fn open_push(&self, bound: usize) -> mpsc::Receiver<Outgoing> {
         let (sender, receiver) = mpsc::channel(bound);
@@ -147,8 +224,7 @@ impl Session {
 
     fn is_idle_for(&self, idle: Duration) -> bool {
         let state = self.lock();
-        let streaming = state.push.as_ref().is_some_and(|push| !push.is_closed());
-        state.exchanges.open() == 0 && !streaming && state.last_used.elapsed() >= idle
+        state.exchanges.open() == 0 && state.last_used.elapsed() >= idle && !self.streams.have_client()
     }
 }
 
@@ -172,7 +248,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// 128 random bits in hexadecimal: visible ASCII, and nobody's to guess.
-fn new_id() -> String {
+pub(super) fn new_id() -> String {
     let mut random = [0; 16];
     getrandom::fill(&mut random).expect("the system has randomness");
     random.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,0 +1,113 @@
+//! Several messages in one POST, in a session of a revision that has batches.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use longhaul_proto::http::Accept;
+use longhaul_proto::jsonrpc::{
+    Code, ErrorObject, MAX_BATCH, Message, Request, RequestId, join_batch, split_batch, write_error,
+};
+use longhaul_proto::method::Method;
+use longhaul_proto::model::RequestMeta;
+use tokio::sync::mpsc;
+
+use super::Endpoint;
+use super::answer::{Body, empty, json, refusal};
+use super::legacy::{Started, start, stream};
+use super::session::Session;
+use crate::server::{Answered, Caller, Outgoing};
+
+/// Answers a batch: in one array, or in a stream if that is accepted and an answer takes longer.
+pub(super) async fn answer(
+    endpoint: &Arc<Endpoint>,
+    session: &Arc<Session>,
+    caller: &Caller,
+    accept: Accept,
+    body: &[u8],
+) -> Response<Body> {
+    let messages = match split_batch(body, &endpoint.options.limits) {
+        Ok(messages) => messages,
+        Err(error) => return refusal(StatusCode::BAD_REQUEST, None, &error.to_error_object()),
+    };
+    let (mut answers, mut running) = (Vec::new(), Vec::new());
+    for message in messages {
+        match Message::decode(message, &endpoint.options.limits) {
+            Ok(Message::Request(request)) => match begin(endpoint, session, caller, &request) {
+                Ok(Started::Answered(answer)) => answers.push(answer),
+                Ok(Started::Running(receiver)) => running.extend(receiver),
+                Ok(Started::Forbidden(needed)) => {
+                    answers.push(refused(Some(&request.id), &ErrorObject::forbidden(&needed)));
+                }
+                Err(error) => answers.push(refused(Some(&request.id), &error)),
+            },
+            Ok(Message::Notification(notification)) => {
+                session.lock().exchanges.handle_notification(&notification);
+            }
+            Ok(Message::Response(response)) => session.lock().exchanges.handle_response(response),
+            Err(error) => answers.push(refused(error.id(), &error.to_error_object())),
+        }
+    }
+    if answers.is_empty() && running.is_empty() {
+        return empty(StatusCode::ACCEPTED);
+    }
+    if running.is_empty() {
+        return json(Answered::Result, join_batch(&answers));
+    }
+    if accept.events && endpoint.options.sessions {
+        return stream(endpoint, session, None, joined(answers, running)).await;
+    }
+    let mut rest = joined(Vec::new(), running);
+    while let Some(message) = rest.recv().await {
+        if let Outgoing::Answer { message, .. } = message {
+            answers.push(message);
+        }
+    }
+    json(Answered::Result, join_batch(&answers))
+}
+
+/// One stream of the answers that are there and of everything that comes of the rest.
+fn joined(answers: Vec<Vec<u8>>, running: Vec<mpsc::Receiver<Outgoing>>) -> mpsc::Receiver<Outgoing> {
+    let (sender, receiver) = mpsc::channel(MAX_BATCH);
+    for answer in answers {
+        if sender.try_send(Outgoing::pushed(answer)).is_err() {
+            tracing::error!("a batch has more answers than messages");
+        }
+    }
+    for mut one in running {
+        let sender = sender.clone();
+        tokio::spawn(async move {
+            while let Some(message) = one.recv().await {
+                if sender.send(message).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    receiver
+}
+
+/// One request of a batch.
+fn begin(
+    endpoint: &Arc<Endpoint>,
+    session: &Arc<Session>,
+    caller: &Caller,
+    request: &Request<'_>,
+) -> Result<Started, ErrorObject> {
+    let meta = request.params.read::<RequestMeta<'_>>("_meta")?.unwrap_or_default();
+    if meta.protocol_version.is_some() {
+        let what = "invalid request: a request that names its revision cannot be part of a batch";
+        return Err(ErrorObject::new(Code::INVALID_REQUEST, what));
+    }
+    let dialect = session.lock().exchanges.dialect();
+    if dialect.and_then(|dialect| dialect.request(&request.method)) == Some(Method::Initialize) {
+        let what = "invalid request: `initialize` cannot be part of a batch";
+        return Err(ErrorObject::new(Code::INVALID_REQUEST, what));
+    }
+    start(endpoint, session, caller.clone(), request, meta)
+}
+
+fn refused(id: Option<&RequestId>, error: &ErrorObject) -> Vec<u8> {
+    let mut out = Vec::with_capacity(160);
+    write_error(&mut out, id, error);
+    out
+}

@@ -1,0 +1,232 @@
+//! What can be chosen about an HTTP server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_proto::http::AllowList;
+use longhaul_proto::jsonrpc::Limits;
+use longhaul_tasks::store::EventStore;
+
+use super::session::SessionObserver;
+
+/// Bounds and rules of an HTTP server.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Where the endpoint is. Default `/mcp`.
+    pub path: String,
+    /// Who may speak to it. Default: this machine, by its names for itself.
+    pub allow: AllowList,
+    /// The size and depth of a message.
+    pub limits: Limits,
+    /// How many connections may be open at once. The next takes the place of the oldest that has asked nothing
+    /// yet; if there is none, it waits. Default 1024.
+    pub max_connections: usize,
+    /// How many legacy sessions may be open at once; the next is refused. Default 10 000.
+    pub max_sessions: usize,
+    /// How long a session may lie idle before it is closed. Default 30 minutes.
+    pub session_idle: Duration,
+    /// How many exchanges one session may have open at once. Default 256.
+    pub max_open: usize,
+    /// How many exchanges may run at once, whatever connections and sessions they belong to; the next is
+    /// refused. A call of a session outlives its connection, so no other bound holds for all. Default 4096.
+    pub max_running: usize,
+    /// How long a client may take over its headers. Default 10 s.
+    pub header_timeout: Duration,
+    /// How long a client may take over its body. Default 30 s.
+    pub body_timeout: Duration,
+    /// How long a client may leave what was written to it unread before its connection is closed; tasks go
+    /// on. Default 30 s.
+    pub write_timeout: Duration,
+    /// How long an answer may be silent before it becomes a stream. Default 1 s.
+    pub stream_after: Duration,
+    /// Whether every answer of a session that may be a stream is one. Default no.
+    pub always_stream: bool,
+    /// Whether `initialize` opens a session. Without sessions every legacy request stands alone: it is answered by one
+    /// JSON object, its client cannot be told or asked anything, and any node can answer. Default yes.
+    pub sessions: bool,
+    /// Where what is sent in the streams of sessions is kept, so that they can be resumed. Default: in memory.
+    pub events: Option<Arc<dyn EventStore>>,
+    /// How long a client that was let go waits before it comes back. Default 1 s.
+    pub retry: Duration,
+    /// Who is told of sessions.
+    pub session_observer: Option<Arc<dyn SessionObserver>>,
+    /// How often a silent stream sends a comment. Default 15 s.
+    pub keep_alive: Duration,
+    /// How long open answers may take to end once the server is asked to stop. Default 10 s.
+    pub drain: Duration,
+    /// Who has to sign in, and how. Default: nobody has to.
+    #[cfg(feature = "auth")]
+    pub guard: Option<crate::auth::Guard>,
+}
+
+impl Options {
+    /// Puts the endpoint there.
+    #[must_use]
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// Lets these hosts and origins speak to it.
+    #[must_use]
+    pub fn allow(mut self, allow: AllowList) -> Self {
+        self.allow = allow;
+        self
+    }
+
+    /// Bounds the size and depth of a message.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Lets this many connections be open at once.
+    #[must_use]
+    pub fn max_connections(mut self, max_connections: usize) -> Self {
+        self.max_connections = max_connections;
+        self
+    }
+
+    /// Lets this many legacy sessions be open at once.
+    #[must_use]
+    pub fn max_sessions(mut self, max_sessions: usize) -> Self {
+        self.max_sessions = max_sessions;
+        self
+    }
+
+    /// Closes a session that has lain idle this long.
+    #[must_use]
+    pub fn session_idle(mut self, session_idle: Duration) -> Self {
+        self.session_idle = session_idle;
+        self
+    }
+
+    /// Lets one session have this many exchanges open at once.
+    #[must_use]
+    pub fn max_open(mut self, max_open: usize) -> Self {
+        self.max_open = max_open;
+        self
+    }
+
+    /// Lets this many exchanges run at once.
+    #[must_use]
+    pub fn max_running(mut self, max_running: usize) -> Self {
+        self.max_running = max_running;
+        self
+    }
+
+    /// Gives a client this long for its headers.
+    #[must_use]
+    pub fn header_timeout(mut self, header_timeout: Duration) -> Self {
+        self.header_timeout = header_timeout;
+        self
+    }
+
+    /// Gives a client this long for its body.
+    #[must_use]
+    pub fn body_timeout(mut self, body_timeout: Duration) -> Self {
+        self.body_timeout = body_timeout;
+        self
+    }
+
+    /// Gives a client this long to read what was written to it.
+    #[must_use]
+    pub fn write_timeout(mut self, write_timeout: Duration) -> Self {
+        self.write_timeout = write_timeout;
+        self
+    }
+
+    /// Makes a stream of an answer that has been silent this long.
+    #[must_use]
+    pub fn stream_after(mut self, stream_after: Duration) -> Self {
+        self.stream_after = stream_after;
+        self
+    }
+
+    /// Makes a stream of every answer of a session that may be one.
+    #[must_use]
+    pub fn always_stream(mut self, always_stream: bool) -> Self {
+        self.always_stream = always_stream;
+        self
+    }
+
+    /// Serves legacy requests with sessions, or without.
+    #[must_use]
+    pub fn sessions(mut self, sessions: bool) -> Self {
+        self.sessions = sessions;
+        self
+    }
+
+    /// Keeps what is sent in the streams of sessions there.
+    #[must_use]
+    pub fn events(mut self, events: impl EventStore + 'static) -> Self {
+        self.events = Some(Arc::new(events));
+        self
+    }
+
+    /// Makes a client that was let go wait this long before it comes back.
+    #[must_use]
+    pub fn retry(mut self, retry: Duration) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Tells `observer` of sessions.
+    #[must_use]
+    pub fn session_observer(mut self, observer: impl SessionObserver) -> Self {
+        self.session_observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Sends a comment on a silent stream this often.
+    #[must_use]
+    pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
+        self.keep_alive = keep_alive;
+        self
+    }
+
+    /// Gives open answers this long to end once the server is asked to stop.
+    #[must_use]
+    pub fn drain(mut self, drain: Duration) -> Self {
+        self.drain = drain;
+        self
+    }
+
+    /// Lets in only who shows a credential that `guard` accepts.
+    #[cfg(feature = "auth")]
+    #[must_use]
+    pub fn guard(mut self, guard: crate::auth::Guard) -> Self {
+        self.guard = Some(guard);
+        self
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            path: "/mcp".to_owned(),
+            allow: AllowList::loopback(),
+            limits: Limits::default(),
+            max_connections: 1024,
+            max_sessions: 10_000,
+            session_idle: Duration::from_secs(30 * 60),
+            max_open: 256,
+            max_running: 4096,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(30),
+            stream_after: Duration::from_secs(1),
+            always_stream: false,
+            sessions: true,
+            events: None,
+            retry: Duration::from_secs(1),
+            session_observer: None,
+            keep_alive: Duration::from_secs(15),
+            drain: Duration::from_secs(10),
+            #[cfg(feature = "auth")]
+            guard: None,
+        }
+    }
+}
