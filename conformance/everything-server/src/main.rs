@@ -36,5 +36,5 @@ async fn main() -> anyhow::Result<()> {
     let server = resources::all().into_iter().fold(server, Server::resource);
     let server = server.resource_template(resources::template());
     let listener = TcpListener::bind(arguments.http).await?;
-    Ok(server.serve_http(listener, Options::default()).await?)
+    Ok(server.serve_http(listener, Options::default().always_stream(true)).await?)
 }

@@ -27,6 +27,7 @@ pub(crate) fn all() -> Vec<Tool> {
         logging("test_logging_tool"),
         Tool::raw(schema_tool(), Nothing),
         mirroring(),
+        reconnecting(),
     ]
 }
 
@@ -82,6 +83,15 @@ struct Mirrored {
 fn mirroring() -> Tool {
     let echo = |_, Mirrored { value }| async move { value };
     Tool::typed("test_custom_header", "Say again what stands in a header, too", echo)
+}
+
+fn reconnecting() -> Tool {
+    let answer = |cx: Cx, NoArguments {}| async move {
+        cx.close_stream().await;
+        tokio::time::sleep(STEP).await;
+        "delivered to who came back"
+    };
+    Tool::typed("test_reconnection", "Close the stream before the answer", answer)
 }
 
 /// A tool whose schema uses what JSON Schema 2020-12 has.
