@@ -101,6 +101,15 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
+    /// The file was removed or replaced while it was in use. Nothing that was acknowledged before can be found in it
+    /// unless it comes back.
+    #[error(
+        "the store's file {place} was removed or replaced while it was in use; move it back, or restart to begin a new one"
+    )]
+    Gone {
+        /// The file.
+        place: PathBuf,
+    },
     /// The handle is being closed.
     #[error("this store handle is closed; open another")]
     Closed,

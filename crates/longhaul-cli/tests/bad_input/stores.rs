@@ -170,6 +170,22 @@ fn is_locked(server: &Server) {
 }
 
 #[test]
+fn a_store_whose_file_is_removed_refuses_loudly_until_it_is_back() {
+    let scene = Scene::new("");
+    let (file, away) = (scene.place.path("tasks.db"), scene.place.path("away.db"));
+    fs::rename(&file, &away).unwrap();
+    let refused = call(scene.server.address(), "gate", json!({"key": "refused"}));
+    let message = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    assert!(message.contains("was removed or replaced") && message.contains("restart"), "{message}");
+    let said = scene.server.said();
+    let loud = said.lines().filter(|line| line.contains("ERROR") && line.contains("tasks.db"));
+    assert_eq!(loud.count(), 1, "{said}");
+    fs::rename(&away, &file).unwrap();
+    assert_eq!(scene.place.begun("refused"), 0, "what was refused did not run");
+    scene.ends_well();
+}
+
+#[test]
 fn a_store_in_memory_serves_and_ends_with_its_process() {
     let place = Place::new("");
     let mut server = Server::start_with(&place, &["--store", "memory:"], &[]);

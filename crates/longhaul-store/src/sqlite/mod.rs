@@ -1,5 +1,6 @@
 //! The stores in one SQLite file, shared by any number of processes of one machine.
 
+mod anchor;
 mod entries;
 mod events;
 mod fault;

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Sqlite,
+    anchor::Anchor,
     fault::{io_error, said, sqlite_error},
     job::Jobs,
     presence::Presence,
@@ -98,6 +99,7 @@ impl SqliteOptions {
         let (seq, mark) = last;
         let clock = StoreClock::resume(self.clock, mark);
         let site = Arc::new(Site {
+            file: Anchor::of(&path)?,
             path,
             settings: self.settings,
             clock,

@@ -34,7 +34,11 @@ impl Readers {
         let idle = self.lock().pop();
         let conn = match idle {
             Some(conn) => conn,
-            None => open(site).map_err(|error| site.error("opening the store for reading", error))?,
+            None => {
+                // Another file of that name is not this store.
+                site.file.check()?;
+                open(site).map_err(|error| site.error("opening the store for reading", error))?
+            }
         };
         let result = read(&conn);
         let mut idle = self.lock();

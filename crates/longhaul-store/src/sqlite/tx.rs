@@ -9,6 +9,7 @@ use std::{
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::{
+    anchor::Anchor,
     fault::{corrupt, sqlite_error},
     row::{self, Standing, encode_owner, signed},
     sql,
@@ -22,6 +23,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) path: PathBuf,
+    pub(super) file: Anchor,
     pub(super) settings: Settings,
     pub(super) clock: StoreClock,
     pub(super) hub: Arc<WatchHub>,

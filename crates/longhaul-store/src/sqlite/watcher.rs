@@ -5,16 +5,26 @@ use std::{sync::Arc, time::Duration};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::{read, row::signed, sql, tx::Site};
+use crate::StoreError;
 
 /// Looks for foreign changes until the hub is closed. Costs nothing while nobody waits.
 pub(super) fn run(site: &Site) {
     let mut conn = None;
     let mut version = None;
     while site.hub.block_until_waited_for() {
-        let pause = match look(site, &mut conn, &mut version) {
+        let looked = match site.file.check() {
+            Ok(()) => {
+                look(site, &mut conn, &mut version).map_err(|error| site.error("looking for changes", error))
+            }
+            Err(error) => Err(error),
+        };
+        let pause = match looked {
             Ok(_) => PACE,
             Err(error) => {
-                tracing::warn!(%error, "cannot look for other processes' changes");
+                // That its file is gone has been said, louder, and once.
+                if !matches!(error, StoreError::Gone { .. }) {
+                    tracing::warn!(%error, "cannot look for other processes' changes");
+                }
                 // Whoever waits looks for itself and meets the same error.
                 site.hub.wake_all();
                 conn = None;

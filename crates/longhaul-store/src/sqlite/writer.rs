@@ -61,6 +61,7 @@ impl Writer {
         jobs: &mut Vec<Box<dyn Job>>,
         mut more: Option<&mut mpsc::Receiver<Box<dyn Job>>>,
     ) -> Result<(), StoreError> {
+        self.site.file.check()?;
         let _turn = self.turn.acquire(self.patience)?;
         let mut result = self.transact(jobs, &mut more, Care::Trusting);
         if matches!(result, Ok(Group::Spoilt)) {
@@ -119,6 +120,8 @@ impl Writer {
             }
             changes
         };
+        // Gone meanwhile: what was committed may be in no file that anybody finds.
+        self.site.file.check()?;
         pass(jobs, |points| points.after);
         for (task, seq) in &changes {
             self.site.hub.wake(task, *seq);
