@@ -2,8 +2,8 @@
 //!
 //! | name | written by | what it is |
 //! |---|---|---|
-//! | `spec.json` | server | the command and its limits, with the format of the directory |
-//! | `stdin` | server | what the command reads, if anything |
+//! | `spec.json` | server | the command and its limits, with the format of the directory; its limits once it has ended |
+//! | `stdin` | server | what the command reads, if anything, until it has ended |
 //! | `lock` | server, empty | `flock` held by the supervisor for life |
 //! | `control.sock` | supervisor | where servers attach while it lives |
 //! | `started` | supervisor, empty | `O_EXCL`: of any number of supervisors one runs |
@@ -238,6 +238,7 @@ pub(super) fn supervise_args(dir: &Path) -> [OsString; 2] {
 }
 
 pub(super) const SPEC: &str = "spec.json";
+pub(super) const SPEC_WITHOUT_SECRETS: &str = "spec.json.new";
 pub(super) const STDIN: &str = "stdin";
 pub(super) const LOCK: &str = "lock";
 pub(super) const SOCKET: &str = "control.sock";

@@ -76,7 +76,7 @@ pub enum RunsError {
     },
     /// There would be more bytes in run directories than allowed. Nothing was started.
     #[error(
-        "run files may take {max} bytes in all, they have {used} and this run may need {needed}: remove ended runs, lower `max_output` or raise `max_run_bytes`"
+        "run files may take {max} bytes in all, ended runs and what open ones may write have {used}, and this run may need {needed}: wait until some have ended and their `ttl` is over, lower `ttl` or `max_output`, or raise `max_run_bytes`"
     )]
     Full {
         /// What is taken or spoken for.
@@ -119,12 +119,7 @@ impl RunsDir {
     /// When it cannot be made or opened, or is not this user's alone.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RunsError> {
         let path = std::path::absolute(path.as_ref()).map_err(FileError::at("find", path.as_ref()))?;
-        make_durably(&path)?;
-        let metadata = fs::metadata(&path).map_err(FileError::at("open", &path))?;
-        let mode = metadata.permissions().mode() & 0o777;
-        if metadata.uid() != rustix::process::geteuid().as_raw() || mode & 0o077 != 0 {
-            return Err(RunsError::NotPrivate { path, mode });
-        }
+        make_private(&path)?;
         let runs = Self {
             path,
             max_bytes: Self::DEFAULT_MAX_BYTES,
@@ -198,6 +193,7 @@ impl RunsDir {
     fn prepare_as(&self, id: &str, spec: &Spec, committed: bool) -> Result<PathBuf, RunsError> {
         spec.validate()?;
         let path = self.dir(id)?;
+        self.be_there()?;
         if path.symlink_metadata().is_ok() {
             return Err(RunsError::Exists { id: id.to_owned() });
         }
@@ -214,6 +210,19 @@ impl RunsDir {
     /// When the id is none, or the directory cannot be read.
     pub fn state(&self, id: &str) -> Result<State, RunsError> {
         Ok(state::of(&self.dir(id)?)?)
+    }
+
+    /// Whether a run is committed, or was when it ended. `false` when there is none.
+    ///
+    /// # Errors
+    ///
+    /// When the id is none, or the directory cannot be read.
+    pub fn is_committed(&self, id: &str) -> Result<bool, RunsError> {
+        match RunDir::open(&self.dir(id)?) {
+            Ok(run) => Ok(run.exists(COMMITTED)?),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Sees to it that a [`State::Fresh`] run never starts, and gives back what it is then: [`State::Fresh`] still,
@@ -262,22 +271,24 @@ impl RunsDir {
     pub fn usage(&self) -> Result<Usage, RunsError> {
         let mut usage = Usage::default();
         let mut ended = HashMap::new();
+        // Noted before the runs are listed, and taken off by what is there: a run whose directory appears meanwhile
+        // counts once.
+        let mut coming = self.accounts().admitted.clone();
         for id in self.ids()? {
             let known = self.accounts().ended.get(&id).copied();
             // An ended run does not change any more, so it is measured once.
             let measured = known.map(|bytes| (bytes, false)).or_else(|| measure(&self.path.join(&id)));
             let Some((bytes, open)) = measured else { continue };
             usage.bytes = usage.bytes.saturating_add(bytes);
+            coming.remove(&id);
             usage.runs += 1;
             usage.open += usize::from(open);
             if !open {
                 ended.insert(id, bytes);
             }
         }
-        let mut accounts = self.accounts();
-        accounts.ended = ended;
-        let coming: u64 = accounts.admitted.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
-        usage.bytes = usage.bytes.saturating_add(coming);
+        self.accounts().ended = ended;
+        usage.bytes = coming.values().fold(usage.bytes, |sum, bytes| sum.saturating_add(*bytes));
         Ok(usage)
     }
 
@@ -323,6 +334,22 @@ impl RunsDir {
 
     pub(super) const fn supervisor(&self) -> &SupervisorProgram {
         &self.supervisor
+    }
+
+    /// Makes the directory again if somebody has removed it: what is to come must not suffer for what is gone.
+    fn be_there(&self) -> Result<(), RunsError> {
+        match fs::symlink_metadata(&self.path) {
+            // One whose runs end with their server goes when that ends, and stays away.
+            Err(error) if self.outlive_server && error.kind() == std::io::ErrorKind::NotFound => {
+                tracing::error!(
+                    dir = %self.path.display(),
+                    "the directory of run files is gone and with it all output of commands: it is made again"
+                );
+                make_private(&self.path)
+            }
+            // Whatever else there is about it, the next step meets it.
+            _ => Ok(()),
+        }
     }
 
     /// Speaks for the bytes that the run may need.
@@ -461,6 +488,17 @@ const fn allowance(max_output: u64) -> u64 {
     max_output.saturating_mul(2).saturating_add(SMALL_FILES)
 }
 
+/// Makes the directory where it is missing; one that is there must be this user's alone.
+fn make_private(path: &Path) -> Result<(), RunsError> {
+    make_durably(path)?;
+    let metadata = fs::metadata(path).map_err(FileError::at("open", path))?;
+    let mode = metadata.permissions().mode() & 0o777;
+    if metadata.uid() != rustix::process::geteuid().as_raw() || mode & 0o077 != 0 {
+        return Err(RunsError::NotPrivate { path: path.to_owned(), mode });
+    }
+    Ok(())
+}
+
 /// Makes a directory where it is missing, and those above it, each name flushed: who flushes what is in it later
 /// must find it again.
 fn make_durably(path: &Path) -> Result<(), FileError> {
@@ -490,3 +528,22 @@ const RECOUNT: Duration = Duration::from_secs(5);
 /// Making a directory takes milliseconds; whoever began this long ago was killed.
 const HALF_MADE: Duration = Duration::from_secs(600);
 const SMALL_FILES: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_whose_directory_is_there_already_counts_once() {
+        let root = tempfile::tempdir().unwrap();
+        let runs = RunsDir::open(root.path().join("runs")).unwrap();
+        let spec = Spec::new(["/bin/true"], "/").with_max_output(1 << 20);
+        runs.prepare("made", &spec).unwrap();
+        let once = runs.usage().unwrap().bytes;
+        // As it is between the moment its directory appears and the one it is taken off the list.
+        runs.accounts().admitted.insert("made".to_owned(), allowance(1 << 20));
+        assert_eq!(runs.usage().unwrap().bytes, once);
+        runs.accounts().admitted.insert("coming".to_owned(), 5);
+        assert_eq!(runs.usage().unwrap().bytes, once + 5);
+    }
+}

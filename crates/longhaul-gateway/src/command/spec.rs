@@ -12,7 +12,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::{
-    layout::{FileError, RunDir},
+    layout::{FileError, RunDir, SPEC, SPEC_WITHOUT_SECRETS, STDIN},
     state,
 };
 
@@ -306,6 +306,14 @@ impl StoredSpec {
         Ok(serde_json::from_slice(json)?)
     }
 
+    /// The same without what the command was given, for a run that has ended.
+    fn without_secrets(mut self) -> Self {
+        self.argv.clear();
+        self.env.clear();
+        self.stdin = false;
+        self
+    }
+
     pub(super) fn cwd(&self) -> &Path {
         Path::new(&self.cwd.0)
     }
@@ -318,6 +326,21 @@ impl StoredSpec {
     pub(super) fn variable(&self, name: &str) -> Option<&OsStr> {
         self.env.iter().rev().find(|(key, _)| key.0 == name).map(|(_, value)| value.0.as_os_str())
     }
+}
+
+/// Takes out of the directory of a run that has ended what its command was given: arguments, environment and input may
+/// hold secrets, and nothing needs them any more. Whoever reads `spec.json` meanwhile finds it whole, the old or the new.
+///
+/// # Errors
+///
+/// When the disk refuses, a full one among others: it is all still there then.
+pub(super) fn forget_secrets(run: &RunDir) -> Result<(), FileError> {
+    let path = run.file_path(SPEC);
+    let json =
+        serde_json::to_vec(&state::spec(run)?.without_secrets()).map_err(FileError::at("write", &path))?;
+    run.unlink(STDIN)?;
+    run.create_flushed(SPEC_WITHOUT_SECRETS, &json)?;
+    run.rename(SPEC_WITHOUT_SECRETS, SPEC)
 }
 
 #[derive(Deserialize)]

@@ -196,19 +196,20 @@ async fn see_to(runs: &RunsDir, id: &str, duty: Duty) -> Result<Did, String> {
             let survivors = runs.blocking(move |runs| runs.end_leftovers(&name)).await;
             let Some(survivors) = survivors else { return Ok(did) };
             did.cleared = survivors.map_err(|error| error.to_string())? == 0;
-            did.removed = then_remove && remove_if_old(runs, id).await?;
+            did.removed = then_remove && remove_if_done_with(runs, id).await?;
         }
-        Duty::Remove => did.removed = remove_if_old(runs, id).await?,
+        Duty::Remove => did.removed = remove_if_done_with(runs, id).await?,
     }
     Ok(did)
 }
 
-/// Removes a run in which nothing has happened for so long that no server can still be reading it. A call that
-/// never became a task has its run removed by its own server.
-async fn remove_if_old(runs: &RunsDir, id: &str) -> Result<bool, String> {
+/// Removes a run of which there is no task, if it was a task's, which is then forgotten, or if nothing has happened in
+/// it for so long that no server can still be reading it. A call that never became a task has its run removed by its
+/// own server.
+async fn remove_if_done_with(runs: &RunsDir, id: &str) -> Result<bool, String> {
     let id = id.to_owned();
     let removed = runs.blocking(move |runs| {
-        match is_old(runs, &id) {
+        match was_a_tasks(runs, &id).and_then(|was| Ok(was || is_old(runs, &id)?)) {
             Ok(false) => Ok(false),
             Ok(true) => runs.remove(&id).map_err(|error| error.to_string()),
             // Another server was faster.
@@ -217,6 +218,11 @@ async fn remove_if_old(runs: &RunsDir, id: &str) -> Result<bool, String> {
         }
     });
     removed.await.unwrap_or(Ok(false))
+}
+
+/// A run is committed when the row of its task is on the disk, and never before.
+fn was_a_tasks(runs: &RunsDir, id: &str) -> io::Result<bool> {
+    runs.is_committed(id).map_err(io::Error::other)
 }
 
 fn is_old(runs: &RunsDir, id: &str) -> io::Result<bool> {
@@ -274,6 +280,16 @@ mod tests {
         let mut left = runs.ids().unwrap();
         left.sort();
         assert_eq!(left, ["known", "new"]);
+    }
+
+    #[tokio::test]
+    async fn a_run_whose_task_is_forgotten_is_removed_at_once() {
+        let ((_root, runs), tasks) = (runs(), Tasks::new());
+        let spec = Spec::new(["/bin/true"], "/");
+        runs.prepare_committed("was-a-task", &spec).unwrap();
+        runs.prepare("may-become-one", &spec).unwrap();
+        assert_eq!(tidy(&tasks, &runs).await.unwrap(), Tidied { ended: 0, removed: 1 });
+        assert_eq!(runs.ids().unwrap(), ["may-become-one"]);
     }
 
     #[tokio::test]

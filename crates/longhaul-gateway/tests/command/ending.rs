@@ -2,11 +2,12 @@
 
 use std::{fs, time::Duration};
 
-use longhaul_gateway::command::{Cause, Run, Stream};
+use longhaul_gateway::command::{Cause, Noted, Run, State, Stream};
 use rustix::process::Signal;
 
 use super::scene::{
-    Scene, bytes_of, end_of, expect_nothing_left, file_appears, kill, lives, sh, supervisor_pid, text_of,
+    HANG, Scene, bytes_of, end_of, expect_nothing_left, file_appears, kill, lives, sh, soon, supervisor_pid,
+    text_of,
 };
 
 /// Starts a script and waits until it says that it is ready, in the file that its `$READY` names.
@@ -226,4 +227,25 @@ async fn dropping_what_is_committed_changes_nothing() {
     let exit = end_of(&run).await;
     assert!(exit.is_success());
     assert_eq!(text_of(&run, Stream::Stdout), "on\n");
+}
+
+#[tokio::test]
+async fn what_a_task_was_given_is_forgotten_when_it_has_ended() {
+    let scene = Scene::new();
+    let spec = sh("cat; sleep 0.1; echo \"$TOKEN $0\"").with_note(serde_json::json!({"tool": "t"}));
+    let spec = spec.with_env([("TOKEN", "hunter2")]).with_stdin("hunter2\n").with_timeout(HANG);
+    let dir = scene.runs.prepare_committed("run", &spec).unwrap();
+    let run = Run::launch(&scene.runs, "run").await.unwrap();
+    assert!(end_of(&run).await.is_success());
+    assert!(text_of(&run, Stream::Stdout).starts_with("hunter2\nhunter2 "));
+    soon("a spec without secrets", || {
+        let spec = fs::read_to_string(dir.join("spec.json")).unwrap();
+        (!spec.contains("hunter2") && !spec.contains("/bin/sh")).then_some(())
+    })
+    .await;
+    assert!(!dir.join("stdin").exists() && !dir.join("spec.json.new").exists());
+    let noted = Noted::read(&dir).unwrap();
+    assert_eq!((noted.timeout, noted.note), (Some(HANG), spec.note));
+    assert!(matches!(scene.runs.state("run").unwrap(), State::Exited(_)));
+    expect_nothing_left(&dir);
 }

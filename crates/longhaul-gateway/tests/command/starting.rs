@@ -271,6 +271,17 @@ fn what_is_admitted_counts_at_once_and_what_is_removed_no_more() {
     runs.prepare("fourth", &spec).unwrap_err();
 }
 
+#[test]
+fn a_directory_of_runs_that_was_removed_is_made_again() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scene = Scene::new();
+    let root = scene.root.path().join("runs");
+    fs::remove_dir_all(&root).unwrap();
+    scene.runs.prepare("run", &sh("true")).unwrap();
+    assert_eq!(scene.runs.ids().unwrap(), ["run"]);
+    assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
 #[tokio::test]
 async fn an_id_is_used_once() {
     let scene = Scene::new();

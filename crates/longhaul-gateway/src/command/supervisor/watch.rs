@@ -33,7 +33,7 @@ use crate::command::{
     layout::{CANCEL, COMMITTED, COMMITTED_RESERVED, RunDir},
     process,
     protocol::{Event, PROTOCOL, Request},
-    spec::StoredSpec,
+    spec::{self, StoredSpec},
 };
 
 /// Everything that is watched, and what is known of it.
@@ -392,6 +392,11 @@ pub(super) fn record(run: &RunDir, exit_file: &ExitFile, peers: Peers, exit: &Ex
         match exit_file.publish(run, exit) {
             Ok(()) => {
                 peers.say_last(&Event::Exit(exit.clone()));
+                // The directory of a run that is no task's goes now. That of a task's is kept, and should the disk
+                // refuse, it is kept as it is.
+                if run.exists(COMMITTED).unwrap_or(false) {
+                    let _kept_as_it_is = spec::forget_secrets(run);
+                }
                 return ExitCode::SUCCESS;
             }
             // Somebody removed the directory, and with it whoever might read it.
