@@ -145,12 +145,22 @@ pub(super) async fn entries_are_bounded(backend: &dyn Backend<Entries>) {
     let gone = one.store.compare_and_set(EntryKey::of(&ann, "k", "1"), Some(found.version), None).await;
     assert!(gone.unwrap().is_done());
     put(EntryKey::of(&ann, "k", "3")).await.expect("there is room again");
-    one.deployment.advance(MINUTE);
-    assert_eq!(one.store.sweep_entries(10).await.unwrap(), 4);
-    for name in ["1", "2"] {
-        put(EntryKey::of(&ann, "k", name)).await.unwrap();
+    for swept in [true, false] {
+        one.deployment.advance(MINUTE);
+        if swept {
+            assert_eq!(one.store.sweep_entries(10).await.unwrap(), 4);
+        }
+        for name in if swept { ["1", "2"] } else { ["4", "5"] } {
+            put(EntryKey::of(&ann, "k", name))
+                .await
+                .expect("what is past its time takes no room, swept or not");
+        }
+        assert_refused(put(EntryKey::of(&ann, "k", "3")).await, Quota::EntriesPerOwner);
+        for name in ["1", "2"] {
+            put(EntryKey::of(&bob, "k", name)).await.unwrap();
+        }
+        assert_refused(put(EntryKey::of_server("k", "1")).await, Quota::Entries);
     }
-    assert_refused(put(EntryKey::of(&ann, "k", "3")).await, Quota::EntriesPerOwner);
 }
 
 pub(super) async fn an_entry_too_large_is_refused(backend: &dyn Backend<Entries>) {

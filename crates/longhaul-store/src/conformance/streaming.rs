@@ -152,6 +152,10 @@ pub(super) async fn bytes_of_events_are_bounded(backend: &dyn Backend<Events>) {
         assert_eq!(one.store.trim(&ann, "s").await.unwrap(), 2);
         append(&ann, "t3").await.unwrap();
         append(&ann, "t4").await.unwrap();
+        one.deployment.advance(Settings::default().event_retention);
+        append(&ann, "t5").await.expect("what is past its time takes no room, swept or not");
+        append(&ann, "t6").await.unwrap();
+        assert!(append(&ann, "t7").await.is_err());
     }
 }
 

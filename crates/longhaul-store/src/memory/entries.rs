@@ -31,8 +31,13 @@ impl Entries {
         check(key, Some(value), limits)?;
         let key = owned(key);
         if !self.entries.contains_key(&key) {
-            let count_of = |owner| self.count_of.get(owner).copied().unwrap_or(0);
-            limits.admit_entry(key.0.as_ref().map(count_of), self.entries.len() as u64)?;
+            if let Err(refusal) = self.admit(&key, limits) {
+                // Those past their time make room first.
+                if self.sweep(usize::MAX, now) == 0 {
+                    return Err(refusal);
+                }
+                self.admit(&key, limits)?;
+            }
             if let Some(owner) = &key.0 {
                 *self.count_of.entry(owner.clone()).or_default() += 1;
             }
@@ -71,6 +76,11 @@ impl Entries {
             self.remove(key);
         }
         gone.len()
+    }
+
+    fn admit(&self, key: &Key, limits: &Limits) -> Result<(), StoreError> {
+        let count_of = |owner| self.count_of.get(owner).copied().unwrap_or(0);
+        limits.admit_entry(key.0.as_ref().map(count_of), self.entries.len() as u64)
     }
 
     fn remove(&mut self, key: &Key) {

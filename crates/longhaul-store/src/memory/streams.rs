@@ -32,6 +32,22 @@ impl Streams {
         settings: &Settings,
     ) -> Result<u64, StoreError> {
         stream.check()?;
+        match self.try_append(stream, text, now, settings) {
+            // Those past their time make room first.
+            Err(StoreError::Overloaded { .. }) if self.sweep(usize::MAX, now) > 0 => {
+                self.try_append(stream, text, now, settings)
+            }
+            appended => appended,
+        }
+    }
+
+    fn try_append(
+        &mut self,
+        stream: Stream<'_>,
+        text: &str,
+        now: Time,
+        settings: &Settings,
+    ) -> Result<u64, StoreError> {
         let (key, limits) = (key(stream), &settings.limits);
         let found = self.logs.get(&key);
         let freed = found.map_or(0, |log| log.kept.bytes);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{
-    Sqlite, WRITE,
+    SWEPT_AT_ONCE, Sqlite, WRITE,
     events::is_any_due,
     row::{decode_owner, encode_owner, signed},
     sql,
@@ -34,10 +34,11 @@ impl Registry for Sqlite {
             return Box::pin(async { Err(refusal) });
         }
         let (key, value) = (Key::of(key), Bytes::of(value));
-        self.write_with(&WRITE, move |tx| {
+        let put = move |tx: &mut Tx<'_>| {
             let found = find(tx, &key)?;
             set(tx, &key, found, &value)
-        })
+        };
+        self.write_with_room(put, |this| this.sweep_entries(SWEPT_AT_ONCE))
     }
 
     fn compare_and_set<'a>(
@@ -50,7 +51,7 @@ impl Registry for Sqlite {
             return Box::pin(async { Err(refusal) });
         }
         let (key, value) = (Key::of(key), value.map(Bytes::of));
-        self.write_with(&WRITE, move |tx| {
+        let swap = move |tx: &mut Tx<'_>| {
             let (found, now) = (find(tx, &key)?, tx.now());
             let living = found.as_ref().map(|(_, entry)| entry).filter(|entry| entry.lives(now));
             if living.map(|entry| entry.version) != expected {
@@ -64,7 +65,8 @@ impl Registry for Sqlite {
                 }
                 (None, None) => Ok(Swap::Done(None)),
             }
-        })
+        };
+        self.write_with_room(swap, |this| this.sweep_entries(SWEPT_AT_ONCE))
     }
 
     fn sweep_entries(&self, limit: usize) -> StoreFuture<'_, usize> {
@@ -78,7 +80,7 @@ impl Registry for Sqlite {
 }
 
 /// A key that can wait in line.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Key {
     owner: Option<Owner>,
     kind: String,
@@ -100,6 +102,7 @@ impl Key {
 }
 
 /// A value that can wait in line.
+#[derive(Clone)]
 struct Bytes {
     bytes: Vec<u8>,
     ttl: Option<Duration>,

@@ -1,9 +1,11 @@
 //! Streams and their events.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
-    Sqlite, WRITE,
+    SWEPT_AT_ONCE, Sqlite, WRITE,
     row::{decode_owner, encode_owner, signed},
     sql,
     tx::{Site, Tx},
@@ -20,8 +22,9 @@ impl EventStore for Sqlite {
         }
         let (owner, session, name) =
             (stream.owner.clone(), stream.session.to_owned(), stream.name.to_owned());
-        let text = text.to_owned();
-        self.write_with(&WRITE, move |tx| append(tx, Stream::new(&owner, &session, &name), &text))
+        let text: Arc<str> = text.into();
+        let append = move |tx: &mut Tx<'_>| append(tx, Stream::new(&owner, &session, &name), &text);
+        self.write_with_room(append, |this| this.sweep_streams(SWEPT_AT_ONCE))
     }
 
     fn replay<'a>(

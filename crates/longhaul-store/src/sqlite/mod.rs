@@ -87,6 +87,27 @@ impl Sqlite {
         }
     }
 
+    /// Has the writer do something that takes room. Before it is refused for want of that, what is past its time makes
+    /// some, by `sweep`.
+    fn write_with_room<'a, T, F>(
+        &'a self,
+        operation: F,
+        sweep: impl Fn(&'a Self) -> StoreFuture<'a, usize> + Send + 'a,
+    ) -> StoreFuture<'a, T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut tx::Tx<'_>) -> Result<T, StoreError> + Clone + Send + Sync + 'static,
+    {
+        Box::pin(async move {
+            loop {
+                match self.write_with(&WRITE, operation.clone()).await {
+                    Err(StoreError::Overloaded { .. }) if sweep(self).await? > 0 => {}
+                    written => return written,
+                }
+            }
+        })
+    }
+
     /// Reads something here and now.
     fn read_with<'a, T: Send>(
         &'a self,
@@ -239,6 +260,8 @@ const CREATE: Points = Points { before: "store.create.before", after: "store.cre
 const CLAIM: Points = Points { before: "store.claim.before", after: "store.claim.after" };
 const RENEW: Points = Points { before: "store.renew.before", after: "store.renew.after" };
 const RELEASE: Points = Points { before: "store.release.before", after: "store.release.after" };
+/// How much that is past its time goes at once to make room.
+const SWEPT_AT_ONCE: usize = 256;
 const WRITE: Points = Points { before: "store.write.before", after: "store.write.after" };
 const FINISH: Points = Points { before: "store.finish.before", after: "store.finish.after" };
 const CANCEL: Points = Points { before: "store.cancel.before", after: "store.cancel.after" };
