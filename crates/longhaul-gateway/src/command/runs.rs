@@ -319,6 +319,8 @@ impl RunsDir {
         crash_point("run.remove.after");
         drop(lock);
         self.accounts().ended.remove(id);
+        // There may be room now.
+        *self.admission.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(true)
     }
 
@@ -359,11 +361,14 @@ impl RunsDir {
         let mut latest = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |counted: &Counted| counted.bytes.saturating_add(needed) <= self.max_bytes;
         // What was removed or has ended since may have made room, and others may have taken some.
-        let counted = match latest.filter(|counted| counted.at.elapsed() < RECOUNT && fits(counted)) {
+        let believed =
+            |counted: &Counted| counted.at.elapsed() < if fits(counted) { RECOUNT } else { RECOUNT_FULL };
+        let counted = match latest.filter(believed) {
             Some(counted) => counted,
             None => Counted { bytes: self.usage()?.bytes, at: Instant::now() },
         };
         if !fits(&counted) {
+            *latest = Some(counted);
             return Err(RunsError::Full { used: counted.bytes, needed, max: self.max_bytes });
         }
         *latest = Some(Counted { bytes: counted.bytes.saturating_add(needed), ..counted });
@@ -525,6 +530,8 @@ const NEW: &str = ".new-";
 const DOOMED: &str = ".old-";
 /// For how long a count is believed while there is room by it.
 const RECOUNT: Duration = Duration::from_secs(5);
+/// For how long it is believed that there is none: many may ask at once, and each count lists every run.
+const RECOUNT_FULL: Duration = Duration::from_secs(1);
 /// Making a directory takes milliseconds; whoever began this long ago was killed.
 const HALF_MADE: Duration = Duration::from_secs(600);
 const SMALL_FILES: u64 = 64 << 10;

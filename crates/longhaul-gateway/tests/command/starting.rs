@@ -282,6 +282,26 @@ fn a_directory_of_runs_that_was_removed_is_made_again() {
     assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
+#[test]
+fn who_is_refused_for_want_of_room_counts_no_more_often_than_it_helps() {
+    let scene = Scene::new();
+    let root = scene.file("few");
+    let runs = runs_at(&root).with_max_bytes(3 << 20);
+    let spec = sh("true").with_max_output(1 << 20);
+    let refused = || matches!(runs.prepare("second", &spec), Err(RunsError::Full { .. }));
+    runs.prepare("first", &spec).unwrap();
+    // Counted while there was room, then again now that there is none.
+    assert!(refused());
+    let began = std::time::Instant::now();
+    assert!(refused());
+    // Somebody else makes room, which only another count would show.
+    fs::remove_dir_all(root.join("first")).unwrap();
+    let still = refused();
+    assert!(still || began.elapsed() > Duration::from_secs(1), "it counted at each refusal");
+    std::thread::sleep(Duration::from_millis(1100));
+    assert!(!refused(), "and in a moment it counts again");
+}
+
 #[tokio::test]
 async fn an_id_is_used_once() {
     let scene = Scene::new();
