@@ -199,6 +199,26 @@ async fn who_waits_hears_every_ten_seconds_and_real_progress_is_not_overtaken() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_let_go_early_is_told_how_long_it_has_waited() {
+    let policy = TaskPolicy::new(TaskMode::After(Duration::from_secs(1)));
+    let mut brief = policy.clone();
+    brief.hold = Some(Duration::from_secs(2));
+    let mut client = Client::in_session([tool("brief", brief), tool("long", policy)]).await;
+    let handed_over = client.ask(1, "tools/call", call("brief", 3600)).await;
+    let text = |answer: &Value| answer["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(text(&handed_over).starts_with("Still running after 2 s"), "{handed_over}");
+    let task = &handed_over["result"]["structuredContent"]["taskId"];
+    client.send(2, "tools/call", json!({"name": "task_wait", "arguments": {"id": task}})).await;
+    client.send(3, "tools/call", call("long", 3600)).await;
+    tokio::time::sleep(Duration::from_millis(3500)).await;
+    client.dispatcher.engine().drain(Duration::from_secs(10)).await;
+    for _ in 0..2 {
+        let answer = client.receive().await;
+        assert!(text(&answer).starts_with("Still running after 3 s"), "{answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_waits_for_a_result_is_told_to_ask_again_when_the_server_stops() {
     let mut client = Client::in_session([tool("wait", TaskPolicy::always())]).await;
     let mut asked = call("wait", 3600);

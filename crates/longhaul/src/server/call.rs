@@ -14,6 +14,7 @@ use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::{Answer, Call, Work};
 use longhaul_tasks::store::{Dialect as Door, Digest, Json, Outcome, Record};
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 use super::answer::{Dispatched, Envelope, Write, later, now_or_later, refused};
 use super::ask::{Begun, Reply, Rounds, Topic};
@@ -271,7 +272,7 @@ impl Begin<'_> {
         call.observer = Arc::new(CallObserver::new(cx.clone(), push.clone()));
         let ticket = self.dispatcher.0.engine.call(call);
         let canceller = ticket.canceller();
-        let hold = self.tool.policy.hold;
+        let began = Instant::now();
         let (waiting, shared) = (cx.clone(), Arc::clone(&self.dispatcher.0));
         let answered = async move {
             let answer = tokio::select! {
@@ -280,7 +281,7 @@ impl Begin<'_> {
             };
             // Nobody waits any more whom the work could ask.
             waiting.interview().close(TASKS_ASK_NOTHING);
-            told(&shared, answer, hold)
+            told(&shared, answer, began.elapsed())
         };
         match now_or_later(envelope, cx, Some(canceller), answered, out) {
             Dispatched::Pending(answer) => Dispatched::Pending(answer.with_push(push)),
@@ -387,12 +388,12 @@ fn outcome_of(outcome: Result<CallToolResult, ErrorObject>) -> Outcome {
     }
 }
 
-/// What the caller of a call that went to the engine is told.
-fn told(shared: &Shared, answer: Answer, hold: Option<Duration>) -> Write {
+/// What the caller of a call that went to the engine is told, which has waited this long.
+fn told(shared: &Shared, answer: Answer, waited: Duration) -> Write {
     match answer {
         Answer::Outcome(outcome) => written(project::answer(&outcome, None)),
         Answer::Task(record) => created(record),
-        Answer::HandOver(record) => written(Ok(hand_over(shared, &record, hold))),
+        Answer::HandOver(record) => written(Ok(hand_over(shared, &record, Some(waited)))),
         Answer::Refused(refusal) => {
             let message = refusal.message.to_string();
             refused(if refusal.overloaded {

@@ -10,6 +10,7 @@ use longhaul_tasks::store::{Cancellation, Record, Scope, TaskId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later};
 use super::call::written;
@@ -150,7 +151,7 @@ impl Companions {
         let up_to = up_to.map_or(WAIT, |seconds| {
             Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT)
         });
-        let mut seen = None;
+        let (began, mut seen) = (Instant::now(), None);
         let ended = async {
             loop {
                 let record = self.find(&id, seen).await?;
@@ -169,7 +170,7 @@ impl Companions {
             never = beats(&self.cx) => match never {},
             () = time_is_up(&self.dispatcher.0.engine, up_to) => match self.find(&id, None).await {
                 Ok(record) if record.is_terminal() => self.result_of(&record),
-                Ok(record) => written(Ok(hand_over(&self.dispatcher.0, &record, Some(up_to)))),
+                Ok(record) => written(Ok(hand_over(&self.dispatcher.0, &record, Some(began.elapsed())))),
                 Err(refusal) => written(refusal),
             },
         }

@@ -37,7 +37,7 @@ const SCHEMA: &str = r#"{"type":"object","description":"The work goes on as a ta
 pub(super) fn hand_over(shared: &Shared, record: &Record, waited: Option<Duration>) -> CallToolResult {
     let id = record.id.as_str();
     let mut text = "Still running".to_owned();
-    if let Some(waited) = waited {
+    if let Some(waited) = waited.filter(|waited| waited.as_secs() > 0) {
         text.push_str(&format!(" after {} s", waited.as_secs()));
     }
     if let Some(progress) = &record.progress {
