@@ -429,6 +429,77 @@ async fn what_runs_is_bounded_across_connections_and_sessions() {
     assert_eq!(answer["result"]["content"][0]["text"], "hi", "the call without a connection has ended");
 }
 
+/// A server whose tool `slow` is always a task, and room for one exchange.
+async fn crowded() -> Host {
+    let mut policy = TaskPolicy::new(TaskMode::After(Duration::from_millis(10)));
+    policy.hold = Some(Duration::from_millis(50));
+    let slow = Tool::typed("slow", "Slow", wait).task(policy);
+    let echo = Tool::typed("echo", "Echo", |_, Echo { message }| async move { message });
+    let server = Server::new("test", "1.0.0").tool(slow).tool(echo);
+    Host::start_with(server, |options| options.max_running = 1).await
+}
+
+/// A task that runs for a minute, and its session.
+async fn slow_task(host: &Host) -> (String, String) {
+    let session = host.initialize().await;
+    let slow = json!({"name": "slow", "arguments": {"millis": 60_000, "quiet": true}});
+    let answer = read(host.in_session(&session, body("tools/call", slow)).await).await;
+    (session, answer["result"]["structuredContent"]["taskId"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_mere_wait_that_nobody_can_come_back_to_makes_room() {
+    let host = crowded().await;
+    let (session, task) = slow_task(&host).await;
+    let waits = [
+        ("tasks/result", json!({"taskId": task})),
+        ("tools/call", json!({"name": "task_wait", "arguments": {"id": task, "up_to": 3600}})),
+    ];
+    for (method, params) in waits {
+        let request = Request::post("/mcp")
+            .header("host", host.address.to_string())
+            .header("content-type", "application/json")
+            // No stream: what is lost with its connection cannot be come back to.
+            .header("accept", "application/json")
+            .header("mcp-session-id", &session)
+            .header("mcp-protocol-version", "2025-11-25");
+        let waiting = host.send(request.body(body(method, params)).unwrap());
+        tokio::time::timeout(Duration::from_millis(300), waiting).await.expect_err("it waits");
+        let echo = json!({"name": "echo", "arguments": {"message": "hi"}});
+        let heard = async {
+            while read(host.call("echo", echo["arguments"].clone()).await).await["error"].is_object() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), heard).await.expect("there is room again");
+    }
+}
+
+#[tokio::test]
+async fn tasks_are_asked_after_and_cancelled_whatever_runs() {
+    let host = crowded().await;
+    let (session, task) = slow_task(&host).await;
+    let waiting = host.in_session(&session, body("tasks/result", json!({"taskId": task})));
+    let asking = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let refused = host.call("echo", json!({"message": "hi"})).await;
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+        let other = host.initialize().await;
+        for (method, params) in [
+            ("ping", json!({})),
+            ("tools/list", json!({})),
+            ("tasks/get", json!({"taskId": task})),
+            ("tasks/cancel", json!({"taskId": task})),
+        ] {
+            let answer = read(host.in_session(&other, body(method, params)).await).await;
+            assert!(answer["result"].is_object(), "{method}: {answer}");
+        }
+        assert_eq!(host.modern("server/discover", None, json!({})).await.status(), StatusCode::OK);
+    };
+    let (waited, ()) = tokio::join!(waiting, asking);
+    drop(waited);
+}
+
 #[tokio::test]
 async fn silent_connections_make_room_and_busy_ones_do_not() {
     let host = Host::start(|options| {

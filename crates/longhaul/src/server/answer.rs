@@ -221,6 +221,11 @@ fn panicked() -> ErrorObject {
     ErrorObject::internal("internal error: answering the request panicked")
 }
 
+/// What a mere wait comes to that nobody listens to any more. It can be made again, and holds nobody's place till then.
+pub(super) fn unheard() -> ErrorObject {
+    ErrorObject::internal("nobody listens to the answer any more: ask again")
+}
+
 /// Answers with an error.
 pub(super) fn refused(error: ErrorObject) -> Write {
     Box::new(move |envelope, out| envelope.error(out, &error))

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use super::answer::{Dispatched, Envelope, Write, now_or_later};
+use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
 use super::call::written;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
@@ -163,11 +163,13 @@ impl Companions {
             }
         };
         tokio::select! {
+            biased;
             record = ended => match record {
                 Ok(record) => self.result_of(&record),
                 Err(refusal) => written(refusal),
             },
             never = beats(&self.cx) => match never {},
+            () = self.cx.outlet().abandoned() => refused(unheard()),
             () = time_is_up(&self.dispatcher.0.engine, up_to) => match self.find(&id, None).await {
                 Ok(record) if record.is_terminal() => self.result_of(&record),
                 Ok(record) => written(Ok(hand_over(&self.dispatcher.0, &record, Some(began.elapsed())))),

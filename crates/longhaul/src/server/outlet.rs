@@ -223,6 +223,17 @@ impl Outlet {
         }
     }
 
+    /// Completes once nobody listens to the stream of this exchange alone: its connection is lost, and it cannot be
+    /// come back to. The exchanges of a shared channel end with it.
+    pub(super) async fn abandoned(&self) {
+        if let Self::Own(_) = self
+            && let Some((sender, _)) = self.sender()
+        {
+            return sender.closed().await;
+        }
+        std::future::pending().await
+    }
+
     /// Whether a notification sent now could reach anybody.
     pub fn is_open(&self) -> bool {
         match self {
@@ -290,5 +301,16 @@ mod tests {
             outlet.notify(b"unheard".to_vec()).await;
         }
         assert!(outlet.take_stream().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_abandoned_when_its_other_end_is_gone() {
+        let outlet = Outlet::own();
+        let stream = outlet.take_stream().unwrap();
+        let mut abandoned = std::pin::pin!(outlet.abandoned());
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(abandoned.as_mut().poll(&mut cx).is_pending());
+        drop(stream);
+        abandoned.await;
     }
 }

@@ -11,7 +11,7 @@ use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Cancellation, Dialect as Door, Owner, Record, Scope, StoreError, TaskId};
 use serde::de::IgnoredAny;
 
-use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
+use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
 use super::call::{missing_tasks, view};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
@@ -31,11 +31,14 @@ pub(super) fn answer(
     };
     let method = exchange.method;
     let cx = Cx::new(exchange.dialect, exchange.caller, None, exchange.outlet, None);
+    let waiting = cx.clone();
     let answer = async move {
-        match request.answer(method, id).await {
-            Ok(write) => write,
-            Err(error) => refused(error),
-        }
+        let answered = tokio::select! {
+            biased;
+            answered = request.answer(method, id) => answered,
+            () = waiting.outlet().abandoned(), if method == Method::TaskResult => Err(unheard()),
+        };
+        answered.unwrap_or_else(refused)
     };
     now_or_later(envelope, cx, None, answer, out)
 }

@@ -144,7 +144,7 @@ pub(super) fn start(
     meta: RequestMeta<'_>,
 ) -> Result<Started, ErrorObject> {
     let (serial, mut exchange) = session.lock().exchanges.admit(request, meta, caller)?;
-    let place = match endpoint.place() {
+    let place = match endpoint.place(exchange.method) {
         Ok(place) => place,
         Err(full) => {
             session.answered(&request.id, serial);

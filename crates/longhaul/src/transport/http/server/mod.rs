@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::method::Method;
 use longhaul_tasks::store::Memory;
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -51,13 +52,25 @@ struct Place(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 impl Endpoint {
-    /// Room for one more exchange.
+    /// Room for one more exchange; none is needed for what never takes long, so that tasks can be asked after and
+    /// cancelled whatever runs, nor for a subscription, which does no work.
     ///
     /// # Errors
     ///
     /// An overload, in no revision's words yet, when as many run as may.
-    fn place(&self) -> Result<Place, ErrorObject> {
-        Arc::clone(&self.room).try_acquire_owned().map(Place).map_err(|_| {
+    fn place(&self, method: Method) -> Result<Option<Place>, ErrorObject> {
+        let may_wait = matches!(
+            method,
+            Method::CallTool
+                | Method::TaskResult
+                | Method::ReadResource
+                | Method::GetPrompt
+                | Method::Complete
+        );
+        if !may_wait {
+            return Ok(None);
+        }
+        Arc::clone(&self.room).try_acquire_owned().map(|place| Some(Place(place))).map_err(|_| {
             let limit = self.options.max_running;
             let what = format!("{limit} requests are running, the limit of this server: come back later");
             ErrorObject::overloaded(what, RETRY_AFTER)

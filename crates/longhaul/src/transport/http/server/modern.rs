@@ -71,8 +71,7 @@ fn start(
     let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
     exchange.progress_token = meta.progress_token;
     exchange.outlet = Outlet::own();
-    // A subscription does no work, and the bound of connections holds for it.
-    let place = if method == Method::Listen { None } else { Some(endpoint.place()?) };
+    let place = endpoint.place(method)?;
     Ok((endpoint.dispatcher.dispatch(exchange, out), place))
 }
 
