@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, clip};
 use longhaul_proto::model::{CallToolParams, CallToolResult, TASKS_EXTENSION};
 use longhaul_tasks::machine::{Caller as Stance, Plan};
@@ -17,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::answer::{Dispatched, Envelope, Write, later, now_or_later, refused};
-use super::ask::{Begun, Reply, Rounds, Topic};
+use super::ask::{Begun, Reply, Rounds, Topic, Turn};
 use super::caught::Caught;
 use super::companion::{Companion, beats};
 use super::context::Cx;
@@ -172,13 +173,7 @@ impl InPlace<'_> {
         arguments: &str,
         out: &mut Vec<u8>,
     ) -> Dispatched {
-        let topic = Topic {
-            method: "tools/call",
-            name: &self.tool.definition.name,
-            arguments,
-            reentrant: self.tool.is_reentrant(),
-            asks: !self.tool.asks.is_empty(),
-        };
+        let topic = topic(self.tool, arguments);
         let desk = &self.dispatcher.0.desk;
         let place = match Rounds::begin(desk, &cx, &topic, params) {
             Ok(Begun::Run(place)) => place,
@@ -198,6 +193,12 @@ impl InPlace<'_> {
         let rounds = Rounds::new(desk, &cx, topic, place);
         now_or_later(envelope, cx.clone(), None, rounds.run(cx, handler), out)
     }
+}
+
+/// What a call of the tool is about.
+fn topic<'t>(tool: &'t Tool, arguments: &'t str) -> Topic<'t> {
+    let (name, reentrant) = (&tool.definition.name, tool.is_reentrant());
+    Topic { method: "tools/call", name, arguments, reentrant, asks: !tool.asks.is_empty() }
 }
 
 /// Answers with what a call has given at its first poll.
@@ -240,13 +241,25 @@ impl Begin<'_> {
         out: &mut Vec<u8>,
     ) -> Dispatched {
         let (reporter, reports) = Reporter::new();
-        let Exchange { caller, progress_token, outlet, push, .. } = exchange;
+        let Exchange { caller, progress_token, outlet, push, params, .. } = exchange;
         let cx = Cx::new(envelope.dialect, caller, progress_token, outlet, Some(reporter.clone()));
-        if self.stance != Stance::Waits || !envelope.dialect.asks_by_request() {
-            cx.interview().close(TASKS_ASK_NOTHING);
+        let (desk, topic) = (&self.dispatcher.0.desk, topic(self.tool, arguments));
+        match self.asking(envelope.dialect) {
+            Asking::OnItsLine => {}
+            Asking::InRounds => match Rounds::begin(desk, &cx, &topic, params) {
+                Ok(Begun::Run(_)) => {}
+                Ok(Begun::GoOn(held)) => return now_or_later(envelope, cx.clone(), None, held.run(cx), out),
+                Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
+            },
+            Asking::Nothing => cx.interview().close(TASKS_ASK_NOTHING),
         }
         let (work, arguments) = match self.work(&cx, arguments) {
             Ok(Prepared::Pending(work, arguments)) => (work, arguments),
+            Ok(Prepared::Asking(future)) => {
+                let handler = Box::pin(async move { reply(future.await) });
+                let rounds = Rounds::new(desk, &cx, topic, None);
+                return now_or_later(envelope, cx.clone(), None, rounds.run(cx, handler), out);
+            }
             Ok(Prepared::Ready(outcome)) => {
                 return if cx.outlet().was_used() {
                     later(envelope, cx, written(outcome))
@@ -303,6 +316,16 @@ impl Begin<'_> {
         at_once || self.stance == Stance::AsksForTask
     }
 
+    /// How its calls can ask. Before the engine has it, a function that may be entered again asks in rounds.
+    fn asking(&self, dialect: &Dialect) -> Asking {
+        let polled_first = !self.row_first() && self.tool.policy.limit.is_none();
+        match (dialect.asks_by_request(), self.stance) {
+            (true, Stance::Waits) => Asking::OnItsLine,
+            (false, _) if polled_first && self.tool.is_reentrant() => Asking::InRounds,
+            _ => Asking::Nothing,
+        }
+    }
+
     /// What is to run. A function that is polled and ready needs no engine.
     fn work(&self, cx: &Cx, arguments: &str) -> Result<Prepared, CallToolResult> {
         match &self.tool.kind {
@@ -312,12 +335,17 @@ impl Begin<'_> {
             }
             Kind::Function(handler) => {
                 let mut future = Caught::start(|| handler.call(cx.clone(), arguments))?;
-                if !self.row_first()
-                    && self.tool.policy.limit.is_none()
-                    && let Poll::Ready(outcome) =
-                        Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()))
-                {
-                    return Ok(Prepared::Ready(outcome));
+                if !self.row_first() && self.tool.policy.limit.is_none() {
+                    let mut task = Context::from_waker(Waker::noop());
+                    match cx.interview().poll_turn(&mut future, &mut task) {
+                        Poll::Ready(Turn::Done(outcome)) => return Ok(Prepared::Ready(outcome)),
+                        Poll::Ready(Turn::Refused(error)) => return Ok(Prepared::Ready(Err(error))),
+                        Poll::Ready(Turn::Asked(_)) => return Ok(Prepared::Asking(future)),
+                        Poll::Pending => {}
+                    }
+                }
+                if !cx.dialect().asks_by_request() {
+                    cx.interview().close(TASKS_ASK_NOTHING);
                 }
                 let arguments = Json::parse(arguments)
                     .map_err(|error| CallToolResult::error(format!("invalid arguments: {error}")))?;
@@ -362,9 +390,9 @@ impl Begin<'_> {
     }
 }
 
-/// The inputs of tasks are not there yet: a call can ask while its caller waits for it in a session, and no more.
-const TASKS_ASK_NOTHING: &str = "a call that may become a task can ask only in a session, and only while its caller \
-                                 still waits for it: let the tool never become a task (`TaskMode::Never`)";
+/// The inputs of tasks are not there yet.
+const TASKS_ASK_NOTHING: &str = "a call that may become a task can ask in a session while its caller waits for it, and \
+                                 elsewhere before it waits for anything else, if its tool is reentrant; not later";
 
 /// What two calls must share for one to join the other.
 fn digest(tool: &str, arguments: &Json) -> Digest {
@@ -375,8 +403,19 @@ fn digest(tool: &str, arguments: &Json) -> Digest {
     Digest::new(hash.finalize().into())
 }
 
+/// How a call that goes to the engine can ask.
+enum Asking {
+    /// In a session, while its caller waits.
+    OnItsLine,
+    /// Until the engine has it.
+    InRounds,
+    Nothing,
+}
+
 enum Prepared {
     Ready(Result<CallToolResult, ErrorObject>),
+    /// It asks before the engine has it.
+    Asking(Caught),
     Pending(Work, Json),
 }
 
@@ -414,7 +453,7 @@ fn created(record: Box<Record>) -> Write {
 }
 
 /// How tasks look in a dialect.
-pub(super) fn view(dialect: &longhaul_proto::dialect::Dialect) -> View {
+pub(super) fn view(dialect: &Dialect) -> View {
     if dialect.has_tasks_extension() { View::D3 } else { View::D2 }
 }
 

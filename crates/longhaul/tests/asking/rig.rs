@@ -13,7 +13,7 @@ use longhaul::proto::model::{
 };
 use longhaul::server::{
     AskError, Caller, Dispatched, Dispatcher, Elicited, Exchange, Principal, Prompt, Resource, RoundOptions,
-    ToolError,
+    TaskMode, TaskPolicy, ToolError,
 };
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
@@ -130,6 +130,13 @@ async fn visit(cx: Cx, _: Nothing) -> Result<String, ToolError> {
     Ok(format!("{:?}", cx.elicit_url(page).await?))
 }
 
+/// Asks something else each time, which a handler that is entered again must not.
+async fn fickle(counts: Counts, cx: Cx, _: Nothing) -> Result<String, ToolError> {
+    let time = counts.begun.fetch_add(1, Ordering::SeqCst);
+    let _ = cx.elicit::<Name>(format!("Who, for the time number {time}?")).await?;
+    Ok("done".to_owned())
+}
+
 /// Asks in a loop, under one key.
 async fn many(cx: Cx, _: Nothing) -> Result<String, ToolError> {
     let mut names = Vec::new();
@@ -163,6 +170,13 @@ where
     move |cx, nothing| tool(counts.clone(), cx, nothing)
 }
 
+/// Asks, then works for five seconds; a task after two.
+fn task(name: &str, counts: &Counts) -> Tool {
+    let counts = counts.clone();
+    let work = move |cx, _: Nothing| nap(counts.clone(), cx, Nap { millis: 5000 });
+    Tool::typed(name, "Ask, then work", work).task(TaskPolicy::new(TaskMode::After(Duration::from_secs(2))))
+}
+
 pub(crate) fn server(counts: &Counts) -> Server {
     let (its, napping) = (counts.clone(), counts.clone());
     let mut reads = ToolAnnotations::default();
@@ -178,8 +192,11 @@ pub(crate) fn server(counts: &Counts) -> Server {
         .tool(Tool::typed("all_once", "Ask for everything", all))
         .tool(Tool::typed("errors", "Say what went wrong", errors))
         .tool(Tool::typed("nap", "Take a nap", move |cx, millis| nap(napping.clone(), cx, millis)))
+        .tool(task("task", counts).reentrant(true))
+        .tool(task("task_once", counts))
         .tool(Tool::typed("polite", "Ask what can be asked", polite).reentrant(true))
         .tool(Tool::typed("visit", "Send the user away", visit))
+        .tool(Tool::typed("fickle", "Ask anew", counted(counts, fickle)).reentrant(true))
         .tool(Tool::typed("many", "Ask thrice", many).reentrant(true))
         .prompt(Prompt::typed("write", "Write to someone", |cx: Cx, Nothing {}| async move {
             let name = cx.elicit::<Name>("To whom?").await?.accepted();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use longhaul::driver::Options;
 use longhaul::server::RoundOptions;
 use longhaul::store::{Memory, Registry};
+use longhaul_test::{Astray, replay_always};
 use serde_json::{Value, json};
 
 use crate::rig::{Bare, Client, accept, asked, code, sampled, text};
@@ -361,4 +362,55 @@ async fn a_call_that_goes_on_is_heard_where_it_was_made_again() {
     let done = client.receive().await;
     assert_eq!((&done["id"], text(&done)), (&json!(2), "deleted a"));
     assert_eq!(client.counts.now(), (1, 1));
+}
+
+#[tokio::test]
+async fn a_handler_may_be_entered_again_at_every_question() {
+    let bare = Bare::new();
+    let answer = |_: &str, question: &Value| match question["method"].as_str().unwrap() {
+        "roots/list" => json!({"roots": [{"uri": "file:///a"}]}),
+        "sampling/createMessage" => sampled("Roses"),
+        _ if question["params"]["requestedSchema"]["properties"]["colour"].is_object() => {
+            accept(json!({"colour": "blue"}))
+        }
+        _ => accept(json!({"name": "Ada"})),
+    };
+    for (name, rounds, said) in [
+        ("greet", 3, r#"Ada {"colour":"blue"} Roses"#),
+        ("all", 1, "Ada Roses file:///a"),
+        ("many", 3, "Ada,Ada,Ada"),
+    ] {
+        let went = replay_always(&tool(name), |params| bare.call(params), answer).await.unwrap();
+        assert_eq!(went.asked.len(), rounds, "{name}");
+        assert_eq!(went.outcome["content"][0]["text"], said);
+    }
+    let astray = replay_always(&tool("fickle"), |params| bare.call(params), answer).await.unwrap_err();
+    assert!(matches!(astray, Astray::Round { round: 0, .. }), "{astray}");
+}
+
+/// An answer to another question is no answer, whatever key it comes under.
+#[tokio::test]
+async fn an_answer_counts_only_for_the_question_it_was_given_to() {
+    let bare = Bare::new();
+    let first = bare.call(tool("fickle")).await;
+    let again = bare.answer(tool("fickle"), &first, json!({"elicit": accept(json!({"name": "Ada"}))})).await;
+    let message = |answer: &Value| answer["result"]["inputRequests"]["elicit"]["params"]["message"].clone();
+    assert_ne!(message(&first), message(&again), "{again}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_asks_in_rounds_before_it_becomes_a_task() {
+    let bare = Bare::new();
+    let takes = json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    for (capabilities, result_type) in [(takes, "task"), (json!({"elicitation": {}}), "complete")] {
+        let first = bare.call(declaring(tool("task"), capabilities.clone())).await;
+        assert_eq!(asked(&first), ["elicit"]);
+        assert!(first["result"].get("taskId").is_none(), "{first}");
+        let answers = json!({"elicit": accept(json!({"name": "Ada"}))});
+        let second = bare.answer(declaring(tool("task"), capabilities), &first, answers).await;
+        assert_eq!(second["result"]["resultType"], result_type, "{second}");
+    }
+    let refused = bare.call(tool("task_once")).await;
+    assert_eq!(code(&refused), -32603);
+    assert!(refused["error"]["message"].as_str().unwrap().contains("may become a task"), "{refused}");
 }

@@ -176,3 +176,31 @@ async fn only_so_many_questions_are_open() {
     let refused = client.receive().await;
     assert!(text(&refused).contains("64 questions to this client are open"), "{refused}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_may_become_a_task_asks_while_its_caller_waits() {
+    let mut client = Client::session(LEGACY, Options::default()).await;
+    client.call(1, json!({"name": "task_once", "arguments": {}})).await;
+    let question = client.receive().await;
+    client.answer(&question, accept(json!({"name": "Ada"}))).await;
+    assert_eq!(text(&client.receive().await), "rested");
+    // Who asked for a task is not waiting: there is nobody to ask.
+    client.call(2, json!({"name": "task_once", "arguments": {}, "task": {}})).await;
+    let created = client.receive().await;
+    let id = created["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));
+    let ask = json!({"jsonrpc": "2.0", "id": 3, "method": "tasks/result", "params": {"taskId": id}});
+    client.send(ask).await;
+    let mut failed = client.receive().await;
+    while failed["id"] != 3 {
+        assert_ne!(failed["method"], "elicitation/create");
+        failed = client.receive().await;
+    }
+    assert_eq!(code(&failed), -32603);
+    // Once it is handed over, an open question ends it.
+    client.call(4, json!({"name": "task_once", "arguments": {}})).await;
+    assert_eq!(client.receive().await["method"], "elicitation/create");
+    let handed_over = client.receive().await;
+    assert!(text(&handed_over).contains("Still running"), "{handed_over}");
+    let withdrawn = client.receive().await;
+    assert_eq!(withdrawn["method"], "notifications/cancelled", "{withdrawn}");
+}

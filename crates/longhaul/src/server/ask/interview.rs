@@ -186,8 +186,8 @@ impl Interview {
         let mut state = self.lock();
         // A question may be asked by what the call has spawned.
         state.driver = Some(task.waker().clone());
-        if let Some(refusal) = state.refusal.take() {
-            return Poll::Ready(Turn::Refused(refusal));
+        if let Some(refusal) = &state.refusal {
+            return Poll::Ready(Turn::Refused(refusal.clone()));
         }
         if state.open.is_empty() {
             return Poll::Pending;

@@ -34,7 +34,7 @@ use super::context::Cx;
 pub(super) use desk::Desk;
 pub use desk::RoundOptions;
 pub use error::AskError;
-pub(super) use interview::Interview;
+pub(super) use interview::{Interview, Turn};
 pub(crate) use line::Line;
 pub(super) use rounds::{Begun, Reply, Rounds, Topic, when_answered};
 
