@@ -107,7 +107,8 @@ impl From<Error> for Failure {
             Error::Died { last_words, .. } => {
                 Self::new(Exit::Unreachable, "server_ended", format!("{message}\n{last_words}"))
             }
-            Error::SignIn { .. } => of(Exit::SignIn, "auth_required"),
+            Error::SignIn { .. } => of(Exit::SignIn, "auth_required")
+                .next("--token-env NAME signs in with the token in that environment variable"),
             Error::Http { .. } => of(Exit::Unreachable, "http"),
             Error::SessionLost { .. } => of(Exit::Unreachable, "session_lost").next("run the same again"),
             Error::NoSuchTask { .. } => of(Exit::NotFound, "no_such_task")
@@ -134,6 +135,9 @@ impl From<&ErrorObject> for Failure {
         let lost = about.is_some_and(|about| about.reason == "worker_lost");
         match error.code {
             _ if lost => Self::new(Exit::Failed, "worker_lost", message),
+            Code::FORBIDDEN => {
+                Self::new(Exit::SignIn, "forbidden", message).next("sign in with a token that has the scope")
+            }
             Code::OVERLOADED => Self::new(Exit::Failed, "overloaded", message),
             _ => Self::new(Exit::Failed, "answer", message),
         }

@@ -13,6 +13,9 @@ pub(crate) struct TargetArgs {
     /// Speak this protocol revision; otherwise what the server speaks is found out.
     #[arg(long, value_name = "DATE", value_parser = revision)]
     pub(crate) revision: Option<Revision>,
+    /// Sign in with the bearer token that this environment variable holds.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) token_env: Option<String>,
     /// A command that serves MCP over its standard input and output, instead of a URL.
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -43,12 +46,15 @@ impl TargetArgs {
     }
 
     /// Options of a client that says who it is.
-    pub(crate) fn options(&self) -> Options {
-        let options = Options::default();
-        match self.revision {
-            Some(revision) => options.revision(revision),
-            None => options,
+    pub(crate) fn options(&self) -> Outcome<Options> {
+        let mut options = Options::default();
+        if let Some(revision) = self.revision {
+            options = options.revision(revision);
         }
+        if let Some(name) = &self.token_env {
+            options = options.bearer(token(name)?);
+        }
+        Ok(options)
     }
 }
 
@@ -71,6 +77,15 @@ impl Server {
             Self::Url(url) => Some(url),
             Self::Command(_) => None,
         }
+    }
+}
+
+/// The token in an environment variable. On the command line every user of the machine could read it.
+fn token(name: &str) -> Outcome<String> {
+    match std::env::var(name) {
+        Ok(token) if !token.trim().is_empty() => Ok(token.trim().to_owned()),
+        _ => Err(Failure::usage(format!("the environment variable `{name}` holds no token"))
+            .next(format!("--token-env takes the variable's name: {name}=… longhaul …"))),
     }
 }
 

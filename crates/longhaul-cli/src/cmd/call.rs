@@ -73,7 +73,7 @@ async fn call(args: &Args, manner: Manner) -> Outcome {
     let show = Arc::new(Show::new(manner, name));
     let until = args.wait.map(|wait| Instant::now() + wait);
     let interrupt = Interrupt::listen();
-    let client = match interrupt.unless_left(until, server.connect(options(args, &show))).await {
+    let client = match interrupt.unless_left(until, server.connect(options(args, &show)?)).await {
         Waited::For(client) => client?,
         Waited::Left => return Err(Failure::silent(Exit::Detached)),
         Waited::TimeUp => return Err(late(args)),
@@ -92,17 +92,15 @@ fn late(args: &Args) -> Failure {
 }
 
 /// What the server says besides its answers is shown as it comes.
-fn options(args: &Args, show: &Arc<Show>) -> Options {
+fn options(args: &Args, show: &Arc<Show>) -> Outcome<Options> {
     let (log, words) = (Arc::clone(show), Arc::clone(show));
     let on_log = move |message: longhaul::client::LogMessage| {
         let text = serde_json::from_str::<String>(message.data.get());
         let text = text.unwrap_or_else(|_| message.data.get().to_owned());
         log.say("log", &format!("{}: {text}", message.level));
     };
-    args.target
-        .options()
-        .on_log(LoggingLevel::Notice, on_log)
-        .on_stderr(move |line| words.say("stderr", &line))
+    let options = args.target.options()?.on_log(LoggingLevel::Notice, on_log);
+    Ok(options.on_stderr(move |line| words.say("stderr", &line)))
 }
 
 /// One call under way.

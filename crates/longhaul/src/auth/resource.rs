@@ -14,6 +14,7 @@ use crate::server::Scopes;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Resource {
     text: String,
+    host: String,
     metadata_path: String,
     metadata_url: String,
 }
@@ -49,6 +50,7 @@ impl Resource {
         let metadata_path = format!("{WELL_KNOWN}{path}");
         Ok(Self {
             text: format!("{origin}{path}"),
+            host: url.host_str().unwrap_or_default().to_owned(),
             metadata_url: format!("{origin}{metadata_path}"),
             metadata_path,
         })
@@ -57,6 +59,11 @@ impl Resource {
     /// The URI, without a slash that means nothing.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Its host, without a port.
+    pub fn host(&self) -> &str {
+        &self.host
     }
 
     pub(super) fn metadata_url(&self) -> &str {

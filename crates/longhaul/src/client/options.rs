@@ -52,6 +52,7 @@ pub struct Options {
     pub close_grace: Duration,
     /// How long a server may be unreachable while a task of it is waited for. Default 2 min.
     pub retry_for: Duration,
+    pub(crate) bearer: Option<Arc<str>>,
     pub(crate) on_log: Option<Callback<LogMessage>>,
     pub(crate) on_stderr: Option<Callback<String>>,
 }
@@ -70,6 +71,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(10),
             close_grace: Duration::from_secs(2),
             retry_for: Duration::from_secs(120),
+            bearer: None,
             on_log: None,
             on_stderr: None,
         }
@@ -144,6 +146,14 @@ impl Options {
     #[must_use]
     pub fn retry_for(mut self, retry_for: Duration) -> Self {
         self.retry_for = retry_for;
+        self
+    }
+
+    /// Shows this bearer token with every request over HTTP, and to nobody but the server: redirects are not
+    /// followed. Whoever listens on the way can read it unless the URL is `https`.
+    #[must_use]
+    pub fn bearer(mut self, token: impl Into<Arc<str>>) -> Self {
+        self.bearer = Some(token.into());
         self
     }
 

@@ -32,6 +32,9 @@ pub(crate) struct OriginArgs {
     /// With --url: speak this protocol revision.
     #[arg(long, value_name = "DATE", value_parser = crate::target::revision, global = true, requires = "url")]
     revision: Option<Revision>,
+    /// With --url: sign in with the bearer token that this environment variable holds.
+    #[arg(long, value_name = "NAME", global = true, requires = "url")]
+    token_env: Option<String>,
 }
 
 /// Where tasks are found.
@@ -57,8 +60,12 @@ pub(crate) struct Remote {
 impl OriginArgs {
     pub(crate) async fn open(&self) -> Outcome<Origin> {
         if let Some(url) = &self.url {
-            let target = TargetArgs { revision: self.revision, command: Vec::new() };
-            let client = Server::Url(url.clone()).connect(target.options()).await?;
+            let target = TargetArgs {
+                revision: self.revision,
+                token_env: self.token_env.clone(),
+                command: Vec::new(),
+            };
+            let client = Server::Url(url.clone()).connect(target.options()?).await?;
             return Ok(Origin::Server(Remote { client, url: url.clone() }));
         }
         let settings = self.settings()?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use longhaul_proto::dialect::{Dialect, Era};
 use longhaul_proto::http::encode_name;
 use longhaul_proto::method::Method;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, RequestBuilder, Url};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -62,7 +62,8 @@ impl HttpLink {
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
             return Err(target("it must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH".to_owned()));
         }
-        let http = http_client(&parsed, table.options().connect_timeout)
+        let headers = credentials(table.options().bearer.as_deref()).map_err(target)?;
+        let http = http_client(&parsed, table.options().connect_timeout, headers)
             .map_err(|error| target(unprepared(&error)))?;
         let (beside, queue) = mpsc::channel(post::BESIDE_BOUND);
         let shared = Arc::new(Shared { http, url: parsed, table, session: Mutex::new(None), beside });
@@ -129,9 +130,15 @@ async fn end(shared: &Shared, session: &Session) {
 /// How long the server may take to acknowledge the end of a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An HTTP client for one server. Redirects are not followed: they would carry what is sent elsewhere.
-pub(crate) fn http_client(url: &Url, connect_timeout: Duration) -> reqwest::Result<Client> {
+/// An HTTP client for one server, to which it sends these headers with each request. Redirects are not followed:
+/// they would carry what is sent elsewhere.
+pub(crate) fn http_client(
+    url: &Url,
+    connect_timeout: Duration,
+    headers: HeaderMap,
+) -> reqwest::Result<Client> {
     let mut builder = Client::builder()
+        .default_headers(headers)
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(connect_timeout)
         .tcp_keepalive(Duration::from_secs(30));
@@ -143,6 +150,18 @@ pub(crate) fn http_client(url: &Url, connect_timeout: Duration) -> reqwest::Resu
         builder = builder.no_proxy();
     }
     builder.build()
+}
+
+/// What shows who asks.
+fn credentials(bearer: Option<&str>) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    if let Some(token) = bearer {
+        let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
+            .map_err(|_| "the token for it has a character that cannot be sent".to_owned())?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
 }
 
 /// Why no client can be set up, in the words of the innermost cause: that of a missing trust store, mostly.
