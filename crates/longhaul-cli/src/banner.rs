@@ -6,9 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
+use longhaul::auth::Resource;
 use longhaul::proto::http::AllowList;
 use longhaul::store::Counts;
-use longhaul_gateway::config::Config;
+use longhaul_gateway::config::{Auth, Config, EnvSource};
 
 use crate::term::clean;
 use crate::{other_users, systemd};
@@ -30,6 +31,9 @@ pub(crate) fn show(config: &Config, file: &Path, listening: Option<(SocketAddr, 
     anstream::eprintln!("  config   {}", file.display());
     anstream::eprintln!("  store    {}   {}", config.store.url, open_tasks(open.counts.open, open.taken_up));
     anstream::eprintln!("  tools    {}", if tools.is_empty() { "none".to_owned() } else { tools.join(" ") });
+    if let (Some(_), Some(auth)) = (listening, &config.auth) {
+        anstream::eprintln!("  auth     {}", vouched_for_by(auth));
+    }
     let callers = listening.and_then(|(address, _)| callers(config, address));
     for note in systemd::note().into_iter().chain(foreign(&open.foreign)).chain(callers) {
         anstream::eprintln!("  note     {note}");
@@ -40,13 +44,33 @@ pub(crate) fn show(config: &Config, file: &Path, listening: Option<(SocketAddr, 
             let url = format!("http://{}/mcp", host(address, hosts, allow));
             anstream::eprintln!("  mcp      {url}   2024-11-05 to 2026-07-28");
             let name = shell_word(&name);
-            anstream::eprintln!("ready    next: claude mcp add --transport http {name} {url}");
+            let (known, token) = config.auth.as_ref().map(sign_in).unwrap_or_default();
+            let url = known.unwrap_or(&url);
+            anstream::eprintln!("ready    next: claude mcp add --transport http {name} {url}{token}");
         }
         None => {
             anstream::eprintln!("  mcp      standard input and output   2024-11-05 to 2026-07-28");
             anstream::eprintln!("ready");
         }
     }
+}
+
+/// The URL that a client has to use for its tokens to count, and what else it needs where no issuer gives it one.
+fn sign_in(auth: &Auth) -> (Option<&str>, String) {
+    let header = match auth.tokens.first().map(|token| &token.source) {
+        Some(EnvSource::Variable(name)) if auth.issuers.is_empty() => format!("${name}"),
+        Some(_) if auth.issuers.is_empty() => "TOKEN".to_owned(),
+        _ => return (auth.resource.as_ref().map(Resource::as_str), String::new()),
+    };
+    (None, format!(" --header \"Authorization: Bearer {header}\""))
+}
+
+/// Whose tokens count.
+fn vouched_for_by(auth: &Auth) -> String {
+    let issuers = auth.issuers.iter().map(|issuer| clean::line(&issuer.url, 128));
+    let tokens: Vec<String> = auth.tokens.iter().map(|token| clean::line(&token.name, 128)).collect();
+    let own = (!tokens.is_empty()).then(|| format!("the tokens of {}", tokens.join(" ")));
+    issuers.chain(own).collect::<Vec<_>>().join(", ")
 }
 
 fn open_tasks(open: u64, taken_up: usize) -> String {
@@ -90,6 +114,8 @@ fn has_port(host: &str) -> bool {
 fn callers(config: &Config, address: SocketAddr) -> Option<String> {
     match &config.http.allowed_hosts {
         Some(hosts) if hosts.is_empty() => Some("allowed_hosts is empty: nobody is let in".to_owned()),
+        // Whoever comes has to sign in, and the name that tokens know the server by is let in.
+        _ if config.auth.is_some() => None,
         None if address.ip().is_unspecified() => {
             let system = rustix::system::uname();
             let name = clean::line(&system.nodename().to_string_lossy(), 128);

@@ -129,3 +129,71 @@ fn who_serves_everybody_says_so_and_gets_an_address_that_works() {
     assert!(!server.said.contains("note"), "{}", server.said);
     assert_eq!(run(folder.path(), &["call", server.url(), "say"]).1, "hello\n");
 }
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// What a caller with this token gets: its code, its standard output and its standard error.
+fn call_as(folder: &Path, token: &str, words: &[&str]) -> (i32, String, String) {
+    let mut command = longhaul(folder, words);
+    let output = command.env("TOKEN", token).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_protected_server_lets_in_who_shows_a_token() {
+    let auth = "[auth]\nscope = \"mcp\"\ntokens.ann = { from = \"file:token\" }\n\
+                tokens.ci = { from = \"file:ci\", scope = \"mcp\" }\n";
+    let folder = folder(auth);
+    let (path, scoped) = (
+        folder.path(),
+        "[tools.deploy]\ndescription = \"Deploy\"\ncommand = [\"printf\", \"deployed\"]\nscope = \"deploy\"\n",
+    );
+    std::fs::write(path.join("longhaul.toml"), format!("{auth}\n{TOOLS}\n{scoped}")).unwrap();
+    let (code, _, err) = run(path, &["serve", "--http", "127.0.0.1:0"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("nobody could sign in: the token `ann` cannot be read"), "{err}");
+    std::fs::write(path.join("token"), format!("{TOKEN}\n")).unwrap();
+    std::fs::write(path.join("ci"), "short").unwrap();
+    let (code, _, err) = run(path, &["serve", "--http", "127.0.0.1:0"]);
+    assert!(code == 2 && err.contains("shorter than 20 characters") && !err.contains("short\""), "{err}");
+    let ci = "ci0123456789abcdef0123456789";
+    std::fs::write(path.join("ci"), ci).unwrap();
+    let (code, _, err) = run(path, &["serve", "--http", "127.0.0.1:0", "--allow-anonymous"]);
+    assert!(code == 2 && err.contains("--allow-anonymous lets everybody in"), "{err}");
+
+    // With a way to sign in, an address that others reach is fine.
+    let server = Server::start(path, &["--http", "0.0.0.0:0"]);
+    assert!(server.said.contains("  auth     the tokens of ann ci\n"), "{}", server.said);
+    assert!(server.said.contains("--header \"Authorization: Bearer TOKEN\"\n"), "{}", server.said);
+    assert!(!server.said.contains(TOKEN), "{}", server.said);
+    let url = server.url();
+    for (token, words, code, said) in [
+        ("", &["call", url, "say"][..], 3, "--token-env NAME"),
+        ("", &["call", "--token-env", "TOKEN", url, "say"], 2, "holds no token"),
+        ("wrong0123456789abcdef", &["call", "--token-env", "TOKEN", url, "say"], 3, "--token-env NAME"),
+        (TOKEN, &["call", "--token-env", "TOKEN", url, "say"], 0, "hello\n"),
+        (TOKEN, &["call", "--token-env", "TOKEN", url, "deploy"], 0, "deployed\n"),
+        (ci, &["call", "--token-env", "TOKEN", url, "say"], 0, "hello\n"),
+        (ci, &["call", "--token-env", "TOKEN", url, "deploy"], 3, "a token that has the scope"),
+        (ci, &["tools", "--token-env", "TOKEN", url], 0, "deploy"),
+    ] {
+        for revision in ["2025-11-25", "2026-07-28"] {
+            let words = [words, &["--revision", revision]].concat();
+            let (ended, out, err) = call_as(path, token, &words);
+            assert_eq!(ended, code, "{words:?}: {out}{err}");
+            assert!(out.contains(said) || err.contains(said), "{words:?}: {out}{err}");
+            assert!(token.is_empty() || !err.contains(token), "{words:?}: {err}");
+        }
+    }
+    // A task is its caller's.
+    let work = ["call", "--token-env", "TOKEN", "--wait", "300ms", "--json", url, "work"];
+    let (code, _, err) = call_as(path, TOKEN, &work);
+    assert_eq!(code, 7, "{err}");
+    let (_, list, _) = run(path, &["tasks", "list", "--json"]);
+    assert!(list.contains("\"owner\":\"token:ann\""), "{list}");
+    let id = list.split("\"taskId\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let get = ["tasks", "get", &id, "--url", url, "--token-env", "TOKEN"];
+    assert_eq!(call_as(path, TOKEN, &get).0, 0);
+    assert_eq!(call_as(path, ci, &get).0, 5, "somebody else's is not there");
+}

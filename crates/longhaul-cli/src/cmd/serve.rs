@@ -8,19 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use longhaul::auth::{Guard, Resource};
 use longhaul::proto::http::AllowList;
 use longhaul::server::{Dispatcher, local_user};
 use longhaul::store::{Filter, Page, Scope, TaskStore};
 use longhaul::transport::http::server as http;
 use longhaul::transport::stdio;
 use longhaul::{Server, driver};
-use longhaul_gateway::config::{self, Colour, Config, StoreUrl};
+use longhaul_gateway::config::{self, Colour, Config, Machine, StoreUrl};
 use longhaul_gateway::tool::{FoundRuns, Outputs, janitor, tools};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, chain};
 use crate::{banner, store};
 
 /// Serve the tools of a configuration.
@@ -101,10 +102,17 @@ fn with_flags(mut config: Config, args: &Args) -> Config {
 /// Why these settings would let strangers in, if they would.
 fn exposes_anonymously(config: &Config, args: &Args) -> Option<String> {
     let listen = config.http.listen;
+    if config.auth.is_some() {
+        return args.allow_anonymous.then(|| {
+            "the configuration makes callers sign in, and --allow-anonymous lets everybody in\n\
+             help: leave out the flag, or remove `[auth]`"
+                .to_owned()
+        });
+    }
     (!args.stdio && !listen.ip().is_loopback() && !args.allow_anonymous).then(|| {
         format!(
             "{listen} can be reached from other machines and nobody would have to sign in\n\
-             help: serve on 127.0.0.1, or pass --allow-anonymous if whoever reaches the address may call every tool"
+             help: serve on 127.0.0.1, say in `[auth]` who may call, or pass --allow-anonymous if whoever reaches the address may call every tool"
         )
     })
 }
@@ -123,6 +131,7 @@ fn log() {
 }
 
 async fn serve(config: &Config, args: &Args) -> Outcome<()> {
+    let guard = guard(config, args)?;
     // Bound before anything is taken up: a second server on one address must leave the tasks alone.
     let listener = if args.stdio { None } else { Some(bind(config.http.listen).await?) };
     let store = store::open(&config.store.url)?;
@@ -157,10 +166,19 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     };
     banner::show(config, &args.file, address.map(|address| (address, &allow)), &open);
     match listener {
-        Some(listener) => serve_http(config, allow, dispatcher, listener).await?,
+        Some(listener) => serve_http(config, allow, guard, dispatcher, listener).await?,
         None => serve_stdio(dispatcher).await?,
     }
     Ok(())
+}
+
+/// Who lets callers in, where they have to sign in. Whoever started us on its standard streams need not.
+fn guard(config: &Config, args: &Args) -> Outcome<Option<Guard>> {
+    let Some(auth) = config.auth.as_ref().filter(|_| !args.stdio) else { return Ok(None) };
+    match auth.guard(&Machine) {
+        Ok(guard) => Ok(Some(guard)),
+        Err(error) => Err(Failure::usage(format!("nobody could sign in: {}", chain(&error)))),
+    }
 }
 
 /// The tools that this server works on tasks of, and has not in its configuration.
@@ -199,12 +217,14 @@ async fn bind(listen: SocketAddr) -> Outcome<TcpListener> {
 async fn serve_http(
     config: &Config,
     allow: AllowList,
+    guard: Option<Guard>,
     dispatcher: Dispatcher,
     listener: TcpListener,
 ) -> anyhow::Result<()> {
     let mut options = http::Options::default();
     options.limits.max_bytes = usize::try_from(config.http.max_body).unwrap_or(usize::MAX);
     options.allow = allow;
+    options.guard = guard;
     options.max_connections = options.max_connections.min(files() / 2);
     http::serve(dispatcher, listener, options, stopped()).await.context("the listener failed")
 }
@@ -222,13 +242,16 @@ async fn serve_stdio(dispatcher: Dispatcher) -> anyhow::Result<()> {
     Ok(driver::serve(dispatcher, local_user(), reader, writer, options, stopped()).await?)
 }
 
-/// The configured hosts and origins; by default this machine, and the address it serves on.
+/// The configured hosts and origins; by default this machine, the address it serves on, and the name that tokens
+/// know it by.
 fn allow_list(config: &Config) -> AllowList {
     let (hosts, origins) = (&config.http.allowed_hosts, &config.http.allowed_origins);
-    match (hosts, origins) {
-        (None, None) if config.http.listen.ip().is_loopback() => AllowList::loopback(),
+    let known = config.auth.as_ref().and_then(|auth| auth.resource.as_ref()).map(Resource::host);
+    match (hosts, origins, known) {
+        (None, None, None) if config.http.listen.ip().is_loopback() => AllowList::loopback(),
         _ => {
             let mut own = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
+            own.extend(known.map(str::to_owned));
             let listen = config.http.listen.ip();
             if !listen.is_unspecified() {
                 own.push(if listen.is_ipv6() { format!("[{listen}]") } else { listen.to_string() });

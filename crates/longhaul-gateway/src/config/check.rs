@@ -6,6 +6,7 @@ use toml::de::DeTable;
 
 use super::{
     Config,
+    auth::Auth,
     diagnostic::{Diagnostic, Diagnostics, Edit},
     environment::{Machine, Sources},
     http::Http,
@@ -14,7 +15,10 @@ use super::{
     size::format_size,
     spelling::nearest,
     store::Store,
-    tool::read::{self, Context},
+    tool::{
+        CommandTool,
+        read::{self, Context},
+    },
 };
 
 /// A configuration that can be used, with what its author should still look at.
@@ -130,6 +134,7 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
     let server = reader.section(root, "server", "`[server]`".to_owned());
     let store = reader.section(root, "store", "`[store]`".to_owned());
     let http = reader.section(root, "http", "`[http]`".to_owned());
+    let auth = reader.section(root, "auth", "`[auth]`".to_owned());
     let config = Config {
         server: server.map(|section| Server::read(reader, &section)).unwrap_or_default(),
         store: match store {
@@ -137,6 +142,7 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
             None => Store::defaults(context.base),
         },
         http: http.map(|section| Http::read(reader, &section)).unwrap_or_default(),
+        auth: auth.map(|section| Auth::read(reader, &section, context)),
         tools: Vec::new(),
     };
     let entries = match root.entry("tools") {
@@ -151,8 +157,22 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
         let help = "a tool is a section of its own: `[tools.NAME]` with a `description` and a `command`";
         reader.push(Diagnostic::warning("the configuration has no tools").help(help));
     }
-    let tools = entries.iter().filter_map(|entry| read::read(reader, entry, context)).collect();
+    let tools: Vec<_> = entries.iter().filter_map(|entry| read::read(reader, entry, context)).collect();
+    if config.auth.is_none() {
+        tools.iter().zip(&entries).for_each(|(tool, entry)| warn_of_scope(reader, tool, entry));
+    }
     Config { tools, ..config }
+}
+
+/// A scope that nobody is asked for protects nothing.
+fn warn_of_scope(reader: &mut Reader<'_>, tool: &CommandTool, entry: &Entry<'_>) {
+    if tool.scopes.is_empty() {
+        return;
+    }
+    let message = format!("tool `{}` asks for a scope, and nobody has to sign in", tool.name);
+    let help = "say in `[auth]` who may call and how they prove it";
+    let diagnostic = Diagnostic::warning(message).at(entry.key_span.clone(), "everybody may call it");
+    reader.push(diagnostic.help(help));
 }
 
 fn unknown_section(entry: &Entry<'_>) -> Diagnostic {
@@ -165,7 +185,9 @@ fn unknown_section(entry: &Entry<'_>) -> Diagnostic {
             format!("a section with a similar name exists: `{near}`"),
             vec![Edit::new(entry.key_span.clone(), near)],
         ),
-        None => diagnostic.help("the sections are `[server]`, `[store]`, `[http]` and `[tools.NAME]`"),
+        None => {
+            diagnostic.help("the sections are `[server]`, `[store]`, `[http]`, `[auth]` and `[tools.NAME]`")
+        }
     }
 }
 
@@ -209,7 +231,7 @@ fn others_can_write(_: &std::fs::Metadata) -> bool {
 /// The largest configuration file, in bytes.
 pub const MAX_FILE: u64 = 1 << 20;
 
-const SECTIONS: [&str; 4] = ["server", "store", "http", "tools"];
+const SECTIONS: [&str; 5] = ["server", "store", "http", "auth", "tools"];
 
 /// What the parser calls a key that is given twice; a test holds it to that.
 const DUPLICATE: &str = "duplicate key";

@@ -6,12 +6,18 @@ use std::{
     fmt,
     fs::File,
     io::{self, Read},
+    ops::Range,
     path::{Path, PathBuf},
 };
 
 use thiserror::Error;
 
-use super::template::Template;
+use super::{
+    diagnostic::Diagnostic,
+    reader::{Reader, Section},
+    template::Template,
+    tool::read::Context,
+};
 
 /// One variable that a tool sets: its name, and where its value comes from.
 #[derive(Clone)]
@@ -84,6 +90,46 @@ impl EnvSource {
             }
         }
     }
+}
+
+/// Reads where a value comes from: the `from` of a table that stands at `span`. It is warned of when there is
+/// nothing now; `fails` says what that means.
+pub(super) fn source(
+    reader: &mut Reader<'_>,
+    section: &Section<'_>,
+    span: Range<usize>,
+    context: Context<'_>,
+    fails: &str,
+) -> Option<EnvSource> {
+    let help = "a value is read `from = \"env:NAME\"` or `from = \"file:PATH\"`";
+    if section.entry("from").is_none() {
+        let message = format!("{} has no value", section.place);
+        reader.push(Diagnostic::error(message).at(span, "no `from`").help(help));
+        return None;
+    }
+    let text = reader.text(section, "from")?;
+    let source = match text.value.split_once(':') {
+        Some(("env", name)) if !name.is_empty() && !name.contains(['=', '\0']) => {
+            EnvSource::Variable(name.to_owned())
+        }
+        Some(("file", path)) if !path.is_empty() && !path.contains('\0') => {
+            EnvSource::File(context.base.join(path))
+        }
+        _ => {
+            let message = format!("`from` of {} names no source", section.place);
+            reader.push(Diagnostic::error(message).at(text.span, "no source").help(help));
+            return None;
+        }
+    };
+    if let Err(error) = source.read(context.sources) {
+        let reason = match &error {
+            EnvError::Unreadable { source, .. } => format!("{error}: {source}"),
+            _ => error.to_string(),
+        };
+        let message = format!("{} has no value now: {reason}", section.place);
+        reader.push(Diagnostic::warning(message).at(text.span, "nothing there").help(fails));
+    }
+    Some(source)
 }
 
 /// Where variables and files are read: the machine itself, or a test's idea of one.

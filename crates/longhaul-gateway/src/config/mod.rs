@@ -16,6 +16,7 @@
 //! server is started.
 
 mod argument;
+mod auth;
 mod bind;
 mod check;
 mod diagnostic;
@@ -38,6 +39,7 @@ mod violation;
 
 pub use self::{
     argument::{ArgumentError, ArgumentErrors},
+    auth::{Auth, AuthError, AuthIssuer, AuthToken, TokenCheck},
     bind::{Bound, MAX_COMMAND_LINE},
     check::{Checked, MAX_FILE, check, check_with, load},
     diagnostic::{Colour, Diagnostic, Diagnostics, MAX_RENDERED, Severity},
@@ -66,6 +68,8 @@ pub struct Config {
     pub store: Store,
     /// Where the server listens.
     pub http: Http,
+    /// Who may call over HTTP; everybody who reaches the address when `None`.
+    pub auth: Option<Auth>,
     /// The tools, in the order of the file.
     pub tools: Vec<CommandTool>,
 }

@@ -2,7 +2,10 @@
 
 use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
-use longhaul::{server::TaskMode, store::Rerun};
+use longhaul::{
+    server::{Scopes, TaskMode},
+    store::Rerun,
+};
 
 use super::{
     environment::{EnvSource, Variable, VariableValue},
@@ -45,6 +48,8 @@ pub struct CommandTool {
     pub max_output: u64,
     /// What it says about its own behaviour.
     pub annotations: Annotations,
+    /// What a caller needs to call it, on top of what every caller needs.
+    pub scopes: Scopes,
     /// When a call becomes a task.
     pub task: TaskMode,
     /// How long its outcome is kept.

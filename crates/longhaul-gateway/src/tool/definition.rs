@@ -22,7 +22,7 @@ pub(super) fn tool(command: &CommandTool, job: CommandJob) -> Tool {
     definition.description.clone_from(&command.description);
     definition.output_schema = command.output_schema();
     definition.annotations = annotations(&command.annotations);
-    Tool::job(definition, Arc::new(job)).task(policy(command))
+    Tool::job(definition, Arc::new(job)).task(policy(command)).scopes(command.scopes.clone())
 }
 
 fn annotations(hints: &config::Annotations) -> Option<ToolAnnotations> {

@@ -7,6 +7,7 @@ use toml::de::DeValue;
 
 use super::{Annotations, CommandTool, Progress, command, limits, variable};
 use crate::config::{
+    auth::scopes,
     diagnostic::{Diagnostic, Edit},
     duration::parse_duration,
     environment::Sources,
@@ -58,6 +59,7 @@ pub(in crate::config) fn read(
         output: reader.word(&section, "output", &OUTPUTS).unwrap_or_default(),
         max_output,
         annotations: annotations(reader, &section),
+        scopes: scopes(reader, &section, "scope").unwrap_or_default(),
         task: task(reader, &section).unwrap_or(TaskMode::After(limits::TASK_AFTER)),
         ttl: reader.duration(&section, "ttl", ttl).unwrap_or(limits::TTL),
         rerun: rerun(reader, &section).unwrap_or(Rerun::Reattach),
@@ -329,7 +331,7 @@ fn warn_of_unused(reader: &mut Reader<'_>, tool: &Section<'_>, inputs: &[Declare
     }
 }
 
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "title",
     "description",
     "command",
@@ -343,6 +345,7 @@ const KEYS: [&str; 19] = [
     "max_output",
     "input",
     "annotations",
+    "scope",
     "task",
     "ttl",
     "rerun",

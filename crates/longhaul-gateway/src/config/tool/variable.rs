@@ -5,7 +5,7 @@ use toml::de::DeValue;
 use super::{command, read::Context};
 use crate::config::{
     diagnostic::{Diagnostic, Edit},
-    environment::{EnvError, EnvSource, Variable, VariableValue},
+    environment::{Variable, VariableValue, source},
     input::read::Declared,
     reader::{At, Entry, Reader, Section},
 };
@@ -61,34 +61,6 @@ fn env_source(
     let place = format!("variable `{}` of {tool}", entry.key.escape_debug());
     let section = reader.table(entry, place)?;
     reader.reject_unknown(&section, &["from"]);
-    let help = "a value is read `from = \"env:NAME\"` or `from = \"file:PATH\"`";
-    if section.entry("from").is_none() {
-        let message = format!("{} has no value", section.place);
-        reader.push(Diagnostic::error(message).at(entry.span.clone(), "no `from`").help(help));
-        return None;
-    }
-    let text = reader.text(&section, "from")?;
-    let source = match text.value.split_once(':') {
-        Some(("env", name)) if !name.is_empty() && !name.contains(['=', '\0']) => {
-            EnvSource::Variable(name.to_owned())
-        }
-        Some(("file", path)) if !path.is_empty() && !path.contains('\0') => {
-            EnvSource::File(context.base.join(path))
-        }
-        _ => {
-            let message = format!("`from` of {} names no source", section.place);
-            reader.push(Diagnostic::error(message).at(text.span, "no source").help(help));
-            return None;
-        }
-    };
-    if let Err(error) = source.read(context.sources) {
-        let reason = match &error {
-            EnvError::Unreadable { source, .. } => format!("{error}: {source}"),
-            _ => error.to_string(),
-        };
-        let message = format!("{} has no value now: {reason}", section.place);
-        let diagnostic = Diagnostic::warning(message).at(text.span, "nothing there");
-        reader.push(diagnostic.help("it is read when a call starts, and calls fail until it is there"));
-    }
-    Some(VariableValue::From(source))
+    let fails = "it is read when a call starts, and calls fail until it is there";
+    source(reader, &section, entry.span.clone(), context, fails).map(VariableValue::From)
 }
