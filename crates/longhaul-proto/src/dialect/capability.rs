@@ -60,34 +60,30 @@ pub(super) struct Offered {
     resources: Option<List>,
     completions: Option<IgnoredAny>,
     logging: Option<IgnoredAny>,
-    #[serde(default)]
     tasks: Option<Tasks>,
-    #[serde(default)]
-    extensions: Meta,
+    extensions: Option<Meta>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+// Every member may be `null`: servers whose language has no other "absent" write it so.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct List {
-    list_changed: bool,
-    subscribe: bool,
+    list_changed: Option<bool>,
+    subscribe: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
 struct Tasks {
     cancel: Option<IgnoredAny>,
-    requests: Requests,
+    requests: Option<Requests>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct Requests {
-    tools: ToolRequests,
+    tools: Option<ToolRequests>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct ToolRequests {
     call: Option<IgnoredAny>,
 }
@@ -95,19 +91,24 @@ struct ToolRequests {
 impl Offered {
     /// The offer, and whether its tasks can be cancelled.
     pub(super) fn read(self) -> (ServerCapabilities, bool) {
-        let extension = self.extensions.find(TASKS_EXTENSION).is_some();
+        let extensions = self.extensions.unwrap_or_default();
+        let extension = extensions.find(TASKS_EXTENSION).is_some();
         let tasks = self.tasks.unwrap_or_default();
+        let calls = tasks.requests.and_then(|requests| requests.tools).and_then(|tools| tools.call);
         let lists = [&self.tools, &self.prompts, &self.resources];
         let offer = ServerCapabilities {
             tools: self.tools.is_some(),
             prompts: self.prompts.is_some(),
             resources: self.resources.is_some(),
-            resource_updates: self.resources.as_ref().is_some_and(|resources| resources.subscribe),
+            resource_updates: self
+                .resources
+                .as_ref()
+                .is_some_and(|resources| resources.subscribe == Some(true)),
             completions: self.completions.is_some(),
-            list_changes: lists.into_iter().flatten().any(|list| list.list_changed),
+            list_changes: lists.into_iter().flatten().any(|list| list.list_changed == Some(true)),
             logging: self.logging.is_some(),
-            tasks: extension || tasks.requests.tools.call.is_some(),
-            extensions: self.extensions.without(TASKS_EXTENSION),
+            tasks: extension || calls.is_some(),
+            extensions: extensions.without(TASKS_EXTENSION),
         };
         (offer, extension || tasks.cancel.is_some())
     }

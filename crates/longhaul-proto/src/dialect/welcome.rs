@@ -147,6 +147,17 @@ mod tests {
     }
 
     #[test]
+    fn a_null_among_what_a_server_offers_is_an_absent_one() {
+        let text = r#"{"protocolVersion":"2025-11-25","serverInfo":{"name":"s","version":"1"},"capabilities":{
+            "tools":{"listChanged":null},"resources":{"subscribe":null,"listChanged":true},"prompts":null,
+            "tasks":{"cancel":null,"requests":null},"extensions":null}}"#;
+        let read = Dialect::read_initialize(text).unwrap().unwrap();
+        let offered = read.capabilities;
+        assert!(offered.tools && offered.resources && offered.list_changes);
+        assert!(!offered.resource_updates && !offered.prompts && !offered.tasks && !read.cancels_tasks);
+    }
+
+    #[test]
     fn what_a_server_says_of_itself_is_read_back_in_both_eras() {
         let offered = ServerCapabilities::default().with_tools(true).with_tasks(true).with_logging(true);
         let modern = Dialect::newest_modern();
