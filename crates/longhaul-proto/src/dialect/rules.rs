@@ -52,11 +52,6 @@ impl Dialect {
         self.asks_for_tasks()
     }
 
-    /// Progress may come with words.
-    pub fn words_progress(&self) -> bool {
-        self.since(Revision::V2025_03_26)
-    }
-
     /// Tools carry hints about how they behave.
     pub fn annotates_tools(&self) -> bool {
         self.since(Revision::V2025_03_26)
