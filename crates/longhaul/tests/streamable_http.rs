@@ -401,7 +401,7 @@ async fn sessions_are_bounded() {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": {"name": "t", "version": "1"}});
     let response = host.send(host.post().body(body("initialize", params)).unwrap()).await;
-    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(header(&response, "retry-after"), "5");
     let error = &read(response).await["error"];
     assert_eq!((&error["code"], &error["data"]["retryAfterMs"]), (&json!(-32603), &json!(5000)), "{error}");

@@ -10,7 +10,7 @@ use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 use tokio::sync::mpsc;
 
-use super::answer::{Body, Source, answer_with, empty, events, json, refusal, text};
+use super::answer::{Body, Source, answer_with, empty, events, json, refusal, status_for, text};
 use super::door::forbidden;
 use super::route::{SESSION_ID, VERSION, not_allowed, value};
 use super::session::Session;
@@ -118,8 +118,8 @@ fn without_session(
                 response.headers_mut().insert(HeaderName::from_static(SESSION_ID), id);
             }
             Err(limit) => {
-                let error = dialect.error(ErrorObject::overloaded(limit.to_string(), RETRY_AFTER));
-                return refusal(StatusCode::SERVICE_UNAVAILABLE, Some(&request.id), &error);
+                let full = ErrorObject::overloaded(limit.to_string(), RETRY_AFTER);
+                return refusal(status_for(full.code), Some(&request.id), &dialect.error(full));
             }
         }
     }
