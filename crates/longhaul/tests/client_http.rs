@@ -319,6 +319,38 @@ async fn servers_that_know_no_modern_request_get_a_session_however_they_refuse()
 }
 
 #[tokio::test]
+async fn what_is_no_longer_wanted_is_said_before_the_session_ends() {
+    let other = legacy("no", "text/plain", "405 Method Not Allowed");
+    let (url, heard) = play(move |request| match request.body["method"].as_str() {
+        Some("tools/call") => String::new(),
+        Some("notifications/cancelled") => respond("202 Accepted", "text/plain", "", ""),
+        _ => other(request),
+    })
+    .await;
+    let client = Client::connect(url.as_str()).await.unwrap();
+    let call = |_| {
+        tokio::spawn({
+            let client = client.clone();
+            async move { client.call("x", &()).await }
+        })
+    };
+    let calls: Vec<_> = (0..3).map(call).collect();
+    let of = |method: &str| {
+        let heard = heard.lock().unwrap();
+        let of = heard.iter().filter(|heard| heard.body["method"] == method && heard.has("mcp-session-id"));
+        of.count()
+    };
+    eventually("the calls did not come", || of("tools/call") == 3).await;
+    for call in calls {
+        call.abort();
+        assert!(call.await.unwrap_err().is_cancelled());
+    }
+    client.close().await;
+    assert_eq!(of("notifications/cancelled"), 3);
+    assert!(heard.lock().unwrap().last().unwrap().head.starts_with("DELETE"));
+}
+
+#[tokio::test]
 async fn a_status_that_says_nothing_of_the_era_is_reported_as_it_is() {
     let check = |status: &'static str| async move {
         let (url, heard) = play(move |_| respond(status, "text/plain", "Retry-After: 7\r\n", "sorry")).await;

@@ -89,12 +89,10 @@ impl HttpLink {
         }
     }
 
-    /// Ends the session, if there is one.
+    /// Says what is still to be said, and ends the session, if there is one.
     pub(crate) async fn close(&self) {
         self.stop_listening();
-        if let Some(session) = self.shared.take_session() {
-            end(&self.shared, &session).await;
-        }
+        leave(&self.shared).await;
         self.shared.table.end(Error::Lost { cause: None });
     }
 
@@ -108,12 +106,20 @@ impl HttpLink {
 impl Drop for HttpLink {
     fn drop(&mut self) {
         self.stop_listening();
-        if let Some(session) = self.shared.take_session()
+        if self.shared.session().is_some()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let shared = Arc::clone(&self.shared);
-            runtime.spawn(async move { end(&shared, &session).await });
+            runtime.spawn(async move { leave(&shared).await });
         }
+    }
+}
+
+async fn leave(shared: &Shared) {
+    // Within the session, while there is one: what is no longer wanted, mostly.
+    post::flush(shared).await;
+    if let Some(session) = shared.take_session() {
+        end(shared, &session).await;
     }
 }
 

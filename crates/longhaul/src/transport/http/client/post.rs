@@ -8,7 +8,7 @@ use longhaul_proto::http::Event;
 use longhaul_proto::jsonrpc::RequestId;
 use longhaul_proto::method::Method;
 use reqwest::{Response, StatusCode};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::read::{Events, Kind, error_in, failure, kind, unsent, whole};
 use super::{PROTOCOL_VERSION, SESSION_ID, Session, Shared, lock, mirrored};
@@ -156,7 +156,7 @@ pub(super) fn handle_event(
 
 /// Answers the server, beside everything else. A server that asks faster than it takes answers gets none.
 fn reply_with(shared: &Shared, dialect: &'static Dialect, reply: Vec<u8>) {
-    if shared.beside.try_send((dialect, reply)).is_err() {
+    if shared.beside.try_send(Beside::Message(dialect, reply)).is_err() {
         tracing::debug!("an answer found no room among those that wait to be sent");
     }
 }
@@ -164,7 +164,7 @@ fn reply_with(shared: &Shared, dialect: &'static Dialect, reply: Vec<u8>) {
 /// Says that a request is no longer wanted, from wherever its future was dropped.
 fn cancel(beside: &mpsc::Sender<Beside>, dialect: &'static Dialect, id: &RequestId) {
     let Some(message) = dialect.cancelled(id, "no longer wanted") else { return };
-    if let Err(mpsc::error::TrySendError::Full(message)) = beside.try_send((dialect, message))
+    if let Err(mpsc::error::TrySendError::Full(message)) = beside.try_send(Beside::Message(dialect, message))
         && let Ok(runtime) = tokio::runtime::Handle::try_current()
     {
         let beside = beside.clone();
@@ -175,16 +175,43 @@ fn cancel(beside: &mpsc::Sender<Beside>, dialect: &'static Dialect, id: &Request
     }
 }
 
-/// A message that nobody waits for.
-pub(super) type Beside = (&'static Dialect, Vec<u8>);
+/// What is sent beside everything else.
+#[derive(Debug)]
+pub(super) enum Beside {
+    /// A message that nobody waits for.
+    Message(&'static Dialect, Vec<u8>),
+    /// Somebody waits for those before it.
+    Flush(oneshot::Sender<()>),
+}
+
+/// Waits until what was to be sent beside everything else has been, for as long as a connection may take to close.
+pub(super) async fn flush(shared: &Shared) {
+    let (flush, flushed) = oneshot::channel();
+    let sent = async {
+        // A closed channel means that there is nobody left to send anything.
+        let _ = shared.beside.send(Beside::Flush(flush)).await;
+        let _ = flushed.await;
+    };
+    if tokio::time::timeout(shared.table.options().close_grace, sent).await.is_err() {
+        tracing::debug!("what was to be sent beside the others was not taken in time");
+    }
+}
 
 /// How many such messages may wait to be sent.
 pub(super) const BESIDE_BOUND: usize = 64;
 
 /// Sends what nobody waits for, one message after the other, for as long as the connection lives.
 pub(super) async fn send_beside(shared: Weak<Shared>, mut queue: mpsc::Receiver<Beside>) {
-    while let Some((dialect, message)) = queue.recv().await {
+    while let Some(beside) = queue.recv().await {
         let Some(shared) = shared.upgrade() else { return };
+        let (dialect, message) = match beside {
+            Beside::Message(dialect, message) => (dialect, message),
+            Beside::Flush(flush) => {
+                // Whoever asked may have stopped waiting.
+                let _ = flush.send(());
+                continue;
+            }
+        };
         match tokio::time::timeout(BESIDE, send(&shared, dialect, message)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "a message could not be sent beside the others"),
