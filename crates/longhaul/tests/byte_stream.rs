@@ -68,12 +68,13 @@ impl Client {
         let dispatcher = server().dispatcher().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let principal = Principal::new("test").unwrap();
-        let served = tokio::spawn(driver::serve(dispatcher, principal, reader, writer, options, async {
-            match stopped.await {
-                Ok(()) => {}
-                Err(_) => std::future::pending().await,
-            }
-        }));
+        let served =
+            tokio::spawn(driver::serve_only_client(dispatcher, principal, reader, writer, options, async {
+                match stopped.await {
+                    Ok(()) => {}
+                    Err(_) => std::future::pending().await,
+                }
+            }));
         let (reader, writer) = tokio::io::split(ours);
         Self { reader: BufReader::new(reader), writer, served, stop: Some(stop) }
     }

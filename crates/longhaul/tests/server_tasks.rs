@@ -42,7 +42,7 @@ struct Client {
     dispatcher: Dispatcher,
     reader: BufReader<ReadHalf<DuplexStream>>,
     writer: WriteHalf<DuplexStream>,
-    _served: JoinHandle<Result<(), DriverError>>,
+    served: JoinHandle<Result<(), DriverError>>,
 }
 
 impl Client {
@@ -62,7 +62,7 @@ impl Client {
             std::future::pending(),
         ));
         let (reader, writer) = tokio::io::split(ours);
-        Self { dispatcher, reader: BufReader::new(reader), writer, _served: served }
+        Self { dispatcher, reader: BufReader::new(reader), writer, served }
     }
 
     /// With a session of 2025-11-25 open.
@@ -216,6 +216,36 @@ async fn who_is_let_go_early_is_told_how_long_it_has_waited() {
         let answer = client.receive().await;
         assert!(text(&answer).starts_with("Still running after 3 s"), "{answer}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_input_ends_what_is_not_durable_and_nothing_else() {
+    for (seconds, tasks) in [(1, 0), (3, 1)] {
+        let policy = TaskPolicy::new(TaskMode::After(Duration::from_secs(2)));
+        let mut client = Client::in_session([tool("wait", policy)]).await;
+        client.send(1, "tools/call", call("wait", 3600)).await;
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        client.writer.shutdown().await.unwrap();
+        client.served.await.unwrap().unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let counts = client.dispatcher.engine().counts().await.unwrap();
+        assert_eq!(counts.retained, tasks, "the input ended after {seconds} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_stops_leaves_the_calls_of_others_alone() {
+    let policy = TaskPolicy::new(TaskMode::After(Duration::from_secs(2)));
+    let mut client = Client::in_session([tool("wait", policy)]).await;
+    client.send(1, "tools/call", call("wait", 30)).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let (_ours, theirs) = tokio::io::duplex(1 << 16);
+    let (reader, writer) = tokio::io::split(theirs);
+    let (dispatcher, principal) = (client.dispatcher.clone(), Principal::new("other").unwrap());
+    let stopped = std::future::ready(());
+    driver::serve(dispatcher, principal, reader, writer, driver::Options::default(), stopped).await.unwrap();
+    let answer = client.answer(1).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "waited", "it is not handed over: {answer}");
 }
 
 #[tokio::test(start_paused = true)]

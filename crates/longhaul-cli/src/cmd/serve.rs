@@ -239,7 +239,7 @@ fn files() -> usize {
 async fn serve_stdio(dispatcher: Dispatcher) -> anyhow::Result<()> {
     let (reader, writer) = stdio::stdio();
     let options = driver::Options::default();
-    Ok(driver::serve(dispatcher, local_user(), reader, writer, options, stopped()).await?)
+    Ok(driver::serve_only_client(dispatcher, local_user(), reader, writer, options, stopped()).await?)
 }
 
 /// The configured hosts and origins; by default this machine, the address it serves on, and the name that tokens

@@ -79,6 +79,8 @@ pub enum Event {
     /// The caller no longer wants the answer: it said so, or closed a stream whose closing says so. That a
     /// connection was lost says nothing, and is no event.
     CallerCancelled,
+    /// The caller is gone for good, and said nothing: what is not durable ends.
+    CallerLeft,
 }
 
 /// Why a call was not begun.
@@ -192,6 +194,8 @@ pub struct Machine {
     /// Who waits is to be let go as soon as that can be.
     let_go: bool,
     cancelled: bool,
+    /// There is no caller, so that nobody would know of a task that the call became now.
+    left: bool,
     answered: bool,
     over: bool,
 }
@@ -206,6 +210,7 @@ impl Machine {
             due: false,
             let_go: false,
             cancelled: false,
+            left: false,
             answered: false,
             over: false,
         };
@@ -285,6 +290,7 @@ impl Machine {
                 self.cancelled |= !self.answered;
                 self.answered = true;
             }
+            Event::CallerLeft => (self.left, self.answered) = (true, true),
         }
         self.advance()
     }
@@ -302,7 +308,7 @@ impl Machine {
 
     /// Nothing is on disk.
     fn advance_loose(&mut self) -> Vec<Effect> {
-        if self.cancelled {
+        if self.cancelled || self.left {
             self.over = true;
             return vec![Effect::Stop];
         }

@@ -126,6 +126,22 @@ fn a_caller_that_cancels_ends_its_call_until_it_is_answered() {
 }
 
 #[test]
+fn a_caller_that_leaves_ends_what_is_not_durable_and_nothing_else() {
+    let (machine, effects) = run(WAITS, [Event::Admitted, Event::Started, Event::CallerLeft]);
+    assert_eq!(effects, [Effect::Admit, LOOSE, Effect::Stop]);
+    assert!(machine.is_over());
+    let begin = [Event::Admitted, Event::Started, Event::AfterElapsed, Event::CallerLeft];
+    let (mut machine, _) = run(WAITS, begin.clone());
+    assert_eq!(machine.handle(Event::Committed), [Effect::Tell], "it was becoming a task");
+    assert_eq!([machine.handle(Event::Told), machine.handle(Event::HoldElapsed)], [vec![], vec![]]);
+    assert_eq!(machine.handle(Event::Ended(done())), [Effect::Finish(done())]);
+    let (mut machine, _) = run(WAITS, begin);
+    let failed = Event::CommitFailed(Refusal::new("disk full", false));
+    assert_eq!(machine.handle(failed), [Effect::Stop], "it never was one");
+    assert!(machine.is_over());
+}
+
+#[test]
 fn a_row_that_cannot_be_written_keeps_the_call_as_it_was() {
     let failed = Event::CommitFailed(Refusal::new("disk full", false));
     let (mut machine, effects) = run(TAKES, [Event::Admitted, Event::Started, Event::AfterElapsed, failed]);
@@ -228,8 +244,13 @@ impl Outside {
 
     /// The event that `choice` picks among those that can come now.
     fn next(&mut self, choice: usize) -> Event {
-        let mut possible =
-            vec![Event::AfterElapsed, Event::HoldElapsed, Event::CallerCancelled, Event::Draining];
+        let mut possible = vec![
+            Event::AfterElapsed,
+            Event::HoldElapsed,
+            Event::CallerCancelled,
+            Event::CallerLeft,
+            Event::Draining,
+        ];
         if self.admitting {
             possible.push(Event::Admitted);
         }
@@ -287,10 +308,10 @@ proptest! {
         let (mut machine, effects) = Machine::begin(plan);
         let mut outside = Outside::default();
         outside.carry_out(effects);
-        let mut cancelled = false;
+        let mut gone = false;
         for choice in choices {
             let event = outside.next(choice);
-            cancelled |= event == Event::CallerCancelled;
+            gone |= matches!(event, Event::CallerCancelled | Event::CallerLeft);
             let taken_over = event == Event::TakenOver;
             let over = machine.is_over();
             let effects = machine.handle(event);
@@ -315,7 +336,7 @@ proptest! {
             prop_assert!(outside.starts <= 1, "work starts once");
             prop_assert!(outside.finished.len() <= 1, "an outcome is written once");
             if machine.is_over() {
-                prop_assert!(outside.answers.len() == 1 || cancelled, "nobody is left without an answer");
+                prop_assert!(outside.answers.len() == 1 || gone, "nobody is left without an answer");
             }
         }
     }

@@ -180,6 +180,11 @@ impl Canceller {
     pub fn cancel(&self) {
         self.0.tell(Control::Cancel);
     }
+
+    /// The caller is gone for good: the call ends, unless it is durable.
+    pub fn leave(&self) {
+        self.0.tell(Control::Leave);
+    }
 }
 
 impl Ticket {

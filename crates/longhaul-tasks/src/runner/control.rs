@@ -12,6 +12,10 @@ pub(super) enum Control {
     Cancel,
     /// Nobody wants the answer: the last of those who joined the call, whose caller had left, has left.
     Unwanted,
+    /// The caller is gone for good.
+    Leave,
+    /// So is the last of those who wanted the call.
+    Abandoned,
     /// The process is about to go.
     Drain,
     /// The row may no longer be this node's.
@@ -20,7 +24,8 @@ pub(super) enum Control {
 
 impl Control {
     /// The most urgent first.
-    const ALL: [Self; 4] = [Self::Cancel, Self::Unwanted, Self::Drain, Self::LookAgain];
+    const ALL: [Self; 6] =
+        [Self::Cancel, Self::Unwanted, Self::Leave, Self::Abandoned, Self::Drain, Self::LookAgain];
 
     const fn bit(self) -> u8 {
         match self {
@@ -28,6 +33,8 @@ impl Control {
             Self::Drain => 2,
             Self::LookAgain => 4,
             Self::Unwanted => 8,
+            Self::Leave => 16,
+            Self::Abandoned => 32,
         }
     }
 }

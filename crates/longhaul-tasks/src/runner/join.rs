@@ -39,8 +39,8 @@ struct Entry {
     stage: watch::Receiver<Stage>,
     /// Reaches the call's run.
     run: Controls,
-    /// How many want it: its caller and those who joined, less those who cancelled. Whoever was handed over or lost
-    /// its connection still wants it.
+    /// How many want it: its caller and those who joined, less those who cancelled, or left before it was a task.
+    /// Whoever was handed over or lost its connection still wants it.
     wanted: usize,
 }
 
@@ -132,10 +132,15 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// This caller cancels; the last to do so ends the call.
-    fn leave(&self) {
+    /// This caller is told to cancel, or is gone for good: the last to do so ends the call, the latter if there is
+    /// nothing to come back for.
+    fn leave(&self, told: Control) {
+        let gone = told == Control::Leave;
+        if gone && !matches!(*self.stage.borrow(), Stage::Loose) {
+            return;
+        }
         if self.joins.leave(&self.key, &self.run) {
-            self.run.tell(Control::Unwanted);
+            self.run.tell(if gone { Control::Abandoned } else { Control::Unwanted });
         }
     }
 }
@@ -179,8 +184,8 @@ pub(super) async fn wait_for(
         }
         tokio::select! {
             biased;
-            // Whoever joined is told nothing but to cancel. Before its absence, which alone ends nothing.
-            _ = controls.next() => return open.leave(),
+            // Whoever joined is told nothing but to cancel or leave. Before its absence, which alone ends nothing.
+            told = controls.next() => return open.leave(told),
             changed = open.stage.changed(), if !over => over = changed.is_err(),
             () = waiter.gone() => return,
             () = &mut patience, if patient => patient = false,

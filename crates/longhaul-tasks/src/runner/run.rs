@@ -215,6 +215,8 @@ impl Run {
             control = self.listed.controls.next() => match control {
                 Control::Cancel => self.handle_cancel(),
                 Control::Unwanted => Some(Event::CallerCancelled),
+                Control::Leave => self.handle_leave(),
+                Control::Abandoned => Some(Event::CallerLeft),
                 // The answer is on its way, and there is no task to hand over to.
                 Control::Drain if self.reading && self.record.is_none() => None,
                 Control::Drain => Some(Event::Draining),
@@ -273,6 +275,16 @@ impl Run {
         }
         (self.caller, self.observer, self.timers.hold) = (None, None, None);
         None
+    }
+
+    /// The caller is gone for good: what is durable goes on, and so does what others want.
+    fn handle_leave(&mut self) -> Option<Event> {
+        // It was answered, or has left before.
+        self.caller.take()?;
+        (self.observer, self.timers.hold) = (None, None);
+        // Whoever leaves a task may come back for it.
+        let ends = self.machine.is_durable() || self.lead.as_ref().is_none_or(Lead::leave);
+        ends.then_some(Event::CallerLeft)
     }
 
     /// Those who joined a call learn of its end when it is on disk, or when nothing ever will be.

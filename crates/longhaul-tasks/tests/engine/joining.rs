@@ -138,6 +138,32 @@ async fn who_lost_its_connection_still_wants_the_call_it_joined() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_is_no_task_ends_when_the_last_of_its_callers_leaves() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    let settle = || tokio::time::sleep(Duration::from_millis(100));
+    for (order, seconds) in [([0, 1], 1), ([1, 0], 1), ([0, 1], 10), ([1, 0], 10)] {
+        let tickets = [engine.call(joinable(&outside)), engine.call(joinable(&outside))];
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        let id = outside.only();
+        tickets[order[0]].canceller().leave();
+        settle().await;
+        assert_eq!(outside.outcome(&id), None, "{order:?}: one is still there");
+        tickets[order[1]].canceller().leave();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        if seconds < 2 {
+            assert_eq!(outside.outcome(&id), Some(Outcome::cancelled(None)), "{order:?}");
+        } else {
+            assert_eq!(outside.outcome(&id), None, "{order:?}: they may come back for it");
+            engine.cancel(Scope::Operator, &id, None).await.unwrap();
+            settle().await;
+        }
+        assert_eq!(open(&engine).await, 0);
+        outside.0.lock().unwrap().clear();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_joins_a_call_that_is_being_cancelled() {
     let outside = Outside::default();
     let engine = engine(Memory::new(), &outside);

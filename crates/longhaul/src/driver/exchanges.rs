@@ -37,8 +37,13 @@ struct Running {
 }
 
 impl Running {
-    fn stop(&self) {
+    fn cancel(&self) {
         self.call.cancel();
+        self.task.abort();
+    }
+
+    fn leave(&self) {
+        self.call.leave();
         self.task.abort();
     }
 }
@@ -99,8 +104,10 @@ impl Exchanges {
     /// the work ends here.
     pub(crate) fn run(&mut self, id: &RequestId, serial: Serial, task: AbortHandle, call: CallCanceller) {
         let running = Running { task, call };
-        if self.closed || !self.connection.is_open(id, serial) {
-            running.stop();
+        if self.closed {
+            running.leave();
+        } else if !self.connection.is_open(id, serial) {
+            running.cancel();
         } else {
             self.running.insert(serial, running);
         }
@@ -129,7 +136,7 @@ impl Exchanges {
         if let Some(serial) = self.connection.handle_cancelled(&id)
             && let Some(running) = self.running.remove(&serial)
         {
-            running.stop();
+            running.cancel();
         }
     }
 
@@ -146,12 +153,11 @@ impl Exchanges {
         self.line.as_ref().is_some_and(Line::is_waiting)
     }
 
-    /// The client has gone, and wants no answer any more.
-    #[cfg(feature = "http")]
+    /// The client has gone, and gets no answer any more: what runs for it ends, and what is durable goes on.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         for (_, running) in self.running.drain() {
-            running.stop();
+            running.leave();
         }
     }
 

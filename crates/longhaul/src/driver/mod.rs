@@ -10,7 +10,7 @@ mod serve;
 
 pub(crate) use ask::StreamLink;
 pub(crate) use exchanges::Exchanges;
-pub use serve::serve;
+pub use serve::{serve, serve_only_client};
 
 use std::time::Duration;
 

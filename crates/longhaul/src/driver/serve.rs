@@ -21,11 +21,12 @@ use super::{DriverError, Exchanges, Options};
 use crate::server::{Caller, ConnectionPush, Dispatched, Dispatcher, Outgoing, Outlet, Principal, Push};
 use crate::trace;
 
-/// Serves one client until its input ends, then returns at once. Calls that are still running are
-/// dropped, as their caller is gone; what has become durable goes on. Dropping the future does the same.
+/// Serves one client of several until its input ends, then returns at once. Calls that are still running end, as
+/// their caller is gone; what has become durable goes on. Dropping the future does the same.
 ///
-/// When `shutdown` completes first, nothing more is read. Held calls are made durable and handed over, other
-/// open answers may end for [`Options::drain`], and it returns once the last is written.
+/// When `shutdown` completes first, nothing more is read. Open answers may end for [`Options::drain`], and it returns
+/// once the last is written. Nobody is handed over: that is for a server that ends with all its clients, as
+/// [`serve_only_client`] does.
 ///
 /// # Errors
 ///
@@ -39,20 +40,53 @@ pub async fn serve(
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), DriverError> {
-    let (engine, limit) = (dispatcher.engine().clone(), options.drain);
+    let limit = options.drain;
     let (stop, stopping) = oneshot::channel();
     let time_is_up = async move {
         shutdown.await;
         // A closed channel means that the connection has just ended.
         let _ = stop.send(());
-        tokio::join!(engine.drain(limit), tokio::time::sleep(limit))
+        tokio::time::sleep(limit).await;
     };
     tokio::select! {
         served = pump(dispatcher, principal, reader, writer, options, stopping) => served,
-        _ = time_is_up => {
+        () = time_is_up => {
             tracing::warn!("some answers did not end in time");
             Ok(())
         }
+    }
+}
+
+/// As [`serve`], for the one client of a server that ends with it: when `shutdown` completes, held calls are made
+/// durable and handed over. The dispatcher begins nothing lasting after that, for any client.
+///
+/// # Errors
+///
+/// As [`serve`].
+pub async fn serve_only_client(
+    dispatcher: Dispatcher,
+    principal: Principal,
+    reader: impl AsyncRead + Unpin,
+    writer: impl AsyncWrite + Unpin,
+    options: Options,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), DriverError> {
+    let (engine, limit) = (dispatcher.engine().clone(), options.drain);
+    let (stop, stopping) = oneshot::channel();
+    let stopped = async {
+        // The sender lives as long as this is waited for.
+        let _ = stopping.await;
+    };
+    let draining = async move {
+        shutdown.await;
+        // A closed channel means that the connection has just ended.
+        let _ = stop.send(());
+        engine.drain(limit).await;
+        std::future::pending().await
+    };
+    tokio::select! {
+        served = serve(dispatcher, principal, reader, writer, options, stopped) => served,
+        never = draining => never,
     }
 }
 
@@ -89,7 +123,9 @@ async fn pump(
             read = reader.read_buf(lines.space(READ_ROOM)), if !stops && loop_.reads_on() => match read {
                 Ok(0) => {
                     loop_.handle_last_line(lines.rest());
-                    return finish(writer, loop_.out).await;
+                    let out = std::mem::take(&mut loop_.out);
+                    drop(loop_);
+                    return finish(writer, out).await;
                 }
                 Ok(_) => {}
                 Err(error) => return Err(DriverError::Read(error)),
@@ -142,6 +178,13 @@ impl Batch {
 
     fn into_answers(self) -> Vec<Vec<u8>> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Loop {
+    /// However it ends, nobody is there any more to be answered.
+    fn drop(&mut self) {
+        self.exchanges.close();
     }
 }
 

@@ -132,6 +132,13 @@ impl CallCanceller {
             call.cancel();
         }
     }
+
+    /// The caller is gone for good: ends the call, unless it is durable.
+    pub fn leave(&self) {
+        if let Some(call) = &self.0 {
+            call.leave();
+        }
+    }
 }
 
 impl Future for PendingAnswer {

@@ -368,7 +368,7 @@ impl Server {
         let dispatcher = self.dispatcher()?;
         dispatcher.start().await?;
         let (reader, writer) = stdio::stdio();
-        Ok(driver::serve(dispatcher, local_user(), reader, writer, options, shutdown).await?)
+        Ok(driver::serve_only_client(dispatcher, local_user(), reader, writer, options, shutdown).await?)
     }
 
     /// Serves every client that connects to `listener` over Streamable HTTP, until the listener fails.

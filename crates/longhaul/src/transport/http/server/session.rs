@@ -151,7 +151,8 @@ impl Sessions {
         Some(session)
     }
 
-    /// Closes a session of `principal`: what runs in it is cancelled. `false` means there was none.
+    /// Closes a session of `principal`: what runs in it ends, and what is durable goes on.
+    /// `false` means there was none.
     pub(super) fn close(&self, id: &str, principal: Option<&Principal>) -> bool {
         let mut open = lock(&self.open);
         let closed = match open.get(id) {
