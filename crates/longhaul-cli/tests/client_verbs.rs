@@ -415,6 +415,21 @@ fn whoever_watches_without_a_server_sees_the_end_and_may_leave_before() {
 }
 
 #[test]
+fn whoever_can_have_no_run_files_watches_all_the_same() {
+    let folder = folder();
+    let server = Server::start(folder.path());
+    let (calling, _out, id) = start_work(folder.path(), &server.url, &[]);
+    drop(calling);
+    let_go(folder.path());
+    // No folder can be made there, as in one that may only be read.
+    let elsewhere = ["--store", "sqlite:longhaul.db", "--state", "longhaul.toml"];
+    let words: Vec<&str> = ["tasks", "watch", &id].into_iter().chain(elsewhere).collect();
+    let (code, out, err) = run(folder.path(), &words);
+    assert_eq!((code, out.as_str()), (0, "began\nended\u{fffd}\n"), "{err}");
+    assert!(err.contains("note: ") && err.contains("cannot hold run files"), "{err}");
+}
+
+#[test]
 fn a_server_finds_what_a_watcher_left_at_once() {
     let folder = folder();
     let id = orphan(folder.path());

@@ -1,7 +1,7 @@
 //! `longhaul tasks watch`: following a task to its end.
 
 use longhaul::proto::model::CallToolResult;
-use longhaul::store::{Outcome as Ended, Record};
+use longhaul::store::{Outcome as Ended, Record, TaskId};
 use longhaul::tasks::project::{self, View};
 use serde_json::json;
 
@@ -61,7 +61,8 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
 
 async fn watch(local: &Local, given: &str, show: &Show) -> Outcome<CallToolResult> {
     let found = local.find(given).await?;
-    let (id, node) = (&found.id, Node::new(local)?);
+    let id = &found.id;
+    let mut helper = Helper::new(local);
     // Watched before it is looked at, so that no change is missed in between.
     let mut watch = local.store.watch(id);
     let mut last = None;
@@ -79,9 +80,44 @@ async fn watch(local: &Local, given: &str, show: &Show) -> Outcome<CallToolResul
             show.task(&task.id, task.status, task.status_message.as_deref());
             last = seen;
         }
-        // Nobody else may be there to see its end.
-        node.take_up(id).await?;
+        helper.help(id).await;
         let _ = tokio::time::timeout(LOOK_EVERY, watch.changed()).await;
+    }
+}
+
+/// Goes on with the watched task if nobody else is there to see its end. Where it cannot, it says so, and the task is
+/// watched all the same: a living server needs no help.
+struct Helper {
+    node: Option<Node>,
+    said: Option<String>,
+}
+
+impl Helper {
+    fn new(local: &Local) -> Self {
+        let mut this = Self { node: None, said: None };
+        match Node::new(local) {
+            Ok(node) => this.node = Some(node),
+            Err(failure) => this.say(&failure),
+        }
+        this
+    }
+
+    async fn help(&mut self, id: &TaskId) {
+        if let Some(node) = &self.node {
+            match node.take_up(id).await {
+                Ok(()) => self.said = None,
+                Err(failure) => self.say(&failure),
+            }
+        }
+    }
+
+    /// Once, until it is something else.
+    fn say(&mut self, failure: &Failure) {
+        let line = format!("note: the end is not seen here unless a server records it: {}", failure.line());
+        if self.said.as_ref() != Some(&line) {
+            note(&line);
+            self.said = Some(line);
+        }
     }
 }
 
