@@ -11,7 +11,7 @@
 //! | `stdout`, `stderr` | supervisor | the head and the ring of each stream |
 //! | `stdout.at`, `stderr.at` | supervisor | how much of the stream was seen and where the ring stands |
 //! | `status` | supervisor | progress and the last line, at most once a second |
-//! | `committed` | supervisor, empty | the run lives on without its server |
+//! | `committed` | supervisor, or server before it starts, empty | the run lives on without its server |
 //! | `cancel` | server, empty | asks for the end of the run when nobody answers on the socket, or before it starts |
 //! | `exit` | supervisor | how it ended |
 //!
@@ -95,6 +95,14 @@ impl RunDir {
         rfs::renameat(&self.fd, from, &self.fd, to)
             .map_err(FileError::at("rename to", &self.file_path(to)))?;
         self.sync()
+    }
+
+    /// Says that the run lives on without its server, on the disk when this returns. Once more is as good.
+    pub(super) fn commit(&self) -> Result<(), FileError> {
+        match self.rename(COMMITTED_RESERVED, COMMITTED) {
+            Err(error) if error.is_not_found() && self.exists(COMMITTED)? => self.sync(),
+            renamed => renamed,
+        }
     }
 
     pub(super) fn sync(&self) -> Result<(), FileError> {

@@ -190,6 +190,20 @@ impl RunsDir {
         self.prepare_as(id, spec, self.outlive_server)
     }
 
+    /// Commits a run that was [prepared](Self::prepare) and in which nothing was started. One that has started is told
+    /// by [`Run::commit`](super::Run::commit), and nothing is done here.
+    ///
+    /// # Errors
+    ///
+    /// When the id is none, or the directory cannot be read or written.
+    pub fn commit_prepared(&self, id: &str) -> Result<(), RunsError> {
+        let run = RunDir::open(&self.dir(id)?)?;
+        if self.outlive_server && state::of_run(&run)? == State::Fresh {
+            run.commit()?;
+        }
+        Ok(())
+    }
+
     fn prepare_as(&self, id: &str, spec: &Spec, committed: bool) -> Result<PathBuf, RunsError> {
         spec.validate()?;
         let path = self.dir(id)?;

@@ -86,13 +86,16 @@ impl CommandJob {
     ) -> Result<Run, StartError> {
         let id = key.as_str().to_owned();
         let prepared = blocking(&self.runs, move |runs| {
-            if durable { runs.prepare_committed(&id, &spec) } else { runs.prepare(&id, &spec) }
+            let prepared =
+                if durable { runs.prepare_committed(&id, &spec) } else { runs.prepare(&id, &spec) };
+            match prepared {
+                // An earlier try, or an earlier process, prepared it and went no further, durable or not.
+                Err(RunsError::Exists { .. }) if durable => runs.commit_prepared(&id),
+                Err(RunsError::Exists { .. }) | Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            }
         });
-        match prepared.await {
-            // An earlier try, or an earlier process, prepared it and went no further.
-            Ok(_) | Err(RunsError::Exists { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+        prepared.await?;
         // A cancel that comes from here on finds the directory.
         if starting.is_cancelled() {
             return Err(StartError::Withdrawn);

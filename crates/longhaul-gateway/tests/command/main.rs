@@ -6,6 +6,7 @@
 mod crash;
 mod ending;
 mod full_disk;
+mod job;
 mod output;
 mod progress;
 mod scene;

@@ -30,7 +30,7 @@ use super::{
 use crate::command::{
     crash::crash_point,
     exit::{Cause, Exit, ExitFile},
-    layout::{CANCEL, COMMITTED, COMMITTED_RESERVED, RunDir},
+    layout::{CANCEL, RunDir},
     process,
     protocol::{Event, PROTOCOL, Request},
     spec::{self, StoredSpec},
@@ -226,7 +226,7 @@ impl<'a> Watch<'a> {
     fn commit(&mut self) -> Result<(), String> {
         if !self.committed {
             crash_point("supervisor.committed.before");
-            self.run.rename(COMMITTED_RESERVED, COMMITTED).map_err(|error| super::with_causes(&error))?;
+            self.run.commit().map_err(|error| super::with_causes(&error))?;
             crash_point("supervisor.committed.after");
             self.committed = true;
         }

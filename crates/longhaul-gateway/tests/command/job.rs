@@ -1,0 +1,45 @@
+//! A configured command as the engine starts it.
+
+use std::sync::Arc;
+
+use longhaul::store::{Json, TaskId};
+use longhaul::tasks::job::{ExternalJob, JobRun};
+use longhaul::tasks::report::Reporter;
+use longhaul_gateway::command::State;
+use longhaul_gateway::config::check;
+use longhaul_gateway::tool::CommandJob;
+
+use crate::scene::{Scene, sh, soon};
+
+fn job(scene: &Scene, lines: &str) -> CommandJob {
+    let text = format!("[tools.t]\ndescription = \"d\"\n{lines}");
+    let checked = check("/longhaul.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let tool = checked.config.tools.into_iter().next().unwrap();
+    CommandJob::new(Arc::new(tool), scene.runs.clone())
+}
+
+async fn start(job: &CommandJob, id: &str) -> Arc<dyn JobRun> {
+    let (key, arguments) = (TaskId::new(id).unwrap(), Json::parse("{}").unwrap());
+    let (reporter, _reports) = Reporter::new();
+    job.start(&key, &arguments, true, reporter).await.unwrap()
+}
+
+/// A server was killed, or had too much open, between the two.
+#[tokio::test]
+async fn a_run_prepared_for_less_is_committed_when_its_call_is_durable() {
+    let scene = Scene::new();
+    let go = scene.file("go");
+    let script = format!("until [ -e {} ]; do sleep 0.02; done; echo ran", go.display());
+    let job = job(&scene, &format!("command = [\"sh\", \"-c\", \"{script}\"]\n"));
+    scene.runs.prepare("t-1", &sh(&script)).unwrap();
+
+    let run = start(&job, "t-1").await;
+    assert_eq!(scene.runs.state("t-1").unwrap(), State::Alive { committed: true });
+    drop((run, job));
+    std::fs::write(&go, "").unwrap();
+    let exit = soon("its end", || match scene.runs.state("t-1").unwrap() {
+        State::Exited(exit) => Some(exit),
+        _ => None,
+    });
+    assert!(exit.await.is_success(), "its server's going does not end it");
+}
