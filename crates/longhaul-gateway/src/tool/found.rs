@@ -8,6 +8,7 @@ use longhaul::tasks::environment::BoxFuture;
 use longhaul::tasks::job::{Attached, ExternalJob, FoundJobs, JobError, JobRun, NotStarted};
 use longhaul::tasks::report::Reporter;
 
+use super::result::Terms;
 use super::run::{attached, blocking, cancel, find};
 use crate::command::{RunsDir, State};
 
@@ -38,7 +39,7 @@ impl ExternalJob for FoundRuns {
     fn attach<'a>(&'a self, key: &'a TaskId, _begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
         Box::pin(async move {
             match find(&self.0, key).await {
-                Ok(run) => attached(&self.0, run, reporter),
+                Ok(run) => attached(&self.0, run, Terms::of_any(), reporter),
                 Err(error) => Attached::Lost { reason: error.to_string().into() },
             }
         })

@@ -180,14 +180,14 @@ impl ExternalJob for CommandJob {
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
         Box::pin(async move {
             let run = self.launch(key, arguments, durable).await?;
-            Ok(follow(&self.runs, run, reporter))
+            Ok(follow(&self.runs, run, Terms::of(&self.command), reporter))
         })
     }
 
     fn attach<'a>(&'a self, key: &'a TaskId, begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
         Box::pin(async move {
             match find(&self.runs, key).await {
-                Ok(run) => attached(&self.runs, run, reporter),
+                Ok(run) => attached(&self.runs, run, Terms::of(&self.command), reporter),
                 Err(RunError::NotStarted { .. } | RunError::Absent { .. }) if !begun => {
                     Attached::NeverStarted
                 }

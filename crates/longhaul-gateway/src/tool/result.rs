@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::output::uri;
-use crate::command::{Cause, Cut, Exit, Noted, Output as OutputFile, Stream};
+use crate::command::{Cause, Cut, Exit, FileError, Noted, Output as OutputFile, Stream};
 use crate::config::{CommandTool, Output, format_duration};
 
 /// How much of a stream a result repeats, in bytes: its end.
@@ -34,7 +34,7 @@ struct Facts {
 
 /// How the result of a run is made. It is noted with the run, so that every node makes the same one, whatever its
 /// configuration says by then, if it has any.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Terms {
     tool: String,
     output: Output,
@@ -49,38 +49,57 @@ impl Terms {
         json!({ "tool": command.name, "output": command.output })
     }
 
-    /// Those of a run; of one that does not say, what fits any.
-    fn read(dir: &Path) -> Self {
-        let noted = Noted::read(dir).unwrap_or_else(|error| {
-            tracing::warn!(%error, dir = %dir.display(), "what a run was started with cannot be read");
-            Noted::default()
-        });
-        let terms = noted.note.and_then(|note| serde_json::from_value(note).ok());
-        let unknown = || Self { tool: "the command".to_owned(), output: Output::Text, timeout: None };
-        Self { timeout: noted.timeout, ..terms.unwrap_or_else(unknown) }
+    /// Those of a command as it is configured here.
+    pub(super) fn of(command: &CommandTool) -> Self {
+        Self { tool: command.name.clone(), output: command.output, timeout: command.timeout }
+    }
+
+    /// What fits any command, for who has no configuration.
+    pub(super) fn of_any() -> Self {
+        Self { tool: "the command".to_owned(), output: Output::Text, timeout: None }
+    }
+
+    /// Those of a run, or `self` for one that does not say.
+    fn or_noted(self, dir: &Path) -> Result<Self, FileError> {
+        match Noted::read(dir) {
+            Ok(noted) => {
+                let terms = noted.note.and_then(|note| serde_json::from_value(note).ok());
+                Ok(Self { timeout: noted.timeout, ..terms.unwrap_or(self) })
+            }
+            Err(error) if error.is_passing() => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, dir = %dir.display(), "what a run was started with cannot be read");
+                Ok(self)
+            }
+        }
     }
 }
 
-/// What a run that has ended so means for its call. Reads files, so it blocks. `kept`: its output stays
-/// readable as resources.
-pub(super) fn of(id: &str, dir: &Path, exit: &Exit, kept: bool) -> Outcome {
+/// What a run that has ended so means for its call, by its own terms or else by these. Reads files, so it blocks.
+/// `kept`: its output stays readable as resources.
+///
+/// # Errors
+///
+/// When files cannot be opened for what will [pass](FileError::is_passing): the result would say less than is there,
+/// for good.
+pub(super) fn of(id: &str, dir: &Path, exit: &Exit, kept: bool, terms: Terms) -> Result<Outcome, FileError> {
     match exit.cause {
-        Cause::Cancelled => return Outcome::cancelled(Some("the command was cancelled".into())),
+        Cause::Cancelled => return Ok(Outcome::cancelled(Some("the command was cancelled".into()))),
         Cause::Abandoned => {
-            return Outcome::lost("its server went away before the call was on disk");
+            return Ok(Outcome::lost("its server went away before the call was on disk"));
         }
         _ => {}
     }
-    let terms = Terms::read(dir);
-    let stdout = end_of(dir, Stream::Stdout, TEXT);
+    let terms = terms.or_noted(dir)?;
+    let stdout = end_of(dir, Stream::Stdout, TEXT)?;
     let mut content = vec![Content::text(lossy(&stdout))];
     let mut structured = None;
     let mut failed = !exit.is_success();
     let why = why(&terms, exit);
     if let Some(why) = &why {
-        content.push(Content::text(explained(&end_of(dir, Stream::Stderr, TEXT), why, exit)));
+        content.push(Content::text(explained(&end_of(dir, Stream::Stderr, TEXT)?, why, exit)));
     } else if terms.output == Output::Json {
-        match parsed(dir, exit) {
+        match parsed(dir, exit)? {
             Ok(value) => structured = Some(value),
             Err(problem) => {
                 failed = true;
@@ -98,7 +117,7 @@ pub(super) fn of(id: &str, dir: &Path, exit: &Exit, kept: bool) -> Outcome {
     let mut result =
         CallToolResult::new(content).failed(failed).with_meta(Meta::new().with("dev.longhaul/run", &facts));
     result.structured_content = structured;
-    project::stored(&result)
+    Ok(project::stored(&result))
 }
 
 fn facts(exit: &Exit) -> Facts {
@@ -144,15 +163,19 @@ fn explained(stderr: &[u8], why: &str, exit: &Exit) -> String {
     text
 }
 
-fn end_of(dir: &Path, stream: Stream, max: usize) -> Vec<u8> {
-    let read = OutputFile::open(dir, stream).map_err(std::io::Error::other);
-    match read.and_then(|output| output.read_end(max, Cut::AtChar)) {
+fn end_of(dir: &Path, stream: Stream, max: usize) -> Result<Vec<u8>, FileError> {
+    let read = match OutputFile::open(dir, stream) {
+        Ok(output) => output.read_end(max, Cut::AtChar),
+        Err(error) if error.is_passing() => return Err(error),
+        Err(error) => Err(std::io::Error::other(error)),
+    };
+    Ok(match read {
         Ok(chunk) => chunk.bytes,
         Err(error) => {
             tracing::warn!(%error, dir = %dir.display(), "a command's output cannot be read");
             format!("(the output cannot be read: {error})").into_bytes()
         }
-    }
+    })
 }
 
 fn lossy(bytes: &[u8]) -> String {
@@ -160,13 +183,13 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// Standard output as one JSON value.
-fn parsed(dir: &Path, exit: &Exit) -> Result<Box<RawValue>, String> {
+fn parsed(dir: &Path, exit: &Exit) -> Result<Result<Box<RawValue>, String>, FileError> {
     if exit.stdout.total > JSON as u64 || exit.stdout.is_truncated() {
         let total = exit.stdout.total;
-        return Err(format!("standard output is not usable as JSON: {total} bytes are more than {JSON}"));
+        return Ok(Err(format!("standard output is not usable as JSON: {total} bytes are more than {JSON}")));
     }
-    let bytes = end_of(dir, Stream::Stdout, JSON);
-    serde_json::from_slice(&bytes).map_err(|error| format!("standard output is not valid JSON: {error}"))
+    let bytes = end_of(dir, Stream::Stdout, JSON)?;
+    Ok(serde_json::from_slice(&bytes).map_err(|error| format!("standard output is not valid JSON: {error}")))
 }
 
 /// Links to the whole output, of the streams that were written to.

@@ -1,6 +1,7 @@
 //! A run as the engine follows it, whichever process started it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul::store::{Outcome, Progress, TaskId};
 use longhaul::tasks::environment::BoxFuture;
@@ -8,7 +9,7 @@ use longhaul::tasks::job::{Attached, JobError, JobRun};
 use longhaul::tasks::report::Reporter;
 use tokio::sync::watch;
 
-use super::result;
+use super::result::{self, Terms};
 use crate::command::{Run, RunError, RunsDir, State, Status};
 
 /// Finds a run wherever it stands; waits for ever once this process is ending and watches nothing any more.
@@ -19,16 +20,17 @@ pub(super) async fn find(runs: &RunsDir, key: &TaskId) -> Result<Run, RunError> 
     }
 }
 
-/// The run as the engine sees it; what its supervisor says of the command goes to `reporter`.
-pub(super) fn follow(runs: &RunsDir, run: Run, reporter: Reporter) -> Arc<dyn JobRun> {
+/// The run as the engine sees it; what its supervisor says of the command goes to `reporter`. `terms`: those of its
+/// result, if it notes none.
+pub(super) fn follow(runs: &RunsDir, run: Run, terms: Terms, reporter: Reporter) -> Arc<dyn JobRun> {
     tokio::spawn(relay(run.updates(), reporter));
-    Arc::new(CommandRun { run, runs: runs.clone() })
+    Arc::new(CommandRun { run, runs: runs.clone(), terms })
 }
 
 /// A run that was found, as the engine sees it.
-pub(super) fn attached(runs: &RunsDir, run: Run, reporter: Reporter) -> Attached {
+pub(super) fn attached(runs: &RunsDir, run: Run, terms: Terms, reporter: Reporter) -> Attached {
     let ended = run.has_ended();
-    let run = follow(runs, run, reporter);
+    let run = follow(runs, run, terms, reporter);
     if ended { Attached::Ended(run) } else { Attached::Running(run) }
 }
 
@@ -104,7 +106,11 @@ pub(super) async fn ends_with_this_process<T>() -> T {
 struct CommandRun {
     run: Run,
     runs: RunsDir,
+    terms: Terms,
 }
+
+/// Between two tries to read what a run has written, while too much is open.
+const PAUSE: Duration = Duration::from_millis(200);
 
 impl JobRun for CommandRun {
     fn keep(&self) -> BoxFuture<'_, Result<(), JobError>> {
@@ -130,8 +136,17 @@ impl JobRun for CommandRun {
                 Ok(exit) => exit,
                 Err(error) => return lost(error),
             };
-            let (id, dir) = (self.run.id().to_owned(), self.run.dir().to_owned());
-            blocking(&self.runs, move |_| result::of(&id, &dir, &exit, kept)).await
+            loop {
+                let (id, dir) = (self.run.id().to_owned(), self.run.dir().to_owned());
+                let (exit, terms) = (exit.clone(), self.terms.clone());
+                match blocking(&self.runs, move |_| result::of(&id, &dir, &exit, kept, terms)).await {
+                    Ok(outcome) => return outcome,
+                    Err(error) => {
+                        tracing::debug!(%error, "what a run has written cannot be read now");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                }
+            }
         })
     }
 }

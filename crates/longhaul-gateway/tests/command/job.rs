@@ -1,15 +1,17 @@
-//! A configured command as the engine starts it.
+//! A configured command as the engine starts it and reads its end.
 
 use std::sync::Arc;
 
 use longhaul::store::{Json, TaskId};
-use longhaul::tasks::job::{ExternalJob, JobRun};
+use longhaul::tasks::job::{Attached, ExternalJob, JobRun};
 use longhaul::tasks::report::Reporter;
-use longhaul_gateway::command::State;
+use longhaul_gateway::command::{Run, Spec, State};
 use longhaul_gateway::config::check;
 use longhaul_gateway::tool::CommandJob;
+use serde_json::Value;
+use tokio::time::timeout;
 
-use crate::scene::{Scene, sh, soon};
+use crate::scene::{HANG, Scene, end_of, sh, soon};
 
 fn job(scene: &Scene, lines: &str) -> CommandJob {
     let text = format!("[tools.t]\ndescription = \"d\"\n{lines}");
@@ -42,4 +44,22 @@ async fn a_run_prepared_for_less_is_committed_when_its_call_is_durable() {
         _ => None,
     });
     assert!(exit.await.is_success(), "its server's going does not end it");
+}
+
+/// As those that an earlier release has started.
+#[tokio::test]
+async fn a_run_that_notes_nothing_is_read_by_the_terms_of_its_tool() {
+    let scene = Scene::new();
+    let job = job(&scene, "command = [\"true\"]\noutput = \"json\"\n");
+    let spec: Spec = sh("echo '{\"answer\":42}'");
+    end_of(&Run::start(&scene.runs, "t-1", &spec).await.unwrap()).await;
+
+    let (reporter, _reports) = Reporter::new();
+    let Attached::Ended(run) = job.attach(&TaskId::new("t-1").unwrap(), true, reporter).await else {
+        panic!("it is not found");
+    };
+    let outcome = timeout(HANG, run.outcome(true)).await.unwrap();
+    let longhaul::store::Outcome::Result { value, .. } = outcome else { panic!("{outcome:?}") };
+    let result: Value = serde_json::from_str(value.as_str()).unwrap();
+    assert_eq!(result["structuredContent"]["answer"], 42, "{result}");
 }
