@@ -178,8 +178,9 @@ async fn settle(busy: &mut JoinSet<Settled>, tidied: &mut Tidied, memory: &mut M
             }
         }
         Some(Ok((id, Err(error)))) => memory.failed(&id, &error),
-        Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Some(Err(_)) | None => {}
+        // Nobody else tidies up: the other runs are not to wait for the one whose files make it panic.
+        Some(Err(error)) => tracing::error!(%error, "seeing to a run was cut short"),
+        None => {}
     }
 }
 
@@ -196,7 +197,8 @@ async fn see_to(runs: &RunsDir, id: &str, duty: Duty) -> Result<Did, String> {
             let survivors = runs.blocking(move |runs| runs.end_leftovers(&name)).await;
             let Some(survivors) = survivors else { return Ok(did) };
             did.cleared = survivors.map_err(|error| error.to_string())? == 0;
-            did.removed = then_remove && remove_if_done_with(runs, id).await?;
+            // While something of it runs, it is looked at again, and for that its files are needed.
+            did.removed = did.cleared && then_remove && remove_if_done_with(runs, id).await?;
         }
         Duty::Remove => did.removed = remove_if_done_with(runs, id).await?,
     }
@@ -290,6 +292,15 @@ mod tests {
         runs.prepare("may-become-one", &spec).unwrap();
         assert_eq!(tidy(&tasks, &runs).await.unwrap(), Tidied { ended: 0, removed: 1 });
         assert_eq!(runs.ids().unwrap(), ["may-become-one"]);
+    }
+
+    #[tokio::test]
+    async fn a_panic_over_one_run_does_not_end_the_looking() {
+        let (mut tidied, mut memory) = (Tidied::default(), Memory::default());
+        let mut busy = JoinSet::new();
+        busy.spawn(async { panic!("a bug") });
+        settle(&mut busy, &mut tidied, &mut memory).await;
+        assert_eq!(tidied, Tidied::default());
     }
 
     #[tokio::test]
