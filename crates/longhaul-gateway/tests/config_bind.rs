@@ -269,10 +269,9 @@ fn a_secret_is_in_no_message() {
         }
     }
     let bound = tool.bind(r#"{"t":"hunter2","k":7777,"l":"hunter2"}"#).unwrap();
-    let said = format!("{bound:?} {tool:?} {:?} {}", bound.shown_argv(), bound.shown_arguments());
+    let said = format!("{bound:?} {tool:?} {:?}", bound.shown_argv());
     assert!(!said.contains("hunter2") && !said.contains("7777"), "{said}");
     assert_eq!(bound.shown_argv(), ["x", "[hidden]", "--l=[hidden]"]);
-    assert_eq!(bound.shown_arguments(), r#"{"t":"[hidden]","k":"[hidden]","l":"[hidden]"}"#);
     assert_eq!(bound.argv, ["x", "7777", "--l=hunter2"]);
 }
 

@@ -56,8 +56,7 @@ impl CommandTool {
             argv,
             cwd: self.cwd.clone(),
             stdin,
-            arguments: self.canonical(&values, |_| false),
-            shown_arguments: self.canonical(&values, |index| self.inputs[index].secret),
+            arguments: self.canonical(&values),
             shown_argv: shown,
             env,
         })
@@ -109,15 +108,13 @@ impl CommandTool {
     }
 
     /// The arguments as one JSON text: declared order, defaults filled in, one spelling for each value.
-    fn canonical(&self, values: &[Option<Value>], hidden: impl Fn(usize) -> bool) -> String {
+    fn canonical(&self, values: &[Option<Value>]) -> String {
         let members: Vec<String> = self
             .inputs
             .iter()
             .zip(values)
-            .enumerate()
-            .filter_map(|(index, (input, value))| {
-                let value = if hidden(index) { quoted(HIDDEN) } else { value.as_ref()?.to_json() };
-                Some(format!("{}:{value}", quoted(&input.name)))
+            .filter_map(|(input, value)| {
+                Some(format!("{}:{}", quoted(&input.name), value.as_ref()?.to_json()))
             })
             .collect();
         format!("{{{}}}", members.join(","))
@@ -139,7 +136,6 @@ pub struct Bound {
     /// The arguments as one JSON text, equal for equal calls: declared order, defaults filled in, one spelling for each
     /// value. It holds the values of secret inputs.
     pub arguments: String,
-    shown_arguments: String,
     shown_argv: Vec<String>,
     env: Vec<(String, Setting)>,
 }
@@ -149,12 +145,6 @@ impl Bound {
     #[must_use]
     pub fn shown_argv(&self) -> &[String] {
         &self.shown_argv
-    }
-
-    /// The arguments as a person may see them, as JSON: values of secret inputs are hidden.
-    #[must_use]
-    pub fn shown_arguments(&self) -> &str {
-        &self.shown_arguments
     }
 
     /// The whole environment of the command: the server's own without `LONGHAUL_*`, with the tool's variables on top.

@@ -32,7 +32,7 @@ impl ExternalJob for FoundRuns {
         _durable: bool,
         _reporter: Reporter,
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
-        let outcome = Outcome::lost("worker_lost: only a server that has its configuration starts a command");
+        let outcome = Outcome::lost("only a server that has its configuration starts a command");
         Box::pin(std::future::ready(Err(outcome.into())))
     }
 
