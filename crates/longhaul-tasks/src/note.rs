@@ -14,9 +14,14 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// The note of a row; that of a row without one says nothing.
+    /// The note of a row; one that cannot be read says nothing.
     pub(crate) fn of(record: &Record) -> Self {
-        serde_json::from_str(record.caller.as_str()).unwrap_or_default()
+        Self::read(record).unwrap_or_default()
+    }
+
+    /// That of a row without one says nothing.
+    fn read(record: &Record) -> serde_json::Result<Self> {
+        serde_json::from_str(record.caller.as_str()).map(Option::unwrap_or_default)
     }
 
     pub(crate) fn json(&self) -> Json {
@@ -26,17 +31,18 @@ impl Note {
 
 /// The arguments of a task as people may see them. `Record::arguments` is what its work gets, secrets and all.
 pub fn shown_arguments(record: &Record) -> Json {
-    let secret = Note::of(record).secret;
-    if secret.is_empty() {
+    let secret = Note::read(record).map(|note| note.secret);
+    if secret.as_ref().is_ok_and(Vec::is_empty) {
         return record.arguments.clone();
     }
     let hidden = || serde_json::Value::from(HIDDEN);
-    let shown = match serde_json::from_str(record.arguments.as_str()) {
-        Ok(serde_json::Value::Object(mut arguments)) => {
+    let shown = match (secret, serde_json::from_str(record.arguments.as_str())) {
+        (Ok(secret), Ok(serde_json::Value::Object(mut arguments))) => {
             // One that was left out looks like one that was given.
-            arguments.extend(secret.iter().map(|name| (name.clone(), hidden())));
+            arguments.extend(secret.into_iter().map(|name| (name, hidden())));
             arguments.into()
         }
+        // A note that cannot be read, of a later release perhaps, may name any of them.
         _ => hidden(),
     };
     serde_json::value::to_raw_value(&shown).expect("a value is JSON").into()
@@ -44,3 +50,31 @@ pub fn shown_arguments(record: &Record) -> Json {
 
 /// Stands for what is not shown.
 const HIDDEN: &str = "[hidden]";
+
+#[cfg(test)]
+mod tests {
+    use longhaul_store::{Memory, NewTask, Owner, Scope, TaskId, TaskStore};
+
+    use super::*;
+
+    async fn shown(caller: &str) -> String {
+        let (store, id) = (Memory::new(), TaskId::new("t").unwrap());
+        let arguments = Json::parse(r#"{"token":"hunter2","n":1}"#).unwrap();
+        let mut task = NewTask::new(id.clone(), Owner::Anonymous, "tool", arguments);
+        task.caller = Json::parse(caller).unwrap();
+        store.create(task).await.unwrap();
+        let record = store.get(Scope::Operator, &id).await.unwrap().unwrap();
+        shown_arguments(&record).as_str().to_owned()
+    }
+
+    #[tokio::test]
+    async fn a_note_that_cannot_be_read_hides_every_argument() {
+        let all = r#"{"token":"hunter2","n":1}"#;
+        assert_eq!(shown("null").await, all);
+        assert_eq!(shown(r#"{"begun":true}"#).await, all);
+        assert!(!shown(r#"{"begun":true,"secret":["token"]}"#).await.contains("hunter2"));
+        for unreadable in [r#"{"secret":["token"]}"#, r#"{"begun":true,"secret":{"token":"all"}}"#, "7"] {
+            assert_eq!(shown(unreadable).await, r#""[hidden]""#, "{unreadable}");
+        }
+    }
+}
