@@ -286,7 +286,7 @@ fn rerun(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Rerun> {
         let message = format!("`rerun = \"{word}\"` is not for commands: {}", section.place);
         reader.push(
             Diagnostic::error(message)
-                .at(entry.span.clone(), "only for tools written in Rust")
+                .at(entry.span.clone(), "not in this release")
                 .note("a command outlives its server, so it is taken up again where it is, never run twice")
                 .fix("write \"reattach\"", vec![Edit::new(entry.span, "\"reattach\"")]),
         );
