@@ -30,7 +30,7 @@ use super::{
 use crate::command::{
     crash::crash_point,
     exit::{Cause, Exit, ExitFile},
-    layout::{CANCEL, RunDir},
+    layout::{CANCEL, COMMITTED, RunDir},
     process,
     protocol::{Event, PROTOCOL, Request},
     spec::{self, StoredSpec},
