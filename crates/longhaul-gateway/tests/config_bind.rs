@@ -90,7 +90,8 @@ fn a_value_that_would_be_an_option_is_refused() {
     let tool = tool("command = [\"x\", \"{a}\", \"{a}{b}\"]\ninput.a = {}\ninput.b = {}\n");
     assert_eq!(
         refused(&tool, r#"{"a":"-rf","b":""}"#),
-        "tool `t` was not run: `a` must not begin with `-`, for it would be read as an option: \"-rf\"\n\
+        "tool `t` was not run: `a` must not begin with `-`, for it would be read as an option: \"-rf\"; the author of \
+         the configuration can let it pass: `allow_dash = true`\n\
          usage: t(a: string, b: string)"
     );
     let message = refused(&tool, r#"{"a":"","b":"-x"}"#);

@@ -198,3 +198,25 @@ fn everything_that_is_said_is_taken() {
     let policies: Vec<_> = config.tools[1..].iter().map(|tool| tool.task).collect();
     assert_eq!(policies, [TaskMode::After(Duration::ZERO), TaskMode::Required, TaskMode::Never]);
 }
+
+#[test]
+fn what_would_be_read_as_an_option_is_not_promised() {
+    let minimum = |lines: &str| {
+        let text = format!("[tools.t]\ndescription = \"d\"\n{lines}");
+        let tool = check("longhaul.toml", &text).unwrap().config.tools.remove(0);
+        let schema: serde_json::Value = serde_json::from_str(tool.input_schema().get()).unwrap();
+        let passes = tool.bind(r#"{"n":-5}"#).is_ok();
+        (schema["properties"]["n"]["minimum"].clone(), passes)
+    };
+    let (zero, none) = (serde_json::json!(0), serde_json::Value::Null);
+    for kind in ["integer", "number"] {
+        let input = format!("input.n = {{ type = \"{kind}\" }}\n");
+        let dash = format!("input.n = {{ type = \"{kind}\", allow_dash = true }}\n");
+        let low = format!("input.n = {{ type = \"{kind}\", minimum = -9 }}\n");
+        assert_eq!(minimum(&format!("command = [\"x\", \"{{n}}\"]\n{input}")), (zero.clone(), false));
+        assert_eq!(minimum(&format!("command = [\"x\", \"{{n}}\"]\n{low}")), (zero.clone(), false));
+        assert_eq!(minimum(&format!("command = [\"x\", \"{{n}}\"]\n{dash}")), (none.clone(), true));
+        assert_eq!(minimum(&format!("command = [\"x\", \"--\", \"{{n}}\"]\n{input}")), (none.clone(), true));
+        assert_eq!(minimum(&format!("command = [\"x\", \"--n={{n}}\"]\n{input}")), (none.clone(), true));
+    }
+}

@@ -43,6 +43,7 @@ mod lock;
 mod output;
 mod position;
 mod process;
+mod program;
 mod progress;
 mod protocol;
 mod record;
@@ -66,3 +67,5 @@ pub use spec::{Noted, Spec, SpecError};
 pub use state::State;
 pub use status::Status;
 pub use supervisor::supervise;
+
+pub(crate) use program::{DEFAULT_PATH, is_executable};

@@ -10,6 +10,7 @@ use super::{
     diagnostic::{Diagnostic, Diagnostics, Edit},
     environment::{Machine, Sources},
     http::Http,
+    machine::missing,
     reader::{Entry, Reader, Section, quoted},
     server::Server,
     size::format_size,
@@ -72,6 +73,9 @@ pub fn load(path: &Path) -> Result<Checked, Diagnostics> {
         let diagnostic = Diagnostic::warning("every user of this machine can change the configuration")
             .help("whoever changes it chooses the commands that run: `chmod o-w` it");
         checked.warnings.push(diagnostic);
+    }
+    for warning in checked.config.tools.iter().filter_map(missing) {
+        checked.warnings.push(warning);
     }
     Ok(checked)
 }

@@ -24,6 +24,7 @@ mod duration;
 mod environment;
 mod http;
 mod input;
+mod machine;
 mod pattern;
 mod policy;
 mod reader;

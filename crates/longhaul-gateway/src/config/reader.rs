@@ -321,11 +321,17 @@ impl<'s> Reader<'s> {
         key: &str,
         words: &[(&str, T)],
     ) -> Option<T> {
-        let text = self.text(section, key)?;
+        let names = || words.iter().map(|(word, _)| *word);
+        let entry = section.entry(key)?;
+        let DeValue::String(text) = entry.value else {
+            let diagnostic = self.wrong_type(&entry, &section.place, &alternatives(names()));
+            self.push(diagnostic);
+            return None;
+        };
+        let text = At { value: text.as_ref(), span: entry.span };
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text.value) {
             return Some(*value);
         }
-        let names = || words.iter().map(|(word, _)| *word);
         let message = format!("`{key}` of {} must be {}", section.place, alternatives(names()));
         let diagnostic = Diagnostic::error(message).at(text.span.clone(), "unknown word");
         self.push(match nearest(text.value, names()) {

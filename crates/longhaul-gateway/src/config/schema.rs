@@ -3,10 +3,10 @@
 use serde_json::value::RawValue;
 
 use super::{
-    input::{Input, Kind, Presence, Text},
+    input::{Input, Kind, Presence, Range, Text},
     policy::Output,
     tool::CommandTool,
-    value::quoted,
+    value::{Number, quoted},
 };
 
 impl CommandTool {
@@ -36,7 +36,12 @@ impl CommandTool {
             .filter(|input| input.presence == Presence::Required)
             .map(|input| quoted(&input.name))
             .collect();
-        let properties = object(self.inputs.iter().map(|input| (input.name.as_str(), property(input))));
+        let properties = object(
+            self.inputs
+                .iter()
+                .enumerate()
+                .map(|(index, input)| (input.name.as_str(), property(input, self.refuses_dash(index)))),
+        );
         let mut members = vec![("type", quoted("object")), ("properties", properties)];
         if !required.is_empty() {
             members.push(("required", array(required)));
@@ -56,7 +61,8 @@ impl CommandTool {
     }
 }
 
-fn property(input: &Input) -> String {
+/// One input. Where a value below 0 would be refused as an option, the schema promises none.
+fn property(input: &Input, refuses_dash: bool) -> String {
     let mut members = vec![("type", quoted(input.kind.name()))];
     if let Some(description) = &input.description {
         members.push(("description", quoted(description)));
@@ -68,10 +74,10 @@ fn property(input: &Input) -> String {
             members.push(("items", object(items)));
         }
         Kind::Integer(range) => {
-            members.extend(range_rules(&range.choices, range.minimum.as_ref(), range.maximum.as_ref()));
+            members.extend(range_rules(range, refuses_dash.then_some(0)));
         }
         Kind::Number(range) => {
-            members.extend(range_rules(&range.choices, range.minimum.as_ref(), range.maximum.as_ref()));
+            members.extend(range_rules(range, refuses_dash.then(|| Number::from_i64(0))));
         }
         Kind::Boolean => {}
     }
@@ -92,17 +98,18 @@ fn text_rules(text: &Text) -> Vec<(&'static str, String)> {
     rules
 }
 
-fn range_rules<T: ToString>(
-    choices: &[T],
-    minimum: Option<&T>,
-    maximum: Option<&T>,
-) -> Vec<(&'static str, String)> {
+/// The rules of a range, which begins no lower than `least`.
+fn range_rules<T: PartialOrd + ToString>(range: &Range<T>, least: Option<T>) -> Vec<(&'static str, String)> {
+    let Range { choices, minimum, maximum } = range;
     let mut rules = Vec::new();
     if !choices.is_empty() {
         rules.push(("enum", array(choices.iter().map(T::to_string))));
     }
-    rules.extend(minimum.map(|minimum| ("minimum", minimum.to_string())));
-    rules.extend(maximum.map(|maximum| ("maximum", maximum.to_string())));
+    let least = least
+        .as_ref()
+        .filter(|least| choices.is_empty() && minimum.as_ref().is_none_or(|minimum| minimum < least));
+    rules.extend(least.or(minimum.as_ref()).map(|minimum| ("minimum", minimum.to_string())));
+    rules.extend(maximum.as_ref().map(|maximum| ("maximum", maximum.to_string())));
     rules
 }
 

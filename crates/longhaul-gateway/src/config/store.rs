@@ -156,8 +156,9 @@ pub enum StoreUrlError {
 }
 
 impl StoreUrlError {
-    /// What was probably meant by `written`.
-    fn suggestion(&self, written: &str) -> Option<String> {
+    /// What was probably meant by `written`, the text that names no store.
+    #[must_use]
+    pub fn suggestion(&self, written: &str) -> Option<String> {
         match self {
             Self::NoScheme if written == "memory" => Some("memory:".to_owned()),
             Self::NoScheme if !written.is_empty() => Some(format!("sqlite:{written}")),

@@ -106,6 +106,17 @@ impl CommandTool {
         matches!(self.inputs[index].kind, Kind::Array(_))
     }
 
+    /// The inputs whose values may not begin with `-`, because they begin an argument that would then be an option.
+    pub(super) fn refuses_dash(&self, index: usize) -> bool {
+        let mut options = self.command.iter().take_while(|template| template.as_literal() != Some("--"));
+        !self.inputs[index].allow_dash && options.any(|template| template.first_input() == Some(index))
+    }
+
+    /// Whether it sets this variable.
+    pub(super) fn sets(&self, variable: &str) -> bool {
+        self.env.iter().any(|set| set.name == variable)
+    }
+
     fn written(&self, template: &Template) -> String {
         let piece = |piece: &Piece| match piece {
             Piece::Literal(text) => text.clone(),

@@ -75,6 +75,7 @@ impl fmt::Display for Violation {
             Rule::NoDash => {
                 let value = self.shown.as_ref().map_or_else(String::new, |value| format!(": {value}"));
                 write!(f, "must not begin with `-`, for it would be read as an option{value}")?;
+                f.write_str("; the author of the configuration can let it pass: `allow_dash = true`")?;
             }
         }
         if self.leave_out { f.write_str("; leave it out instead") } else { Ok(()) }

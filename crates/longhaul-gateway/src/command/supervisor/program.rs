@@ -23,6 +23,7 @@ use super::{unix_milliseconds, with_causes};
 use crate::command::{
     exit::{StartFailure, clip},
     layout::{RunDir, STDIN},
+    program::{DEFAULT_PATH, is_executable},
     spec::{MARKER_VARIABLE, StoredSpec},
 };
 
@@ -123,12 +124,6 @@ fn resolve(spec: &StoredSpec) -> Result<PathBuf, StartFailure> {
     ))
 }
 
-/// `Ok(false)` for something that is there and cannot be executed.
-fn is_executable(path: &Path) -> io::Result<bool> {
-    let is_file = std::fs::metadata(path)?.is_file();
-    Ok(is_file && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok())
-}
-
 fn explain(error: &io::Error, program: &Path) -> StartFailure {
     let path = || shown(program.as_os_str());
     match error.raw_os_error().map(Errno::from_raw_os_error) {
@@ -147,6 +142,3 @@ fn explain(error: &io::Error, program: &Path) -> StartFailure {
 fn shown(text: &OsStr) -> String {
     clip(&text.to_string_lossy(), 1000)
 }
-
-/// Where a program is looked for when the command's environment has no `PATH`.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

@@ -25,6 +25,8 @@ pub(in crate::config) struct Declared {
     pub(in crate::config) input: Option<Input>,
     /// Values the author named that begin with `-`.
     pub(in crate::config) dashes: Vec<At<String>>,
+    /// Where its `minimum` and `maximum` stand.
+    pub(in crate::config) bounds: [Option<ops::Range<usize>>; 2],
     pub(in crate::config) used: bool,
 }
 
@@ -35,6 +37,7 @@ impl Declared {
             span: entry.key_span.clone(),
             input: None,
             dashes: Vec::new(),
+            bounds: [None, None],
             used: false,
         };
         if !is_input_name(entry.key) {
@@ -54,6 +57,7 @@ impl Declared {
         let allow_dash = reader.boolean(&section, "allow_dash").is_some_and(|at| at.value);
         let description = reader.owned(&section, "description");
         declared.dashes = dashes(&section);
+        declared.bounds = ["minimum", "maximum"].map(|key| section.entry(key).map(|entry| entry.span));
         declared.input = presence.map(|presence| Input {
             name: entry.key.to_owned(),
             description,

@@ -12,6 +12,7 @@ use crate::config::{
     reader::{At, Reader, quoted},
     spelling::nearest,
     template::{Template, Token, tokens},
+    value::Number,
 };
 
 /// Resolves one text, reporting placeholders that name no input and marking the inputs used.
@@ -237,22 +238,50 @@ fn quote_at(script: &str) -> Option<char> {
 
 /// Reports values that the author named and that could never be passed, for they begin with `-`.
 fn reject_dashes(reader: &mut Reader<'_>, word: &At<&str>, template: &Template, inputs: &[Declared]) {
-    let Some(input) = template.first_input().map(|index| &inputs[index]) else { return };
-    if input.input.as_ref().is_none_or(|input| input.allow_dash) {
-        return;
+    let Some(declared) = template.first_input().map(|index| &inputs[index]) else { return };
+    let Some(input) = declared.input.as_ref().filter(|input| !input.allow_dash) else { return };
+    let name = &declared.name;
+    let help = format!("say `allow_dash = true` in `input.{name}`, or put an argument \"--\" before it");
+    if let Some(diagnostic) = below_zero(name, &input.kind, &declared.bounds) {
+        reader.push(diagnostic.at(word.span.clone(), "becomes an argument here").help(help.clone()));
     }
-    let name = &input.name;
-    for value in &input.dashes {
+    for value in &declared.dashes {
         let message =
             format!("`{}` can never be passed as `{{{name}}}`: it would be read as an option", value.value);
         reader.push(
             Diagnostic::error(message)
                 .at(value.span.clone(), "begins with `-`")
                 .at(word.span.clone(), "becomes an argument here")
-                .help(format!(
-                    "say `allow_dash = true` in `input.{name}`, or put an argument \"--\" before it"
-                )),
+                .help(help.clone()),
         );
+    }
+}
+
+/// What is wrong with a range whose author wants numbers below 0 where none can be passed: with all of it, or a part.
+fn below_zero(name: &str, kind: &Kind, bounds: &[Option<Range<usize>>; 2]) -> Option<Diagnostic> {
+    let (no_choices, minimum, maximum) = match kind {
+        Kind::Integer(range) => {
+            let negative = |bound: &Option<i64>| bound.is_some_and(|bound| bound < 0);
+            (range.choices.is_empty(), negative(&range.minimum), negative(&range.maximum))
+        }
+        Kind::Number(range) => {
+            let negative = |bound: &Option<Number>| bound.as_ref().is_some_and(|bound| bound.as_f64() < 0.0);
+            (range.choices.is_empty(), negative(&range.minimum), negative(&range.maximum))
+        }
+        _ => return None,
+    };
+    match bounds {
+        [_, Some(span)] if no_choices && maximum => {
+            let message =
+                format!("no value of `{{{name}}}` can ever be passed: each would be read as an option");
+            Some(Diagnostic::error(message).at(span.clone(), "all begin with `-`"))
+        }
+        [Some(span), _] if no_choices && minimum => {
+            let message =
+                format!("no value below 0 can be passed as `{{{name}}}`: it would be read as an option");
+            Some(Diagnostic::warning(message).at(span.clone(), "callers are told that 0 is the least"))
+        }
+        _ => None,
     }
 }
 
