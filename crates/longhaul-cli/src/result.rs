@@ -20,6 +20,8 @@ pub(crate) fn show(result: &CallToolResult, manner: Manner) -> Outcome {
             }
             if result.content.is_empty()
                 && let Some(structured) = &result.structured_content
+                // A command that has written nothing: what is known of its run is no part of its answer.
+                && result.meta.find("dev.longhaul/run").is_none()
             {
                 print(&clean::json(structured.get()))?;
             }

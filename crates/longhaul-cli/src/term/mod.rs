@@ -5,7 +5,7 @@ mod show;
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
-pub(crate) use show::{Manner, Show};
+pub(crate) use show::{Manner, Show, counted};
 
 use crate::failure::{Failure, Outcome};
 

@@ -149,10 +149,7 @@ impl Show {
     }
 
     fn draw(&self, state: &mut State) {
-        let count = state.progress.as_ref().map(count).unwrap_or_default();
-        let words: Vec<&str> =
-            [count.as_str(), state.status.as_str()].into_iter().filter(|word| !word.is_empty()).collect();
-        let words = words.join("  ");
+        let words = counted(state.progress.as_ref(), &state.status, "  ");
         match &self.bar {
             Some(bar) => {
                 let total = state.progress.as_ref().and_then(|progress| progress.total);
@@ -228,6 +225,18 @@ fn portion(value: f64, total: f64) -> u64 {
     steps
 }
 
+/// How far something is, and what is said of it: `212/412 running api::auth`. A line that begins with the count, such
+/// as one that the count was read from, has said it.
+pub(crate) fn counted(progress: Option<&Progress>, words: &str, between: &str) -> String {
+    let count = progress.map(count).unwrap_or_default();
+    let said = words.strip_prefix(&count).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()));
+    match (said || count.is_empty(), words.is_empty()) {
+        (true, _) => words.to_owned(),
+        (false, true) => count,
+        (false, false) => format!("{count}{between}{words}"),
+    }
+}
+
 /// `212/412`, or `212` where there is no end in sight: never a made-up percentage.
 fn count(progress: &Progress) -> String {
     match progress.total {
@@ -249,6 +258,12 @@ mod tests {
     fn counts_are_short_and_honest() {
         assert_eq!(count(&Progress::new(212.0).of(412.0)), "212/412");
         assert_eq!(count(&Progress::new(0.5)), "0.5");
+        let progress = Progress::new(9.0).of(20.0);
+        let counted = |words| counted(Some(&progress), words, " ");
+        assert_eq!(counted("linking"), "9/20 linking");
+        assert_eq!(counted("9/20 602489 primes"), "9/20 602489 primes", "once is enough");
+        assert_eq!(counted("9/200"), "9/20 9/200", "another number");
+        assert_eq!(counted(""), "9/20");
         assert_eq!(portion(1.0, 4.0), 250);
         assert_eq!(portion(9.0, 4.0), STEPS);
         assert_eq!(portion(1.0, 0.0), 0);

@@ -35,6 +35,14 @@ pub struct Run {
     link: JoinHandle<()>,
 }
 
+/// How many of a run's processes are left, if any are.
+fn left(survivors: usize) -> String {
+    match survivors {
+        0 => String::new(),
+        _ => format!(" ({survivors} of its processes could not be ended)"),
+    }
+}
+
 /// What became of a run when it is not an [`Exit`].
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -42,7 +50,8 @@ pub enum RunError {
     /// Its supervisor was killed. What was left of its processes was ended; how the command would have ended is not
     /// known, and it must not be run again unasked.
     #[error(
-        "the supervisor of the run {id} was killed, so its end is not known ({survivors} of its processes could not be ended): look at its output before calling again"
+        "the supervisor of the run {id} was killed, so its end is not known{}: look at its output before calling again",
+        left(*survivors)
     )]
     Lost {
         /// The run.

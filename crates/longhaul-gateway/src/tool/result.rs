@@ -92,7 +92,9 @@ pub(super) fn of(id: &str, dir: &Path, exit: &Exit, kept: bool, terms: Terms) ->
     }
     let terms = terms.or_noted(dir)?;
     let stdout = end_of(dir, Stream::Stdout, TEXT)?;
-    let mut content = vec![Content::text(lossy(&stdout))];
+    // An empty block says nothing, and there are models that take none.
+    let mut content: Vec<Content> =
+        (!stdout.is_empty()).then(|| Content::text(lossy(&stdout))).into_iter().collect();
     let mut structured = None;
     let mut failed = !exit.is_success();
     let why = why(&terms, exit);
@@ -145,8 +147,16 @@ fn why(terms: &Terms, exit: &Exit) -> Option<String> {
         }
         (_, Some(0), _) if exit.is_success() => None,
         (_, Some(code), _) => Some(format!("exit code {code}")),
-        (_, _, Some(signal)) => Some(format!("ended by signal {signal}")),
+        (_, _, Some(signal)) => Some(format!("ended by {}", signal_name(signal))),
         _ => Some("ended, and nobody knows how".to_owned()),
+    }
+}
+
+/// A signal as a person knows it: `SIGSEGV (signal 11)`.
+fn signal_name(number: i32) -> String {
+    match signal_hook::low_level::signal_name(number) {
+        Some(name) => format!("{name} (signal {number})"),
+        None => format!("signal {number}"),
     }
 }
 

@@ -38,12 +38,14 @@ pub(super) fn attached(runs: &RunsDir, run: Run, terms: Terms, reporter: Reporte
 async fn relay(mut updates: watch::Receiver<Status>, reporter: Reporter) {
     loop {
         let status = updates.borrow_and_update().clone();
+        let said = status.progress.as_ref().and_then(|progress| progress.message.clone());
         if let Some(progress) = &status.progress {
-            let message = progress.message.as_deref().map(Arc::from);
+            let message = said.as_deref().map(Arc::from);
             reporter.progress(Progress::new(progress.value, progress.total, message));
         }
-        if let Some(line) = status.line {
-            reporter.status(line);
+        // What the command says of itself on purpose comes before what it happens to print.
+        if let Some(status) = said.or(status.line) {
+            reporter.status(status);
         }
         if updates.changed().await.is_err() {
             return;

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Outcome};
-use crate::term::clean;
+use crate::term::{clean, counted};
 
 /// A task, with what only its store knows of it.
 #[derive(Serialize)]
@@ -98,13 +98,8 @@ pub(crate) fn progress(record: &Record) -> Option<Progress> {
 /// `212/412 running api::auth`, or why it ended.
 pub(crate) fn now(record: &Record) -> String {
     let task = project::task(record, View::D3);
-    let count = progress(record).filter(|_| !record.is_terminal()).map(|progress| match progress.total {
-        Some(total) => format!("{}/{total}", progress.value),
-        None => progress.value.to_string(),
-    });
-    let words = task.status_message.unwrap_or_default();
-    let both = [count.unwrap_or_default(), words];
-    clean::line(both.join(" ").trim(), 60)
+    let progress = progress(record).filter(|_| !record.is_terminal());
+    clean::line(&counted(progress.as_ref(), &task.status_message.unwrap_or_default(), " "), 60)
 }
 
 /// How long it took, or has taken so far.
