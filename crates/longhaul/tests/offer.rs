@@ -302,3 +302,24 @@ fn what_cannot_be_offered_is_refused_when_the_server_is_built() {
         Err(BuildError::Duplicate { .. })
     ));
 }
+
+#[tokio::test]
+async fn a_method_of_ones_own_is_answered_in_every_era() {
+    let server = || {
+        Server::new("own", "1").method("weather/now", |_, params: Value| async move {
+            let city = params["city"].as_str().ok_or_else(|| Failure::invalid("`city` is missing"))?;
+            Ok::<_, Failure>(json!({"city": city, "_meta": {"dev.longhaul/x": 1}, "resultType": "ours"}))
+        })
+    };
+    for dialect in both_eras() {
+        let mut host = Host::new(server().dispatcher().unwrap(), dialect).await;
+        let result = host.result("weather/now", json!({"city": "Oslo"}), "Result").await;
+        assert_eq!((&result["city"], &result["_meta"]["dev.longhaul/x"]), (&json!("Oslo"), &json!(1)));
+        let kind = if dialect.era() == Era::Legacy { Value::Null } else { json!("complete") };
+        assert_eq!(result["resultType"], kind);
+        assert_eq!(host.error("weather/now", json!({})).await.0, -32602);
+        assert_eq!(host.error("weather/then", json!({})).await.0, -32601);
+    }
+    let taken = server().method("tools/list", |_, _: Value| async { Ok::<_, Failure>(json!({})) });
+    assert!(matches!(taken.dispatcher(), Err(BuildError::KnownMethod { .. })));
+}

@@ -1,6 +1,7 @@
 //! The server's side: the session a handshake opened, and the exchanges under way.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::dialect::{Dialect, InitializeParams};
@@ -53,12 +54,21 @@ pub struct ServerConnection {
     open: HashMap<RequestId, Serial>,
     next: u64,
     max_open: usize,
+    /// Methods that no revision knows and this server has all the same.
+    own: Arc<[String]>,
 }
 
 impl ServerConnection {
     /// A fresh connection on which at most `max_open` exchanges run at once.
     pub fn new(max_open: usize) -> Self {
-        Self { session: None, open: HashMap::new(), next: 0, max_open }
+        Self { session: None, open: HashMap::new(), next: 0, max_open, own: Arc::default() }
+    }
+
+    /// The same for a server that has these methods of its own.
+    #[must_use]
+    pub fn with_own_methods(mut self, own: Arc<[String]>) -> Self {
+        self.own = own;
+        self
     }
 
     /// The session, once a handshake has opened one.
@@ -95,7 +105,9 @@ impl ServerConnection {
     ) -> Result<Admitted, ErrorObject> {
         let session = self.session.as_ref().map(|session| session.dialect);
         let dialect = Dialect::of_request(meta, session, method)?;
-        let known = dialect.request(method).ok_or_else(|| ErrorObject::method_not_found(method))?;
+        let known = dialect.request(method);
+        let own = || self.own.iter().any(|name| name == method).then_some(Method::Own);
+        let known = known.or_else(own).ok_or_else(|| ErrorObject::method_not_found(method))?;
         if self.is_full() {
             let what = format!(
                 "{} requests are open on this connection, its limit: wait for one to end",

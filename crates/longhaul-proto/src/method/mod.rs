@@ -48,6 +48,8 @@ pub enum Method {
     Sample,
     /// Ask the client where the server may work (legacy era).
     ListRoots,
+    /// A method of the server's own, which no revision knows.
+    Own,
 }
 
 impl Method {

@@ -14,7 +14,7 @@ use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::RequestMeta;
 use tokio::task::AbortHandle;
 
-use crate::server::{CallCanceller, Caller, Exchange, Line};
+use crate::server::{CallCanceller, Caller, Dispatcher, Exchange, Line};
 
 /// What is open between the server and one client.
 #[derive(Debug)]
@@ -49,9 +49,9 @@ impl Running {
 }
 
 impl Exchanges {
-    /// A client with nothing open, and room for `max_open`.
-    pub(crate) fn new(max_open: usize) -> Self {
-        let connection = ServerConnection::new(max_open);
+    /// A client of `dispatcher` with nothing open, and room for `max_open`.
+    pub(crate) fn new(dispatcher: &Dispatcher, max_open: usize) -> Self {
+        let connection = ServerConnection::new(max_open).with_own_methods(dispatcher.own_methods());
         Self { connection, running: HashMap::new(), client_name: None, line: None, closed: false }
     }
 
@@ -96,6 +96,7 @@ impl Exchanges {
         })?;
         let caller = self.introduce(caller, &meta);
         let mut exchange = Exchange::new(&request.id, dialect, admitted.method, &request.params, caller);
+        exchange.name = &request.method;
         exchange.progress_token = meta.progress_token;
         Ok((admitted.serial, exchange))
     }

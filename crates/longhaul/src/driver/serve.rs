@@ -196,9 +196,9 @@ impl Loop {
     ) -> (Self, mpsc::Receiver<Outgoing>) {
         let (sender, outgoing) = mpsc::channel(OUTGOING_BOUND);
         let this = Self {
+            exchanges: Exchanges::new(&dispatcher, options.max_open),
             dispatcher,
             principal,
-            exchanges: Exchanges::new(options.max_open),
             options,
             running: JoinSet::new(),
             batched: HashMap::new(),

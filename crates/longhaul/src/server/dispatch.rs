@@ -23,6 +23,7 @@ use super::changes::Changes;
 use super::completion::complete;
 use super::grant::Grant;
 use super::listen::{listen, subscribe};
+use super::method::{OwnMethods, own_method};
 use super::offer::Offer;
 use super::outlet::{Outlet, Push};
 use super::prompt::get_prompt;
@@ -44,6 +45,8 @@ pub(super) struct Shared {
     pub(super) offer: Offer,
     /// Whom to tell that it has changed; `None` when it never does.
     pub(super) changes: Option<Arc<Changes>>,
+    /// What no revision knows.
+    pub(super) methods: OwnMethods,
     /// How many items a page of a list has at most.
     pub(super) page_size: usize,
     pub(super) engine: Engine,
@@ -106,6 +109,8 @@ pub struct Exchange<'r, 'a> {
     pub dialect: &'static Dialect,
     /// What is asked.
     pub method: Method,
+    /// By which name; it matters only for methods of the server's own.
+    pub name: &'r str,
     /// With which parameters.
     pub params: &'r Params<'a>,
     /// The caller wants progress under this token.
@@ -127,7 +132,17 @@ impl<'r, 'a> Exchange<'r, 'a> {
         params: &'r Params<'a>,
         caller: Caller,
     ) -> Self {
-        Self { id, dialect, method, params, progress_token: None, caller, outlet: Outlet::None, push: None }
+        Self {
+            id,
+            dialect,
+            method,
+            name: "",
+            params,
+            progress_token: None,
+            caller,
+            outlet: Outlet::None,
+            push: None,
+        }
     }
 }
 
@@ -166,6 +181,17 @@ impl Dispatcher {
         }
     }
 
+    /// The names of the methods of the server's own.
+    pub(crate) fn own_methods(&self) -> Arc<[String]> {
+        self.0.methods.names()
+    }
+
+    /// Whether it is a method of the server's own.
+    #[cfg(feature = "http")]
+    pub(crate) fn has_own_method(&self, name: &str) -> bool {
+        self.0.methods.has(name)
+    }
+
     /// A session has opened whose client is told through `push` that what is offered has changed, for as long as `push`
     /// lives.
     ///
@@ -194,6 +220,7 @@ impl Dispatcher {
             Method::ReadResource if offers.resources => read_resource(self, envelope, exchange, out),
             Method::GetPrompt if offers.prompts => get_prompt(self, envelope, exchange, out),
             Method::Complete if offers.completions => complete(self, envelope, exchange, out),
+            Method::Own => own_method(self, envelope, exchange, out),
             Method::Listen => listen(self, envelope, exchange, out),
             Method::GetTask | Method::TaskResult | Method::UpdateTask | Method::CancelTask
                 if offers.tasks =>

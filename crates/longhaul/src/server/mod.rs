@@ -17,6 +17,7 @@ mod grant;
 mod hand_over;
 mod kind;
 mod listen;
+mod method;
 mod observer;
 mod offer;
 mod outlet;
@@ -43,6 +44,8 @@ use longhaul_proto::model::{Implementation, InvalidToolName, ServerCapabilities}
 use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::runner::{Engine, Pace};
 use longhaul_tasks::store::{Memory, Registry, Rerun, StoreError, TaskStore};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
 pub(crate) use ask::Line;
@@ -78,6 +81,7 @@ pub struct Server {
     info: Implementation,
     instructions: Option<String>,
     parts: Parts,
+    methods: method::OwnMethods,
     page_size: usize,
     /// Who may change it while it serves.
     catalogue: Option<Catalogue>,
@@ -154,6 +158,13 @@ pub enum BuildError {
         /// The tool.
         name: String,
     },
+    /// A method of the server's own has a name that the protocol has a meaning for.
+    #[error("{name:?} is a method of the protocol: name yours otherwise")]
+    #[non_exhaustive]
+    KnownMethod {
+        /// The method.
+        name: String,
+    },
     /// A tool's policy says of lost tasks what cannot be done with them.
     #[error(
         "the `rerun` of {name:?} is {rerun:?}: a function's can only be `Never`, a job's also `Reattach`"
@@ -193,6 +204,7 @@ impl Server {
             info: Implementation::new(name, version),
             instructions: None,
             parts: Parts::default(),
+            methods: method::OwnMethods::default(),
             page_size: PAGE_SIZE,
             catalogue: None,
             store: None,
@@ -250,6 +262,38 @@ impl Server {
     #[must_use]
     pub fn resources(mut self, resources: Arc<dyn Resources>) -> Self {
         self.parts.families.push(resources);
+        self
+    }
+
+    /// Answers a method that no revision knows, such as that of an extension: `params` are read as `P`, and the result
+    /// is an object.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use longhaul::Server;
+    /// use longhaul::server::Failure;
+    /// use serde_json::{Value, json};
+    ///
+    /// let server = Server::new("weather", "1.0.0").method("weather/now", |_, params: Value| async move {
+    ///     let city = params["city"].as_str().ok_or_else(|| Failure::invalid("`city` is missing"))?;
+    ///     Ok::<_, Failure>(json!({ "city": city, "sky": "clear" }))
+    /// });
+    /// # assert!(server.dispatcher().is_ok());
+    /// ```
+    #[must_use]
+    pub fn method<P, F, R, E>(
+        mut self,
+        name: impl Into<String>,
+        function: impl Fn(Cx, P) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        F: Future<Output = Result<R, E>> + Send + 'static,
+        R: Serialize + Send + 'static,
+        E: Into<Failure> + Send + 'static,
+    {
+        self.methods.add(name, function);
         self
     }
 
@@ -314,6 +358,9 @@ impl Server {
     /// When a tool's name is invalid or taken, or its policy asks for what cannot be done.
     pub fn dispatcher(self) -> Result<Dispatcher, BuildError> {
         let offer = self.parts.finish()?;
+        if let Some(name) = self.methods.known() {
+            return Err(BuildError::KnownMethod { name: name.to_owned() });
+        }
         let dynamic = self.catalogue.is_some();
         let capabilities = ServerCapabilities::default()
             .with_tools(dynamic || !offer.tools.stock().is_empty())
@@ -333,6 +380,7 @@ impl Server {
             capabilities,
             offer,
             changes: dynamic.then(Arc::default),
+            methods: self.methods,
             page_size: self.page_size,
             engine,
             desk: Arc::new(ask::Desk::new(self.rounds, self.registry)),

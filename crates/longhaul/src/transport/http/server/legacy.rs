@@ -96,7 +96,7 @@ fn without_session(
     meta: RequestMeta<'_>,
 ) -> Response<Body> {
     let principal = caller.principal.clone();
-    let mut exchanges = Exchanges::new(endpoint.options.max_open);
+    let mut exchanges = Exchanges::new(&endpoint.dispatcher, endpoint.options.max_open);
     let refuse = |error: &ErrorObject| refusal(StatusCode::BAD_REQUEST, Some(&request.id), error);
     let (serial, exchange) = match exchanges.admit(request, meta, caller) {
         Ok(admitted) => admitted,

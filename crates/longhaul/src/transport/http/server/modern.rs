@@ -64,11 +64,13 @@ fn start(
         endpoint.dispatcher.check_mirrored(&request.params, |name| header(headers, name))?;
     }
     let dialect = Dialect::of_request(&meta, None, "")?;
-    let method =
-        dialect.request(&request.method).ok_or_else(|| ErrorObject::method_not_found(&request.method))?;
+    let own = || endpoint.dispatcher.has_own_method(&request.method).then_some(Method::Own);
+    let method = dialect.request(&request.method).or_else(own);
+    let method = method.ok_or_else(|| ErrorObject::method_not_found(&request.method))?;
     caller.capabilities = meta.client_capabilities.unwrap_or_default();
     caller.log_level = meta.log_level;
     let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
+    exchange.name = &request.method;
     exchange.progress_token = meta.progress_token;
     exchange.outlet = Outlet::own();
     let place = endpoint.place(method)?;
