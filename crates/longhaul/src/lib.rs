@@ -30,7 +30,7 @@
 //! | (none) | servers and clients over standard input and output, any byte stream and child processes; tasks in memory |
 //! | `http` | Streamable HTTP for servers: [`transport`]`::http::server` and `Server::serve_http` |
 //! | `http-client` | Streamable HTTP for clients |
-//! | `auth` | bearer tokens for servers over HTTP, and who they prove to call: [`auth`](mod@auth) |
+//! | `auth` | bearer tokens for servers over HTTP, and who they prove to call: `auth` |
 //! | `schema-validation` | `Tool::validated`: tools whose JSON Schemas are known only when the program runs |
 //! | `sqlite` | `store::Sqlite`: tasks in one file, which survive the process and the loss of power |
 
