@@ -57,8 +57,8 @@ impl Exchanges {
 
     /// A client without a session, in the revision its version header names.
     #[cfg(feature = "http")]
-    pub(crate) fn of_header(max_open: usize, version: Option<&str>) -> Self {
-        let mut this = Self::new(max_open);
+    pub(crate) fn of_header(dispatcher: &Dispatcher, max_open: usize, version: Option<&str>) -> Self {
+        let mut this = Self::new(dispatcher, max_open);
         this.connection.assume(Dialect::of_header(version));
         this
     }

@@ -36,9 +36,10 @@ pub(super) async fn answer(
             None => return unknown_session(Some(&request.id)),
         },
         (_, false) if Dialect::newest_legacy().request(&request.method) != Some(Method::Initialize) => {
-            endpoint
-                .sessions
-                .apart(Exchanges::of_header(endpoint.options.max_open, version), caller.principal.clone())
+            endpoint.sessions.apart(
+                Exchanges::of_header(&endpoint.dispatcher, endpoint.options.max_open, version),
+                caller.principal.clone(),
+            )
         }
         _ => return without_session(endpoint, caller, request, meta),
     };
@@ -273,9 +274,10 @@ pub(super) fn session_with_batches(
         endpoint.sessions.find(value(headers, SESSION_ID)?, caller.principal.as_ref())?
     } else {
         let version = value(headers, VERSION);
-        endpoint
-            .sessions
-            .apart(Exchanges::of_header(endpoint.options.max_open, version), caller.principal.clone())
+        endpoint.sessions.apart(
+            Exchanges::of_header(&endpoint.dispatcher, endpoint.options.max_open, version),
+            caller.principal.clone(),
+        )
     };
     let batches = session.lock().exchanges.dialect().is_some_and(Dialect::batches);
     batches.then_some(session)
