@@ -107,7 +107,12 @@ fn command_lines_with_mistakes_are_refused_with_code_2() {
     for address in ["0.0.0.0:0", "[::]:0"] {
         let (code, said) = run(&place, &["serve", "longhaul.toml", "--http", address]);
         assert_eq!(code, 2, "{said}");
-        assert!(said.contains("help: serve on 127.0.0.1, or pass --allow-anonymous"), "{said}");
+        assert!(
+            said.contains(
+                "help: serve on 127.0.0.1, say in `[auth]` who may call, or pass --allow-anonymous"
+            ),
+            "{said}"
+        );
     }
     assert!(!place.path("longhaul.db").exists());
 }

@@ -41,11 +41,13 @@ impl Host {
         let (stop, stopped) = oneshot::channel::<()>();
         let principal = Principal::new("test").unwrap();
         let options = Options::default().drain(Duration::from_secs(2));
-        let served = tokio::spawn(driver::serve(dispatcher, principal, reader, writer, options, async {
+        let stopping = async {
             if stopped.await.is_err() {
                 std::future::pending::<()>().await;
             }
-        }));
+        };
+        let served =
+            tokio::spawn(driver::serve_only_client(dispatcher, principal, reader, writer, options, stopping));
         let file = format!("../../conformance/schema/{}.json", dialect.revision());
         let schema = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
         let schema = serde_json::from_str(&schema).unwrap();
