@@ -21,6 +21,8 @@ pub(super) struct Disk {
     nodes: Vec<Node>,
     /// Flushes under way, by thread: of which node, and how much of it they cover.
     flushing: BTreeMap<u32, (usize, Covered)>,
+    /// How many flushes have begun.
+    begun: u64,
     lies: Lies,
 }
 
@@ -47,15 +49,24 @@ pub(super) enum Unflushed {
 
 #[derive(Debug)]
 enum Node {
-    Folder { live: Names, durable: Names },
-    File { changes: Vec<Change>, durable: usize },
+    /// What is durable is so as of the flush of that number.
+    Folder {
+        live: Names,
+        durable: Names,
+        as_of: u64,
+    },
+    File {
+        changes: Vec<Change>,
+        durable: usize,
+    },
 }
 
 type Names = BTreeMap<String, usize>;
 
 #[derive(Clone, Debug)]
 enum Covered {
-    Names(Names),
+    /// These, and when: of two flushes at once the one that began first covers less, whichever ends last.
+    Names(Names, u64),
     Changes(usize),
 }
 
@@ -76,8 +87,9 @@ impl Disk {
         let root = root.to_string_lossy().trim_end_matches('/').to_owned();
         Self {
             root,
-            nodes: vec![Node::Folder { live: Names::new(), durable: Names::new() }],
+            nodes: vec![Node::Folder { live: Names::new(), durable: Names::new(), as_of: 0 }],
             flushing: BTreeMap::new(),
+            begun: 0,
             lies,
         }
     }
@@ -85,8 +97,8 @@ impl Disk {
     /// The same, with a folder that was there and flushed before anything was recorded.
     pub(super) fn with_folder(mut self, name: &str) -> Self {
         let node = self.nodes.len();
-        self.nodes.push(Node::Folder { live: Names::new(), durable: Names::new() });
-        if let Node::Folder { live, durable } = &mut self.nodes[ROOT] {
+        self.nodes.push(Node::Folder { live: Names::new(), durable: Names::new(), as_of: 0 });
+        if let Node::Folder { live, durable, .. } = &mut self.nodes[ROOT] {
             live.insert(name.to_owned(), node);
             durable.insert(name.to_owned(), node);
         }
@@ -144,7 +156,7 @@ impl Disk {
 
     fn names(&self, node: usize, unflushed: &mut Unflushed) -> &Names {
         static NONE: Names = Names::new();
-        let Node::Folder { live, durable } = &self.nodes[node] else { return &NONE };
+        let Node::Folder { live, durable, .. } = &self.nodes[node] else { return &NONE };
         let kept = match unflushed {
             Unflushed::Gone => false,
             Unflushed::Kept => true,
@@ -245,7 +257,7 @@ impl Disk {
         let (parent, name) = self.place(&path)?;
         let node = self.nodes.len();
         self.nodes.push(if is_folder {
-            Node::Folder { live: Names::new(), durable: Names::new() }
+            Node::Folder { live: Names::new(), durable: Names::new(), as_of: 0 }
         } else {
             Node::File { changes: Vec::new(), durable: 0 }
         });
@@ -278,12 +290,13 @@ impl Disk {
     fn begin_flush(&mut self, call: &Call) -> Result<()> {
         let Some(path) = call.targets.first() else { bail!("a flush of everything is not understood") };
         let Some(node) = self.find(path) else { return Ok(()) };
+        self.begun += 1;
         let covered = match &self.nodes[node] {
             Node::Folder { .. } if self.lies == Lies::Folders => return Ok(()),
             Node::File { .. } if matches!(self.lies, Lies::Files(end) if path.ends_with(end)) => {
                 return Ok(());
             }
-            Node::Folder { live, .. } => Covered::Names(live.clone()),
+            Node::Folder { live, .. } => Covered::Names(live.clone(), self.begun),
             Node::File { changes, .. } => Covered::Changes(changes.len()),
         };
         self.flushing.insert(call.thread, (node, covered));
@@ -292,9 +305,11 @@ impl Disk {
 
     fn end_flush(&mut self, thread: u32) {
         match self.flushing.remove(&thread) {
-            Some((node, Covered::Names(names))) => {
-                if let Node::Folder { durable, .. } = &mut self.nodes[node] {
-                    *durable = names;
+            Some((node, Covered::Names(names, when))) => {
+                if let Node::Folder { durable, as_of, .. } = &mut self.nodes[node]
+                    && when > *as_of
+                {
+                    (*durable, *as_of) = (names, when);
                 }
             }
             Some((node, Covered::Changes(count))) => {
@@ -441,6 +456,14 @@ mod tests {
             [create("/r/a"), flush("/r"), write("/r/a", "one", 0), begun, write("/r/a", "two", 0), ended];
         assert_eq!(found(&disk(Lies::None, &lines), "/r/a").as_deref(), Some("one"));
         assert_eq!(found(&disk(Lies::None, &lines[..5]), "/r/a").as_deref(), Some(""), "it has not returned");
+    }
+
+    #[test]
+    fn a_flush_that_ends_late_takes_nothing_back() {
+        let begun = format!("2  fsync(4<{}> <unfinished ...>", hex("/r"));
+        let ended = "2  <... fsync resumed>) = 0".to_owned();
+        let lines = [begun, create("/r/a"), write("/r/a", "one", 0), flush("/r/a"), flush("/r"), ended];
+        assert_eq!(found(&disk(Lies::None, &lines), "/r/a").as_deref(), Some("one"));
     }
 
     #[test]
