@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
-use crate::{chaos, interop, tidy};
+use crate::{chaos, conformance, interop, tidy};
 
 /// The most time everything may take together.
 pub(crate) const BUDGET: Duration = Duration::from_secs(25 * 60);
@@ -28,6 +28,11 @@ const STAGES: &[Stage] = &[
     ("build", "the program builds for release", cargo::build),
     ("crash", "the program is killed at every moment, and nothing acknowledged is lost", chaos::stage),
     ("interop", "clients in other languages work with our server", interop::stage),
+    (
+        "conformance",
+        "the official conformance suite finds nothing wrong with our server",
+        conformance::server,
+    ),
 ];
 
 /// Runs the stages named, or all, and prints what each came to, and last the sum.
@@ -72,7 +77,7 @@ pub(crate) fn run(site: &Site, names: &[String]) -> Result<Tally> {
 
 /// The stages, a line each, for the help text.
 pub(crate) fn stages() -> String {
-    STAGES.iter().map(|(name, what, _)| format!("  {name:<8} {what}\n")).collect()
+    STAGES.iter().map(|(name, what, _)| format!("  {name:<12} {what}\n")).collect()
 }
 
 /// The stage `tidy`.

@@ -148,7 +148,11 @@ pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: S
         }
     }
     match tokio::time::timeout(options.stream_after, source.next()).await {
-        Ok(Some(Sent { message, answered: Some(answered), .. })) => json(answered, message),
+        Ok(Some(Sent { message, answered: Some(answered), .. }))
+            if !options.always_stream || !matches!(answered, Answered::Result) =>
+        {
+            json(answered, message)
+        }
         Ok(first) => events(options, source, first),
         Err(_) => events(options, source, None),
     }

@@ -9,11 +9,11 @@ use longhaul_proto::jsonrpc::{ErrorObject, Request};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 
-use super::answer::{Body, Source, answer_with, json, refusal, status_for, text};
+use super::answer::{Body, Sent, Source, answer_with, events, json, refusal, status_for, text};
 use super::door::forbidden;
 use super::route::{VERSION, value};
 use super::{Endpoint, Place};
-use crate::server::{Caller, Dispatched, Exchange, Outlet};
+use crate::server::{Answered, Caller, Dispatched, Exchange, Outlet};
 
 pub(super) async fn answer(
     endpoint: &Arc<Endpoint>,
@@ -35,6 +35,12 @@ pub(super) async fn answer(
     }
     let mut out = Vec::with_capacity(512);
     match start(endpoint, caller, headers, request, meta, &mut out) {
+        Ok((Dispatched::Answered(Answered::Result), _))
+            if accept.events && endpoint.options.always_stream =>
+        {
+            let answer = Sent { id: None, message: out, answered: Some(Answered::Result) };
+            events(&endpoint.options, Source::Apart(None), Some(answer))
+        }
         Ok((Dispatched::Answered(answered), _)) => json(answered, out),
         Ok((Dispatched::Pending(pending), place)) => {
             answer_with(&endpoint.options, accept, Source::own(pending, place)).await

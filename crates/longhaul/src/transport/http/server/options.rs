@@ -40,7 +40,8 @@ pub struct Options {
     pub write_timeout: Duration,
     /// How long an answer may be silent before it becomes a stream. Default 1 s.
     pub stream_after: Duration,
-    /// Whether every answer of a session that may be a stream is one. Default no.
+    /// Whether every result that may come as a stream does. An error of the modern era has a status of its own, and
+    /// stays what it is. Default no.
     pub always_stream: bool,
     /// Whether `initialize` opens a session. Without sessions every legacy request stands alone: it is answered by one
     /// JSON object, its client cannot be told or asked anything, and any node can answer. Default yes.
@@ -145,7 +146,7 @@ impl Options {
         self
     }
 
-    /// Makes a stream of every answer of a session that may be one.
+    /// Makes a stream of every result that may come as one.
     #[must_use]
     pub fn always_stream(mut self, always_stream: bool) -> Self {
         self.always_stream = always_stream;
