@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use longhaul::auth::Resource;
+use longhaul::proto::dialect::Revision;
 use longhaul::proto::http::AllowList;
 use longhaul::store::Counts;
 use longhaul_gateway::config::{Auth, Config, EnvSource};
@@ -42,14 +43,14 @@ pub(crate) fn show(config: &Config, file: &Path, listening: Option<(SocketAddr, 
         Some((address, allow)) => {
             let hosts = config.http.allowed_hosts.as_deref().unwrap_or_default();
             let url = format!("http://{}/mcp", host(address, hosts, allow));
-            anstream::eprintln!("  mcp      {url}   2024-11-05 to 2026-07-28");
+            anstream::eprintln!("  mcp      {url}   {}", revisions());
             let name = shell_word(&name);
             let (known, token) = config.auth.as_ref().map(sign_in).unwrap_or_default();
             let url = known.unwrap_or(&url);
             anstream::eprintln!("ready    next: claude mcp add --transport http {name} {url}{token}");
         }
         None => {
-            anstream::eprintln!("  mcp      standard input and output   2024-11-05 to 2026-07-28");
+            anstream::eprintln!("  mcp      standard input and output   {}", revisions());
             anstream::eprintln!("ready");
         }
     }
@@ -71,6 +72,13 @@ fn vouched_for_by(auth: &Auth) -> String {
     let tokens: Vec<String> = auth.tokens.iter().map(|token| clean::line(&token.name, 128)).collect();
     let own = (!tokens.is_empty()).then(|| format!("the tokens of {}", tokens.join(" ")));
     issuers.chain(own).collect::<Vec<_>>().join(", ")
+}
+
+/// The oldest and the newest revision that is spoken.
+fn revisions() -> String {
+    match Revision::ALL {
+        [newest, .., oldest] => format!("{oldest} to {newest}"),
+    }
 }
 
 fn open_tasks(open: u64, taken_up: usize) -> String {
