@@ -77,9 +77,9 @@ impl NodeId {
     ///
     /// [`InvalidName`] if it is empty, too long, starts with a dot, or has a character outside `A-Z a-z 0-9 - _ .`.
     pub fn new(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
-        let name = checked(name.into(), "node name", Self::MAX_LEN)?;
+        let name = checked(name.into(), NODE_NAME, Self::MAX_LEN)?;
         if name.starts_with('.') || name.contains(['~', ':']) {
-            return Err(InvalidName { what: "node name", max: Self::MAX_LEN });
+            return Err(InvalidName { what: NODE_NAME, max: Self::MAX_LEN });
         }
         Ok(Self(name))
     }
@@ -136,12 +136,19 @@ impl fmt::Display for Epoch {
 
 /// A name that cannot be one.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("invalid {what}: use 1 to {max} of the characters A-Z a-z 0-9 - _ . ~ : (a node name has no ~ or :)")]
+#[error("invalid {what}: use 1 to {max} of the characters A-Z a-z 0-9 - _ .{}", others(what))]
 #[non_exhaustive]
 pub struct InvalidName {
     what: &'static str,
     max: usize,
 }
+
+/// What else a name may hold; a node's may become a file's.
+fn others(what: &str) -> &'static str {
+    if what == NODE_NAME { "" } else { " ~ :" }
+}
+
+const NODE_NAME: &str = "node name";
 
 fn checked(name: Arc<str>, what: &'static str, max: usize) -> Result<Arc<str>, InvalidName> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~' | b':');

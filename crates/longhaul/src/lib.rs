@@ -38,6 +38,7 @@
 pub mod auth;
 pub mod client;
 pub mod driver;
+mod handed_over;
 pub mod server;
 mod trace;
 pub mod transport;

@@ -256,6 +256,13 @@ async fn stopping_waits_no_longer_than_it_may() {
     client.receive().await;
     let began = tokio::time::Instant::now();
     client.stop.take().unwrap().send(()).unwrap();
+    let cut_off = loop {
+        let message = client.receive().await;
+        if message["id"] == 1 {
+            break message;
+        }
+    };
+    assert_eq!(cut_off["error"]["data"], json!({"reason": "stopping"}), "{cut_off}");
     client.served.await.unwrap().unwrap();
     assert_eq!(began.elapsed().as_secs(), 10);
 }

@@ -421,3 +421,27 @@ async fn calls_that_are_never_tasks_wait_for_their_turn_too() {
         assert_eq!(began.elapsed().as_secs(), seconds);
     }
 }
+
+#[tokio::test]
+async fn a_companion_that_is_called_wrongly_says_how_it_is_called() {
+    let mut client = Client::connect([tool("wait", TaskPolicy::always())]);
+    for (name, arguments, problem, usage) in [
+        ("task_wait", json!({}), "missing field `id`", "task_wait(id: string, up_to?: number)"),
+        ("task_cancel", json!({"id": 5}), "invalid type", "task_cancel(id: string)"),
+        (
+            "task_output",
+            json!({"id": "x", "after": -4}),
+            "unknown field `after`",
+            "task_output(id: string, from?",
+        ),
+    ] {
+        let params = modern(json!({"name": name, "arguments": arguments}), false);
+        let answer = client.ask(1, "tools/call", params).await;
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains(problem) && text.contains(usage), "{text}");
+        assert!(!text.contains("column"), "nobody knows of what: {text}");
+    }
+    let answer = client.ask(1, "tools/call", modern(json!({"name": 5}), false)).await;
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("`name`: invalid type") && !message.contains("column"), "{message}");
+}

@@ -633,6 +633,23 @@ async fn stopping_lets_open_answers_end() {
 }
 
 #[tokio::test]
+async fn an_answer_that_does_not_end_in_time_is_an_error_at_the_end_of_its_stream() {
+    let mut host = Host::start(|options| options.drain = Duration::from_millis(100)).await;
+    let session = host.initialize().await;
+    let call = body("tools/call", json!({"name": "wait", "arguments": {"millis": 60_000}}));
+    let responses =
+        [host.call("wait", json!({"millis": 60_000})).await, host.in_session(&session, call).await];
+    host.stop.take().unwrap().send(()).unwrap();
+    for response in responses {
+        let messages = events(response).await;
+        let last = messages.last().unwrap();
+        assert_eq!(last["error"]["code"], -32603, "{messages:?}");
+        assert_eq!(last["error"]["data"], json!({"reason": "stopping"}), "nobody says to call again");
+    }
+    host.served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn who_cannot_take_a_task_is_told_what_to_declare() {
     let required = Tool::typed("wait", "Wait", wait).task(TaskPolicy::new(TaskMode::Required));
     let host = Host::start_with(Server::new("test", "1.0.0").tool(required), |_| ()).await;

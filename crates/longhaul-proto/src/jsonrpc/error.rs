@@ -126,6 +126,14 @@ pub fn clip(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// What is wrong with a piece of JSON, without its line and column: they count from where the piece begins, which whoever
+/// sent it cannot know.
+pub fn without_place(error: &serde_json::Error) -> String {
+    let words = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    words.strip_suffix(&place).unwrap_or(&words).to_owned()
+}
+
 /// A JSON-RPC error code.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(transparent)]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use smallvec::SmallVec;
 
-use super::error::{Code, ErrorObject};
+use super::error::{Code, ErrorObject, without_place};
 use super::id::RequestId;
 use super::scan::{ScanError, Scanner};
 
@@ -289,9 +289,10 @@ impl<'a> Params<'a> {
     pub fn read<T: Deserialize<'a>>(&self, name: &str) -> Result<Option<T>, ErrorObject> {
         match self.member(name) {
             None | Some("null") => Ok(None),
-            Some(text) => serde_json::from_str(text)
-                .map(Some)
-                .map_err(|e| ErrorObject::invalid_params(format!("invalid params: `{name}`: {e}"))),
+            Some(text) => serde_json::from_str(text).map(Some).map_err(|error| {
+                let problem = without_place(&error);
+                ErrorObject::invalid_params(format!("invalid params: `{name}`: {problem}"))
+            }),
         }
     }
 

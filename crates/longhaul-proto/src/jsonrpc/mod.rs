@@ -8,7 +8,7 @@ mod scan;
 mod write;
 
 pub use batch::{MAX_BATCH, is_batch, join_batch, split_batch};
-pub use error::{Code, ErrorObject, clip};
+pub use error::{Code, ErrorObject, clip, without_place};
 pub use id::{ProgressToken, RequestId};
 pub use message::{DecodeError, Limits, MAX_PARAMS, Message, Notification, Params, Request, Response, Text};
 pub use scan::{MAX_DEPTH, ScanError};

@@ -10,6 +10,7 @@ mod runs;
 mod worker;
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,6 +79,8 @@ struct Inner {
     joins: Joins,
     /// The process is about to go.
     draining: watch::Sender<bool>,
+    /// It goes now, whoever waits.
+    leaving: watch::Sender<bool>,
 }
 
 impl Inner {
@@ -110,6 +113,7 @@ impl Engine {
             runs: Runs::default(),
             joins: Joins::default(),
             draining: watch::channel(false).0,
+            leaving: watch::channel(false).0,
         }))
     }
 
@@ -311,5 +315,25 @@ impl Engine {
     /// Completes once the process is about to go.
     pub async fn draining(&self) {
         self.0.draining().await;
+    }
+
+    /// How many callers of this node wait for what they have called.
+    pub fn waiting(&self) -> usize {
+        self.0.runs.waiting()
+    }
+
+    /// The time to end in is over: who waits still is told, by whatever [`left_behind`](Self::left_behind) is for.
+    pub fn leave(&self) {
+        self.0.leaving.send_replace(true);
+    }
+
+    /// Completes once the process goes although callers wait.
+    pub fn left_behind(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut leaving = self.0.leaving.subscribe();
+        async move {
+            if leaving.wait_for(|leaving| *leaving).await.is_err() {
+                std::future::pending().await
+            }
+        }
     }
 }

@@ -46,6 +46,11 @@ impl Runs {
         Waits(Arc::clone(&self.waiting))
     }
 
+    /// How many callers wait.
+    pub(super) fn waiting(&self) -> usize {
+        *self.waiting.borrow()
+    }
+
     /// Completes once no caller waits.
     pub(super) async fn nobody_waits(&self) {
         // The sender lives as long as the runs.

@@ -38,6 +38,8 @@ pub use options::{AsTask, CallOptions, LogMessage, Options};
 pub use target::{Command, Target};
 pub use task::TaskHandle;
 
+pub use crate::handed_over::handed_over;
+
 use link::{Link, Outgoing};
 use table::{Answered, Table};
 

@@ -57,6 +57,9 @@ impl Default for Options {
     }
 }
 
+/// How long the answers to what did not end in time have to be written.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Why a connection ended in failure. That the peer went away is not one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use longhaul_proto::connection::Serial;
 use longhaul_proto::dialect::Dialect;
@@ -17,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::lines::{Line, Lines};
-use super::{DriverError, Exchanges, Options};
+use super::{DriverError, Exchanges, LAST_WORDS, Options};
 use crate::server::{Caller, ConnectionPush, Dispatched, Dispatcher, Outgoing, Outlet, Principal, Push};
 use crate::trace;
 
@@ -40,6 +41,19 @@ pub async fn serve(
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), DriverError> {
+    serve_until(dispatcher, principal, reader, writer, options, shutdown, Duration::ZERO).await
+}
+
+/// Serves as [`serve`] does; after the time that open answers have, what is answered within `last_words` is written too.
+async fn serve_until(
+    dispatcher: Dispatcher,
+    principal: Principal,
+    reader: impl AsyncRead + Unpin,
+    writer: impl AsyncWrite + Unpin,
+    options: Options,
+    shutdown: impl Future<Output = ()>,
+    last_words: Duration,
+) -> Result<(), DriverError> {
     let limit = options.drain;
     let (stop, stopping) = oneshot::channel();
     let time_is_up = async move {
@@ -47,13 +61,12 @@ pub async fn serve(
         // A closed channel means that the connection has just ended.
         let _ = stop.send(());
         tokio::time::sleep(limit).await;
+        tracing::warn!("some answers did not end in time");
+        tokio::time::sleep(last_words).await;
     };
     tokio::select! {
         served = pump(dispatcher, principal, reader, writer, options, stopping) => served,
-        () = time_is_up => {
-            tracing::warn!("some answers did not end in time");
-            Ok(())
-        }
+        () = time_is_up => Ok(()),
     }
 }
 
@@ -81,11 +94,13 @@ pub async fn serve_only_client(
         shutdown.await;
         // A closed channel means that the connection has just ended.
         let _ = stop.send(());
-        engine.drain(limit).await;
+        tokio::join!(engine.drain(limit), tokio::time::sleep(limit));
+        // Who waits still is answered, for its call ends with this process.
+        engine.leave();
         std::future::pending().await
     };
     tokio::select! {
-        served = serve(dispatcher, principal, reader, writer, options, stopped) => served,
+        served = serve_until(dispatcher, principal, reader, writer, options, stopped, LAST_WORDS) => served,
         never = draining => never,
     }
 }

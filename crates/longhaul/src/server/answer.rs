@@ -5,7 +5,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, ResultWriter};
@@ -76,6 +76,8 @@ pub struct PendingAnswer {
     cx: Cx,
     call: Option<Canceller>,
     push: Option<Arc<HeldPush>>,
+    /// Completes when the server goes without it.
+    left_behind: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 /// To be told that an answer is on its way.
@@ -100,6 +102,12 @@ impl PendingAnswer {
     /// What its session's stream is told only after the answer.
     pub(super) fn with_push(mut self, push: Option<Arc<HeldPush>>) -> Self {
         self.push = push;
+        self
+    }
+
+    /// Is an error from when `left_behind` completes, if it is nothing better before.
+    pub(super) fn unless(mut self, left_behind: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.left_behind = Some(Box::pin(left_behind));
         self
     }
 
@@ -145,10 +153,17 @@ impl Future for PendingAnswer {
     type Output = (Answered, Vec<u8>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.future.as_mut().poll(cx).map(|write| {
-            let mut out = Vec::with_capacity(256);
-            (write(&self.envelope, &mut out), out)
-        })
+        let this = &mut *self;
+        let write = match (this.future.as_mut().poll(cx), &mut this.left_behind) {
+            (Poll::Ready(write), _) => write,
+            (Poll::Pending, None) => return Poll::Pending,
+            (Poll::Pending, Some(left_behind)) => {
+                ready!(left_behind.as_mut().poll(cx));
+                refused(left())
+            }
+        };
+        let mut out = Vec::with_capacity(256);
+        Poll::Ready((write(&this.envelope, &mut out), out))
     }
 }
 
@@ -161,7 +176,7 @@ impl fmt::Debug for PendingAnswer {
 /// Answers later with what is known already: something was sent before, which must come first.
 pub(super) fn later(envelope: Envelope, cx: Cx, write: Write) -> Dispatched {
     let future = Box::pin(std::future::ready(write));
-    Dispatched::Pending(PendingAnswer { future, envelope, cx, call: None, push: None })
+    Dispatched::Pending(PendingAnswer { future, envelope, cx, call: None, push: None, left_behind: None })
 }
 
 /// Answers at once if `future` is ready at its first poll, else later.
@@ -176,7 +191,10 @@ pub(super) fn now_or_later(
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(write) if cx.outlet().was_used() => later(envelope, cx, write),
         Poll::Ready(write) => Dispatched::Answered(write(&envelope, out)),
-        Poll::Pending => Dispatched::Pending(PendingAnswer { future, envelope, cx, call, push: None }),
+        Poll::Pending => {
+            let left_behind = None;
+            Dispatched::Pending(PendingAnswer { future, envelope, cx, call, push: None, left_behind })
+        }
     }
 }
 
@@ -231,6 +249,12 @@ fn panicked() -> ErrorObject {
 /// What a mere wait comes to that nobody listens to any more. It can be made again, and holds nobody's place till then.
 pub(super) fn unheard() -> ErrorObject {
     ErrorObject::internal("nobody listens to the answer any more: ask again")
+}
+
+/// The server goes before the call has ended. Nobody says to try again: it has begun.
+fn left() -> ErrorObject {
+    let message = "the server has stopped before this call ended: see what it has done before calling again";
+    ErrorObject::internal(message).with_data(&serde_json::json!({ "reason": "stopping" }))
 }
 
 /// Answers with an error.

@@ -19,7 +19,7 @@ use super::dispatch::{Dispatcher, Exchange};
 use super::hand_over::hand_over;
 use super::resource::output_uri;
 use super::schema;
-use super::tool::invalid;
+use super::tool::problem_with;
 
 /// One of the companions.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,7 @@ const WAIT: Duration = Duration::from_secs(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Wait {
     /// The task's id, from the result that handed it over.
     id: String,
@@ -46,6 +47,7 @@ struct Wait {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Output {
     /// The task's id, from the result that handed it over.
     id: String,
@@ -58,6 +60,7 @@ struct Output {
 }
 
 #[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Cancel {
     /// The task's id, from the result that handed it over.
     id: String,
@@ -105,6 +108,20 @@ impl Companion {
         definition
     }
 
+    /// It as one calls it.
+    fn usage(self) -> &'static str {
+        match self {
+            Self::Wait => "task_wait(id: string, up_to?: number)",
+            Self::Output => "task_output(id: string, from?: integer, stderr?: boolean)",
+            Self::Cancel => "task_cancel(id: string)",
+        }
+    }
+
+    fn refuse(self, envelope: &Envelope, problem: &str, out: &mut Vec<u8>) -> Dispatched {
+        let refusal = CallToolResult::error(format!("{problem}\nusage: {}", self.usage()));
+        Dispatched::Answered(envelope.result(out, |result| refusal.write(result)))
+    }
+
     pub(super) fn answer(
         self,
         dispatcher: &Dispatcher,
@@ -118,26 +135,22 @@ impl Companion {
         match self {
             Self::Wait => match read::<Wait>(arguments) {
                 Ok(wait) => now_or_later(envelope, cx, None, async move { call.wait(wait).await }, out),
-                Err(refusal) => refuse(&envelope, &refusal, out),
+                Err(problem) => self.refuse(&envelope, &problem, out),
             },
             Self::Output => match read::<Output>(arguments) {
                 Ok(output) => now_or_later(envelope, cx, None, async move { call.output(output).await }, out),
-                Err(refusal) => refuse(&envelope, &refusal, out),
+                Err(problem) => self.refuse(&envelope, &problem, out),
             },
             Self::Cancel => match read::<Cancel>(arguments) {
                 Ok(cancel) => now_or_later(envelope, cx, None, async move { call.cancel(cancel).await }, out),
-                Err(refusal) => refuse(&envelope, &refusal, out),
+                Err(problem) => self.refuse(&envelope, &problem, out),
             },
         }
     }
 }
 
-fn read<A: DeserializeOwned>(arguments: &str) -> Result<A, CallToolResult> {
-    serde_json::from_str(arguments).map_err(|_| invalid::<A>(arguments))
-}
-
-fn refuse(envelope: &Envelope, refusal: &CallToolResult, out: &mut Vec<u8>) -> Dispatched {
-    Dispatched::Answered(envelope.result(out, |result| refusal.write(result)))
+fn read<A: DeserializeOwned>(arguments: &str) -> Result<A, String> {
+    serde_json::from_str(arguments).map_err(|_| problem_with::<A>(arguments))
 }
 
 /// A call of a companion.

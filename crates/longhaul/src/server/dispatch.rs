@@ -205,7 +205,14 @@ impl Dispatcher {
     /// Answers `exchange` into `out`, or says that the answer takes longer.
     ///
     /// Must be called within a tokio runtime.
-    pub fn dispatch(&self, mut exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
+    pub fn dispatch(&self, exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
+        match self.begin(exchange, out) {
+            Dispatched::Pending(answer) => Dispatched::Pending(answer.unless(self.0.engine.left_behind())),
+            other => other,
+        }
+    }
+
+    fn begin(&self, mut exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
         if let Some(line) = exchange.caller.line.take() {
             exchange.caller.line = Some(line.with_push(exchange.push.clone()));
         }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::dispatch::Shared;
 use super::resource::output_uri;
+use crate::handed_over;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,6 +70,8 @@ pub(super) fn hand_over(shared: &Shared, record: &Record, waited: Option<Duratio
         link.description = Some("What it has written so far".to_owned());
         result.content.push(Content::ResourceLink(link));
     }
+    // Not every revision has structured results, and a tool may have members of the same names in its own.
+    result.meta = handed_over::mark(&structured);
     match serde_json::value::to_raw_value(&structured) {
         Ok(structured) => result.with_structured(structured),
         // Finite numbers and strings are always JSON; without them the text says it all.

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use longhaul_proto::http::{InvalidAnnotation, MirroredParameter};
-use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::jsonrpc::{ErrorObject, without_place};
 use longhaul_proto::model::{self, CallToolResult, InputKind, ToolAnnotations};
 use longhaul_tasks::job::ExternalJob;
 use longhaul_tasks::store::Json as StoredJson;
@@ -270,14 +270,19 @@ where
     }
 }
 
+/// The result that says what is wrong with arguments that are no `A`.
+pub(super) fn invalid<A: DeserializeOwned>(arguments: &str) -> CallToolResult {
+    CallToolResult::error(problem_with::<A>(arguments))
+}
+
 /// What is wrong with arguments that are no `A`, naming the one it is. They are read again to find out:
 /// good ones need no path.
-pub(super) fn invalid<A: DeserializeOwned>(arguments: &str) -> CallToolResult {
+pub(super) fn problem_with<A: DeserializeOwned>(arguments: &str) -> String {
     let mut reader = serde_json::Deserializer::from_str(arguments);
     let problem = match serde_path_to_error::deserialize::<_, A>(&mut reader) {
         Ok(_) => "unexpected text after them".to_owned(),
-        Err(error) if error.path().iter().len() == 0 => error.inner().to_string(),
-        Err(error) => format!("`{}`: {}", error.path(), error.inner()),
+        Err(error) if error.path().iter().len() == 0 => without_place(error.inner()),
+        Err(error) => format!("`{}`: {}", error.path(), without_place(error.inner())),
     };
-    CallToolResult::error(format!("invalid arguments: {problem}"))
+    format!("invalid arguments: {problem}")
 }

@@ -17,6 +17,7 @@ use super::Endpoint;
 use super::route::route;
 use super::silent::Silent;
 use super::stalled::UntilStalled;
+use crate::driver::LAST_WORDS;
 
 pub(super) async fn accept(
     endpoint: Arc<Endpoint>,
@@ -60,14 +61,22 @@ pub(super) async fn accept(
     closing.send_replace(true);
     endpoint.sessions.close_streams();
     let (engine, limit) = (endpoint.dispatcher.engine(), endpoint.options.drain);
-    let ended = async { while connections.join_next().await.is_some() {} };
-    let drained = async { tokio::join!(engine.drain(limit), ended) };
-    if tokio::time::timeout(limit, drained).await.is_err() {
-        tracing::warn!(open = connections.len(), "some answers did not end in time");
+    let drained = async { tokio::join!(engine.drain(limit), ended(&mut connections)) };
+    if tokio::time::timeout(limit, drained).await.is_ok() {
+        return Ok(());
+    }
+    tracing::warn!(open = connections.len(), "some answers did not end in time");
+    engine.leave();
+    if tokio::time::timeout(LAST_WORDS, ended(&mut connections)).await.is_err() {
         // Dropped here, their calls would take it for their callers' cancelling.
         connections.detach_all();
     }
     Ok(())
+}
+
+/// Completes when every connection has ended.
+async fn ended(connections: &mut JoinSet<()>) {
+    while connections.join_next().await.is_some() {}
 }
 
 /// The next connection, once there is a place for it, which one that is silent gives up. When accepting fails
