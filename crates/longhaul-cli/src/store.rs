@@ -14,10 +14,36 @@ pub(crate) fn open(url: &StoreUrl) -> anyhow::Result<Arc<dyn TaskStore>> {
     match url {
         StoreUrl::Memory => Ok(Arc::new(Memory::new())),
         StoreUrl::Sqlite(path) => {
+            if let Some(problem) = no_file(path) {
+                anyhow::bail!("the store {url} cannot be opened: {problem}");
+            }
             let store = Sqlite::open(path).with_context(|| format!("the store {url} cannot be opened"))?;
             Ok(Arc::new(store))
         }
     }
+}
+
+/// Why there can be no store at `path`, where that shows before it is opened.
+fn no_file(path: &Path) -> Option<String> {
+    if path.is_dir() {
+        let file = path.join("longhaul.db");
+        return Some(format!("it is a folder; name a file, such as sqlite:{}", file.display()));
+    }
+    if let Ok(target) = std::fs::read_link(path)
+        && !path.exists()
+    {
+        return Some(format!("it is a link to {}, which is not there", target.display()));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists())?;
+    Some(format!("there is no folder {}", folder.display()))
+}
+
+/// A store as the command line names it.
+pub(crate) fn url(text: &str) -> Result<StoreUrl, String> {
+    text.parse::<StoreUrl>().map_err(|error| match error.suggestion(text) {
+        Some(meant) => format!("{error}; did you mean `{meant}`?"),
+        None => format!("{error}; a store is `sqlite:FILE` or `memory:`"),
+    })
 }
 
 /// The directory of runs, and what goes with the server that uses it.

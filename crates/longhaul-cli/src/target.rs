@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 
-use longhaul::client::{Client, Command, Options, Target};
+use longhaul::client::{Client, Command, Error, Options, Target};
 use longhaul::proto::dialect::Revision;
 
+use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 
 /// How to reach a server.
@@ -68,7 +69,15 @@ impl Server {
                 Target::command(Command::new(program).args(words))
             }
         };
-        Ok(Client::connect_with(target, options).await?)
+        Client::connect_with(target, options).await.map_err(|error| match (self, &error) {
+            (Self::Command(_), Error::Unreachable { target, cause, .. }) => {
+                let message = format!("the command `{target}` cannot be started: {cause}");
+                Failure::new(Exit::Unreachable, "unreachable", message).next(
+                    "what follows after `--` is the command that serves, found in PATH or named by its path",
+                )
+            }
+            _ => error.into(),
+        })
     }
 
     /// How a later command names this server, where it can.

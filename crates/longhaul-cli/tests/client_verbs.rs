@@ -156,6 +156,7 @@ fn mistakes_are_explained_before_anything_is_called() {
         assert_eq!((ended, out.as_str()), (code, ""), "{words:?}: {err}");
         assert!(err.contains(said), "{words:?}: {err}");
     }
+    std::os::unix::fs::symlink("gone.db", folder.path().join("link.db")).unwrap();
     for (words, code, said) in [
         (&["call"][..], 2, "Usage"),
         (&["call", "say"], 2, "`say` is no URL"),
@@ -163,12 +164,25 @@ fn mistakes_are_explained_before_anything_is_called() {
         (&["call", "http://127.0.0.1:1/mcp"], 2, "no tool is named"),
         (&["call", "http://127.0.0.1:1/mcp", "say"], 4, "cannot reach http://127.0.0.1:1/mcp"),
         (&["tools"], 2, "no server is named"),
-        (&["tools", "--", "/nowhere/at/all"], 4, "cannot reach /nowhere/at/all"),
+        (
+            &["tools", "--", "/nowhere/at/all"],
+            4,
+            "the command `/nowhere/at/all` cannot be started: No such file",
+        ),
         (&["tools", "--", "sh", "-c", "echo no licence >&2; exit 9"], 4, "no licence"),
         (&["tools", "ftp://host"], 2, "http://HOST"),
         (&["tasks", "list", "--url", "http://127.0.0.1:1/mcp"], 4, "cannot reach"),
         (&["tasks", "--store", "memory:"], 2, "known to its server alone"),
         (&["tasks", "--store", "sqlite:none.db"], 2, "there is no store none.db"),
+        (&["tasks", "--store", "none.db"], 2, "did you mean `sqlite:none.db`?"),
+        (&["tasks", "--store", "sqlite:."], 1, "it is a folder; name a file"),
+        (&["serve", "--stdio", "--store", "sqlite:no/folder/x.db"], 1, "there is no folder no/folder"),
+        (
+            &["serve", "--stdio", "--store", "sqlite:link.db"],
+            1,
+            "it is a link to gone.db, which is not there",
+        ),
+        (&["tasks", "log", "x", "--after", "-1"], 2, "bytes are counted from 0"),
     ] {
         let (ended, _, err) = run(folder.path(), words);
         assert_eq!(ended, code, "{words:?}: {err}");
@@ -564,4 +578,86 @@ fn every_verb_explains_itself_with_an_example() {
         assert_eq!(code, 0);
         assert!(out.contains("Example"), "{verb:?}: {out}");
     }
+}
+
+#[test]
+fn a_call_that_is_handed_over_still_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let held = "[tools.held]\ndescription = \"Work\"\nhold = \"1s\"\njoin = \"never\"\ncommand = [\"sh\", \"-c\", \
+                'while [ -e longhaul.toml ] && [ ! -e go ]; do sleep 0.02; done; printf ended']\n";
+    std::fs::write(folder.path().join("longhaul.toml"), held).unwrap();
+    let server = Server::start(folder.path());
+    let mut ids = Vec::new();
+    for revision in ["2024-11-05", "2025-06-18", "2025-11-25", "2026-07-28"] {
+        let call = ["call", "--no-task", "--revision", revision, &server.url, "held"];
+        let (code, out, err) = run(folder.path(), &call);
+        assert_eq!((code, out.as_str()), (7, ""), "{revision}: {err}");
+        let at = err.find("longhaul tasks watch ").unwrap_or_else(|| panic!("{revision}: {err}"));
+        let words: Vec<&str> = err[at..].split_whitespace().collect();
+        assert_eq!(words[4..6], ["--url", &server.url], "{err}");
+        ids.push(words[3].to_owned());
+    }
+    let (code, out, err) = run(folder.path(), &["call", "--no-task", "--json", &server.url, "held"]);
+    assert_eq!(code, 7, "{err}");
+    assert!(out.contains("dev.longhaul/handedOver") && err.contains("\"still_running\""), "{out}{err}");
+    let_go(folder.path());
+    for id in ids {
+        let (code, out, err) = run(folder.path(), &["tasks", "watch", &id, "--url", &server.url]);
+        assert_eq!((code, out.as_str()), (0, "ended\n"), "{err}");
+    }
+}
+
+#[test]
+fn a_command_that_writes_nothing_answers_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = "[tools.silent]\ndescription = \"d\"\ncommand = [\"true\"]\n\
+                 [tools.broken]\ndescription = \"d\"\ncommand = [\"sh\", \"-c\", \"kill -SEGV $$\"]\n";
+    std::fs::write(folder.path().join("longhaul.toml"), tools).unwrap();
+    let (code, out, err) = run(folder.path(), &with_command(&["call", "silent"]));
+    assert_eq!((code, out.as_str()), (0, ""), "{err}");
+    let json = |tool: &str| -> Value {
+        serde_json::from_str(&run(folder.path(), &with_command(&["call", "--json", tool])).1).unwrap()
+    };
+    let silent = json("silent");
+    assert_eq!(silent["content"], serde_json::json!([]), "{silent}");
+    assert_eq!(silent["structuredContent"]["exitCode"], 0, "{silent}");
+    let text = serde_json::json!([{"type": "text", "text": "ended by SIGSEGV (signal 11)"}]);
+    assert_eq!(json("broken")["content"], text);
+}
+
+#[test]
+fn what_a_command_says_of_itself_is_its_status() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "echo '3/10 compiling' >&3; sleep 0.1; echo noise; \
+                  while [ -e longhaul.toml ] && [ ! -e go ]; do sleep 0.02; done";
+    let tools = format!(
+        "[tools.says]\ndescription = \"d\"\ncommand = [\"sh\", \"-c\", \"{script}\"]\ntask = \"after 50ms\"\n\
+         [tools.counts]\ndescription = \"d\"\nprogress = '^(\\d+)/(\\d+)'\ntask = \"after 50ms\"\n\
+         command = [\"sh\", \"-c\", \"echo '9/20 found'; while [ -e longhaul.toml ]; do sleep 0.02; done\"]\n"
+    );
+    std::fs::write(folder.path().join("longhaul.toml"), tools).unwrap();
+    let server = Server::start(folder.path());
+    for tool in ["says", "counts"] {
+        let (code, _, err) = run(folder.path(), &["call", "--wait", "2s", &server.url, tool]);
+        assert_eq!(code, 7, "{err}");
+    }
+    let list = || run(folder.path(), &["tasks"]).1;
+    eventually("no status", || list().contains("3/10 compiling") && list().contains("9/20 found"));
+    assert!(!list().contains("noise") && !list().contains("9/20 9/20"), "{}", list());
+}
+
+#[test]
+fn a_configuration_is_checked_against_its_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let tools = "[tools.a]\ndescription = \"d\"\ncommand = [\"true\"]\ncwd = \"nowhere\"\n\
+                 [tools.b]\ndescription = \"d\"\ncommand = [\"no-such-program-at-all\"]\n\
+                 [tools.c]\ndescription = \"d\"\ncommand = [\"./longhaul.toml\"]\n\
+                 [tools.d]\ndescription = \"d\"\ncommand = [\"true\"]\n";
+    std::fs::write(folder.path().join("longhaul.toml"), tools).unwrap();
+    let (code, _, err) = run(folder.path(), &["check"]);
+    assert_eq!(code, 0, "they are warnings: {err}");
+    assert!(err.contains("`cwd` of tool `a` is no folder"), "{err}");
+    assert!(err.contains("`no-such-program-at-all` is not found"), "{err}");
+    assert!(err.contains("`./longhaul.toml` is not found"), "what cannot be executed is no program: {err}");
+    assert!(!err.contains("tool `d`"), "{err}");
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::client::{AsTask, CallOptions, Client, Error, Options, Started, TaskHandle};
-use longhaul::proto::model::{LoggingLevel, Task};
+use longhaul::client::{AsTask, CallOptions, Client, Error, Options, Started, TaskHandle, handed_over};
+use longhaul::proto::model::{CallToolResult, LoggingLevel, Task};
 use longhaul_gateway::config::{format_duration, parse_duration};
 use tokio::time::Instant;
 
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Wait at most so long (such as 90s or 1h30m); then leave the task running.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     wait: Option<Duration>,
-    /// Do not let the call become a task: it ends with its connection.
+    /// Take no task: wait on the connection, until the server answers or hands the call over (exit code 7).
     #[arg(long)]
     no_task: bool,
     #[command(flatten)]
@@ -136,7 +136,10 @@ impl Call<'_> {
         match started {
             Started::Result(result) => {
                 self.show.end();
-                result::show(&result, self.manner)
+                match handed_over(&result) {
+                    Some(id) => self.left_running(&result, &id),
+                    None => result::show(&result, self.manner),
+                }
             }
             Started::Task(task) => self.follow(&task).await,
         }
@@ -158,13 +161,23 @@ impl Call<'_> {
                 let failure = Failure::new(Exit::Detached, "detached", format!("{id} keeps running"));
                 Err(self.leave(failure.next(self.command("watch", &id)), &words))
             }
-            Waited::TimeUp => {
-                let id = clean::line(task.id(), 128);
-                let message = format!("task {id} is still running");
-                let next = self.command("watch", &id);
-                Err(Failure::new(Exit::StillRunning, "still_running", message).next(next))
-            }
+            Waited::TimeUp => Err(self.still_running(task.id())),
         }
+    }
+
+    /// The server has answered that the work goes on. What it says of that is for a model; a person is told how to
+    /// come back.
+    fn left_running(&self, result: &CallToolResult, id: &str) -> Outcome {
+        if self.manner != Manner::Words {
+            result::show(result, self.manner)?;
+        }
+        Err(self.still_running(id))
+    }
+
+    fn still_running(&self, id: &str) -> Failure {
+        let id = clean::line(id, 128);
+        let message = format!("task {id} is still running");
+        Failure::new(Exit::StillRunning, "still_running", message).next(self.command("watch", &id))
     }
 
     /// What is said last to a user who leaves; a program is told of a failure.

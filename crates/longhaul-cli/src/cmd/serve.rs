@@ -12,16 +12,18 @@ use longhaul::auth::{Guard, Resource};
 use longhaul::proto::http::AllowList;
 use longhaul::server::{Dispatcher, local_user};
 use longhaul::store::{Filter, Page, Scope, TaskStore};
+use longhaul::tasks::runner::Engine;
 use longhaul::transport::http::server as http;
 use longhaul::transport::stdio;
 use longhaul::{Server, driver};
 use longhaul_gateway::config::{self, Colour, Config, Machine, StoreUrl};
 use longhaul_gateway::tool::{FoundRuns, Outputs, janitor, tools};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, chain};
+use crate::term::note;
 use crate::{banner, store};
 
 /// Serve the tools of a configuration.
@@ -38,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long)]
     stdio: bool,
     /// Where tasks are kept: sqlite:FILE or memory:.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = store::url)]
     store: Option<StoreUrl>,
     /// Where commands keep their run files. Default: beside the SQLite file.
     #[arg(long, value_name = "DIR")]
@@ -226,7 +228,8 @@ async fn serve_http(
     options.allow = allow;
     options.guard = guard;
     options.max_connections = options.max_connections.min(files() / 2);
-    http::serve(dispatcher, listener, options, stopped()).await.context("the listener failed")
+    let stopped = stopped(dispatcher.engine().clone(), options.drain);
+    http::serve(dispatcher, listener, options, stopped).await.context("the listener failed")
 }
 
 /// How many files this process may have open. Only half are for connections: whoever holds those must not
@@ -239,7 +242,8 @@ fn files() -> usize {
 async fn serve_stdio(dispatcher: Dispatcher) -> anyhow::Result<()> {
     let (reader, writer) = stdio::stdio();
     let options = driver::Options::default();
-    Ok(driver::serve_only_client(dispatcher, local_user(), reader, writer, options, stopped()).await?)
+    let stopped = stopped(dispatcher.engine().clone(), options.drain);
+    Ok(driver::serve_only_client(dispatcher, local_user(), reader, writer, options, stopped).await?)
 }
 
 /// The configured hosts and origins; by default this machine, the address it serves on, and the name that tokens
@@ -262,15 +266,34 @@ fn allow_list(config: &Config) -> AllowList {
     }
 }
 
-/// Completes when the process is asked to stop.
-async fn stopped() {
+/// Completes when the process is asked to stop, and says what it waits for. Asked again, it is gone at once: what is
+/// durable lives on as it does whatever ends a server.
+async fn stopped(engine: Engine, drain: Duration) {
     let mut signals = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
         (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
         // Without handlers the signals end the process as they always did.
         _ => return std::future::pending().await,
     };
-    tokio::select! {
-        _ = signals.0.recv() => {}
-        _ = signals.1.recv() => {}
+    either(&mut signals).await;
+    tokio::spawn(async move { std::process::exit(128 + either(&mut signals).await) });
+    let waiting = match engine.waiting() {
+        0 => return,
+        1 => "1 call".to_owned(),
+        several => format!("{several} calls"),
+    };
+    let most = config::format_duration(drain);
+    note(&format!("stopping: waiting for {waiting}, at most {most}; again to stop at once"));
+}
+
+/// The number of the first of them that comes.
+async fn either((terminate, interrupt): &mut (Signal, Signal)) -> i32 {
+    let (kind, came) = tokio::select! {
+        came = terminate.recv() => (SignalKind::terminate(), came),
+        came = interrupt.recv() => (SignalKind::interrupt(), came),
+    };
+    // No more will come while the runtime ends.
+    if came.is_none() {
+        std::future::pending::<()>().await;
     }
+    kind.as_raw_value()
 }

@@ -103,6 +103,36 @@ fn a_call_that_is_not_durable_ends_with_its_pipe() {
 }
 
 #[test]
+fn who_asks_a_server_twice_to_end_waits_no_longer() {
+    let more = PATIENT.replace("after 100ms", "never").replace("hold = \"10m\"\n", "");
+    let more = more.replace("join = \"never\"\n", "");
+    let place = Place::new(&more);
+    let mut server = Server::start(&place);
+    let address = server.address();
+    let task = begin(address, "gate", json!({"key": "kept"}));
+    eventually("the task's command", || (place.begun("kept") == 1).then_some(()));
+    // It may not become a task, so that it is waited for.
+    let call = body("tools/call", json!({"name": "patient", "arguments": {"key": "stuck"}})).to_string();
+    let headers = modern::headers("tools/call", "patient");
+    let mut caller = crate::rig::http::connect(address);
+    caller.write_all(&crate::rig::http::request("POST", "/mcp", &headers, call.as_bytes())).unwrap();
+    let running = || place.processes().iter().any(|(_, line)| line.contains("patient stuck"));
+    eventually("the command", || running().then_some(()));
+    server.terminate();
+    eventually("what it waits for", || {
+        server.said().contains("waiting for 1 call, at most 10s; again to stop at once").then_some(())
+    });
+    server.terminate();
+    assert_eq!(server.ended().code(), Some(143), "at once");
+    drop((server, caller));
+    let next = Server::start(&place);
+    fs::write(place.path("kept"), "").unwrap();
+    assert_eq!(text(&ended(next.address(), &task)["result"]), "open", "its command has lived on");
+    assert_eq!(place.begun("kept"), 1);
+    drop(next);
+}
+
+#[test]
 fn a_last_message_without_its_line_end_is_answered() {
     let place = Place::new("");
     let mut pipe = Pipe::start(&place);

@@ -38,8 +38,12 @@ pub(crate) struct Args {
     #[arg(long, short)]
     follow: bool,
     /// Begin at this byte.
-    #[arg(long, value_name = "BYTE", default_value_t = 0)]
+    #[arg(long, value_name = "BYTE", default_value_t = 0, value_parser = byte, allow_negative_numbers = true)]
     after: u64,
+}
+
+fn byte(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "bytes are counted from 0".to_owned())
 }
 
 /// How often to look for more.
@@ -61,6 +65,9 @@ async fn follow(source: &Source<'_>, args: &Args, manner: Manner) -> Outcome<()>
     let mut after = args.after;
     loop {
         let piece = source.read(after).await?;
+        if let Some(total) = piece.total.filter(|total| after > *total) {
+            note(&format!("there is no byte {after} yet: {total} bytes have been written"));
+        }
         let is_more = piece.next > after;
         match manner {
             Manner::Words => put(&piece)?,
@@ -90,6 +97,8 @@ fn put(Piece { bytes, missing, .. }: &Piece) -> Outcome<()> {
 struct Piece {
     bytes: Vec<u8>,
     next: u64,
+    /// How many bytes there are in all, where that is known.
+    total: Option<u64>,
     /// How many bytes before it were not kept.
     missing: u64,
     done: bool,
@@ -108,7 +117,7 @@ impl Piece {
             next: u64,
             done: bool,
         }
-        let Self { bytes, next, missing, done } = self;
+        let Self { bytes, next, missing, done, .. } = self;
         let text = std::str::from_utf8(bytes).ok();
         let blob = text.is_none().then(|| STANDARD.encode(bytes));
         let line = Line { text, blob, missing: *missing, next: *next, done: *done };
@@ -166,13 +175,14 @@ async fn read_files(
         Some(chunk) => Piece {
             missing: chunk.gap.map_or(0, |gap| gap.to - gap.from),
             next: chunk.next,
+            total: Some(chunk.total),
             done: chunk.done,
             bytes: chunk.bytes,
         },
         // A task that waits for a place has written nothing yet, and one without a command never will.
         None => {
             let done = local.look(id).await?.is_terminal();
-            Piece { bytes: Vec::new(), next: after, missing: 0, done }
+            Piece { bytes: Vec::new(), next: after, total: Some(0), missing: 0, done }
         }
     })
 }
@@ -187,7 +197,7 @@ async fn read_resource(remote: &Remote, id: &str, stream: Stream, after: u64) ->
         other => other.into(),
     })?;
     let Some(contents) = read.contents.into_iter().next() else {
-        return Ok(Piece { bytes: Vec::new(), next: after, missing: 0, done: true });
+        return Ok(Piece { bytes: Vec::new(), next: after, total: None, missing: 0, done: true });
     };
     let position = position(&contents);
     let bytes = match (contents.text, contents.blob) {
@@ -197,13 +207,14 @@ async fn read_resource(remote: &Remote, id: &str, stream: Stream, after: u64) ->
     };
     let next = position.next.unwrap_or(after + bytes.len() as u64);
     let missing = position.gap.map_or(0, |gap| gap.to.saturating_sub(gap.from));
-    Ok(Piece { bytes, next, missing, done: position.done.unwrap_or(false) })
+    Ok(Piece { bytes, next, total: position.total, missing, done: position.done.unwrap_or(false) })
 }
 
 /// What the server says of where a piece stands in its stream.
 #[derive(Default, Deserialize)]
 struct Position {
     next: Option<u64>,
+    total: Option<u64>,
     done: Option<bool>,
     gap: Option<Gap>,
 }

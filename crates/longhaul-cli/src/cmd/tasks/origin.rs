@@ -21,7 +21,7 @@ pub(crate) struct OriginArgs {
     #[arg(long, value_name = "URL", global = true, conflicts_with = "store")]
     url: Option<String>,
     /// The store: sqlite:FILE.
-    #[arg(long, value_name = "URL", global = true)]
+    #[arg(long, value_name = "URL", global = true, value_parser = store::url)]
     store: Option<StoreUrl>,
     /// Where commands keep their run files. Default: beside the SQLite file.
     #[arg(long, value_name = "DIR", global = true)]
