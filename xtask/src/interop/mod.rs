@@ -17,7 +17,7 @@ use tap::Tap;
 
 const NODE: &str = "conformance/interop/node";
 /// The oldest Node the clients run on.
-const OLDEST_NODE: u32 = 20;
+const OLDEST_NODE: u32 = 22;
 const PYTHON: &str = "conformance/interop/python";
 
 /// What is run in the stage `interop`: which server, a set of checks, over which transports.
@@ -62,6 +62,9 @@ impl Server {
         Ok(["serve", "conformance/interop/longhaul.toml", "--store", &url].map(String::from).into())
     }
 }
+
+/// Checks that start a server of ours themselves, behind an authorization server that nobody here wrote.
+const SIGNING_IN: &[&str] = &["protected.mjs"];
 
 /// A client and the sets of checks it has.
 const CLIENTS: &[Client] = &[
@@ -143,6 +146,12 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
     let mut tally = Tally::default();
     for each in tallies {
         tally += each?;
+    }
+    for script in SIGNING_IN {
+        let mut command = rigs.node.script(site, script);
+        command.arg(site.target.join("debug").join(Server::Commands.package().1));
+        let ran = site.run(&mut command)?;
+        tally += Tap::read(&ran.lines).tally(ran.success);
     }
     Ok(tally)
 }

@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::fetch::{self, FetchError, InvalidUrl};
+use super::jwt::Jwt;
 use super::refusal::Refusal;
 use super::rules::{Lifetime, Rules};
 use super::static_tokens::digest;
@@ -115,6 +116,12 @@ struct Answer {
 
 impl IntrospectionVerifier {
     async fn check(&self, token: &str, rules: &Rules) -> Result<Option<Verified>, Refusal> {
+        if Jwt::take_apart(token)
+            .is_some_and(|jwt| jwt.issuer().is_some_and(|issuer| issuer != self.of.issuer))
+        {
+            // It says itself that it is somebody else's, who alone should see it.
+            return Ok(None);
+        }
         let digest = digest(token);
         let claims = match self.recall(&digest) {
             Some(claims) => claims,
@@ -136,12 +143,16 @@ impl IntrospectionVerifier {
         let form = format!("token={}&token_type_hint=access_token", encoded(token));
         let request = self.http.post(url.clone()).header("authorization", self.of.secret.clone());
         let request = request.header("content-type", "application/x-www-form-urlencoded").body(form);
-        let answer = fetch::json::<Map<String, Value>>(request, url).await;
-        let mut claims = answer.map_err(|error| {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "a token could not be asked about");
-            Refusal::Unavailable
-        })?;
+        let mut claims = match fetch::json::<Map<String, Value>>(request, url).await {
+            Ok(claims) => claims,
+            Err(error) => {
+                let cause = &error as &dyn std::error::Error;
+                tracing::warn!(error = cause, "a token could not be asked about");
+                // Some will not even look at a token that is of no kind of theirs.
+                let refused = matches!(error, FetchError::Status { status: 400, .. });
+                return if refused { Ok(None) } else { Err(Refusal::Unavailable) };
+            }
+        };
         if claims.get("active") != Some(&Value::Bool(true)) {
             return Ok(None);
         }

@@ -277,6 +277,22 @@ async fn an_endpoint_can_vouch_for_tokens_that_only_it_can_read() {
     assert_eq!(host.whoami("another").await.status, StatusCode::SERVICE_UNAVAILABLE);
 }
 
+#[tokio::test]
+async fn a_token_that_says_it_is_of_another_issuer_is_shown_to_nobody() {
+    let signer = Signer::new("k", "ES256");
+    let (issuer, foreign) = (LocalIssuer::start(&[]).await, LocalIssuer::start(&[&signer]).await);
+    let introspection = Introspection::new(issuer.url(), &issuer.endpoint(), "mcp", "s3cret").unwrap();
+    let resource = Resource::parse(RESOURCE).unwrap();
+    let host = Host::start(Protection::new().resource(resource).introspection(introspection)).await;
+    let theirs = signer.sign(&claims(&foreign, "ann", json!({})));
+    assert_eq!(host.whoami(&theirs).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(issuer.introspections(), 0);
+    // Of a kind that its own issuer does not answer for (it says 400): not good here, but nothing is down.
+    let of_no_kind = signer.sign(&claims(&issuer, "ann", json!({})));
+    assert_eq!(host.whoami(&of_no_kind).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(issuer.introspections(), 1);
+}
+
 #[test]
 fn a_protection_that_lets_in_nobody_or_anybody_is_refused() {
     let issuer = || Issuer::new("https://login.example").unwrap();

@@ -119,6 +119,11 @@ async fn answer(
             state.introspections += 1;
             let authorization = head.headers["authorization"].to_str().unwrap().to_owned();
             state.asked.push((body.clone(), authorization));
+            let structured = body.split('&').next().unwrap_or_default().matches('.').count() == 2;
+            if structured {
+                // As `oidc-provider` answers, whose own JWTs are not asked about.
+                return Ok(Response::builder().status(400).body(Full::default()).unwrap());
+            }
             let known = state.active.iter().find(|(token, _)| body.contains(&format!("token={token}&")));
             (StatusCode::OK, known.map_or_else(|| json!({"active": false}), |(_, says)| says.clone()))
         }
