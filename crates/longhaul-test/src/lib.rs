@@ -2,11 +2,11 @@
 //!
 //! - [`Pair`] links a client's and a server's connection machine over a simulated wire.
 //! - [`replay_always`] enters a handler again at every question, and compares.
-//! - [`transcript`] replays what a host is known to send, and compares what it is answered.
+//! - [`transcript`] holds a server to what is said on a connection, message by message.
 
 mod pair;
 mod replay;
 pub mod transcript;
 
-pub use pair::{Heard, Pair, Side};
+pub use pair::{Asked, Heard, Pair, Side};
 pub use replay::{Astray, Went, replay_always};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_proto::connection::{Admitted, ClientConnection, Serial, ServerConnection};
 use longhaul_proto::dialect::{Declaration, Dialect, InitializeParams};
-use longhaul_proto::jsonrpc::{Limits, Message, RequestId, write_error};
+use longhaul_proto::jsonrpc::{Limits, Message, Request, RequestId, write_error};
 use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::RequestMeta;
 
@@ -36,12 +36,30 @@ pub struct Pair {
     pub server: ServerConnection,
     /// Requests the server has admitted and the test has not answered, oldest first.
     pub running: Vec<(RequestId, Serial)>,
+    /// For a test that reads them: the same requests as they came, the handshake's too. Otherwise `None`.
+    pub asked: Option<Vec<Asked>>,
+    /// All that has reached the client, as it came.
+    pub received: Vec<Vec<u8>>,
     /// What the client has learnt, oldest first.
     pub heard: Vec<Heard>,
     /// Requests of the client's that have neither been answered nor given up, oldest first.
     waiting: Vec<RequestId>,
     dialect: &'static Dialect,
     wire: VecDeque<(Duration, Side, Vec<u8>)>,
+}
+
+/// A request that the server has admitted.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Asked {
+    /// Names the exchange.
+    pub serial: Serial,
+    /// How its answer is written.
+    pub dialect: &'static Dialect,
+    /// What is asked.
+    pub method: Method,
+    /// The request itself.
+    pub bytes: Vec<u8>,
 }
 
 /// What a client has learnt.
@@ -69,6 +87,8 @@ impl Pair {
             client: ClientConnection::new(1024),
             server: ServerConnection::new(max_open),
             running: Vec::new(),
+            asked: None,
+            received: Vec::new(),
             heard: Vec::new(),
             waiting: Vec::new(),
             dialect,
@@ -114,10 +134,15 @@ impl Pair {
 
     /// The server answers a request that it runs; nothing is sent if it was cancelled meanwhile.
     pub fn answer(&mut self, id: &RequestId, serial: Serial) {
+        let mut bytes = Vec::new();
+        self.dialect.write_result(&mut bytes, id, "{}", |_| ());
+        self.answer_with(id, serial, bytes);
+    }
+
+    /// The same with an answer that the test has written.
+    pub fn answer_with(&mut self, id: &RequestId, serial: Serial, bytes: Vec<u8>) {
         self.running.retain(|(_, running)| *running != serial);
         if self.server.handle_answered(id, serial) {
-            let mut bytes = Vec::new();
-            self.dialect.write_result(&mut bytes, id, "{}", |_| ());
             self.send(Side::Server, bytes);
         }
     }
@@ -186,19 +211,12 @@ impl Pair {
                 };
                 match self.server.handle_request(&request.id, &request.method, &meta) {
                     Err(error) => self.refuse(Some(&request.id), &error),
-                    Ok(Admitted { serial, method: Method::Initialize, .. }) => {
-                        let opened = InitializeParams::read(&request.params)
-                            .and_then(|params| self.server.handle_initialize(params).map(|_| ()));
-                        match opened {
-                            Ok(()) => self.answer(&request.id, serial),
-                            Err(error) => self.refuse(Some(&request.id), &error),
-                        }
-                    }
-                    Ok(Admitted { serial, .. }) => self.running.push((request.id, serial)),
+                    Ok(admitted) => self.admit(&request, admitted, bytes),
                 }
             }
             Ok(Message::Notification(notice)) => {
-                let known = self.dialect.notice(&notice.method);
+                let spoken = self.server.session().map_or(self.dialect, |session| session.dialect);
+                let known = spoken.notice(&notice.method);
                 if known == Some(Notice::Cancelled)
                     && let Ok(Some(id)) = notice.params.read::<RequestId>("requestId")
                     && let Some(serial) = self.server.handle_cancelled(&id)
@@ -214,6 +232,26 @@ impl Pair {
         }
     }
 
+    fn admit(&mut self, request: &Request<'_>, admitted: Admitted, bytes: &[u8]) {
+        let Admitted { serial, mut dialect, method, .. } = admitted;
+        if method == Method::Initialize {
+            let opened = InitializeParams::read(&request.params)
+                .and_then(|params| self.server.handle_initialize(params));
+            match opened.map(|session| session.dialect) {
+                Ok(chosen) if self.asked.is_some() => dialect = chosen,
+                Ok(_) => return self.answer(&request.id, serial),
+                Err(error) => {
+                    let _ = self.server.handle_answered(&request.id, serial);
+                    return self.refuse(Some(&request.id), &error);
+                }
+            }
+        }
+        self.running.push((request.id.clone(), serial));
+        if let Some(asked) = &mut self.asked {
+            asked.push(Asked { serial, dialect, method, bytes: bytes.to_vec() });
+        }
+    }
+
     fn refuse(&mut self, id: Option<&RequestId>, error: &longhaul_proto::jsonrpc::ErrorObject) {
         let mut bytes = Vec::new();
         write_error(&mut bytes, id, error);
@@ -221,6 +259,7 @@ impl Pair {
     }
 
     fn client_receives(&mut self, bytes: &[u8]) {
+        self.received.push(bytes.to_vec());
         let heard = match Message::decode(bytes, &Limits::default()) {
             Ok(Message::Response(response)) => match response.id {
                 Some(id) if self.client.handle_response(&id) => {

@@ -1,51 +1,21 @@
-//! Transcripts: what a host is known to send, line by line, and what it must be answered.
-//!
-//! A transcript is a text file. `#` begins a comment, `>` a message from the client, `<` one that the
-//! server must send next. Expected messages are compared as JSON: an object need only hold the members
-//! written, `"*"` stands for any value, and `"$name"` stands for any value the first time and for the same
-//! value wherever it is written again, in either direction.
+//! What stands for what: `"*"` for any value, `"$name"` for the value it was first met with, `"$none"` for no member
+//! at all, `"~words"` for a text with these words in it. Of an object only the members written are compared.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
-
-/// One line of a transcript.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a conversation has two directions")]
-pub enum Line {
-    /// The client sends this.
-    Client(Value),
-    /// The server must send this next.
-    Server(Value),
-}
-
-/// Reads a transcript.
-///
-/// # Errors
-///
-/// Names the line that is neither a comment nor a message.
-pub fn parse(text: &str) -> Result<Vec<Line>, String> {
-    let mut lines = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let wrong = |what: &dyn std::fmt::Display| format!("line {}: {what}: {line}", number + 1);
-        let line = line.trim();
-        let (direction, json) = match line.split_at_checked(1) {
-            None | Some(("#", _)) => continue,
-            Some((direction @ (">" | "<"), json)) => (direction, json),
-            Some(_) => return Err(wrong(&"neither a comment nor a message")),
-        };
-        let message = serde_json::from_str(json).map_err(|error| wrong(&error))?;
-        lines.push(if direction == ">" { Line::Client(message) } else { Line::Server(message) });
-    }
-    Ok(lines)
-}
 
 /// The values that names in a transcript stand for.
 #[derive(Clone, Debug, Default)]
 pub struct Names(HashMap<String, Value>);
 
 impl Names {
-    /// A message with every known name replaced by its value.
+    /// Lets `name` stand for `value`.
+    pub fn set(&mut self, name: &str, value: Value) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    /// A message with every known name replaced by its value. Behind the name of a text more text may stand.
     ///
     /// # Errors
     ///
@@ -53,7 +23,7 @@ impl Names {
     pub fn fill(&self, message: &Value) -> Result<Value, String> {
         match message {
             Value::String(text) => match text.strip_prefix('$') {
-                Some(name) => self.0.get(name).cloned().ok_or_else(|| format!("${name} is not known yet")),
+                Some(named) => self.value_of(named),
                 None => Ok(message.clone()),
             },
             Value::Array(items) => items.iter().map(|item| self.fill(item)).collect(),
@@ -61,6 +31,17 @@ impl Names {
                 members.iter().map(|(key, value)| Ok((key.clone(), self.fill(value)?))).collect()
             }
             other => Ok(other.clone()),
+        }
+    }
+
+    fn value_of(&self, named: &str) -> Result<Value, String> {
+        let end = named.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(named.len());
+        let (name, rest) = named.split_at(end);
+        match (self.0.get(name), rest) {
+            (Some(value), "") => Ok(value.clone()),
+            (Some(Value::String(text)), _) => Ok(format!("{text}{rest}").into()),
+            (Some(value), _) => Err(format!("${name} is {value}, behind which no text can stand")),
+            (None, _) => Err(format!("${name} is not known yet")),
         }
     }
 
@@ -82,6 +63,9 @@ impl Names {
         };
         match (expected, found) {
             (Value::String(any), _) if any == "*" => Ok(()),
+            (Value::String(words), Value::String(text)) if words.starts_with('~') => {
+                if text.contains(&words[1..]) { Ok(()) } else { differ() }
+            }
             (Value::String(name), _) if name.starts_with('$') => {
                 let known = self.0.entry(name[1..].to_owned()).or_insert_with(|| found.clone());
                 if known == found { Ok(()) } else { differ() }
@@ -89,6 +73,14 @@ impl Names {
             (Value::Object(members), Value::Object(all)) => {
                 for (key, value) in members {
                     let path = format!("{path}/{key}");
+                    if value == "$none" {
+                        match all.get(key) {
+                            None => continue,
+                            Some(found) => {
+                                return Err(format!("at {path}: {found}, which should not be there"));
+                            }
+                        }
+                    }
                     let found = all
                         .get(key)
                         .ok_or_else(|| format!("at {path}: missing in {}", Value::Object(all.clone())))?;
@@ -126,12 +118,10 @@ mod tests {
         assert!(names.fill(&json!("$b")).is_err());
         assert_eq!(names.check(&json!({"x": 1}), &json!({})).unwrap_err(), "at /x: missing in {}");
         assert!(names.check(&json!([1]), &json!([1, 2])).is_err());
-    }
-
-    #[test]
-    fn what_is_no_transcript_is_refused() {
-        assert_eq!(parse("# c\n\n> {\"a\":1}\n< 2\n").unwrap().len(), 2);
-        assert!(parse("hello").unwrap_err().starts_with("line 1: neither"));
-        assert!(parse("> {").is_err());
+        assert!(names.check(&json!({"a": "$none"}), &json!({"b": 1})).is_ok());
+        assert!(names.check(&json!({"a": "$none"}), &json!({"a": null})).is_err());
+        assert!(names.check(&json!("~low"), &json!("a flow")).is_ok());
+        names.set("state", json!("abc"));
+        assert_eq!(names.fill(&json!("$state-x")), Ok(json!("abc-x")));
     }
 }

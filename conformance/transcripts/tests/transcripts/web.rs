@@ -1,0 +1,234 @@
+//! Streamable HTTP: each message a POST, with the headers that repeat what it says; what comes on several streams has
+//! no order among them.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use longhaul::proto::dialect::{Dialect, Era, Revision};
+use longhaul::server::Dispatcher;
+use longhaul::transport::http::server::{Options, serve};
+use longhaul_test::transcript::{Leg, Said};
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::SILENCE;
+
+pub(crate) struct Web {
+    address: SocketAddr,
+    served: JoinHandle<()>,
+    /// Whether to open a session's own stream as soon as there is one.
+    listens: bool,
+    session: Option<String>,
+    status: Option<u16>,
+    /// What has come and was not asked for yet, by stream.
+    streams: Vec<VecDeque<Value>>,
+    /// What reads the last stream.
+    last: Option<JoinHandle<()>>,
+    arrived: mpsc::UnboundedReceiver<(usize, Arrived)>,
+    sender: mpsc::UnboundedSender<(usize, Arrived)>,
+    event: String,
+}
+
+enum Arrived {
+    Message(Value),
+    Event(String),
+}
+
+impl Web {
+    pub(crate) async fn start(dispatcher: Dispatcher, listens: bool, options: Options) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let served = tokio::spawn(async move {
+            let never = std::future::pending();
+            serve(dispatcher, listener, options, never).await.unwrap();
+        });
+        let (sender, arrived) = mpsc::unbounded_channel();
+        let (session, status, last) = (None, None, None);
+        let (streams, event) = (Vec::new(), String::new());
+        Self { address, served, listens, session, status, streams, last, arrived, sender, event }
+    }
+
+    async fn send(
+        &mut self,
+        method: &str,
+        mut headers: Vec<(String, String)>,
+        own: &[(String, Option<String>)],
+        body: &str,
+    ) {
+        for (name, value) in own {
+            headers.retain(|(known, _)| known != name);
+            headers.extend(value.clone().map(|value| (name.clone(), value)));
+        }
+        let mut request = Request::builder().method(method).uri("/mcp");
+        for (name, value) in &headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::<Bytes>::from(body.to_owned())).unwrap();
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let response = tokio::time::timeout(SILENCE, sender.send_request(request)).await.unwrap().unwrap();
+        self.status = Some(response.status().as_u16());
+        if let Some(session) = response.headers().get("mcp-session-id") {
+            self.session = Some(session.to_str().unwrap().to_owned());
+        }
+        let index = self.streams.len();
+        self.streams.push(VecDeque::new());
+        // The connection closes when what reads it is dropped.
+        self.last = Some(tokio::spawn(read(response.into_body(), index, self.sender.clone(), sender)));
+    }
+
+    fn head(&self, said: Said<'_>) -> Vec<(String, String)> {
+        let mut headers = vec![
+            ("host".to_owned(), self.address.to_string()),
+            ("content-type".to_owned(), "application/json".to_owned()),
+            ("accept".to_owned(), "application/json, text/event-stream".to_owned()),
+        ];
+        let mut add = |name: &str, value: &str| headers.push((name.to_owned(), value.to_owned()));
+        let params = said.message.map(|message| &message["params"]);
+        let described =
+            params.and_then(|params| params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str());
+        let known = Revision::from_date(said.revision).map(Dialect::of);
+        let opens = said.message.is_some_and(|message| message["method"] == "initialize");
+        if let Some(version) = described {
+            add("mcp-protocol-version", version);
+        } else if !opens && (self.session.is_some() || known.is_none_or(|known| known.era() == Era::Modern)) {
+            add("mcp-protocol-version", said.revision);
+        }
+        if let (Some(_), Some(message)) = (described, said.message) {
+            add("mcp-method", message["method"].as_str().unwrap_or_default());
+            let named =
+                ["name", "taskId", "uri"].into_iter().find_map(|member| message["params"][member].as_str());
+            if let Some(named) = named {
+                add("mcp-name", named);
+            }
+        } else if let Some(session) = self.session.as_deref().filter(|_| !opens) {
+            add("mcp-session-id", session);
+        }
+        headers
+    }
+
+    fn sort(&mut self, (stream, arrived): (usize, Arrived)) {
+        match arrived {
+            Arrived::Message(message) => self.streams[stream].push_back(message),
+            Arrived::Event(event) => self.event = event,
+        }
+    }
+}
+
+/// Reads a body to its end: one object, one array, or events.
+async fn read<S>(
+    mut body: Incoming,
+    index: usize,
+    sender: mpsc::UnboundedSender<(usize, Arrived)>,
+    _connection: S,
+) {
+    let mut text = String::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        text.push_str(std::str::from_utf8(&data).unwrap());
+        while let Some((line, rest)) = text.split_once('\n') {
+            let arrived = if let Some(data) = line.strip_prefix("data:") {
+                serde_json::from_str(data).ok().map(Arrived::Message)
+            } else {
+                line.strip_prefix("id:").map(|id| Arrived::Event(id.trim().to_owned()))
+            };
+            if let Some(arrived) = arrived {
+                let _ = sender.send((index, arrived));
+            }
+            text = rest.to_owned();
+        }
+    }
+    if let Ok(message) = serde_json::from_str(&text) {
+        let _ = sender.send((index, Arrived::Message(message)));
+    }
+}
+
+/// Whether a message is of the kind that is waited for: an answer to the same request, or of the same method.
+fn begins_like(expected: &Value, message: &Value) -> bool {
+    expected.get("method") == message.get("method")
+        && (expected.get("method").is_some()
+            || expected.get("id") == message.get("id")
+            || expected["id"] == "*")
+}
+
+impl Leg for Web {
+    async fn say(&mut self, said: Said<'_>) -> Result<(), String> {
+        self.status = None;
+        let mut headers = self.head(said);
+        if said.text == "HANGUP" {
+            if let Some(reading) = self.last.take() {
+                reading.abort();
+            }
+            return Ok(());
+        }
+        if said.is_verb {
+            if said.text == "GET" {
+                headers.retain(|(name, _)| name != "accept");
+                headers.push(("accept".to_owned(), "text/event-stream".to_owned()));
+            }
+            self.send(said.text, headers, said.headers, "").await;
+            return Ok(());
+        }
+        self.send("POST", headers, said.headers, said.text).await;
+        let is_open = said.message.is_some_and(|message| message["method"] == "notifications/initialized");
+        if is_open && std::mem::take(&mut self.listens) {
+            let (status, mut listen) = (self.status, self.head(said));
+            listen.retain(|(name, _)| name != "accept");
+            listen.push(("accept".to_owned(), "text/event-stream".to_owned()));
+            self.send("GET", listen, &[], "").await;
+            self.status = status;
+        }
+        Ok(())
+    }
+
+    async fn hear(&mut self, expected: &Value) -> Result<Value, String> {
+        loop {
+            let ready = |stream: &&mut VecDeque<Value>| {
+                stream.front().is_some_and(|first| begins_like(expected, first))
+            };
+            if let Some(message) = self.streams.iter_mut().find(ready).and_then(VecDeque::pop_front) {
+                return Ok(message);
+            }
+            match tokio::time::timeout(SILENCE.min(Duration::from_secs(10)), self.arrived.recv()).await {
+                Ok(Some(arrived)) => self.sort(arrived),
+                _ => {
+                    let first = self.streams.iter_mut().find_map(VecDeque::pop_front);
+                    return first.ok_or_else(|| "nothing came".to_owned());
+                }
+            }
+        }
+    }
+
+    fn status(&mut self) -> Result<u16, String> {
+        self.status.ok_or_else(|| "nothing was answered".to_owned())
+    }
+
+    async fn wait(&mut self, time: Duration) {
+        tokio::time::sleep(time).await;
+        while let Ok(arrived) = self.arrived.try_recv() {
+            self.sort(arrived);
+        }
+    }
+
+    fn names(&self) -> Vec<(&'static str, String)> {
+        let mut names = vec![("event", self.event.clone())];
+        names.extend(self.session.clone().map(|session| ("session", session)));
+        names
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        self.served.abort();
+    }
+}
