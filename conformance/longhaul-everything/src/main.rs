@@ -1,5 +1,12 @@
 //! A server with one of everything, over standard input and output or over HTTP.
 
+mod asks;
+mod changes;
+mod content;
+mod prompts;
+mod resources;
+mod samples;
+mod streams;
 mod tools;
 
 use std::net::SocketAddr;
@@ -8,6 +15,8 @@ use clap::Parser;
 use longhaul::Server;
 use longhaul::transport::http::server as http;
 use tokio::net::TcpListener;
+
+use resources::Count;
 
 /// A server with one of everything, for clients to try.
 #[derive(Debug, Parser)]
@@ -23,19 +32,24 @@ struct Args {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let server = Server::new("everything", env!("CARGO_PKG_VERSION"))
-        .title("Everything")
-        .instructions("Call `echo` to hear yourself.")
-        .tool(tools::echo())
-        .tool(tools::slow())
-        .tool(tools::fail())
-        .tool(tools::panic());
+    let server = everything();
     let Some(address) = args.http else {
         return Ok(server.serve_stdio().await?);
     };
-    let dispatcher = server.dispatcher()?;
-    dispatcher.start().await?;
     let listener = TcpListener::bind(address).await?;
-    http::serve(dispatcher, listener, http::Options::default(), std::future::pending()).await?;
-    Ok(())
+    Ok(server.serve_http(listener, http::Options::default()).await?)
+}
+
+fn everything() -> Server {
+    let count = Count::default();
+    let (server, catalogue) = Server::new("everything", env!("CARGO_PKG_VERSION"))
+        .title("Everything")
+        .instructions("Call `echo` to hear yourself.")
+        .dynamic();
+    let server = server.tool(tools::echo()).tool(tools::slow()).tool(tools::fail()).tool(tools::panic());
+    let server = server.tool(changes::change(&catalogue, &count));
+    let server =
+        content::tools().into_iter().chain(streams::tools()).chain(asks::tools()).fold(server, Server::tool);
+    let server = prompts::all().into_iter().fold(server, Server::prompt);
+    resources::offer(server, &count)
 }

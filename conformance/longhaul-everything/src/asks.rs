@@ -1,0 +1,110 @@
+//! The tools that ask the client: its model, its user, and where they may work.
+
+use longhaul::proto::model::{
+    CreateMessageParams, ElicitUrl, InputKind, Root, SamplingMessage, ToolAnnotations,
+};
+use longhaul::server::{AskError, Elicited, ToolError};
+use longhaul::{Cx, Tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Each of them.
+pub(crate) fn tools() -> [Tool; 5] {
+    [
+        Tool::typed("ask_model", "Ask the client's model", |cx: Cx, Ask { message }| async move {
+            Ok::<_, ToolError>(model(&cx, message).await?)
+        })
+        .asks(InputKind::Sampling),
+        Tool::typed("ask_user", "Have the user fill in an order", |cx: Cx, Ask { message }| async move {
+            Ok::<_, ToolError>(order(&cx, message).await?)
+        })
+        .asks(InputKind::Form),
+        Tool::typed("send_user", "Send the user to a page", |cx: Cx, Ask { message }| async move {
+            let page = ElicitUrl::new(message, "https://example.com/sign-in", "sign-in");
+            Ok::<_, ToolError>(said(cx.elicit_url(page).await?, |()| "went there".to_owned()))
+        })
+        .asks(InputKind::Url),
+        Tool::typed("ask_roots", "Ask where to work", |cx: Cx, Nothing {}| async move {
+            Ok::<_, ToolError>(uris(&cx.roots().await?))
+        })
+        .asks(InputKind::Roots),
+        // It only reads, so that in the modern era its state travels with the client.
+        Tool::typed("ask_all", "Ask for everything at once", |cx: Cx, Nothing {}| async move {
+            let question = model(&cx, "Who are you?".to_owned());
+            let (model, order, roots) =
+                tokio::join!(question, order(&cx, "What would you like?".to_owned()), cx.roots());
+            Ok::<_, ToolError>(format!("{}; {}; {}", model?, order?, uris(&roots?)))
+        })
+        .annotations(read_only()),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
+#[derive(Deserialize, JsonSchema)]
+struct Ask {
+    /// What to ask.
+    message: String,
+}
+
+fn read_only() -> ToolAnnotations {
+    let mut hints = ToolAnnotations::default();
+    hints.read_only_hint = Some(true);
+    hints
+}
+
+async fn model(cx: &Cx, message: String) -> Result<String, AskError> {
+    let params = CreateMessageParams::new(vec![SamplingMessage::user(message)], 100)
+        .with_system_prompt("Answer in a word.");
+    Ok(cx.sample(params).await?.text())
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Size {
+    Small,
+    Large,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Order {
+    /// Who orders.
+    #[schemars(length(min = 1, max = 40))]
+    name: String,
+    /// How many cups.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 9))]
+    cups: u8,
+    /// Of what size.
+    size: Size,
+    /// To take away.
+    #[serde(default)]
+    to_go: bool,
+}
+
+fn one() -> u8 {
+    1
+}
+
+async fn order(cx: &Cx, message: String) -> Result<String, AskError> {
+    Ok(said(cx.elicit::<Order>(message).await?, |Order { name, cups, size, to_go }| {
+        let size = match size {
+            Size::Small => "small",
+            Size::Large => "large",
+        };
+        format!("{cups} {size} for {name}{}", if to_go { " to go" } else { "" })
+    }))
+}
+
+fn said<T>(elicited: Elicited<T>, accepted: impl FnOnce(T) -> String) -> String {
+    match elicited {
+        Elicited::Accepted(value) => accepted(value),
+        Elicited::Declined => "declined".to_owned(),
+        Elicited::Cancelled => "went away".to_owned(),
+    }
+}
+
+fn uris(roots: &[Root]) -> String {
+    roots.iter().map(|root| root.uri.as_str()).collect::<Vec<_>>().join(" ")
+}
