@@ -1,8 +1,12 @@
 // The Node clients against a server: `node rig.mjs CLIENT SET (--url URL | -- COMMAND…)`.
 
+import { asksChecks } from "./asks.mjs";
 import { echoChecks } from "./echo.mjs";
 import { heldChecks } from "./held.mjs";
+import { inspectorChecks } from "./inspector.mjs";
+import { offerChecks } from "./offer.mjs";
 import { outputChecks } from "./output.mjs";
+import { streamsChecks } from "./streams.mjs";
 import { report } from "./tap.mjs";
 import { sessionChecks } from "./tasks_session.mjs";
 import { streamChecks } from "./tasks_stream.mjs";
@@ -10,19 +14,36 @@ import { streamChecks } from "./tasks_stream.mjs";
 /** Which client has which set of checks. */
 const SETS = {
   modern: {
+    ...offered("modern"),
     echo: (target) => echoChecks("modern", target),
     held: (target) => heldChecks("modern", target),
     output: (target) => outputChecks("modern", target),
   },
+  "v2-legacy": {
+    ...offered("v2-legacy"),
+    echo: (target) => echoChecks("v2-legacy", target),
+  },
   legacy: {
+    ...offered("legacy"),
     echo: (target) => echoChecks("legacy", target),
     held: (target) => heldChecks("legacy", target),
     output: (target) => outputChecks("legacy", target),
     tasks: streamChecks,
   },
+  "inspector-modern": { offer: (target) => inspectorChecks("modern", target) },
+  "inspector-legacy": { offer: (target) => inspectorChecks("legacy", target) },
   "ext-tasks-d2": { tasks: (target) => sessionChecks("d2", target) },
   "ext-tasks-d3": { tasks: (target) => sessionChecks("d3", target) },
 };
+
+/** The sets about what a server offers and asks. */
+function offered(era) {
+  return {
+    offer: (target) => offerChecks(era, target),
+    asks: (target) => asksChecks(era, target),
+    streams: (target) => streamsChecks(era, target),
+  };
+}
 
 const [client, set, ...rest] = process.argv.slice(2);
 const target = pointedAt(rest);

@@ -27,18 +27,20 @@ class Target:
 
 
 @asynccontextmanager
-async def connected(era: str, target: Target) -> AsyncGenerator[Client]:
-    """A client of this era."""
+async def connected(era: str, target: Target, **options: Any) -> AsyncGenerator[Client]:
+    """A client of this era, with what it can be asked as `options`."""
     server: Any = target.url or StdioServerParameters(command=target.command[0], args=list(target.command[1:]))
-    async with Client(server, mode=_MODES[era]) as client:
+    async with Client(server, mode=_MODES[era], **options) as client:
         yield client
 
 
-def on(era: str, target: Target, use: Callable[[Client], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+def on(
+    era: str, target: Target, use: Callable[[Client], Awaitable[None]], **options: Any
+) -> Callable[[], Awaitable[None]]:
     """A check that runs `use` on a connection of its own."""
 
     async def check() -> None:
-        async with connected(era, target) as client:
+        async with connected(era, target, **options) as client:
             await use(client)
 
     return check
@@ -55,13 +57,13 @@ def success(result: CallToolResult) -> CallToolResult:
     return result
 
 
-async def failure(call: Awaitable[CallToolResult]) -> tuple[int | None, str]:
+async def failure(call: Awaitable[Any]) -> tuple[int | None, str]:
     """What a call failed with: code and text of a protocol error, or the text of a result that says `isError`."""
     try:
         result = await call
     except MCPError as error:
         return error.error.code, error.error.message
-    assert result.is_error, f"the call succeeded: {result}"
+    assert isinstance(result, CallToolResult) and result.is_error, f"the call succeeded: {result}"
     return None, text_of(result)
 
 

@@ -6,12 +6,21 @@ import sys
 
 import anyio
 
+import asks
 import echo
 import held
+import offer
+import streams
 from peer import REVISIONS, Target
 from tap import report
 
-SETS = {"echo": echo.checks, "held": held.checks}
+SETS = {
+    "asks": asks.checks,
+    "echo": echo.checks,
+    "held": held.checks,
+    "offer": offer.checks,
+    "streams": streams.checks,
+}
 
 
 def pointed_at(words: list[str]) -> Target | None:

@@ -3,6 +3,7 @@
 mod server;
 mod tap;
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -16,13 +17,16 @@ pub(crate) use server::HttpServer;
 use tap::Tap;
 
 const NODE: &str = "conformance/interop/node";
-/// The oldest Node the clients run on.
+/// The oldest Node the clients run on: the Inspector's.
 const OLDEST_NODE: u32 = 22;
 const PYTHON: &str = "conformance/interop/python";
 
 /// What is run in the stage `interop`: which server, a set of checks, over which transports.
 const STAGE: &[(Server, &str, &[Transport])] = &[
     (Server::Everything, "echo", &[Transport::Stdio, Transport::Http]),
+    (Server::Everything, "offer", &[Transport::Stdio, Transport::Http]),
+    (Server::Everything, "asks", &[Transport::Stdio, Transport::Http]),
+    (Server::Everything, "streams", &[Transport::Http]),
     (Server::Everything, "held", &[Transport::Http]),
     (Server::Everything, "tasks", &[Transport::Http]),
     (Server::Commands, "held", &[Transport::Stdio]),
@@ -68,12 +72,31 @@ const SIGNING_IN: &[&str] = &["protected.mjs"];
 
 /// A client and the sets of checks it has.
 const CLIENTS: &[Client] = &[
-    Client { name: "node-modern", runtime: Runtime::Node, sets: &["echo", "held", "output"] },
-    Client { name: "node-legacy", runtime: Runtime::Node, sets: &["echo", "held", "output", "tasks"] },
+    Client {
+        name: "node-modern",
+        runtime: Runtime::Node,
+        sets: &["echo", "offer", "asks", "streams", "held", "output"],
+    },
+    Client { name: "node-v2-legacy", runtime: Runtime::Node, sets: &["echo", "offer", "asks", "streams"] },
+    Client {
+        name: "node-legacy",
+        runtime: Runtime::Node,
+        sets: &["echo", "offer", "asks", "streams", "held", "output", "tasks"],
+    },
+    Client { name: "node-inspector-modern", runtime: Runtime::Node, sets: &["offer"] },
+    Client { name: "node-inspector-legacy", runtime: Runtime::Node, sets: &["offer"] },
     Client { name: "node-ext-tasks-d2", runtime: Runtime::Node, sets: &["tasks"] },
     Client { name: "node-ext-tasks-d3", runtime: Runtime::Node, sets: &["tasks"] },
-    Client { name: "python-modern", runtime: Runtime::Python, sets: &["echo", "held"] },
-    Client { name: "python-legacy", runtime: Runtime::Python, sets: &["echo", "held"] },
+    Client {
+        name: "python-modern",
+        runtime: Runtime::Python,
+        sets: &["echo", "offer", "asks", "streams", "held"],
+    },
+    Client {
+        name: "python-legacy",
+        runtime: Runtime::Python,
+        sets: &["echo", "offer", "asks", "streams", "held"],
+    },
 ];
 
 #[derive(Debug)]
@@ -194,7 +217,9 @@ pub(crate) fn run(site: &Site, sets: &[String], clients: &[String], target: &Tar
     let mut tally = Tally::default();
     for set in sets {
         if CLIENTS.iter().all(|client| !client.sets.contains(&set.as_str())) {
-            bail!("there is no set of checks {set:?}; name any of echo, held, output, tasks");
+            let known: BTreeSet<&str> = CLIENTS.iter().flat_map(|client| client.sets).copied().collect();
+            let known: Vec<&str> = known.into_iter().collect();
+            bail!("there is no set of checks {set:?}; name any of {}", known.join(", "));
         }
         tally += rigs.run_set(site, set, clients, target)?;
     }
