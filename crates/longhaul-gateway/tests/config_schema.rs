@@ -134,6 +134,7 @@ fn everything_that_is_said_is_taken() {
         listen = "[::1]:9000"
         allowed_hosts = ["CI.example:9000"]
         allowed_origins = []
+        legacy_sse = true
         max_body = "64KiB"
 
         [tools.build]
@@ -182,7 +183,7 @@ fn everything_that_is_said_is_taken() {
         Some([].as_slice()),
         "an empty list denies, none decides"
     );
-    assert_eq!(config.http.max_body, 64 << 10);
+    assert_eq!((config.http.max_body, config.http.legacy_sse), (64 << 10, true));
     let names: Vec<_> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["build", "a", "b", "c"], "the order of the file");
     let tool = config.tool("build").unwrap();

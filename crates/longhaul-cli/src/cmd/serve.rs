@@ -227,6 +227,7 @@ async fn serve_http(
     options.limits.max_bytes = usize::try_from(config.http.max_body).unwrap_or(usize::MAX);
     options.allow = allow;
     options.guard = guard;
+    options.legacy_sse = config.http.legacy_sse;
     options.max_connections = options.max_connections.min(files() / 2);
     let stopped = stopped(dispatcher.engine().clone(), options.drain);
     http::serve(dispatcher, listener, options, stopped).await.context("the listener failed")

@@ -21,6 +21,8 @@ pub struct Http {
     pub allowed_origins: Option<Vec<String>>,
     /// The most bytes of one request's body.
     pub max_body: u64,
+    /// Whether the transport of 2024-11-05 is served beside the endpoint.
+    pub legacy_sse: bool,
 }
 
 impl Default for Http {
@@ -30,13 +32,17 @@ impl Default for Http {
             allowed_hosts: None,
             allowed_origins: None,
             max_body: MAX_BODY,
+            legacy_sse: false,
         }
     }
 }
 
 impl Http {
     pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>) -> Self {
-        reader.reject_unknown(section, &["listen", "allowed_hosts", "allowed_origins", "max_body"]);
+        reader.reject_unknown(
+            section,
+            &["listen", "allowed_hosts", "allowed_origins", "max_body", "legacy_sse"],
+        );
         let mut http = Self::default();
         if let Some(text) = reader.text(section, "listen") {
             match text.value.parse() {
@@ -46,6 +52,7 @@ impl Http {
         }
         http.allowed_hosts = list(reader, section, "allowed_hosts", bad_host);
         http.allowed_origins = list(reader, section, "allowed_origins", bad_origin);
+        http.legacy_sse = reader.boolean(section, "legacy_sse").is_some_and(|legacy_sse| legacy_sse.value);
         http.max_body = reader.size(section, "max_body", (MAX_BODY_MIN, MAX_BODY_MAX)).unwrap_or(MAX_BODY);
         http
     }

@@ -62,13 +62,19 @@ impl AllowList {
         }
     }
 
+    /// Whether pages of this origin may read answers in a browser: those that are listed, and no others of an allowed
+    /// host.
+    pub fn shares_with(&self, origin: &str) -> bool {
+        self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
+    }
+
     fn has_host(&self, host: &str) -> bool {
         let is = |allowed: &String, host: &str| allowed.eq_ignore_ascii_case(host);
         self.hosts.iter().any(|allowed| is(allowed, host) || is(allowed, without_port(host)))
     }
 
     fn has_origin(&self, origin: &str) -> bool {
-        if self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin)) {
+        if self.shares_with(origin) {
             return true;
         }
         let host = origin.split_once("://").filter(|(scheme, _)| {

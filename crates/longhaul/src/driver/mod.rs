@@ -10,6 +10,8 @@ mod serve;
 
 pub(crate) use ask::StreamLink;
 pub(crate) use exchanges::Exchanges;
+#[cfg(feature = "http")]
+pub(crate) use serve::serve_caller;
 pub use serve::{serve, serve_only_client};
 
 use std::time::Duration;

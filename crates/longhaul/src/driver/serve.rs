@@ -41,13 +41,15 @@ pub async fn serve(
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), DriverError> {
-    serve_until(dispatcher, principal, reader, writer, options, shutdown, Duration::ZERO).await
+    let caller = Caller::new(Some(principal));
+    serve_caller(dispatcher, caller, reader, writer, options, shutdown, Duration::ZERO).await
 }
 
-/// Serves as [`serve`] does; after the time that open answers have, what is answered within `last_words` is written too.
-async fn serve_until(
+/// As [`serve`], for a caller of whom other things may be known; after the time that open answers have, what is
+/// answered within `last_words` is written too.
+pub(crate) async fn serve_caller(
     dispatcher: Dispatcher,
-    principal: Principal,
+    caller: Caller,
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
     options: Options,
@@ -65,7 +67,7 @@ async fn serve_until(
         tokio::time::sleep(last_words).await;
     };
     tokio::select! {
-        served = pump(dispatcher, principal, reader, writer, options, stopping) => served,
+        served = pump(dispatcher, caller, reader, writer, options, stopping) => served,
         () = time_is_up => Ok(()),
     }
 }
@@ -85,6 +87,7 @@ pub async fn serve_only_client(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), DriverError> {
     let (engine, limit) = (dispatcher.engine().clone(), options.drain);
+    let caller = Caller::new(Some(principal));
     let (stop, stopping) = oneshot::channel();
     let stopped = async {
         // The sender lives as long as this is waited for.
@@ -100,7 +103,7 @@ pub async fn serve_only_client(
         std::future::pending().await
     };
     tokio::select! {
-        served = serve_until(dispatcher, principal, reader, writer, options, stopped, LAST_WORDS) => served,
+        served = serve_caller(dispatcher, caller, reader, writer, options, stopped, LAST_WORDS) => served,
         never = draining => never,
     }
 }
@@ -108,7 +111,7 @@ pub async fn serve_only_client(
 /// Moves messages until the input ends, or until it is told to stop and nothing is open any more.
 async fn pump(
     dispatcher: Dispatcher,
-    principal: Principal,
+    caller: Caller,
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
     options: Options,
@@ -116,7 +119,7 @@ async fn pump(
 ) -> Result<(), DriverError> {
     let mut stops = false;
     let mut lines = Lines::new(options.limits.max_bytes);
-    let (mut loop_, mut outgoing) = Loop::new(dispatcher, principal, options);
+    let (mut loop_, mut outgoing) = Loop::new(dispatcher, caller, options);
     loop {
         while !stops && loop_.reads_on() {
             match lines.next() {
@@ -169,7 +172,7 @@ const OUTGOING_BOUND: usize = 256;
 /// The state between two waits.
 struct Loop {
     dispatcher: Dispatcher,
-    principal: Principal,
+    caller: Caller,
     options: Options,
     exchanges: Exchanges,
     running: JoinSet<()>,
@@ -204,16 +207,12 @@ impl Drop for Loop {
 }
 
 impl Loop {
-    fn new(
-        dispatcher: Dispatcher,
-        principal: Principal,
-        options: Options,
-    ) -> (Self, mpsc::Receiver<Outgoing>) {
+    fn new(dispatcher: Dispatcher, caller: Caller, options: Options) -> (Self, mpsc::Receiver<Outgoing>) {
         let (sender, outgoing) = mpsc::channel(OUTGOING_BOUND);
         let this = Self {
             exchanges: Exchanges::new(&dispatcher, options.max_open),
             dispatcher,
-            principal,
+            caller,
             options,
             running: JoinSet::new(),
             batched: HashMap::new(),
@@ -329,8 +328,7 @@ impl Loop {
 
     fn admit(&mut self, request: &Request<'_>) -> Result<Option<Serial>, ErrorObject> {
         let meta: RequestMeta<'_> = request.params.read("_meta")?.unwrap_or_default();
-        let caller = Caller::new(Some(self.principal.clone()));
-        let (serial, mut exchange) = self.exchanges.admit(request, meta, caller)?;
+        let (serial, mut exchange) = self.exchanges.admit(request, meta, self.caller.clone())?;
         exchange.outlet = Outlet::shared(serial, self.sender.clone());
         exchange.push = Some(Arc::clone(&self.push));
         if exchange.method == Method::Initialize {

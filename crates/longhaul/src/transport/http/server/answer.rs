@@ -161,11 +161,16 @@ pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: S
 /// A response that is a stream of events, opened by `first`, or else by a comment.
 pub(super) fn events(options: &Options, source: Source, first: Option<Sent>) -> Response<Body> {
     let mut ready = Vec::new();
-    let (keep_alive, retry) = (options.keep_alive, options.retry);
     match first {
-        Some(sent) => add_event(&mut ready, &sent, retry),
+        Some(sent) => add_event(&mut ready, &sent, options.retry),
         None => write_comment(&mut ready),
     }
+    opened(options, source, ready)
+}
+
+/// A response that is a stream of events, opened by what is `ready`.
+pub(super) fn opened(options: &Options, source: Source, ready: Vec<u8>) -> Response<Body> {
+    let (keep_alive, retry) = (options.keep_alive, options.retry);
     let timer = Box::pin(tokio::time::sleep(keep_alive));
     let stream = EventStream { source: Some(source), ready, keep_alive, retry, timer };
     let mut response = Response::new(Body::Events(Box::new(stream)));

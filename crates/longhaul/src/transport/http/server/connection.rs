@@ -60,6 +60,7 @@ pub(super) async fn accept(
     drop(listener);
     closing.send_replace(true);
     endpoint.sessions.close_streams();
+    endpoint.pairs.stop();
     let (engine, limit) = (endpoint.dispatcher.engine(), endpoint.options.drain);
     let drained = async { tokio::join!(engine.drain(limit), ended(&mut connections)) };
     if tokio::time::timeout(limit, drained).await.is_ok() {

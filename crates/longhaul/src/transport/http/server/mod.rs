@@ -6,10 +6,12 @@
 mod answer;
 mod batch;
 mod connection;
+mod cors;
 mod door;
 mod legacy;
 mod modern;
 mod options;
+mod pair;
 mod post;
 mod route;
 mod session;
@@ -32,6 +34,7 @@ pub use options::Options;
 pub use session::SessionObserver;
 
 use crate::server::Dispatcher;
+use pair::Pairs;
 use session::Sessions;
 
 /// What every request of one server shares.
@@ -40,6 +43,7 @@ struct Endpoint {
     dispatcher: Dispatcher,
     options: Options,
     sessions: Sessions,
+    pairs: Pairs,
     /// Room for running exchanges.
     room: Arc<Semaphore>,
 }
@@ -96,7 +100,7 @@ pub async fn serve(
     let events = options.events.clone().unwrap_or_else(|| Arc::new(Memory::new()));
     let sessions = Sessions::new(&options, events);
     let room = Arc::new(Semaphore::new(options.max_running.min(Semaphore::MAX_PERMITS)));
-    let endpoint = Arc::new(Endpoint { dispatcher, options, sessions, room });
+    let endpoint = Arc::new(Endpoint { dispatcher, options, sessions, pairs: Pairs::default(), room });
     tokio::select! {
         served = connection::accept(Arc::clone(&endpoint), listener, shutdown) => served,
         never = tidy(&endpoint) => match never {},

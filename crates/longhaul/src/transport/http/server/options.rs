@@ -46,6 +46,10 @@ pub struct Options {
     /// Whether `initialize` opens a session. Without sessions every legacy request stands alone: it is answered by one
     /// JSON object, its client cannot be told or asked anything, and any node can answer. Default yes.
     pub sessions: bool,
+    /// Whether the transport of 2024-11-05 is served, too: `GET /sse` opens a stream, and what it says where to send is
+    /// POSTed to `/messages`. Each stream is a connection of its own, with `max_open` exchanges, for as long as it is
+    /// open. Default no.
+    pub legacy_sse: bool,
     /// Where what is sent in the streams of sessions is kept, so that they can be resumed. Default: in memory.
     pub events: Option<Arc<dyn EventStore>>,
     /// How long a client that was let go waits before it comes back. Default 1 s.
@@ -160,6 +164,13 @@ impl Options {
         self
     }
 
+    /// Serves the transport of 2024-11-05, too.
+    #[must_use]
+    pub fn legacy_sse(mut self, legacy_sse: bool) -> Self {
+        self.legacy_sse = legacy_sse;
+        self
+    }
+
     /// Keeps what is sent in the streams of sessions there.
     #[must_use]
     pub fn events(mut self, events: impl EventStore + 'static) -> Self {
@@ -221,6 +232,7 @@ impl Default for Options {
             stream_after: Duration::from_secs(1),
             always_stream: false,
             sessions: true,
+            legacy_sse: false,
             events: None,
             retry: Duration::from_secs(1),
             session_observer: None,

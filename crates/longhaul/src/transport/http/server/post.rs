@@ -7,7 +7,7 @@ use http::header::{ACCEPT, CONTENT_LENGTH};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use longhaul_proto::dialect::Revision;
+use longhaul_proto::dialect::{Dialect, Era, Revision};
 use longhaul_proto::http::{Accept, accepts};
 use longhaul_proto::jsonrpc::{ErrorObject, Message, is_batch};
 use longhaul_proto::model::RequestMeta;
@@ -49,7 +49,7 @@ pub(super) async fn answer(
 }
 
 /// The whole body, within the limits of size and time.
-async fn read(
+pub(super) async fn read(
     endpoint: &Endpoint,
     headers: &HeaderMap,
     body: Incoming,
@@ -82,6 +82,13 @@ async fn choose(
     let version = value(headers, VERSION);
     let session_id = value(headers, SESSION_ID);
     let claims_modern = version.is_some_and(|version| !names_legacy(version));
+    if let Some(version) = version
+        && Revision::from_date(version).is_none()
+        && !matches!(message, Message::Request(_))
+        && let Err(error) = Dialect::named_by_request(version)
+    {
+        return refusal(StatusCode::BAD_REQUEST, None, &error);
+    }
     match message {
         Message::Request(request) => {
             let meta = match request.params.read::<RequestMeta<'_>>("_meta") {
@@ -111,6 +118,5 @@ async fn choose(
 
 /// Whether the version header names a revision with sessions.
 fn names_legacy(version: &str) -> bool {
-    use longhaul_proto::dialect::{Dialect, Era};
     Revision::from_date(version).is_some_and(|revision| Dialect::of(revision).era() == Era::Legacy)
 }

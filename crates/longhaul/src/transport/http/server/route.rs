@@ -5,10 +5,12 @@ use std::sync::Arc;
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
+use longhaul_proto::dialect::Revision;
 use longhaul_proto::http::{AllowList, accepts};
+use longhaul_proto::jsonrpc::clip;
 
 use super::answer::{Body, text};
-use super::{Endpoint, door, legacy, post};
+use super::{Endpoint, cors, door, legacy, pair, post};
 
 pub(super) const SESSION_ID: &str = "mcp-session-id";
 pub(super) const VERSION: &str = "mcp-protocol-version";
@@ -18,8 +20,26 @@ pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) 
     if let Err(refusal) = may_come_in(&endpoint.options.allow, headers, request.uri()) {
         return text(StatusCode::FORBIDDEN, refusal);
     }
+    let page = reading_page(&endpoint.options.allow, headers);
+    let mut response = if page.is_some() && cors::is_preflight(request.method(), headers) {
+        cors::preflight(headers)
+    } else {
+        answer(endpoint, request).await
+    };
+    if let Some(origin) = page {
+        cors::let_read(&mut response, origin);
+    }
+    response
+}
+
+/// Answers a request that is for one of our names.
+async fn answer(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Response<Body> {
+    let headers = request.headers();
     if let Some(name) = ONCE.into_iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
         return text(StatusCode::BAD_REQUEST, format!("send the {name} header once"));
+    }
+    if request.uri().path() == HEALTH && matches!(*request.method(), Method::GET | Method::HEAD) {
+        return text(StatusCode::OK, "ok".into());
     }
     if let Some(response) = door::public(endpoint, &request) {
         return response;
@@ -29,9 +49,21 @@ pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) 
         Ok(caller) => caller,
         Err(response) => return *response,
     };
+    let request = match pair::answer(endpoint, &caller, request).await {
+        Ok(response) => return response,
+        Err(request) => request,
+    };
+    let headers = request.headers();
     if request.uri().path() != endpoint.options.path {
         let path = &endpoint.options.path;
         return text(StatusCode::NOT_FOUND, format!("nothing here: the MCP endpoint is {path}"));
+    }
+    // What a POST says of its message decides how it is refused.
+    if *request.method() != Method::POST
+        && let Some(version) = value(headers, VERSION)
+        && Revision::from_date(version).is_none()
+    {
+        return text(StatusCode::BAD_REQUEST, format!("unsupported MCP-Protocol-Version: {}", clip(version)));
     }
     match *request.method() {
         Method::POST => post::answer(endpoint, caller, request).await,
@@ -48,6 +80,15 @@ pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) 
         Method::DELETE => legacy::close(endpoint, &caller, value(headers, SESSION_ID)),
         _ => not_allowed(),
     }
+}
+
+/// Where to see whether the server serves.
+const HEALTH: &str = "/healthz";
+
+/// The origin of the page that asks, if it may read the answer.
+fn reading_page(allow: &AllowList, headers: &HeaderMap) -> Option<HeaderValue> {
+    let origin = headers.get(ORIGIN)?;
+    allow.shares_with(origin.to_str().ok()?).then(|| origin.clone())
 }
 
 /// Headers that decide how a message is understood. Given twice, who reads the first and who reads the last

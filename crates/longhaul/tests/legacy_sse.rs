@@ -1,0 +1,142 @@
+//! HTTP with SSE, as 2024-11-05 has it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use longhaul::proto::model::Progress;
+use longhaul::transport::http::server::{Options, serve};
+use longhaul::{Cx, Server, Tool};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct NoArguments {}
+
+struct Host {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl Host {
+    async fn start(options: Options) -> Self {
+        let steps = |cx: Cx, NoArguments {}| async move {
+            cx.progress(Progress::new(1.0)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            "done"
+        };
+        let server = Server::new("test", "1.0.0").tool(Tool::typed("steps", "Go", steps));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        tokio::spawn(serve(server.dispatcher().unwrap(), listener, options, async {
+            let _ = stopped.await;
+        }));
+        Self { address, stop: Some(stop) }
+    }
+
+    async fn send(&self, request: http::request::Builder, body: String) -> Response<Incoming> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let request = request.header("host", "localhost").header("content-type", "application/json");
+        sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap()
+    }
+
+    async fn open(&self) -> Events {
+        let response = self.send(Request::get("/sse"), String::new()).await;
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Events { body: response.into_body(), read: String::new() }
+    }
+
+    async fn post(&self, address: &str, message: &str) -> u16 {
+        self.send(Request::post(address), message.to_owned()).await.status().as_u16()
+    }
+}
+
+struct Events {
+    body: Incoming,
+    read: String,
+}
+
+impl Events {
+    /// The kind and the data of the next event; `None` at the end.
+    async fn next(&mut self) -> Option<(String, String)> {
+        loop {
+            if let Some((event, rest)) = self.read.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.read = rest;
+                let field = |name: &str| {
+                    event.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned()
+                };
+                return Some((field("event: "), field("data: ")));
+            }
+            let frame = tokio::time::timeout(Duration::from_secs(30), self.body.frame()).await.unwrap()?;
+            self.read.push_str(std::str::from_utf8(&frame.ok()?.into_data().unwrap()).unwrap());
+        }
+    }
+
+    async fn message(&mut self) -> Value {
+        self.next().await.unwrap().1.parse().unwrap()
+    }
+
+    async fn address(&mut self) -> String {
+        let (kind, address) = self.next().await.unwrap();
+        assert_eq!(kind, "endpoint");
+        address
+    }
+}
+
+fn initialize() -> String {
+    let params = json!({"protocolVersion": "2024-11-05", "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"}});
+    format!("{:#}", json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}))
+}
+
+#[tokio::test]
+async fn a_stream_names_its_address_and_brings_the_answers() {
+    let mut host = Host::start(Options::default().legacy_sse(true)).await;
+    let (mut stream, mut other) = (host.open().await, host.open().await);
+    let (address, elsewhere) = (stream.address().await, other.address().await);
+    assert_ne!(address, elsewhere);
+    assert!(initialize().contains('\n'), "a message may have lines");
+    assert_eq!(host.post(&address, &initialize()).await, 202);
+    assert_eq!(stream.message().await["result"]["protocolVersion"], "2024-11-05");
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "steps", "arguments": {}, "_meta": {"progressToken": 7}}});
+    assert_eq!(host.post(&address, &call.to_string()).await, 202);
+    assert_eq!(stream.message().await["params"]["progressToken"], 7);
+    assert_eq!(stream.message().await["result"]["content"][0]["text"], "done");
+    assert_eq!(host.post("/messages?session=guessed", &call.to_string()).await, 404);
+    assert_eq!(host.post("/messages", &call.to_string()).await, 404);
+    drop(other);
+    let mut status = 202;
+    for _ in 0..100 {
+        status = host.post(&elsewhere, r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        if status == 404 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(status, 404, "a stream ends with its connection");
+    host.stop.take().unwrap().send(()).unwrap();
+    assert_eq!(stream.next().await, None, "and with the server");
+}
+
+#[tokio::test]
+async fn it_is_not_there_unless_it_is_asked_for_and_is_bounded() {
+    let host = Host::start(Options::default()).await;
+    assert_eq!(host.send(Request::get("/sse"), String::new()).await.status().as_u16(), 404);
+    let host = Host::start(Options::default().legacy_sse(true).max_sessions(1)).await;
+    let _stream = host.open().await;
+    assert_eq!(host.send(Request::get("/sse"), String::new()).await.status().as_u16(), 503);
+    let foreign = Request::get("/sse").header("origin", "https://evil.example");
+    assert_eq!(host.send(foreign, String::new()).await.status().as_u16(), 403);
+}
