@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, StatusCode};
+use longhaul::proto::http::AllowList;
+use longhaul::transport::http::server::Options;
 use serde_json::json;
 
 use crate::rig::{Answer, Host, LocalIssuer, METADATA, RESOURCE, Signer, claims, legacy, modern};
@@ -28,7 +30,9 @@ async fn host() -> (Host, LocalIssuer, Signer) {
 #[tokio::test]
 async fn s4_without_a_token_nothing_is_there_but_the_metadata() {
     let (host, _issuer, _signer) = host().await;
-    for path in ["/mcp", "/mcp/", "/", "/sse", "/message", "/healthz", "/admin", "/.well-known/", "//mcp"] {
+    for path in
+        ["/mcp", "/mcp/", "/", "/sse", "/message", "/messages", "/health", "/admin", "/.well-known/", "//mcp"]
+    {
         for method in ["GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "BREW"] {
             for session in [None, Some("0123456789abcdef0123456789abcdef")] {
                 let mut request = request(method, path);
@@ -41,6 +45,12 @@ async fn s4_without_a_token_nothing_is_there_but_the_metadata() {
                 assert_eq!(answer.header("www-authenticate"), challenge, "{method} {path}");
             }
         }
+    }
+    // Whoever looks whether the server serves has no token, and learns nothing else.
+    for (method, status) in [("GET", 200), ("HEAD", 200), ("POST", 401), ("OPTIONS", 401)] {
+        let answer = host.send(request(method, "/healthz").body(Full::default()).unwrap()).await;
+        assert_eq!(answer.status.as_u16(), status, "{method}");
+        assert!(matches!(answer.body.as_str(), "ok" | "") || status == 401, "{answer:?}");
     }
     for request in [
         modern("", "tools/call", Some("whoami"), json!({"name": "whoami"})),
@@ -89,6 +99,41 @@ async fn s3_a_page_that_is_allowed_reads_the_metadata_and_no_other_does() {
     let rebound =
         Request::get(PLACES[0]).header("host", "evil.example").body(Full::<Bytes>::default()).unwrap();
     assert_eq!(host.send(rebound).await.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn s3_a_listed_page_learns_how_to_sign_in_and_no_other_does() {
+    let signer = Signer::new("k", "EdDSA");
+    let issuer = LocalIssuer::start(&[&signer]).await;
+    let (page, stranger) = ("https://app.example", "https://evil.example");
+    let guard = Host::protection(&issuer).guard().unwrap();
+    let host = Host::with(Options::default().guard(guard).allow(AllowList::new(["localhost"], [page]))).await;
+    let ask = async |request: http::request::Builder, origin: &str| {
+        host.send(request.header("origin", origin).body(Full::default()).unwrap()).await
+    };
+    // A browser shows no token before it has been told that it may.
+    let preflight = || {
+        let asked = request("OPTIONS", "/mcp").header("access-control-request-method", "POST");
+        asked.header("access-control-request-headers", "authorization,content-type")
+    };
+    let told = ask(preflight(), page).await;
+    assert_eq!(told.status, StatusCode::NO_CONTENT);
+    assert_eq!(told.header("access-control-allow-headers"), "authorization,content-type");
+    assert_eq!(told.header("access-control-allow-origin"), page);
+    assert_eq!(ask(preflight(), stranger).await.status, StatusCode::FORBIDDEN);
+
+    let refused = ask(request("POST", "/mcp"), page).await;
+    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    let token = signer.sign(&claims(&issuer, "ann", json!({})));
+    let mut deploy = modern(&token, "tools/call", Some("deploy"), json!({"name": "deploy"}));
+    deploy.headers_mut().insert("origin", page.parse().unwrap());
+    let lacking = host.send(deploy).await;
+    assert_eq!(lacking.status, StatusCode::FORBIDDEN);
+    for answer in [refused, lacking] {
+        assert_eq!(answer.header("access-control-allow-origin"), page);
+        assert!(answer.header("access-control-expose-headers").contains("WWW-Authenticate"));
+        assert!(answer.header("www-authenticate").starts_with("Bearer "));
+    }
 }
 
 #[tokio::test]

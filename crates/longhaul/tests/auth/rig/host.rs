@@ -93,10 +93,13 @@ impl Host {
     }
 
     pub(crate) async fn guarded(guard: Guard) -> Self {
+        Self::with(Options::default().guard(guard)).await
+    }
+
+    pub(crate) async fn with(options: Options) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let dispatcher = server().dispatcher().unwrap();
-        let options = Options::default().guard(guard);
         tokio::spawn(serve(dispatcher, listener, options, std::future::pending()));
         Self { address }
     }
