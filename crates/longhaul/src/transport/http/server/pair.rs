@@ -111,8 +111,7 @@ async fn converse(endpoint: Arc<Endpoint>, caller: Caller, stream: DuplexStream)
         driver::Options::default().limits(options.limits).max_open(options.max_open).drain(options.drain);
     let (reader, writer) = tokio::io::split(stream);
     let dispatcher = endpoint.dispatcher.clone();
-    let served =
-        driver::serve_caller(dispatcher, caller, reader, writer, limits, stopped, LAST_WORDS).await;
+    let served = driver::serve_caller(dispatcher, caller, reader, writer, limits, stopped, LAST_WORDS).await;
     if let Err(error) = served {
         tracing::debug!(%error, "a connection behind a stream ended early");
     }

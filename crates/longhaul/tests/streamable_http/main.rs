@@ -5,144 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use longhaul::proto::http::AllowList;
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{Progress, ResourceTemplate};
 use longhaul::server::{ReadFuture, Resources, TaskMode, TaskPolicy, not_found};
-use longhaul::transport::http::server::{Options, serve};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::net::TcpStream;
 
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Echo {
-    message: String,
-}
+use rig::{Echo, Host, body, events, header, modern_params, read, text, wait};
 
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Wait {
-    millis: u64,
-    #[serde(default)]
-    quiet: bool,
-}
-
-async fn wait(cx: Cx, Wait { millis, quiet }: Wait) -> &'static str {
-    if !quiet {
-        cx.progress(Progress::new(1.0)).await;
-    }
-    tokio::time::sleep(Duration::from_millis(millis)).await;
-    "waited"
-}
-
-/// A server of its own for each test.
-struct Host {
-    address: std::net::SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    served: tokio::task::JoinHandle<std::io::Result<()>>,
-}
-
-impl Host {
-    async fn start(change: impl FnOnce(&mut Options)) -> Self {
-        let server = Server::new("test", "1.0.0")
-            .tool(Tool::typed("echo", "Echo", |_, Echo { message }| async move { message }))
-            .tool(Tool::typed("wait", "Wait", wait));
-        Self::start_with(server, change).await
-    }
-
-    async fn start_with(server: Server, change: impl FnOnce(&mut Options)) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let dispatcher = server.dispatcher().unwrap();
-        let mut options = Options::default();
-        change(&mut options);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let served = tokio::spawn(serve(dispatcher, listener, options, async {
-            let _ = stopped.await;
-        }));
-        Self { address, stop: Some(stop), served }
-    }
-
-    async fn send(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
-        tokio::spawn(connection);
-        sender.send_request(request).await.unwrap()
-    }
-
-    fn post(&self) -> http::request::Builder {
-        Request::post("/mcp")
-            .header("host", self.address.to_string())
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream")
-    }
-
-    async fn modern(&self, method: &str, name: Option<&str>, params: Value) -> Response<Incoming> {
-        let mut request =
-            self.post().header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
-        if let Some(name) = name {
-            request = request.header("mcp-name", name);
-        }
-        self.send(request.body(body(method, modern_params(params))).unwrap()).await
-    }
-
-    async fn call(&self, tool: &str, arguments: Value) -> Response<Incoming> {
-        self.modern("tools/call", Some(tool), json!({"name": tool, "arguments": arguments})).await
-    }
-
-    /// Opens a session and gives its id.
-    async fn initialize(&self) -> String {
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": {"name": "t", "version": "1"}});
-        let response = self.send(self.post().body(body("initialize", params)).unwrap()).await;
-        assert_eq!(response.status(), StatusCode::OK);
-        response.headers()["mcp-session-id"].to_str().unwrap().to_owned()
-    }
-
-    async fn in_session(&self, session: &str, body: Full<Bytes>) -> Response<Incoming> {
-        let request = self.post().header("mcp-session-id", session);
-        self.send(request.header("mcp-protocol-version", "2025-11-25").body(body).unwrap()).await
-    }
-}
-
-fn body(method: &str, params: Value) -> Full<Bytes> {
-    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string().into()
-}
-
-fn modern_params(mut params: Value) -> Value {
-    params["_meta"] = json!({
-        "progressToken": "p",
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    params
-}
-
-fn header<'r>(response: &'r Response<Incoming>, name: &str) -> &'r str {
-    response.headers().get(name).map_or("", |value| value.to_str().unwrap())
-}
-
-async fn text(response: Response<Incoming>) -> String {
-    String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
-}
-
-async fn read(response: Response<Incoming>) -> Value {
-    let text = text(response).await;
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
-}
-
-/// The messages of a whole stream of events.
-async fn events(response: Response<Incoming>) -> Vec<Value> {
-    assert_eq!(header(&response, "content-type"), "text/event-stream");
-    assert_eq!(header(&response, "x-accel-buffering"), "no");
-    let text = text(response).await;
-    text.lines().filter_map(|line| line.strip_prefix("data: ")).map(|data| data.parse().unwrap()).collect()
-}
+mod page;
+mod rig;
 
 #[tokio::test]
 async fn a_quick_call_is_one_json_answer() {
@@ -785,57 +661,4 @@ async fn a_batch_is_answered_in_one_array_or_in_one_stream() {
         assert_eq!(send(&session, ping.clone()).await.status(), StatusCode::BAD_REQUEST, "{revision}");
     }
     assert_eq!(send("nobody's", ping).await.status(), StatusCode::BAD_REQUEST);
-}
-
-#[tokio::test]
-async fn pages_of_listed_origins_read_answers_and_no_others_do() {
-    let allow = AllowList::new(["localhost"], ["https://app.example"]);
-    let host = Host::start(|options| options.allow = allow).await;
-    let ask = async |method: &str, origin: &str, preflight: bool| {
-        let mut request = Request::builder().method(method).uri("/mcp").header("host", "localhost");
-        request = request.header("origin", origin).header("content-type", "application/json");
-        if preflight {
-            request = request
-                .header("access-control-request-method", "POST")
-                .header("access-control-request-headers", "mcp-param-region");
-        }
-        host.send(request.body(body("ping", json!({}))).unwrap()).await
-    };
-    let (page, neighbour) = ("https://app.example", "http://localhost:5173");
-    let allowed = ask("OPTIONS", page, true).await;
-    assert_eq!(allowed.status(), StatusCode::NO_CONTENT);
-    assert_eq!(header(&allowed, "access-control-allow-origin"), page);
-    assert_eq!(header(&allowed, "access-control-allow-methods"), "GET, POST, DELETE");
-    assert_eq!(header(&allowed, "access-control-allow-headers"), "mcp-param-region");
-    let answer = ask("POST", page, false).await;
-    assert_eq!((answer.status(), header(&answer, "access-control-allow-origin")), (StatusCode::OK, page));
-    let exposed = header(&answer, "access-control-expose-headers");
-    assert!(["Mcp-Session-Id", "WWW-Authenticate", "Retry-After"].iter().all(|name| exposed.contains(name)));
-    assert_eq!(header(&answer, "vary"), "Origin");
-    for (origin, status) in [(neighbour, StatusCode::OK), ("https://evil.example", StatusCode::FORBIDDEN)] {
-        let answer = ask("POST", origin, false).await;
-        assert_eq!(answer.status(), status, "{origin}");
-        assert_eq!(header(&answer, "access-control-allow-origin"), "", "{origin}");
-        let refused = ask("OPTIONS", origin, true).await;
-        assert!(refused.status().is_client_error(), "{origin}");
-        assert_eq!(header(&refused, "access-control-allow-origin"), "", "{origin}");
-    }
-}
-
-#[tokio::test]
-async fn health_is_told_and_unknown_revisions_are_refused_on_every_method() {
-    let host = Host::start(|_| ()).await;
-    let get =
-        |path: &str| Request::get(path).header("host", "localhost").header("accept", "text/event-stream");
-    let health = host.send(get("/healthz").body(Full::default()).unwrap()).await;
-    assert_eq!((health.status(), text(health).await.as_str()), (StatusCode::OK, "ok"));
-    let session = host.initialize().await;
-    let notice = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
-    for (version, status) in [("2025-11-25", 202), ("2024-01-01", 400)] {
-        let request = host.post().header("mcp-session-id", &session).header("mcp-protocol-version", version);
-        let answer = host.send(request.body(notice.clone().into()).unwrap()).await;
-        assert_eq!(answer.status().as_u16(), status, "{version}");
-    }
-    let request = get("/mcp").header("mcp-session-id", &session).header("mcp-protocol-version", "2024-01-01");
-    assert_eq!(host.send(request.body(Full::default()).unwrap()).await.status(), StatusCode::BAD_REQUEST);
 }
