@@ -1,5 +1,6 @@
 //! Clients in other languages against our server: which clients, which checks, over which transports.
 
+mod browser;
 mod server;
 mod tap;
 
@@ -13,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::{Node, Python};
+pub(crate) use browser::stage as browser;
 pub(crate) use server::HttpServer;
 use tap::Tap;
 

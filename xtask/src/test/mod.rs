@@ -28,6 +28,7 @@ const STAGES: &[Stage] = &[
     ("build", "the program builds for release", cargo::build),
     ("crash", "the program is killed at every moment, and nothing acknowledged is lost", chaos::stage),
     ("interop", "clients in other languages work with our server", interop::stage),
+    ("browser", "a page in Chromium uses our server, and one of a foreign origin cannot", interop::browser),
     (
         "conformance",
         "the official conformance suite finds nothing wrong with our server",

@@ -38,7 +38,12 @@ impl Node {
         Ok(Self { program, folder })
     }
 
-    /// A command that runs a script, named from the folder it was copied from.
+    /// Where the packages lie.
+    pub(crate) fn packages(&self) -> PathBuf {
+        self.folder.join("node_modules")
+    }
+
+    /// A command that runs a script: named from the folder it was copied from, or by its whole path where it stands.
     pub(crate) fn script(&self, site: &Site, path: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(self.folder.join(path)).current_dir(&site.root);

@@ -18,6 +18,13 @@ pub(crate) struct Program {
     pub(super) packages: &'static [&'static str],
 }
 
+impl Program {
+    /// What starts it.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.probe[0]
+    }
+}
+
 /// git, which says what belongs to the repository.
 pub(crate) const GIT: Program = Program { name: "git", probe: &["git", "--version"], packages: &["git"] };
 
@@ -39,6 +46,13 @@ pub(crate) const PYTHON: Program = Program {
 /// strace, which records what a server writes and flushes.
 pub(crate) const STRACE: Program =
     Program { name: "strace", probe: &["strace", "--version"], packages: &["strace"] };
+
+/// Chromium without a window.
+pub(crate) const CHROMIUM: Program = Program {
+    name: "chromium-headless-shell",
+    probe: &["chromium-headless-shell", "--version"],
+    packages: &["chromium-headless-shell"],
+};
 
 /// Whether the package lists are as new as this run.
 static LISTS_ARE_FRESH: AtomicBool = AtomicBool::new(false);
