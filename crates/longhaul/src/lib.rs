@@ -39,6 +39,7 @@ pub mod auth;
 pub mod client;
 pub mod driver;
 mod handed_over;
+mod seal;
 pub mod server;
 mod trace;
 pub mod transport;

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_tasks::store::{EntryKey, Registry, StoreError, Value};
+use longhaul_tasks::store::{Registry, StoreError};
 
 use super::held::Held;
-use super::seal::{Sealer, random};
+use crate::seal::Sealer;
 
 /// Bounds on calls that are made in rounds (2026-07-28, Multi Round-Trip Requests).
 #[derive(Clone, Debug)]
@@ -71,17 +71,6 @@ impl Desk {
     /// Takes the key that the nodes share, or gives them one.
     pub(in super::super) async fn start(&self) -> Result<(), StoreError> {
         let Some(SharedRegistry(registry)) = &self.registry else { return Ok(()) };
-        let name = EntryKey::of_server("request-state", "key");
-        let ours: [u8; 32] = random();
-        let swap = registry.compare_and_set(name, None, Some(Value::for_ever(&ours))).await?;
-        let (longhaul_tasks::store::Swap::Done(entry) | longhaul_tasks::store::Swap::Found(entry)) = swap;
-        match entry.map(|entry| <[u8; 32]>::try_from(&*entry.value)) {
-            Some(Ok(key)) => self.sealer.share(&key),
-            // Another server's key would be no better: each seals with its own.
-            Some(Err(_)) | None => {
-                tracing::warn!("the key that seals `requestState` is damaged in the store")
-            }
-        }
-        Ok(())
+        self.sealer.share_through(&**registry, "request-state").await
     }
 }

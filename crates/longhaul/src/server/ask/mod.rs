@@ -12,7 +12,6 @@ mod held;
 mod interview;
 mod line;
 mod rounds;
-mod seal;
 
 use std::fmt;
 use std::future::Future;

@@ -23,7 +23,7 @@ use super::binding::Binding;
 use super::desk::Desk;
 use super::held::{Found, Nonce, Place, Running, Suspended};
 use super::interview::Turn;
-use super::seal::random;
+use crate::seal::{Unopened, random};
 
 /// How an answer is written, which may be asked for more than once.
 pub(in super::super) type Reply = Arc<dyn Fn(&Envelope, &mut Vec<u8>) -> Answered + Send + Sync>;
@@ -104,7 +104,7 @@ impl Rounds {
             let answers = answers.map(|(key, answer)| (key.into_owned(), answer.get().to_owned())).collect();
             if let Some(state) = retry.state {
                 let rounds = Self::new(desk, cx, *topic, None);
-                let content = desk.sealer.open(&state, &rounds.subject.binding())?;
+                let content = desk.sealer.open(&state, &rounds.subject.binding().0).map_err(unopened)?;
                 let damaged = || ErrorObject::internal("the state that was sealed here cannot be read");
                 match content.split_first().ok_or_else(damaged)? {
                     (&JOURNAL, bytes) => journal = Journal::decode(bytes).map_err(|_| damaged())?,
@@ -187,7 +187,7 @@ impl Rounds {
     }
 
     fn seal(&self, content: &[u8]) -> Option<String> {
-        self.desk.sealer.seal(content, &self.subject.binding(), self.desk.options.patience)
+        self.desk.sealer.seal(content, &self.subject.binding().0, self.desk.options.patience)
     }
 }
 
@@ -276,6 +276,19 @@ fn ask(questions: Vec<(String, InputRequest)>, state: String) -> Write {
 
 fn error_reply(error: ErrorObject) -> Reply {
     Arc::new(move |envelope, out| envelope.error(out, &error))
+}
+
+/// `-32602` saying what to do, for a state that was not given here for this request, or has expired.
+fn unopened(why: Unopened) -> ErrorObject {
+    let what = match why {
+        Unopened::NotOurs => {
+            "was not given by this server to this caller for this request, or was changed since"
+        }
+        Unopened::Expired => "has expired",
+    };
+    ErrorObject::invalid_params(format!(
+        "invalid params: `requestState` {what}; make the request again without `requestState` and `inputResponses`"
+    ))
 }
 
 /// The call that waited is gone, with the process or because its time was up; nothing of it is run again.
