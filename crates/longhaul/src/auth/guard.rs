@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
+use super::proxy::{Answer, Broker, Endpoint};
 use super::refusal::Refusal;
 use super::resource::Resource;
 use super::rules::Rules;
@@ -29,6 +30,8 @@ pub(super) struct Inner {
     pub(super) verifiers: Vec<Arc<dyn Verify>>,
     /// Where it says who grants tokens, and what it says; `None` when nobody but the operator does.
     pub(super) metadata: Option<(Resource, Bytes)>,
+    /// Grants tokens itself.
+    pub(super) broker: Option<Arc<Broker>>,
 }
 
 /// The longest token.
@@ -61,6 +64,22 @@ impl Guard {
     pub(crate) fn metadata(&self, path: &str) -> Option<&Bytes> {
         let (resource, document) = self.0.metadata.as_ref()?;
         resource.has_metadata_at(path).then_some(document)
+    }
+
+    /// The endpoint of the authorization server at this path, if it is there.
+    pub(crate) fn endpoint(&self, path: &str) -> Option<Endpoint> {
+        self.0.broker.as_ref()?.endpoint(path)
+    }
+
+    /// Answers a request for one of them.
+    pub(crate) async fn grant(
+        &self,
+        endpoint: Endpoint,
+        headers: &HeaderMap,
+        query: &str,
+        body: &[u8],
+    ) -> Option<Answer> {
+        Some(self.0.broker.as_ref()?.answer(endpoint, headers, query, body).await)
     }
 
     /// `WWW-Authenticate` for whoever is not let in; `None` where another token would not help.

@@ -71,7 +71,7 @@ impl fmt::Debug for Introspection {
 }
 
 /// `Basic`, each part encoded as in a form (RFC 6749, 2.3.1).
-fn basic(client_id: &str, secret: &str) -> HeaderValue {
+pub(super) fn basic(client_id: &str, secret: &str) -> HeaderValue {
     use base64::Engine as _;
     let pair = format!("{}:{}", encoded(client_id), encoded(secret));
     let text = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));

@@ -5,6 +5,7 @@ use reqwest::Url;
 use super::fetch::{self, FetchError, InvalidUrl};
 use super::jwt::Jwt;
 use super::keys::{Keys, Source};
+use super::metadata;
 use super::refusal::Refusal;
 use super::rules::{Lifetime, Rules};
 use super::verify::{Verified, Verify, VerifyFuture};
@@ -50,29 +51,10 @@ impl Issuer {
         let http = fetch::client(keys.as_ref().unwrap_or(&url))?;
         let source = match keys {
             Some(keys) => Source::At(keys),
-            None => Source::Of { issuer: name.clone(), metadata: metadata(&url) },
+            None => Source::Of { issuer: name.clone(), metadata: metadata::places(&url) },
         };
         Ok(JwtVerifier { issuer: name, keys: Keys::new(http, source) })
     }
-}
-
-/// Where the metadata of an issuer may be, in the order in which the specification wants it looked for
-/// (2026-07-28, Authorization Server Metadata Discovery).
-fn metadata(issuer: &Url) -> Vec<Url> {
-    let at = |path: String| {
-        let mut url = issuer.clone();
-        url.set_path(&path);
-        url
-    };
-    let path = issuer.path().trim_end_matches('/');
-    let mut places = vec![
-        at(format!("/.well-known/oauth-authorization-server{path}")),
-        at(format!("/.well-known/openid-configuration{path}")),
-    ];
-    if !path.is_empty() {
-        places.push(at(format!("{path}/.well-known/openid-configuration")));
-    }
-    places
 }
 
 /// Checks the JWTs of one issuer.
@@ -98,32 +80,5 @@ impl JwtVerifier {
 impl Verify for JwtVerifier {
     fn verify<'a>(&'a self, token: &'a str, rules: &'a Rules) -> VerifyFuture<'a> {
         Box::pin(self.check(token, rules))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metadata_is_looked_for_where_the_specification_says() {
-        let places = |issuer: &str| -> Vec<String> {
-            metadata(&Url::parse(issuer).unwrap()).iter().map(ToString::to_string).collect()
-        };
-        assert_eq!(
-            places("https://login.example/"),
-            [
-                "https://login.example/.well-known/oauth-authorization-server",
-                "https://login.example/.well-known/openid-configuration",
-            ]
-        );
-        assert_eq!(
-            places("https://login.example/t1"),
-            [
-                "https://login.example/.well-known/oauth-authorization-server/t1",
-                "https://login.example/.well-known/openid-configuration/t1",
-                "https://login.example/t1/.well-known/openid-configuration",
-            ]
-        );
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::fetch::{self, FetchError};
 use super::jwt::{Header, Jwk, Key};
+use super::metadata;
 use super::refusal::Refusal;
 
 /// The keys of one issuer.
@@ -132,47 +133,19 @@ impl Keys {
         }
         let url = match &self.source {
             Source::At(url) => url.clone(),
-            Source::Of { issuer, metadata } => self.discover(issuer, metadata).await?,
+            Source::Of { issuer, metadata } => {
+                #[derive(Deserialize)]
+                struct Found {
+                    jwks_uri: String,
+                }
+                let found = metadata::discover::<Found>(&self.http, issuer, metadata).await?;
+                found.url(&found.document.jwks_uri)?
+            }
         };
         let document: Document = fetch::json(self.http.get(url.clone()), &url).await?;
         // One key of a kind to come must not cost the others.
         let jwks = document.keys.iter().filter_map(|key| serde_json::from_str::<Jwk>(key.get()).ok());
         Ok(jwks.filter_map(|jwk| Key::of(&jwk)).collect())
-    }
-
-    /// Where an issuer's metadata says that its keys are (RFC 8414; OpenID Connect Discovery).
-    async fn discover(&self, issuer: &str, metadata: &[Url]) -> Result<Url, FetchError> {
-        #[derive(Deserialize)]
-        struct Document {
-            issuer: String,
-            jwks_uri: String,
-        }
-        let mut missing = None;
-        for url in metadata {
-            let document: Document = match fetch::json(self.http.get(url.clone()), url).await {
-                Ok(document) => document,
-                // Another place may have it.
-                Err(error @ FetchError::Status { .. }) => {
-                    missing = Some(error);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let malformed = |reason: String| FetchError::Malformed { url: url.to_string(), reason };
-            if document.issuer != issuer {
-                return Err(malformed("it is of another issuer".to_owned()));
-            }
-            let keys = fetch::url(&document.jwks_uri).map_err(|error| malformed(error.to_string()))?;
-            return if keys.scheme() == url.scheme() {
-                Ok(keys)
-            } else {
-                Err(malformed("its keys are reached in another way than itself".to_owned()))
-            };
-        }
-        Err(missing.unwrap_or_else(|| FetchError::Malformed {
-            url: issuer.to_owned(),
-            reason: "it has no metadata".to_owned(),
-        }))
     }
 
     fn known(&self) -> Option<Arc<KeySet>> {

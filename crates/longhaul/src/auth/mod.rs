@@ -23,6 +23,9 @@
 //! # }
 //! ```
 //!
+//! Where the issuer knows none of a server's clients and lets none register, a [`Proxy`] stands before it: an
+//! authorization server of the server's own, at which people approve each client and then sign in [`Upstream`].
+//!
 //! A token is looked at and let go of: it is not logged, stored or passed on. What a handler gets is
 //! [`Cx::principal`](crate::Cx::principal) and [`Cx::grant`](crate::Cx::grant).
 //!
@@ -34,7 +37,9 @@ mod introspection;
 mod issuer;
 mod jwt;
 mod keys;
+mod metadata;
 mod protection;
+mod proxy;
 mod refusal;
 mod resource;
 mod rules;
@@ -47,6 +52,8 @@ pub use guard::Guard;
 pub use introspection::Introspection;
 pub use issuer::Issuer;
 pub use protection::{Protection, ProtectionError};
+pub(crate) use proxy::LONGEST_BODY;
+pub use proxy::{InvalidClient, Proxy, Upstream};
 pub use refusal::Refusal;
 pub use resource::{InvalidResource, Resource};
 pub use rules::{Lifetime, Rules};

@@ -8,6 +8,7 @@ use super::fetch::FetchError;
 use super::guard::{Guard, Inner};
 use super::introspection::Introspection;
 use super::issuer::Issuer;
+use super::proxy::{Broker, Proxy};
 use super::resource::Resource;
 use super::rules::Rules;
 use super::self_test::{self, Broken};
@@ -27,6 +28,7 @@ pub struct Protection {
     issuers: Vec<Issuer>,
     introspections: Vec<Introspection>,
     others: Vec<Arc<dyn Verify>>,
+    proxy: Option<Proxy>,
 }
 
 /// Why a server cannot be protected so.
@@ -123,6 +125,13 @@ impl Protection {
         self
     }
 
+    /// Is an authorization server itself, before another, and counts the tokens that it gives.
+    #[must_use]
+    pub fn proxy(mut self, proxy: Proxy) -> Self {
+        self.proxy = Some(proxy);
+        self
+    }
+
     /// Counts what `verify` does, of the tokens that nobody else knows.
     #[must_use]
     pub fn verify(mut self, verify: Arc<dyn Verify>) -> Self {
@@ -137,22 +146,22 @@ impl Protection {
     ///
     /// When nobody or anybody could come in, or signatures cannot be checked.
     pub fn guard(self) -> Result<Guard, ProtectionError> {
-        let names: Vec<&str> = self
-            .issuers
-            .iter()
-            .map(Issuer::name)
+        let own = self.proxy.as_ref().and(self.resource.as_ref()).map(Resource::origin);
+        let names: Vec<&str> = own
+            .into_iter()
+            .chain(self.issuers.iter().map(Issuer::name))
             .chain(self.introspections.iter().map(Introspection::issuer))
             .collect();
         if let Some(twice) = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name)) {
             return Err(ProtectionError::Twice { issuer: (*twice.1).to_owned() });
         }
-        if !names.is_empty() && self.resource.is_none() {
+        if (!names.is_empty() || self.proxy.is_some()) && self.resource.is_none() {
             return Err(ProtectionError::NoResource);
         }
         if self.required.contains("offline_access") {
             return Err(ProtectionError::OfflineAccess);
         }
-        if !self.issuers.is_empty() {
+        if !self.issuers.is_empty() || self.proxy.is_some() {
             self_test::run().map_err(|Broken(what)| ProtectionError::Crypto(what))?;
         }
         let metadata = match &self.resource {
@@ -164,6 +173,13 @@ impl Protection {
         let mut verifiers: Vec<Arc<dyn Verify>> = Vec::new();
         if !self.tokens.is_empty() {
             verifiers.push(Arc::new(self.tokens));
+        }
+        let broker = match (self.proxy, &self.resource) {
+            (Some(proxy), Some(resource)) => Some(Arc::new(proxy.broker(resource, &self.required)?)),
+            _ => None,
+        };
+        if let Some(broker) = &broker {
+            verifiers.push(Arc::<Broker>::clone(broker));
         }
         for issuer in self.issuers {
             verifiers.push(Arc::new(issuer.verifier()?));
@@ -178,6 +194,6 @@ impl Protection {
         let leeway = self.leeway.unwrap_or(LONGEST_LEEWAY).min(LONGEST_LEEWAY);
         let rules = Rules { resource: self.resource, audiences: self.audiences, leeway };
         let (required, implied) = (self.required, self.implied);
-        Ok(Guard(Arc::new(Inner { rules, required, implied, verifiers, metadata })))
+        Ok(Guard(Arc::new(Inner { rules, required, implied, verifiers, metadata, broker })))
     }
 }

@@ -14,6 +14,7 @@ use crate::server::Scopes;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Resource {
     text: String,
+    origin: String,
     host: String,
     metadata_path: String,
     metadata_url: String,
@@ -53,6 +54,7 @@ impl Resource {
             host: url.host_str().unwrap_or_default().to_owned(),
             metadata_url: format!("{origin}{metadata_path}"),
             metadata_path,
+            origin,
         })
     }
 
@@ -64,6 +66,11 @@ impl Resource {
     /// Its host, without a port.
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// Scheme, host and port.
+    pub(super) fn origin(&self) -> &str {
+        &self.origin
     }
 
     pub(super) fn metadata_url(&self) -> &str {

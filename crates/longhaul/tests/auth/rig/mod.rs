@@ -1,12 +1,18 @@
 //! An authorization server, keys that sign, and a protected server, all on this machine.
 
+mod browser;
+mod front;
 mod host;
 mod issuer;
 mod signer;
+mod upstream;
 
+pub(crate) use browser::{Browser, damaged, field};
+pub(crate) use front::{APP, CLI, Front, VERIFIER, asks};
 pub(crate) use host::{Answer, Host, TOOL_RUNS, legacy, modern};
 pub(crate) use issuer::LocalIssuer;
-pub(crate) use signer::Signer;
+pub(crate) use signer::{Signer, base64};
+pub(crate) use upstream::{LocalUpstream, parameters};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

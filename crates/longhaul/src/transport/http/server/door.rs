@@ -2,6 +2,7 @@
 //! nobody in particular.
 
 use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
 use longhaul_proto::jsonrpc::{ErrorObject, RequestId};
 
 use super::Endpoint;
@@ -16,6 +17,15 @@ use open as on;
 /// The answer to a request for what everybody may read, signed in or not. Nothing else is public.
 pub(super) fn public<B>(endpoint: &Endpoint, request: &Request<B>) -> Option<Response<Body>> {
     on::public(endpoint, request)
+}
+
+/// The answer to a request for a token, or to what leads to one; whoever asks has none yet. Any other request is given
+/// back.
+pub(super) async fn granting(
+    endpoint: &Endpoint,
+    request: Request<Incoming>,
+) -> Result<Request<Incoming>, Box<Response<Body>>> {
+    on::granting(endpoint, request).await
 }
 
 /// Who asks, as its credential proves.
@@ -43,14 +53,16 @@ mod guarded {
     use std::time::Duration;
 
     use http::header::{
-        ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_TYPE,
-        ORIGIN, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+        ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW,
+        CACHE_CONTROL, CONTENT_TYPE, ORIGIN, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
     };
     use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
-    use super::super::Endpoint;
+    use hyper::body::Incoming;
+
     use super::super::answer::{Body, empty, text};
-    use crate::auth::{Guard, Refusal};
+    use super::super::{Endpoint, post};
+    use crate::auth::{Guard, LONGEST_BODY, Refusal};
     use crate::server::{Caller, Scopes};
 
     pub(super) fn public<B>(endpoint: &Endpoint, request: &Request<B>) -> Option<Response<Body>> {
@@ -78,6 +90,42 @@ mod guarded {
     }
 
     const READS: HeaderValue = HeaderValue::from_static("GET, OPTIONS");
+
+    pub(super) async fn granting(
+        endpoint: &Endpoint,
+        request: Request<Incoming>,
+    ) -> Result<Request<Incoming>, Box<Response<Body>>> {
+        let found = endpoint.options.guard.as_ref().and_then(|guard| {
+            let place = guard.endpoint(request.uri().path())?;
+            Some((guard, place))
+        });
+        let Some((guard, place)) = found else { return Ok(request) };
+        let (head, body) = request.into_parts();
+        let mut response = if head.method == place.method() {
+            let body = post::read(endpoint, &head.headers, body, LONGEST_BODY).await?;
+            let query = head.uri.query().unwrap_or_default();
+            let answer = guard.grant(place, &head.headers, query, &body).await;
+            answer.unwrap_or_default().map(|body| Body::Whole(Some(body)))
+        } else if head.method == Method::OPTIONS && place.is_for_programs() {
+            empty(StatusCode::NO_CONTENT)
+        } else {
+            let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, format!("{} this", place.method()));
+            let allowed = if place.method() == Method::GET { "GET" } else { "POST" };
+            refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+            refusal
+        };
+        if let Some(origin) = head.headers.get(ORIGIN).filter(|_| place.is_for_programs()) {
+            let headers = response.headers_mut();
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
+            headers.insert(
+                ACCESS_CONTROL_ALLOW_HEADERS,
+                HeaderValue::from_static("content-type, mcp-protocol-version"),
+            );
+            headers.insert(VARY, HeaderValue::from_static("Origin"));
+        }
+        Err(Box::new(response))
+    }
 
     pub(super) async fn admit(
         endpoint: &Endpoint,
@@ -119,6 +167,7 @@ mod guarded {
 #[cfg(not(feature = "auth"))]
 mod open {
     use http::{HeaderMap, Request, Response};
+    use hyper::body::Incoming;
 
     use super::super::Endpoint;
     use super::super::answer::Body;
@@ -126,6 +175,13 @@ mod open {
 
     pub(super) fn public<B>(_: &Endpoint, _: &Request<B>) -> Option<Response<Body>> {
         None
+    }
+
+    pub(super) async fn granting(
+        _: &Endpoint,
+        request: Request<Incoming>,
+    ) -> Result<Request<Incoming>, Box<Response<Body>>> {
+        Ok(request)
     }
 
     pub(super) async fn admit(

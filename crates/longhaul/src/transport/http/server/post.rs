@@ -32,7 +32,8 @@ pub(super) async fn answer(
         let advice = "send Accept: application/json, text/event-stream";
         return text(StatusCode::NOT_ACCEPTABLE, advice.into());
     }
-    let body = match read(endpoint, &head.headers, body).await {
+    let limit = endpoint.options.limits.max_bytes;
+    let body = match read(endpoint, &head.headers, body, limit).await {
         Ok(body) => body,
         Err(response) => return *response,
     };
@@ -53,8 +54,8 @@ pub(super) async fn read(
     endpoint: &Endpoint,
     headers: &HeaderMap,
     body: Incoming,
+    limit: usize,
 ) -> Result<Bytes, Box<Response<Body>>> {
-    let limit = endpoint.options.limits.max_bytes;
     let too_long =
         || Box::new(text(StatusCode::PAYLOAD_TOO_LARGE, format!("a message may have {limit} bytes at most")));
     let length = value(headers, CONTENT_LENGTH.as_str()).and_then(|length| length.parse::<usize>().ok());

@@ -44,6 +44,11 @@ async fn answer(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Respons
     if let Some(response) = door::public(endpoint, &request) {
         return response;
     }
+    let request = match door::granting(endpoint, request).await {
+        Ok(request) => request,
+        Err(response) => return *response,
+    };
+    let headers = request.headers();
     // Before anything is told of what is where.
     let caller = match door::admit(endpoint, &request).await {
         Ok(caller) => caller,

@@ -1,0 +1,167 @@
+//! What an authorization server remembers: sealed, with whoever it concerns, or in the store that the nodes share.
+//!
+//! Nothing is stored for somebody who has not signed in. What a stranger begins travels with the stranger, sealed.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use longhaul_tasks::store::{EntryKey, Registry, StoreError, Swap, Value, Version};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::OnceCell;
+
+use crate::seal::{Sealer, Unopened, random};
+
+/// What something is sealed for. It opens for nothing else.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    /// A client that registered itself: its id is what it registered.
+    Client,
+    /// What a page asks its reader to approve.
+    Consent,
+    /// Which browser such a page was shown to.
+    Browser,
+    /// A sign-in upstream, under way.
+    SignIn,
+    /// What a browser has approved before.
+    Approved,
+    /// A token that lets in.
+    Access,
+    /// A token that gets another.
+    Refresh,
+}
+
+/// What is kept in the store.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// A code, until it is redeemed, and for a while after.
+    Code,
+    /// What somebody who signed in has granted a client.
+    Grant,
+    /// A sign-in that has come to its end.
+    Spent,
+}
+
+impl Kind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Code => "auth-code",
+            Self::Grant => "auth-grant",
+            Self::Spent => "auth-spent",
+        }
+    }
+}
+
+/// What the store answered, with what it takes to change it.
+#[derive(Debug)]
+pub(super) struct Kept<T> {
+    pub(super) value: T,
+    pub(super) version: Version,
+}
+
+pub(super) struct Vault {
+    issuer: String,
+    sealer: Sealer,
+    registry: Arc<dyn Registry>,
+    ready: OnceCell<()>,
+}
+
+impl Vault {
+    pub(super) fn new(issuer: &str, registry: Arc<dyn Registry>) -> Self {
+        Self { issuer: issuer.to_owned(), sealer: Sealer::new(), registry, ready: OnceCell::new() }
+    }
+
+    /// Takes the key that the nodes share; before that nothing of theirs opens.
+    pub(super) async fn ready(&self) -> Result<(), StoreError> {
+        let share = || self.sealer.share_through(&*self.registry, "authorization");
+        self.ready.get_or_try_init(share).await.copied()
+    }
+
+    /// `None` when it is too long to travel.
+    pub(super) fn seal<T: Serialize>(
+        &self,
+        purpose: Purpose,
+        value: &T,
+        lasting: Duration,
+    ) -> Option<String> {
+        self.sealer.seal(&serde_json::to_vec(value).ok()?, &self.binding(purpose), lasting)
+    }
+
+    pub(super) fn open<T: DeserializeOwned>(&self, purpose: Purpose, text: &str) -> Result<T, Unopened> {
+        let bytes = self.sealer.open(text, &self.binding(purpose))?;
+        serde_json::from_slice(&bytes).map_err(|_| Unopened::NotOurs)
+    }
+
+    /// Another server on the same store is another issuer.
+    fn binding(&self, purpose: Purpose) -> Vec<u8> {
+        format!("{purpose:?} {}", self.issuer).into_bytes()
+    }
+
+    pub(super) async fn find<T: DeserializeOwned>(
+        &self,
+        kind: Kind,
+        name: &str,
+    ) -> Result<Option<Kept<T>>, StoreError> {
+        let name = self.name(name);
+        let Some(entry) = self.registry.entry(EntryKey::of_server(kind.name(), &name)).await? else {
+            return Ok(None);
+        };
+        // One that an older release wrote otherwise is as good as none: whoever it is for signs in again.
+        let value = serde_json::from_slice(&entry.value).ok();
+        Ok(value.map(|value| Kept { value, version: entry.version }))
+    }
+
+    /// Makes or changes an entry that is as expected; says whether it was.
+    pub(super) async fn put<T: Serialize>(
+        &self,
+        kind: Kind,
+        name: &str,
+        expected: Option<Version>,
+        value: &T,
+        lasting: Duration,
+    ) -> Result<bool, StoreError> {
+        let name = self.name(name);
+        let bytes = serde_json::to_vec(value).unwrap_or_default();
+        let value = Value::lasting(&bytes, lasting);
+        let key = EntryKey::of_server(kind.name(), &name);
+        Ok(self.registry.compare_and_set(key, expected, Some(value)).await?.is_done())
+    }
+
+    /// Removes an entry, whatever it has become meanwhile.
+    pub(super) async fn remove(&self, kind: Kind, name: &str) -> Result<(), StoreError> {
+        let name = self.name(name);
+        let key = EntryKey::of_server(kind.name(), &name);
+        while let Some(entry) = self.registry.entry(key).await? {
+            if let Swap::Done(_) = self.registry.compare_and_set(key, Some(entry.version), None).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Who reads the store cannot use what is in it.
+    fn name(&self, secret: &str) -> String {
+        digest(&format!("{}\n{secret}", self.issuer))
+    }
+}
+
+/// Neither its key nor what it keeps.
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vault").field("issuer", &self.issuer).finish_non_exhaustive()
+    }
+}
+
+/// A text that nobody can guess.
+pub(super) fn secret() -> String {
+    URL_SAFE_NO_PAD.encode(random::<32>())
+}
+
+/// SHA-256, as PKCE writes it (RFC 7636, 4.2).
+pub(super) fn digest(text: &str) -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(text))
+}

@@ -1,0 +1,7 @@
+//! Servers that are their own authorization server, before another that knows none of their clients.
+
+mod approval;
+mod binding;
+mod clients;
+mod grants;
+mod metadata;
