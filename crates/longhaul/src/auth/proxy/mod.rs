@@ -227,11 +227,6 @@ impl Endpoint {
             Self::Consent | Self::Token | Self::Register | Self::Revoke => Method::POST,
         }
     }
-
-    /// Whether programs that run in a page may ask it, and read what it answers. What is for people is not for them.
-    pub(crate) fn is_for_programs(self) -> bool {
-        matches!(self, Self::Metadata | Self::Token | Self::Register | Self::Revoke)
-    }
 }
 
 impl Broker {

@@ -53,8 +53,8 @@ mod guarded {
     use std::time::Duration;
 
     use http::header::{
-        ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW,
-        CACHE_CONTROL, CONTENT_TYPE, ORIGIN, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+        ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_TYPE,
+        ORIGIN, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
     };
     use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
@@ -101,30 +101,16 @@ mod guarded {
         });
         let Some((guard, place)) = found else { return Ok(request) };
         let (head, body) = request.into_parts();
-        let mut response = if head.method == place.method() {
-            let body = post::read(endpoint, &head.headers, body, LONGEST_BODY).await?;
-            let query = head.uri.query().unwrap_or_default();
-            let answer = guard.grant(place, &head.headers, query, &body).await;
-            answer.unwrap_or_default().map(|body| Body::Whole(Some(body)))
-        } else if head.method == Method::OPTIONS && place.is_for_programs() {
-            empty(StatusCode::NO_CONTENT)
-        } else {
+        if head.method != place.method() {
             let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, format!("{} this", place.method()));
             let allowed = if place.method() == Method::GET { "GET" } else { "POST" };
             refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-            refusal
-        };
-        if let Some(origin) = head.headers.get(ORIGIN).filter(|_| place.is_for_programs()) {
-            let headers = response.headers_mut();
-            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-            headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
-            headers.insert(
-                ACCESS_CONTROL_ALLOW_HEADERS,
-                HeaderValue::from_static("content-type, mcp-protocol-version"),
-            );
-            headers.insert(VARY, HeaderValue::from_static("Origin"));
+            return Err(Box::new(refusal));
         }
-        Err(Box::new(response))
+        let body = post::read(endpoint, &head.headers, body, LONGEST_BODY).await?;
+        let query = head.uri.query().unwrap_or_default();
+        let answer = guard.grant(place, &head.headers, query, &body).await;
+        Err(Box::new(answer.unwrap_or_default().map(|body| Body::Whole(Some(body)))))
     }
 
     pub(super) async fn admit(

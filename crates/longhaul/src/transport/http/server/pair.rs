@@ -152,7 +152,8 @@ async fn take(endpoint: &Arc<Endpoint>, caller: &Caller, request: Request<Incomi
     if !has_json(&head.headers) {
         return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json".into());
     }
-    let message = match post::read(endpoint, &head.headers, body).await {
+    let limit = endpoint.options.limits.max_bytes;
+    let message = match post::read(endpoint, &head.headers, body, limit).await {
         Ok(message) => message,
         Err(response) => return *response,
     };

@@ -48,7 +48,6 @@ async fn answer(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Respons
         Ok(request) => request,
         Err(response) => return *response,
     };
-    let headers = request.headers();
     // Before anything is told of what is where.
     let caller = match door::admit(endpoint, &request).await {
         Ok(caller) => caller,
