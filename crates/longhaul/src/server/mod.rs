@@ -438,4 +438,20 @@ impl Server {
         Ok(crate::transport::http::server::serve(dispatcher, listener, options, std::future::pending())
             .await?)
     }
+
+    /// The endpoint of Streamable HTTP as a service of `tower`, to be mounted in an application. Must be called within
+    /// the runtime that serves it.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be put together, or its store cannot be used.
+    #[cfg(feature = "http")]
+    pub async fn into_http_service(
+        self,
+        options: crate::transport::http::server::Options,
+    ) -> Result<crate::transport::http::server::HttpService, ServeError> {
+        let dispatcher = self.dispatcher()?;
+        dispatcher.start().await?;
+        Ok(crate::transport::http::server::HttpService::new(dispatcher, options))
+    }
 }

@@ -17,7 +17,6 @@ use super::Endpoint;
 use super::route::route;
 use super::silent::Silent;
 use super::stalled::UntilStalled;
-use crate::driver::LAST_WORDS;
 
 pub(super) async fn accept(
     endpoint: Arc<Endpoint>,
@@ -59,16 +58,7 @@ pub(super) async fn accept(
     }
     drop(listener);
     closing.send_replace(true);
-    endpoint.sessions.close_streams();
-    endpoint.pairs.stop();
-    let (engine, limit) = (endpoint.dispatcher.engine(), endpoint.options.drain);
-    let drained = async { tokio::join!(engine.drain(limit), ended(&mut connections)) };
-    if tokio::time::timeout(limit, drained).await.is_ok() {
-        return Ok(());
-    }
-    tracing::warn!(open = connections.len(), "some answers did not end in time");
-    engine.leave();
-    if tokio::time::timeout(LAST_WORDS, ended(&mut connections)).await.is_err() {
+    if !endpoint.wind_down(ended(&mut connections)).await {
         // Dropped here, their calls would take it for their callers' cancelling.
         connections.detach_all();
     }

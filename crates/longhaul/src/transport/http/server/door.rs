@@ -1,12 +1,12 @@
 //! Who comes in: what the guard says of a request, as an answer of HTTP. Without one everybody does, and is
 //! nobody in particular.
 
-use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::{HeaderMap, Request, Response, StatusCode};
 use longhaul_proto::jsonrpc::{ErrorObject, RequestId};
 
 use super::Endpoint;
 use super::answer::{Body, refusal};
+use super::route::RequestBody;
 use crate::server::{Caller, Scopes};
 
 #[cfg(feature = "auth")]
@@ -21,25 +21,25 @@ pub(super) fn public<B>(endpoint: &Endpoint, request: &Request<B>) -> Option<Res
 
 /// The answer to a request for a token, or to what leads to one; whoever asks has none yet. Any other request is given
 /// back.
-pub(super) async fn granting(
+pub(super) async fn granting<B: RequestBody>(
     endpoint: &Endpoint,
-    request: Request<Incoming>,
-) -> Result<Request<Incoming>, Box<Response<Body>>> {
+    request: Request<B>,
+) -> Result<Request<B>, Box<Response<Body>>> {
     on::granting(endpoint, request).await
 }
 
-/// Who asks, as its credential proves.
+/// Who asks, as its credential proves; where none is asked for, who it is `known` to be without.
 ///
 /// # Errors
 ///
 /// The answer to a request without a credential that counts here.
-pub(super) async fn admit<B>(
+pub(super) async fn admit(
     endpoint: &Endpoint,
-    request: &Request<B>,
+    headers: &HeaderMap,
+    query: Option<&str>,
+    known: Option<Caller>,
 ) -> Result<Caller, Box<Response<Body>>> {
-    // Before the wait, so that the body need not be shared.
-    let (headers, query) = (request.headers(), request.uri().query());
-    on::admit(endpoint, headers, query).await
+    on::admit(endpoint, headers, query, known.unwrap_or_default()).await
 }
 
 /// `403`: the caller's credential lacks some of the scopes `needed`.
@@ -58,9 +58,8 @@ mod guarded {
     };
     use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
-    use hyper::body::Incoming;
-
     use super::super::answer::{Body, empty, text};
+    use super::super::route::RequestBody;
     use super::super::{Endpoint, post};
     use crate::auth::{Guard, LONGEST_BODY, Refusal};
     use crate::server::{Caller, Scopes};
@@ -91,10 +90,10 @@ mod guarded {
 
     const READS: HeaderValue = HeaderValue::from_static("GET, OPTIONS");
 
-    pub(super) async fn granting(
+    pub(super) async fn granting<B: RequestBody>(
         endpoint: &Endpoint,
-        request: Request<Incoming>,
-    ) -> Result<Request<Incoming>, Box<Response<Body>>> {
+        request: Request<B>,
+    ) -> Result<Request<B>, Box<Response<Body>>> {
         let found = endpoint.options.guard.as_ref().and_then(|guard| {
             let place = guard.endpoint(request.uri().path())?;
             Some((guard, place))
@@ -117,8 +116,9 @@ mod guarded {
         endpoint: &Endpoint,
         headers: &HeaderMap,
         query: Option<&str>,
+        known: Caller,
     ) -> Result<Caller, Box<Response<Body>>> {
-        let Some(guard) = &endpoint.options.guard else { return Ok(Caller::default()) };
+        let Some(guard) = &endpoint.options.guard else { return Ok(known) };
         guard.admit(headers, query).await.map_err(|refusal| {
             tracing::debug!(%refusal, "a request was not let in");
             Box::new(turned_away(guard, &refusal))
@@ -153,7 +153,6 @@ mod guarded {
 #[cfg(not(feature = "auth"))]
 mod open {
     use http::{HeaderMap, Request, Response};
-    use hyper::body::Incoming;
 
     use super::super::Endpoint;
     use super::super::answer::Body;
@@ -163,10 +162,10 @@ mod open {
         None
     }
 
-    pub(super) async fn granting(
+    pub(super) async fn granting<B>(
         _: &Endpoint,
-        request: Request<Incoming>,
-    ) -> Result<Request<Incoming>, Box<Response<Body>>> {
+        request: Request<B>,
+    ) -> Result<Request<B>, Box<Response<Body>>> {
         Ok(request)
     }
 
@@ -174,8 +173,9 @@ mod open {
         _: &Endpoint,
         _: &HeaderMap,
         _: Option<&str>,
+        known: Caller,
     ) -> Result<Caller, Box<Response<Body>>> {
-        Ok(Caller::default())
+        Ok(known)
     }
 
     pub(super) fn with_step_up(_: &Endpoint, response: Response<Body>, _: &Scopes) -> Response<Body> {

@@ -14,6 +14,7 @@ mod options;
 mod pair;
 mod post;
 mod route;
+mod service;
 mod session;
 mod silent;
 mod stalled;
@@ -21,6 +22,7 @@ mod stream;
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,8 +33,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use options::Options;
+pub use service::{AnswerBody, HttpService};
 pub use session::SessionObserver;
 
+use crate::driver::LAST_WORDS;
 use crate::server::Dispatcher;
 use pair::Pairs;
 use session::Sessions;
@@ -42,6 +46,8 @@ use session::Sessions;
 struct Endpoint {
     dispatcher: Dispatcher,
     options: Options,
+    /// Whether somebody else has chosen the path.
+    mounted: bool,
     sessions: Sessions,
     pairs: Pairs,
     /// Room for running exchanges.
@@ -56,6 +62,13 @@ struct Place(#[expect(dead_code, reason = "it is held")] OwnedSemaphorePermit);
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 impl Endpoint {
+    fn new(dispatcher: Dispatcher, options: Options) -> Self {
+        let events = options.events.clone().unwrap_or_else(|| Arc::new(Memory::new()));
+        let sessions = Sessions::new(&options, events);
+        let room = Arc::new(Semaphore::new(places(&options) as usize));
+        Self { dispatcher, options, mounted: false, sessions, pairs: Pairs::default(), room }
+    }
+
     /// Room for one more exchange; none is needed for what never takes long, so that tasks can be asked after and
     /// cancelled whatever runs, nor for a subscription, which does no work.
     ///
@@ -80,6 +93,37 @@ impl Endpoint {
             ErrorObject::overloaded(what, RETRY_AFTER)
         })
     }
+
+    /// Completes when no exchange runs.
+    async fn nothing_runs(&self) {
+        // It is never closed.
+        let _ = self.room.acquire_many(places(&self.options)).await;
+    }
+
+    /// Lets every client go: what is held is handed over, and other answers may end for [`Options::drain`], until which
+    /// `ended` is waited for. Whoever waits still is then told, which `false` says, if even that took too long.
+    async fn wind_down(&self, ended: impl Future<Output = ()>) -> bool {
+        self.sessions.close_streams();
+        self.pairs.stop();
+        let (engine, limit) = (self.dispatcher.engine(), self.options.drain);
+        let (mut ended, mut open) = (pin!(ended), true);
+        let ended_first = async {
+            ended.as_mut().await;
+            open = false;
+        };
+        let drained = async { tokio::join!(engine.drain(limit), ended_first) };
+        if tokio::time::timeout(limit, drained).await.is_ok() {
+            return true;
+        }
+        tracing::warn!("some answers did not end in time");
+        engine.leave();
+        !open || tokio::time::timeout(LAST_WORDS, ended).await.is_ok()
+    }
+}
+
+/// How many exchanges may run at once.
+fn places(options: &Options) -> u32 {
+    u32::try_from(options.max_running.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX)
 }
 
 /// Serves `dispatcher` on `listener` until `shutdown` completes; then takes no new connection, makes held
@@ -97,10 +141,7 @@ pub async fn serve(
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
-    let events = options.events.clone().unwrap_or_else(|| Arc::new(Memory::new()));
-    let sessions = Sessions::new(&options, events);
-    let room = Arc::new(Semaphore::new(options.max_running.min(Semaphore::MAX_PERMITS)));
-    let endpoint = Arc::new(Endpoint { dispatcher, options, sessions, pairs: Pairs::default(), room });
+    let endpoint = Arc::new(Endpoint::new(dispatcher, options));
     tokio::select! {
         served = connection::accept(Arc::clone(&endpoint), listener, shutdown) => served,
         never = tidy(&endpoint) => match never {},

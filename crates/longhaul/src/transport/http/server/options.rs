@@ -13,7 +13,7 @@ use super::session::SessionObserver;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Where the endpoint is. Default `/mcp`.
+    /// Where the endpoint is, unless it is [mounted](super::HttpService). Default `/mcp`.
     pub path: String,
     /// Who may speak to it. Default: this machine, by its names for itself.
     pub allow: AllowList,

@@ -6,13 +6,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
 use longhaul_proto::http::write_named_event;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream, WriteHalf};
 use tokio::sync::{mpsc, watch};
 
 use super::answer::{Body, Sent, Source, empty, opened, text};
-use super::route::has_json;
+use super::route::{RequestBody, has_json};
 use super::session::new_id;
 use super::{Endpoint, post};
 use crate::driver::{self, LAST_WORDS};
@@ -62,11 +61,11 @@ impl Pairs {
 }
 
 /// The answer to a request that is part of this transport, where it is served.
-pub(super) async fn answer(
+pub(super) async fn answer<B: RequestBody>(
     endpoint: &Arc<Endpoint>,
     caller: &Caller,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Request<Incoming>> {
+    request: Request<B>,
+) -> Result<Response<Body>, Request<B>> {
     if !endpoint.options.legacy_sse {
         return Err(request);
     }
@@ -141,7 +140,11 @@ async fn carry(
 }
 
 /// A message for the connection behind a stream.
-async fn take(endpoint: &Arc<Endpoint>, caller: &Caller, request: Request<Incoming>) -> Response<Body> {
+async fn take(
+    endpoint: &Arc<Endpoint>,
+    caller: &Caller,
+    request: Request<impl RequestBody>,
+) -> Response<Body> {
     let (head, body) = request.into_parts();
     let id = head.uri.query().and_then(|query| query.strip_prefix("session="));
     let pair = id.and_then(|id| endpoint.pairs.lock().get(id).cloned());

@@ -6,14 +6,13 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_LENGTH};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
 use longhaul_proto::dialect::{Dialect, Era, Revision};
 use longhaul_proto::http::{Accept, accepts};
 use longhaul_proto::jsonrpc::{ErrorObject, Message, is_batch};
 use longhaul_proto::model::RequestMeta;
 
 use super::answer::{Body, empty, refusal, text};
-use super::route::{SESSION_ID, VERSION, has_json, value};
+use super::route::{RequestBody, SESSION_ID, VERSION, has_json, value};
 use super::{Endpoint, batch, legacy, modern};
 use crate::server::Caller;
 use crate::trace;
@@ -21,7 +20,7 @@ use crate::trace;
 pub(super) async fn answer(
     endpoint: &Arc<Endpoint>,
     caller: Caller,
-    request: Request<Incoming>,
+    request: Request<impl RequestBody>,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     let accept = accepts(value(&head.headers, ACCEPT.as_str()));
@@ -53,7 +52,7 @@ pub(super) async fn answer(
 pub(super) async fn read(
     endpoint: &Endpoint,
     headers: &HeaderMap,
-    body: Incoming,
+    body: impl RequestBody,
     limit: usize,
 ) -> Result<Bytes, Box<Response<Body>>> {
     let too_long =

@@ -4,18 +4,30 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use hyper::body::Incoming;
+use http_body::Body as HttpBody;
 use longhaul_proto::dialect::Revision;
 use longhaul_proto::http::{AllowList, accepts};
 use longhaul_proto::jsonrpc::clip;
 
 use super::answer::{Body, text};
 use super::{Endpoint, cors, door, legacy, pair, post};
+use crate::server::Caller;
 
 pub(super) const SESSION_ID: &str = "mcp-session-id";
 pub(super) const VERSION: &str = "mcp-protocol-version";
 
-pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Response<Body> {
+/// The body of a request, whoever carries it.
+pub(super) trait RequestBody:
+    HttpBody<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static
+{
+}
+
+impl<B> RequestBody for B where
+    B: HttpBody<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static
+{
+}
+
+pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<impl RequestBody>) -> Response<Body> {
     let headers = request.headers();
     if let Err(refusal) = may_come_in(&endpoint.options.allow, headers, request.uri()) {
         return text(StatusCode::FORBIDDEN, refusal);
@@ -33,7 +45,7 @@ pub(super) async fn route(endpoint: &Arc<Endpoint>, request: Request<Incoming>) 
 }
 
 /// Answers a request that is for one of our names.
-async fn answer(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Response<Body> {
+async fn answer(endpoint: &Arc<Endpoint>, mut request: Request<impl RequestBody>) -> Response<Body> {
     let headers = request.headers();
     if let Some(name) = ONCE.into_iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
         return text(StatusCode::BAD_REQUEST, format!("send the {name} header once"));
@@ -44,12 +56,14 @@ async fn answer(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Respons
     if let Some(response) = door::public(endpoint, &request) {
         return response;
     }
+    let known = request.extensions_mut().remove::<Caller>();
     let request = match door::granting(endpoint, request).await {
         Ok(request) => request,
         Err(response) => return *response,
     };
     // Before anything is told of what is where.
-    let caller = match door::admit(endpoint, &request).await {
+    let (headers, query) = (request.headers(), request.uri().query());
+    let caller = match door::admit(endpoint, headers, query, known).await {
         Ok(caller) => caller,
         Err(response) => return *response,
     };
@@ -58,7 +72,7 @@ async fn answer(endpoint: &Arc<Endpoint>, request: Request<Incoming>) -> Respons
         Err(request) => request,
     };
     let headers = request.headers();
-    if request.uri().path() != endpoint.options.path {
+    if !endpoint.mounted && request.uri().path() != endpoint.options.path {
         let path = &endpoint.options.path;
         return text(StatusCode::NOT_FOUND, format!("nothing here: the MCP endpoint is {path}"));
     }

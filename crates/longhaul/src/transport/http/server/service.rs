@@ -1,0 +1,127 @@
+//! The endpoint as a service of `tower`, for an application that serves other things beside it.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame, SizeHint};
+use tokio::task::AbortHandle;
+use tower_service::Service;
+
+use super::answer::Body as Answer;
+use super::route::route;
+use super::{Endpoint, Options};
+use crate::server::Dispatcher;
+
+/// A server's endpoint, to be mounted in an application that speaks HTTP: with axum by `route_service` or
+/// `nest_service`. Clones are one endpoint.
+///
+/// Which paths are its own is for the application to say: whatever it is asked for, but for what [`Options`] put at
+/// paths of their own, is its endpoint. Hosts, origins, credentials, sizes and times are checked as
+/// [`serve`](super::serve) does; bounds of connections and of their headers are the application's.
+///
+/// An application that knows who calls says so by a [`Caller`](crate::server::Caller) among the request's extensions.
+/// It counts where there is no guard.
+///
+/// # Examples
+///
+/// ```
+/// use longhaul::Server;
+/// use longhaul::transport::http::server::{HttpService, Options};
+///
+/// # #[tokio::main] async fn main() -> Result<(), longhaul::ServeError> {
+/// let service: HttpService = Server::new("weather", "1.0.0").into_http_service(Options::default()).await?;
+/// // axum: Router::new().route_service("/mcp", service.clone())
+/// service.stop().await;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct HttpService(Arc<Mounted>);
+
+#[derive(Debug)]
+struct Mounted {
+    endpoint: Arc<Endpoint>,
+    tidying: AbortHandle,
+}
+
+impl HttpService {
+    /// The endpoint of `dispatcher`, which has been [started](Dispatcher::start).
+    ///
+    /// Must be called within the tokio runtime that serves it.
+    pub fn new(dispatcher: Dispatcher, options: Options) -> Self {
+        let endpoint = Arc::new(Endpoint { mounted: true, ..Endpoint::new(dispatcher, options) });
+        let kept = Arc::clone(&endpoint);
+        let tidying = tokio::spawn(async move { match super::tidy(&kept).await {} }).abort_handle();
+        Self(Arc::new(Mounted { endpoint, tidying }))
+    }
+
+    /// Lets every client go before the application ends: makes held calls durable and hands them over, ends streams
+    /// that have no end of their own, and waits for other answers for [`Options::drain`]. What has not ended by then is
+    /// answered with an error.
+    ///
+    /// Dropping the future leaves what has not ended as it is.
+    pub async fn stop(&self) {
+        let endpoint = &self.0.endpoint;
+        if !endpoint.wind_down(endpoint.nothing_runs()).await {
+            tracing::warn!("some answers did not end at all");
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.tidying.abort();
+    }
+}
+
+impl<B> Service<Request<B>> for HttpService
+where
+    B: Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let endpoint = Arc::clone(&self.0.endpoint);
+        Box::pin(async move { Ok(route(&endpoint, request).await.map(AnswerBody)) })
+    }
+}
+
+/// The body of an answer: one JSON object, or events as they come. Dropping it cancels a call of the modern era.
+pub struct AnswerBody(Answer);
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.0).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
+}
+
+impl fmt::Debug for AnswerBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnswerBody").finish_non_exhaustive()
+    }
+}
