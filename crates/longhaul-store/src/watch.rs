@@ -1,12 +1,15 @@
 //! Hints that a task may have changed.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    collections::HashMap,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use crate::TaskId;
 
@@ -26,7 +29,9 @@ use crate::TaskId;
 #[derive(Debug)]
 pub struct TaskWatch {
     id: TaskId,
-    changes: watch::Receiver<u64>,
+    signal: Arc<Signal>,
+    /// The turn of the signal that was seen last.
+    seen: u64,
     hub: Arc<WatchHub>,
 }
 
@@ -37,8 +42,18 @@ impl TaskWatch {
     /// Cancel safe: a change that comes while nobody waits is found by the next call.
     pub async fn changed(&mut self) {
         let _waiting = Waiting::begin(&self.hub);
-        // The only error is that the hub was closed, which is a change too: the next look will tell.
-        let _closed = self.changes.changed().await;
+        loop {
+            let next = self.signal.turned.notified();
+            match self.signal.turn.load(Ordering::Acquire) {
+                // A change too, and not the last: the next look will tell.
+                CLOSED => return,
+                turn if turn != self.seen => {
+                    self.seen = turn;
+                    return;
+                }
+                _ => next.await,
+            }
+        }
     }
 }
 
@@ -48,10 +63,35 @@ impl Drop for TaskWatch {
     }
 }
 
+/// Tells all watches of one task to look again. Small, for a task under work is watched as long as it runs.
+#[derive(Debug, Default)]
+struct Signal {
+    /// Another number at each turn; [`CLOSED`] at the last.
+    turn: AtomicU64,
+    turned: Notify,
+}
+
+/// The hub is closed.
+const CLOSED: u64 = u64::MAX;
+
+impl Signal {
+    fn give(&self) {
+        self.turn.fetch_add(1, Ordering::Release);
+        self.turned.notify_waiters();
+    }
+
+    fn close(&self) {
+        self.turn.store(CLOSED, Ordering::Release);
+        self.turned.notify_waiters();
+    }
+}
+
 /// Where a backend keeps who watches what. Useful for a backend outside this crate too.
 #[derive(Debug, Default)]
 pub struct WatchHub {
     state: Mutex<State>,
+    /// How many calls of `changed` are under way. Whoever makes it more than none takes the lock, too, to say so.
+    waiting: AtomicUsize,
     someone_waits: Condvar,
     closing: Condvar,
 }
@@ -61,13 +101,14 @@ struct State {
     watched: HashMap<TaskId, Watched>,
     /// The newest change that everyone watching has been told of, or that came before they watched.
     known: u64,
-    waiting: usize,
     closed: bool,
 }
 
 #[derive(Debug)]
 struct Watched {
-    changes: watch::Sender<u64>,
+    signal: Arc<Signal>,
+    /// The newest change that its watches have been told of, or that came before they watched.
+    known: u64,
     watches: usize,
 }
 
@@ -82,33 +123,35 @@ impl WatchHub {
     #[must_use]
     pub fn watch(self: &Arc<Self>, id: &TaskId) -> TaskWatch {
         let mut state = self.lock();
-        let known = state.known;
-        let changes = if state.closed {
-            watch::channel(known).1
+        let signal = if state.closed {
+            let signal = Signal::default();
+            signal.close();
+            Arc::new(signal)
         } else {
-            let watched = match state.watched.entry(id.clone()) {
-                Entry::Occupied(entry) => entry.into_mut(),
-                Entry::Vacant(entry) => {
-                    entry.insert(Watched { changes: watch::channel(known).0, watches: 0 })
-                }
-            };
+            let known = state.known;
+            let watched = state.watched.entry(id.clone()).or_insert_with(|| Watched {
+                signal: Arc::default(),
+                known,
+                watches: 0,
+            });
             watched.watches += 1;
-            watched.changes.subscribe()
+            Arc::clone(&watched.signal)
         };
+        // Under the lock, for whoever gives a signal has it.
+        let seen = signal.turn.load(Ordering::Acquire);
         drop(state);
-        TaskWatch { id: id.clone(), changes, hub: self.clone() }
+        TaskWatch { id: id.clone(), signal, seen, hub: self.clone() }
     }
 
     /// Tells whoever watches a task that its latest change has this number; an older number tells nothing.
     pub fn wake(&self, id: &TaskId, seq: u64) {
         let mut state = self.lock();
         state.known = state.known.max(seq);
-        if let Some(watched) = state.watched.get(id) {
-            watched.changes.send_if_modified(|last| {
-                let newer = seq > *last;
-                *last = seq.max(*last);
-                newer
-            });
+        if let Some(watched) = state.watched.get_mut(id)
+            && seq > watched.known
+        {
+            watched.known = seq;
+            watched.signal.give();
         }
     }
 
@@ -116,7 +159,7 @@ impl WatchHub {
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        state.watched.clear();
+        state.watched.drain().for_each(|(_, watched)| watched.signal.close());
         drop(state);
         self.someone_waits.notify_all();
         self.closing.notify_all();
@@ -132,16 +175,14 @@ impl WatchHub {
     #[must_use]
     pub fn block_until_waited_for(&self) -> bool {
         let state = self.lock();
-        let idle = |state: &mut State| state.waiting == 0 && !state.closed;
+        let idle = |state: &mut State| self.waiting.load(Ordering::Acquire) == 0 && !state.closed;
         let state = self.someone_waits.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
         !state.closed
     }
 
     /// Tells everyone to look again.
     pub fn wake_all(&self) {
-        for watched in self.lock().watched.values() {
-            watched.changes.send_modify(|_| {});
-        }
+        self.lock().watched.values().for_each(|watched| watched.signal.give());
     }
 
     /// Blocks for this long, or less if the hub is closed.
@@ -171,11 +212,9 @@ struct Waiting<'a>(&'a WatchHub);
 
 impl<'a> Waiting<'a> {
     fn begin(hub: &'a WatchHub) -> Self {
-        let mut state = hub.lock();
-        state.waiting += 1;
-        let first = state.waiting == 1;
-        drop(state);
-        if first {
+        if hub.waiting.fetch_add(1, Ordering::AcqRel) == 0 {
+            // Whoever blocks has looked at the number with the lock, and waits by now or will see it.
+            drop(hub.lock());
             hub.someone_waits.notify_all();
         }
         Self(hub)
@@ -184,7 +223,7 @@ impl<'a> Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.lock().waiting -= 1;
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

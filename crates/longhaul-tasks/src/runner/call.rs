@@ -8,14 +8,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use longhaul_store::{Dialect, Digest, Json, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::control::{Control, Controls};
 use super::runs::{Runs, Waits};
 use crate::environment::BoxFuture;
 use crate::job::ExternalJob;
 use crate::machine::{Plan, Refusal};
-use crate::report::Report;
+use crate::report::{Reporter, Reports};
 
 /// What runs.
 #[expect(clippy::exhaustive_enums, reason = "work is here or elsewhere")]
@@ -67,7 +67,7 @@ pub struct Call {
     /// What runs.
     pub work: Work,
     /// Where it says how far it is.
-    pub reports: (crate::report::Reporter, watch::Receiver<Report>),
+    pub reports: (Reporter, Reports),
     /// Who is told of what happens meanwhile.
     pub observer: Arc<dyn Observer>,
 }
@@ -89,7 +89,7 @@ impl Call {
             poll_interval_ms: None,
             join: None,
             work,
-            reports: crate::report::Reporter::new(),
+            reports: Reporter::new(),
             observer: Arc::new(Nobody),
         }
     }

@@ -1,9 +1,11 @@
 //! What a run is told from outside, in a few bytes: there is one for every call that waits.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::Poll;
 
-use tokio::sync::Notify;
+use atomic_waker::AtomicWaker;
 
 /// Something a run is told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,7 +48,7 @@ pub(super) struct Controls(Arc<State>);
 #[derive(Debug, Default)]
 struct State {
     told: AtomicU8,
-    news: Notify,
+    news: AtomicWaker,
 }
 
 impl Controls {
@@ -58,17 +60,16 @@ impl Controls {
     /// Tells the run; once until it has heard. A run that has ended hears nothing.
     pub(super) fn tell(&self, control: Control) {
         self.0.told.fetch_or(control.bit(), Ordering::AcqRel);
-        self.0.news.notify_one();
+        self.0.news.wake();
     }
 
     /// What the run is told next. For the run alone; dropping the future loses nothing.
     pub(super) async fn next(&self) -> Control {
-        loop {
-            if let Some(control) = self.take() {
-                return control;
-            }
-            self.0.news.notified().await;
-        }
+        poll_fn(|cx| {
+            self.0.news.register(cx.waker());
+            self.take().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 
     fn take(&self) -> Option<Control> {

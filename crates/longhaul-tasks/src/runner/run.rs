@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_store::{Batch, Epoch, Json, NewTask, Outcome, Record, TaskId, TaskWatch};
-use tokio::sync::watch;
 
 use super::call::{Answer, Call, Observed, Observer, Ticket, Waiter, Work};
 use super::control::Control;
@@ -21,7 +20,7 @@ use crate::environment::BoxFuture;
 use crate::job::{Attached, ExternalJob, JobRun};
 use crate::machine::{Effect, Event, Machine, Reply};
 use crate::note::Note;
-use crate::report::{Report, Reporter};
+use crate::report::{Report, Reporter, Reports};
 
 /// How work has ended.
 enum Worked {
@@ -59,7 +58,7 @@ pub(super) struct Run {
     start_again: Option<Duration>,
     kept: Option<Arc<dyn JobRun>>,
     reporter: Reporter,
-    reports: watch::Receiver<Report>,
+    reports: Reports,
     observer: Option<Arc<dyn Observer>>,
     caller: Option<Waiter>,
     timers: Timers,
@@ -106,7 +105,7 @@ impl Run {
         record: Record,
         job: Arc<dyn ExternalJob>,
         found: Attached,
-        reports: (Reporter, watch::Receiver<Report>),
+        reports: (Reporter, Reports),
     ) -> Box<Self> {
         let (machine, kept) = match found {
             Attached::Running(run) | Attached::Ended(run) => ((Machine::resume(), vec![]), Some(run)),
@@ -133,7 +132,7 @@ impl Run {
         tool: Arc<str>,
         arguments: Json,
         job: Option<Arc<dyn ExternalJob>>,
-        (reporter, reports): (Reporter, watch::Receiver<Report>),
+        (reporter, reports): (Reporter, Reports),
     ) -> Box<Self> {
         Box::new(Self {
             listed,
@@ -231,7 +230,7 @@ impl Run {
             worked = optional(&mut self.work) => {
                 self.work = None;
                 // What was said last comes before the end.
-                if self.reports.has_changed().unwrap_or(false) {
+                if self.reports.has_news() {
                     self.handle_report().await;
                 }
                 match worked {
@@ -242,7 +241,7 @@ impl Run {
                     }
                 }
             }
-            Ok(()) = self.reports.changed() => {
+            () = self.reports.news() => {
                 self.handle_report().await;
                 None
             }
@@ -407,7 +406,7 @@ impl Run {
             }
             Effect::Tell => Some(tell(self.kept.clone())),
             Effect::Finish(outcome) => {
-                let last = batch(&self.reports.borrow());
+                let last = batch(self.reports.latest());
                 Some(finish(inner, self.listed.id.clone(), self.epoch(), outcome, last))
             }
             Effect::Cancel => Some(cancel(inner, self.listed.id.clone())),
@@ -446,7 +445,7 @@ impl Run {
     }
 
     async fn handle_report(&mut self) {
-        let progress = self.reports.borrow_and_update().progress.clone();
+        let progress = self.reports.see().progress;
         if let (Some(observer), Some(progress)) = (&self.observer, &progress) {
             let task = self.machine.is_answered().then_some(&self.listed.id);
             observer.observe(Observed::Progress { progress, task }).await;
@@ -468,7 +467,7 @@ impl Run {
         }
         self.timers.report_due = false;
         self.timers.report = Some(self.listed.inner.environment.sleep(self.listed.inner.pace.report_every));
-        let batch = batch(&self.reports.borrow());
+        let batch = batch(self.reports.latest());
         self.operation =
             Some(report(Arc::clone(&self.listed.inner), self.listed.id.clone(), self.epoch(), batch));
     }
@@ -485,11 +484,11 @@ fn new_task(id: &TaskId, call: &Call) -> NewTask {
     task
 }
 
-fn batch(report: &Report) -> Batch {
+fn batch(report: Report) -> Batch {
     let mut batch = Batch::new();
-    batch.progress.clone_from(&report.progress);
-    if let Some(status) = &report.status {
-        batch = batch.with_status_message(Arc::clone(status));
+    batch.progress = report.progress;
+    if let Some(status) = report.status {
+        batch = batch.with_status_message(status);
     }
     batch
 }

@@ -1,10 +1,11 @@
 //! The runs of this node: how to reach each, the leases of those that hold a task, and how many callers wait.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use longhaul_store::{Epoch, TaskId};
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 use super::Inner;
 use super::control::{Control, Controls};
@@ -13,7 +14,7 @@ use super::control::{Control, Controls};
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     entries: Mutex<HashMap<TaskId, Entry>>,
-    waiting: Arc<watch::Sender<usize>>,
+    waiting: Arc<Waiting>,
 }
 
 #[derive(Debug)]
@@ -42,19 +43,24 @@ impl Runs {
 
     /// A caller waits, for as long as this is kept.
     pub(super) fn waits(&self) -> Waits {
-        self.waiting.send_modify(|waiting| *waiting += 1);
+        self.waiting.callers.fetch_add(1, Ordering::Relaxed);
         Waits(Arc::clone(&self.waiting))
     }
 
     /// How many callers wait.
     pub(super) fn waiting(&self) -> usize {
-        *self.waiting.borrow()
+        self.waiting.callers.load(Ordering::Acquire)
     }
 
     /// Completes once no caller waits.
     pub(super) async fn nobody_waits(&self) {
-        // The sender lives as long as the runs.
-        let _ = self.waiting.subscribe().wait_for(|waiting| *waiting == 0).await;
+        loop {
+            let gone = self.waiting.gone.notified();
+            if self.waiting() == 0 {
+                return;
+            }
+            gone.await;
+        }
     }
 
     /// How many tasks this node holds.
@@ -102,13 +108,23 @@ impl Drop for Listed {
     }
 }
 
+/// How many callers wait.
+#[derive(Debug, Default)]
+struct Waiting {
+    callers: AtomicUsize,
+    /// Tells that none is left.
+    gone: Notify,
+}
+
 /// A caller that waits, until dropped.
 #[derive(Debug)]
-pub(super) struct Waits(Arc<watch::Sender<usize>>);
+pub(super) struct Waits(Arc<Waiting>);
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        self.0.send_modify(|waiting| *waiting -= 1);
+        if self.0.callers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.gone.notify_waiters();
+        }
     }
 }
 
