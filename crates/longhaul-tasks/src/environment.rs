@@ -4,6 +4,7 @@
 //! their place and run the engine as it ships.
 #![expect(clippy::disallowed_methods, reason = "the one place that may name the runtime")]
 
+use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -46,6 +47,62 @@ impl Environment for Tokio {
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("the system has randomness");
+        POOL.with_borrow_mut(|pool| pool.fill(bytes));
+    }
+}
+
+thread_local! {
+    static POOL: RefCell<Pool> = const { RefCell::new(Pool { bytes: [0; POOL_SIZE], left: 0 }) };
+}
+
+/// The system's randomness, fetched for a dozen ids at once. Each byte is handed out once and kept no longer.
+struct Pool {
+    bytes: [u8; POOL_SIZE],
+    /// How many at the end have not been handed out.
+    left: usize,
+}
+
+const POOL_SIZE: usize = 256;
+
+impl Pool {
+    fn fill(&mut self, wanted: &mut [u8]) {
+        if wanted.len() > POOL_SIZE {
+            return system_random(wanted);
+        }
+        if wanted.len() > self.left {
+            system_random(&mut self.bytes);
+            self.left = POOL_SIZE;
+        }
+        let from = POOL_SIZE - self.left;
+        let taken = &mut self.bytes[from..from + wanted.len()];
+        wanted.copy_from_slice(taken);
+        taken.fill(0);
+        self.left -= wanted.len();
+    }
+}
+
+fn system_random(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the system has randomness");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_byte_of_the_pool_is_handed_out_twice() {
+        let mut pool = Pool { bytes: [0; POOL_SIZE], left: 0 };
+        let mut seen = std::collections::HashSet::new();
+        for length in [20, 16, 32, 20, 100, 20, 20, 100, 300].repeat(20) {
+            let mut bytes = vec![0; length];
+            pool.fill(&mut bytes);
+            for chunk in bytes.chunks_exact(8) {
+                assert!(chunk.iter().any(|byte| *byte != 0) && seen.insert(chunk.to_vec()));
+            }
+            assert!(
+                pool.bytes[..POOL_SIZE - pool.left].iter().all(|byte| *byte == 0),
+                "what was handed out is gone"
+            );
+        }
     }
 }
