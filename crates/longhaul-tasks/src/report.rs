@@ -149,12 +149,11 @@ mod tests {
     #[tokio::test]
     async fn whoever_waits_is_woken() {
         let (reporter, mut reports) = Reporter::new();
-        let told = tokio::spawn(async move {
+        let told = async {
             reports.news().await;
             reports.see().status
-        });
-        tokio::task::yield_now().await;
-        reporter.status("compiling");
-        assert_eq!(told.await.unwrap().as_deref(), Some("compiling"));
+        };
+        let (told, ()) = tokio::join!(told, async { reporter.status("compiling") });
+        assert_eq!(told.as_deref(), Some("compiling"));
     }
 }

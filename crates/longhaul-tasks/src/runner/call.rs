@@ -132,9 +132,9 @@ pub enum Answer {
     /// It ended so.
     Outcome(Outcome),
     /// It is this task now.
-    Task(Box<Record>),
+    Task(Arc<Record>),
     /// It goes on as this task, though the caller cannot take one.
-    HandOver(Box<Record>),
+    HandOver(Arc<Record>),
     /// It was not begun.
     Refused(Refusal),
 }

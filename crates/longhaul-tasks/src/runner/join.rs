@@ -175,7 +175,7 @@ pub(super) async fn wait_for(
         };
         if let Some(id) = &task {
             match inner.store.get(Scope::Operator, id).await {
-                Ok(Some(record)) => return waiter.tell(Answer::HandOver(Box::new(record))),
+                Ok(Some(record)) => return waiter.tell(Answer::HandOver(Arc::new(record))),
                 Ok(None) if over => return waiter.tell(gone()),
                 // Forgotten as soon as it ended: its end is about to be told.
                 Ok(None) => {}

@@ -18,11 +18,11 @@ pub(super) enum Done {
     /// This happened.
     Event(Event),
     /// The row is on disk.
-    Committed(Box<Record>),
+    Committed(Arc<Record>),
     /// The job runs.
     Started(Arc<dyn JobRun>),
     /// The record as it is now.
-    Seen(Option<Box<Record>>),
+    Seen(Option<Arc<Record>>),
     /// Nothing to report.
     Nothing,
 }
@@ -62,7 +62,7 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
             created = inner.store.create(alone).await;
         }
         let error = match created {
-            Ok(created) => return Done::Committed(Box::new(created.into_record())),
+            Ok(created) => return Done::Committed(Arc::new(created.into_record())),
             Err(error) => error,
         };
         if let StoreError::AlreadyExists { .. } = error
@@ -125,7 +125,7 @@ pub(super) fn is_ours(inner: &Inner, record: &Record) -> bool {
 pub(super) fn look(inner: Arc<Inner>, id: TaskId) -> Operation {
     Box::pin(async move {
         match inner.store.get(Scope::Operator, &id).await {
-            Ok(record) => Done::Seen(record.map(Box::new)),
+            Ok(record) => Done::Seen(record.map(Arc::new)),
             Err(error) => {
                 tracing::warn!(task = %id, %error, "a task could not be read");
                 Done::Nothing
@@ -161,7 +161,7 @@ pub(super) fn finish(
         loop {
             match inner.store.finish(&id, epoch, outcome.clone(), last.clone()).await {
                 Ok(Finished::Recorded(record) | Finished::AlreadyTerminal(record)) => {
-                    return Done::Seen(Some(Box::new(record)));
+                    return Done::Seen(Some(Arc::new(record)));
                 }
                 Err(StoreError::Fenced { .. }) => match look(Arc::clone(&inner), id.clone()).await {
                     Done::Seen(Some(record)) if is_ours(&inner, &record) && record.epoch != epoch => {
@@ -196,7 +196,7 @@ pub(super) fn cancel(inner: Arc<Inner>, id: TaskId) -> Operation {
         loop {
             match inner.store.request_cancel(Scope::Operator, &id, Some("the caller cancelled it")).await {
                 Ok(Cancellation::Cancelled(record) | Cancellation::AlreadyTerminal(record)) => {
-                    return Done::Seen(Some(Box::new(record)));
+                    return Done::Seen(Some(Arc::new(record)));
                 }
                 Ok(Cancellation::NotFound) => return Done::Seen(None),
                 Err(error) if is_final(&error) => {

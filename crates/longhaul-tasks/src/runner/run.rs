@@ -36,12 +36,12 @@ pub(super) struct Run {
     todo: VecDeque<Effect>,
     operation: Option<Operation>,
     /// What is still to be written when the call becomes durable.
-    new_task: Option<NewTask>,
+    new_task: Option<Box<NewTask>>,
     /// What the row says besides.
     note: Note,
-    record: Option<Record>,
+    record: Option<Arc<Record>>,
     /// The row as it was written, until the caller has been answered with it.
-    created: Option<Box<Record>>,
+    created: Option<Arc<Record>>,
     tool: Arc<str>,
     job: Option<Arc<dyn ExternalJob>>,
     arguments: Json,
@@ -94,7 +94,7 @@ impl Run {
         let after = if call.plan.row_first { None } else { sleep(call.after) };
         this.timers = Timers { after, hold: sleep(call.hold), ..Timers::default() };
         this.note.secret = call.secret;
-        (this.new_task, this.unstarted, this.lead) = (Some(new_task), unstarted, lead);
+        (this.new_task, this.unstarted, this.lead) = (Some(Box::new(new_task)), unstarted, lead);
         (this.caller, this.observer) = (Some(caller), Some(call.observer));
         (this, ticket)
     }
@@ -122,7 +122,7 @@ impl Run {
             this.work = Some(ended(Arc::clone(&run)));
             this.kept = Some(run);
         }
-        this.hold_row(record);
+        this.hold_row(Arc::new(record));
         this
     }
 
@@ -305,15 +305,15 @@ impl Run {
                 Some(Event::Started)
             }
             Done::Committed(record) => {
-                self.created = Some(record.clone());
-                self.hold_row(*record);
+                (self.created, self.new_task) = (Some(Arc::clone(&record)), None);
+                self.hold_row(record);
                 Some(Event::Committed)
             }
             Done::Seen(record) => self.handle_seen(record).await,
         }
     }
 
-    fn hold_row(&mut self, record: Record) {
+    fn hold_row(&mut self, record: Arc<Record>) {
         self.listed.hold(record.epoch);
         if let Some(lead) = &self.lead {
             lead.durable(&self.listed.id);
@@ -323,7 +323,7 @@ impl Run {
     }
 
     /// The record was read again: is it still ours, and has it ended?
-    async fn handle_seen(&mut self, record: Option<Box<Record>>) -> Option<Event> {
+    async fn handle_seen(&mut self, record: Option<Arc<Record>>) -> Option<Event> {
         let Some(record) = record else {
             return Some(Event::Recorded(Outcome::lost("the task is forgotten")));
         };
@@ -334,9 +334,9 @@ impl Run {
             // This node's own claim brought it in again, for its lease had run out: the run goes on.
             self.listed.hold(record.epoch);
         }
-        self.record = Some(*record);
+        self.record = Some(record);
         if changed && self.machine.is_answered() {
-            observe_change(self.observer.as_deref(), self.record.as_ref()).await;
+            observe_change(self.observer.as_deref(), self.record.as_deref()).await;
         }
         match (ended, ours) {
             (Some(outcome), _) => Some(Event::Recorded(outcome)),
@@ -395,7 +395,8 @@ impl Run {
             Effect::Commit => {
                 self.note.begun = self.kept.is_some();
                 let note = self.note.json();
-                self.new_task.clone().map(|mut task| {
+                self.new_task.as_deref().map(|task| {
+                    let mut task = task.clone();
                     task.caller = note;
                     commit(inner, task)
                 })
@@ -421,7 +422,6 @@ impl Run {
     async fn reply(&mut self, reply: Reply) {
         self.timers.hold = None;
         let Some(caller) = self.caller.take() else { return };
-        let record = || self.record.clone().map(Box::new);
         let as_created = self.created.as_ref().map(|record| record.seq);
         let told = match reply {
             Reply::Outcome(outcome) => Some(Answer::Outcome(outcome)),
@@ -433,14 +433,14 @@ impl Run {
                 Some(Answer::Refused(refusal))
             }
             // As it was created, whatever has become of it: its caller is told of that apart.
-            Reply::Task => self.created.take().or_else(record).map(Answer::Task),
-            Reply::HandOver => record().map(Answer::HandOver),
+            Reply::Task => self.created.take().or_else(|| self.record.clone()).map(Answer::Task),
+            Reply::HandOver => self.record.clone().map(Answer::HandOver),
         };
         if let Some(told) = told {
             caller.tell(told);
         }
         if self.record.as_ref().map(|record| record.seq) != as_created {
-            observe_change(self.observer.as_deref(), self.record.as_ref()).await;
+            observe_change(self.observer.as_deref(), self.record.as_deref()).await;
         }
     }
 

@@ -198,7 +198,7 @@ pub(super) async fn open(engine: &Engine) -> usize {
 
 pub(super) fn task(answer: Answer) -> TaskId {
     match answer {
-        Answer::Task(record) | Answer::HandOver(record) => record.id,
+        Answer::Task(record) | Answer::HandOver(record) => record.id.clone(),
         other => panic!("{other:?}"),
     }
 }

@@ -12,7 +12,7 @@ use longhaul_proto::model::{CallToolParams, CallToolResult, TASKS_EXTENSION};
 use longhaul_tasks::machine::{Caller as Stance, Plan};
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::report::Reporter;
-use longhaul_tasks::runner::{Answer, Call, Work};
+use longhaul_tasks::runner::{Answer, Call, Ticket, Work};
 use longhaul_tasks::store::{Dialect as Door, Digest, Json, Outcome, Record};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -288,9 +288,10 @@ impl Begin<'_> {
         let began = Instant::now();
         let (waiting, shared) = (cx.clone(), Arc::clone(&self.dispatcher.0));
         let answered = async move {
-            let answer = tokio::select! {
-                answer = ticket => answer,
-                never = beats(&waiting) => match never {},
+            let answer = if waiting.hears_progress() {
+                Box::pin(in_company(ticket, &waiting)).await
+            } else {
+                ticket.await
             };
             // Nobody waits any more whom the work could ask.
             waiting.interview().close(TASKS_ASK_NOTHING);
@@ -390,6 +391,14 @@ impl Begin<'_> {
     }
 }
 
+/// Waits for the answer and shows whoever else waits that the call goes on.
+async fn in_company(ticket: Ticket, cx: &Cx) -> Answer {
+    tokio::select! {
+        answer = ticket => answer,
+        never = beats(cx) => match never {},
+    }
+}
+
 /// The inputs of tasks are not there yet.
 const TASKS_ASK_NOTHING: &str = "a call that may become a task can ask in a session while its caller waits for it, and \
                                  elsewhere before it waits for anything else, if its tool is reentrant; not later";
@@ -445,7 +454,7 @@ fn told(shared: &Shared, answer: Answer, waited: Duration) -> Write {
 }
 
 /// The answer that says a call has become a task.
-fn created(record: Box<Record>) -> Write {
+fn created(record: Arc<Record>) -> Write {
     Box::new(move |envelope, out| {
         let task = project::task(&record, view(envelope.dialect));
         envelope.result(out, |result| envelope.dialect.write_task_created(&task, result))

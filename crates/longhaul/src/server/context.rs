@@ -215,6 +215,11 @@ impl Cx {
         }
     }
 
+    /// Whether the caller asked for progress.
+    pub(super) fn hears_progress(&self) -> bool {
+        self.0.progress_token.is_some()
+    }
+
     /// Tells a caller that waits that its call goes on, without overtaking the progress to come: half of what
     /// is left to the next whole step.
     pub(crate) async fn heartbeat(&self) {

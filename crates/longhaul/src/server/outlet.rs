@@ -1,8 +1,12 @@
 //! Where a running call's notifications go, in one order with its answer.
 
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+#[cfg(feature = "http")]
+use std::task::{Context, Poll};
 
 use longhaul_proto::connection::Serial;
 use longhaul_proto::jsonrpc::RequestId;
@@ -138,6 +142,8 @@ pub enum Outlet {
 pub struct OwnStream {
     sender: Option<mpsc::Sender<Outgoing>>,
     receiver: Option<mpsc::Receiver<Outgoing>>,
+    /// Who is to be told when it is opened.
+    reader: Option<Waker>,
     closed: bool,
 }
 
@@ -163,12 +169,35 @@ impl Outlet {
         stream.receiver.take()
     }
 
+    /// The next that is sent on an exchange's own stream; `None` if there is nothing more. `taken` is the receiving end,
+    /// once there is one: a stream is opened by what is sent, not by who listens.
+    #[cfg(feature = "http")]
+    pub(crate) fn poll_sent(
+        &self,
+        taken: &mut Option<mpsc::Receiver<Outgoing>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Outgoing>> {
+        if taken.is_none() {
+            let Self::Own(stream) = self else { return Poll::Ready(None) };
+            let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+            *taken = stream.receiver.take();
+            if taken.is_none() && !stream.closed {
+                stream.reader = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+        }
+        taken.as_mut().map_or(Poll::Ready(None), |receiver| receiver.poll_recv(cx))
+    }
+
     /// Ends an exchange's own stream: what is sent from now on reaches nobody, and a call that lives on
     /// holds no memory for it.
     pub fn close(&self) {
         if let Self::Own(stream) = self {
             let closed = OwnStream { closed: true, ..OwnStream::default() };
-            *stream.lock().unwrap_or_else(PoisonError::into_inner) = closed;
+            let open = mem::replace(&mut *stream.lock().unwrap_or_else(PoisonError::into_inner), closed);
+            if let Some(reader) = open.reader {
+                reader.wake();
+            }
         }
     }
 
@@ -278,6 +307,9 @@ impl OwnStream {
         Some(self.sender.get_or_insert_with(|| {
             let (sender, receiver) = mpsc::channel(STREAM_BOUND);
             self.receiver = Some(receiver);
+            if let Some(reader) = self.reader.take() {
+                reader.wake();
+            }
             sender
         }))
     }
@@ -308,7 +340,7 @@ mod tests {
         let outlet = Outlet::own();
         let stream = outlet.take_stream().unwrap();
         let mut abandoned = std::pin::pin!(outlet.abandoned());
-        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let mut cx = Context::from_waker(Waker::noop());
         assert!(abandoned.as_mut().poll(&mut cx).is_pending());
         drop(stream);
         abandoned.await;

@@ -58,8 +58,7 @@ pub(super) struct Sent {
 
 impl Source {
     pub(super) fn own(pending: PendingAnswer, place: Option<Place>) -> Self {
-        let (call, sent) = (pending.cx().clone(), pending.outlet().take_stream());
-        Self::Own { call, pending: Some(pending), sent, answer: None, place }
+        Self::Own { call: pending.cx().clone(), pending: Some(pending), sent: None, answer: None, place }
     }
 
     /// The response is over; before its call has ended, that is how a caller of the modern era cancels.
@@ -76,9 +75,9 @@ impl Source {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Sent>> {
         match self {
             Self::Apart(None) => Poll::Ready(None),
-            Self::Apart(Some(receiver)) => poll_sent(receiver, cx),
+            Self::Apart(Some(receiver)) => poll_sent(|| receiver.poll_recv(cx)),
             Self::Kept(receiver) => receiver.poll_recv(cx),
-            Self::Own { pending, sent, answer, place, .. } => {
+            Self::Own { call: exchange, pending, sent, answer, place } => {
                 // The call runs first, so that what it sends is there to be sent on.
                 if let Some(call) = pending
                     && let Poll::Ready(message) = Pin::new(call).poll(cx)
@@ -86,11 +85,10 @@ impl Source {
                     (*pending, *place) = (None, None);
                     *answer = Some(message);
                 }
-                let next =
-                    sent.as_mut().map_or(Poll::Ready(None), |sent| match (poll_sent(sent, cx), &answer) {
-                        (Poll::Pending, Some(_)) => Poll::Ready(None),
-                        (next, _) => next,
-                    });
+                let next = match (poll_sent(|| exchange.outlet().poll_sent(sent, cx)), &answer) {
+                    (Poll::Pending, Some(_)) => Poll::Ready(None),
+                    (next, _) => next,
+                };
                 match next {
                     Poll::Ready(None) if pending.is_some() => Poll::Pending,
                     Poll::Ready(None) => Poll::Ready(answer.take().map(|(answered, message)| Sent {
@@ -116,9 +114,9 @@ impl Drop for Source {
 }
 
 /// The next message of a stream that is not kept: its client cannot come back, so it is not let go.
-fn poll_sent(receiver: &mut mpsc::Receiver<Outgoing>, cx: &mut Context<'_>) -> Poll<Option<Sent>> {
+fn poll_sent(mut next: impl FnMut() -> Poll<Option<Outgoing>>) -> Poll<Option<Sent>> {
     loop {
-        let (message, answered) = match receiver.poll_recv(cx) {
+        let (message, answered) = match next() {
             Poll::Ready(Some(Outgoing::Notification { message, .. })) => (message, None),
             // The legacy era has one status for all answers.
             Poll::Ready(Some(Outgoing::Answer { message, .. })) => (message, Some(Answered::Result)),
