@@ -135,7 +135,7 @@ async fn pump(
             }
         }
         if stops && loop_.exchanges.open() == 0 {
-            return Ok(());
+            return finish(writer, Vec::new()).await;
         }
         tokio::select! {
             read = reader.read_buf(lines.space(READ_ROOM)), if !stops && loop_.reads_on() => match read {
@@ -413,7 +413,11 @@ async fn flush(writer: &mut (impl AsyncWrite + Unpin), out: &mut Vec<u8>) -> std
 }
 
 async fn finish(mut writer: impl AsyncWrite + Unpin, mut out: Vec<u8>) -> Result<(), DriverError> {
-    match flush(&mut writer, &mut out).await {
+    let written = async {
+        flush(&mut writer, &mut out).await?;
+        writer.shutdown().await
+    };
+    match written.await {
         Err(error) if !is_gone(&error) => Err(DriverError::Write(error)),
         _ => Ok(()),
     }
@@ -422,5 +426,5 @@ async fn finish(mut writer: impl AsyncWrite + Unpin, mut out: Vec<u8>) -> Result
 /// Whether a failed write means that the client has gone, which is how a connection may end.
 fn is_gone(error: &std::io::Error) -> bool {
     use std::io::ErrorKind;
-    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+    matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::NotConnected)
 }

@@ -16,6 +16,7 @@ use super::session::new_id;
 use super::{Endpoint, post};
 use crate::driver::{self, LAST_WORDS};
 use crate::server::{Caller, Principal};
+use crate::transport::message::one_line;
 
 /// Where the stream is opened.
 const STREAM: &str = "/sse";
@@ -160,10 +161,7 @@ async fn take(
         Ok(message) => message,
         Err(response) => return *response,
     };
-    // A line end can only stand between the parts of JSON.
-    let mut line: Vec<u8> =
-        message.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte }).collect();
-    line.push(b'\n');
+    let line = one_line(message.into());
     let taken = async { pair.input.lock().await.write_all(&line).await };
     match tokio::time::timeout(endpoint.options.body_timeout, taken).await {
         Ok(Ok(())) => empty(StatusCode::ACCEPTED),
