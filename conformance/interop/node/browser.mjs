@@ -69,9 +69,12 @@ export function firstForm(page, url) {
   return { action: String(new URL(plain(form[1]), url)), fields };
 }
 
-/** Signs in as `login` at `oidc-provider`, and agrees to everything. */
-export function signingIn(login) {
-  return (fields) => (fields.prompt === "login" ? { ...fields, login, password: "any" } : fields);
+/** Agrees to everything, and signs in as `login` where `oidc-provider` asks who it is. */
+export function agreeing(login) {
+  return (fields) => {
+    if (fields.prompt === "login") return { ...fields, login, password: "any" };
+    return "transaction" in fields ? { ...fields, decision: "approve" } : fields;
+  };
 }
 
 function plain(text) {

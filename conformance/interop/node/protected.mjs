@@ -2,10 +2,8 @@
 
 import assert from "node:assert/strict";
 
-import { Client, StreamableHTTPClientTransport, UnauthorizedError } from "@modelcontextprotocol/client";
-
-import { Browser, signingIn } from "./browser.mjs";
-import { ASKER, CALLBACK, startIssuer } from "./oidc.mjs";
+import { account } from "./account.mjs";
+import { ASKER, startIssuer } from "./oidc.mjs";
 import { freeAddress, startServer } from "./server.mjs";
 import { report } from "./tap.mjs";
 
@@ -140,46 +138,14 @@ async function stepUp(format) {
 }
 
 async function client() {
-  const asked = [];
-  let saved = {};
-  let authorization;
-  const provider = {
-    redirectUrl: CALLBACK,
-    clientMetadata: { client_name: "interop", redirect_uris: [CALLBACK], token_endpoint_auth_method: "none" },
-    clientInformation: () => ({ client_id: "app" }),
-    tokens: () => saved.tokens,
-    saveTokens: (tokens) => void (saved = { ...saved, tokens }),
-    codeVerifier: () => saved.verifier,
-    saveCodeVerifier: (verifier) => void (saved = { ...saved, verifier }),
-    saveDiscoveryState: (discovery) => void (saved = { ...saved, discovery }),
-    discoveryState: () => saved.discovery,
-    redirectToAuthorization: (url) => void (authorization = url),
-  };
-  const browser = new Browser();
-  const signIn = async (transport) => {
-    asked.push(authorization.searchParams.get("scope"));
-    assert.equal(authorization.searchParams.get("resource"), RESOURCE);
-    const back = await browser.visit(authorization, CALLBACK, signingIn("ann"));
-    await transport.finishAuth(back.searchParams);
-  };
-  const connect = async () => {
-    const transport = new StreamableHTTPClientTransport(new URL(RESOURCE), { authProvider: provider });
-    const client = new Client({ name: "interop", version: "1.0.0" }, { versionNegotiation: { mode: { pin: "2026-07-28" } } });
-    return { client, transport };
-  };
-  const first = await connect();
-  await assert.rejects(first.client.connect(first.transport), UnauthorizedError);
-  await signIn(first.transport);
-  const { client, transport } = await connect();
-  await client.connect(transport);
-  const echoed = await client.callTool({ name: "echo", arguments: { message: "hi" } });
+  const ann = account({ login: "ann", clientId: "app" });
+  const connected = await ann.connect(RESOURCE);
+  const echoed = await connected.client.callTool({ name: "echo", arguments: { message: "hi" } });
   assert.equal(echoed.content[0].text, "hi");
-  await assert.rejects(client.callTool({ name: "deploy", arguments: {} }), UnauthorizedError);
-  await signIn(transport);
-  const deployed = await client.callTool({ name: "deploy", arguments: {} });
+  const deployed = await ann.stepUp(connected, RESOURCE, { name: "deploy", arguments: {} });
   assert.equal(deployed.content[0].text, "deployed");
-  assert.deepEqual(asked.map((scope) => scope.split(" ").sort().join(" ")), ["mcp", "deploy mcp"]);
-  await client.close();
+  assert.deepEqual(ann.saved.asked, ["mcp", "deploy mcp"]);
+  await connected.client.close();
 }
 
 /** That a token did not count, said as RFC 6750 says it, with the way to a better one. */

@@ -58,9 +58,10 @@ pub(crate) fn show(config: &Config, file: &Path, listening: Option<(SocketAddr, 
 
 /// The URL that a client has to use for its tokens to count, and what else it needs where no issuer gives it one.
 fn sign_in(auth: &Auth) -> (Option<&str>, String) {
+    let has_issuer = !auth.issuers.is_empty() || auth.proxy.is_some();
     let header = match auth.tokens.first().map(|token| &token.source) {
-        Some(EnvSource::Variable(name)) if auth.issuers.is_empty() => format!("${name}"),
-        Some(_) if auth.issuers.is_empty() => "TOKEN".to_owned(),
+        Some(EnvSource::Variable(name)) if !has_issuer => format!("${name}"),
+        Some(_) if !has_issuer => "TOKEN".to_owned(),
         _ => return (auth.resource.as_ref().map(Resource::as_str), String::new()),
     };
     (None, format!(" --header \"Authorization: Bearer {header}\""))
@@ -71,7 +72,10 @@ fn vouched_for_by(auth: &Auth) -> String {
     let issuers = auth.issuers.iter().map(|issuer| clean::line(&issuer.url, 128));
     let tokens: Vec<String> = auth.tokens.iter().map(|token| clean::line(&token.name, 128)).collect();
     let own = (!tokens.is_empty()).then(|| format!("the tokens of {}", tokens.join(" ")));
-    issuers.chain(own).collect::<Vec<_>>().join(", ")
+    let here = auth.proxy.as_ref();
+    let here =
+        here.map(|proxy| format!("sign-in by way of this server at {}", clean::line(&proxy.upstream, 128)));
+    issuers.chain(here).chain(own).collect::<Vec<_>>().join(", ")
 }
 
 /// The oldest and the newest revision that is spoken.

@@ -4,21 +4,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use longhaul::store::{Memory, TaskStore};
+use longhaul::store::{Memory, Registry, TaskStore};
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, StoreUrl};
 use longhaul_store::Sqlite;
 
+/// One store, by its contracts.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) tasks: Arc<dyn TaskStore>,
+    pub(crate) registry: Arc<dyn Registry>,
+}
+
+impl Store {
+    fn of<S: TaskStore + Registry + 'static>(store: Arc<S>) -> Self {
+        let tasks: Arc<dyn TaskStore> = Arc::<S>::clone(&store);
+        Self { tasks, registry: store }
+    }
+}
+
 /// Opens the store.
-pub(crate) fn open(url: &StoreUrl) -> anyhow::Result<Arc<dyn TaskStore>> {
+pub(crate) fn open(url: &StoreUrl) -> anyhow::Result<Store> {
     match url {
-        StoreUrl::Memory => Ok(Arc::new(Memory::new())),
+        StoreUrl::Memory => Ok(Store::of(Arc::new(Memory::new()))),
         StoreUrl::Sqlite(path) => {
             if let Some(problem) = no_file(path) {
                 anyhow::bail!("the store {url} cannot be opened: {problem}");
             }
             let store = Sqlite::open(path).with_context(|| format!("the store {url} cannot be opened"))?;
-            Ok(Arc::new(store))
+            Ok(Store::of(Arc::new(store)))
         }
     }
 }

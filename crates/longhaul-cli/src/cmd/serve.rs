@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::Context;
 use longhaul::auth::{Guard, Resource};
 use longhaul::proto::http::AllowList;
-use longhaul::server::{Dispatcher, local_user};
-use longhaul::store::{Filter, Page, Scope, TaskStore};
+use longhaul::server::{Dispatcher, Scopes, local_user};
+use longhaul::store::{Filter, Page, Registry, Scope, TaskStore};
 use longhaul::tasks::runner::Engine;
 use longhaul::transport::http::server as http;
 use longhaul::transport::stdio;
@@ -133,10 +133,10 @@ fn log() {
 }
 
 async fn serve(config: &Config, args: &Args) -> Outcome<()> {
-    let guard = guard(config, args)?;
     // Bound before anything is taken up: a second server on one address must leave the tasks alone.
     let listener = if args.stdio { None } else { Some(bind(config.http.listen).await?) };
-    let store = store::open(&config.store.url)?;
+    let store::Store { tasks: store, registry } = store::open(&config.store.url)?;
+    let guard = guard(config, args, registry)?;
     let store::Runs { dir: runs, scratch: _removed_at_the_end } = store::runs(&config.store)?;
     let mut server = Server::new(config.server.name.as_str(), config.server.version.as_str())
         .store(Arc::clone(&store))
@@ -175,9 +175,10 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
 }
 
 /// Who lets callers in, where they have to sign in. Whoever started us on its standard streams need not.
-fn guard(config: &Config, args: &Args) -> Outcome<Option<Guard>> {
+fn guard(config: &Config, args: &Args, registry: Arc<dyn Registry>) -> Outcome<Option<Guard>> {
     let Some(auth) = config.auth.as_ref().filter(|_| !args.stdio) else { return Ok(None) };
-    match auth.guard(&Machine) {
+    let scopes = config.tools.iter().fold(Scopes::default(), |all, tool| all.union(&tool.scopes));
+    match auth.guard(&Machine, registry, &scopes) {
         Ok(guard) => Ok(Some(guard)),
         Err(error) => Err(Failure::usage(format!("nobody could sign in: {}", chain(&error)))),
     }

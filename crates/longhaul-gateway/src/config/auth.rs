@@ -1,6 +1,8 @@
 //! `[auth]`: who may call over HTTP, and how they prove it.
 
-use std::{ffi::OsString, fmt};
+mod proxy;
+
+use std::{ffi::OsString, fmt, sync::Arc};
 
 use longhaul::{
     auth::{
@@ -8,6 +10,7 @@ use longhaul::{
         StaticTokens,
     },
     server::Scopes,
+    store::Registry,
 };
 use thiserror::Error;
 use toml::de::DeValue;
@@ -18,6 +21,8 @@ use super::{
     reader::{At, Entry, Reader, Section},
     tool::read::Context,
 };
+
+pub use proxy::AuthProxy;
 
 /// Who may call over HTTP, and how they prove it.
 ///
@@ -37,6 +42,8 @@ pub struct Auth {
     pub issuers: Vec<AuthIssuer>,
     /// Tokens that the operator hands out.
     pub tokens: Vec<AuthToken>,
+    /// Whether it gives tokens itself, and to whom.
+    pub proxy: Option<AuthProxy>,
 }
 
 /// One `[auth.issuers.<name>]`.
@@ -113,7 +120,10 @@ pub enum AuthError {
 
 impl Auth {
     pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>, context: Context<'_>) -> Self {
-        reader.reject_unknown(section, &["resource", "audience", "scope", "implies", "issuers", "tokens"]);
+        reader.reject_unknown(
+            section,
+            &["resource", "audience", "scope", "implies", "issuers", "tokens", "proxy"],
+        );
         let resource = reader.text(section, "resource").and_then(|text| {
             valid(reader, "resource", section, &text, |text| Resource::parse(text).map_err(drop))
         });
@@ -125,16 +135,20 @@ impl Auth {
             implied: implied(reader, section),
             issuers: each(reader, section, "issuers", |reader, entry| issuer(reader, entry, context)),
             tokens: each(reader, section, "tokens", |reader, entry| token(reader, entry, context)),
+            proxy: AuthProxy::read(reader, section, context),
         };
         // What was written and could not be read has been said already.
         let has = |key| section.entry(key).is_some();
-        if !has("issuers") && !has("tokens") {
+        if !has("issuers") && !has("tokens") && !has("proxy") {
             let help = "trust an issuer, `[auth.issuers.NAME]` with its `url`, or hand out a token, \
-                        `[auth.tokens.NAME]` with the place it is read `from`";
+                        `[auth.tokens.NAME]` with the place it is read `from`; or let people sign in by way of this \
+                        server, `[auth.proxy]`";
             let diagnostic = Diagnostic::error(format!("{} lets nobody in", section.place));
-            reader.push(diagnostic.at(section.span.clone(), "neither `issuers` nor `tokens`").help(help));
+            reader.push(
+                diagnostic.at(section.span.clone(), "none of `issuers`, `tokens` and `proxy`").help(help),
+            );
         }
-        if has("issuers") && !has("resource") {
+        if (has("issuers") || has("proxy")) && !has("resource") {
             let message = format!("{} does not say what tokens must be for", section.place);
             let help = "say what clients call this server: `resource = \"https://mcp.example.com/mcp\"`; without \
                         it tokens for other servers would count here";
@@ -143,12 +157,18 @@ impl Auth {
         auth
     }
 
-    /// The guard of a server that is protected so, its secrets read from `sources`.
+    /// The guard of a server that is protected so, its secrets read from `sources`. What is granted here is kept in
+    /// `registry`, and `scopes` can be: those that the server's tools ask for.
     ///
     /// # Errors
     ///
     /// When a secret is not there or protects nothing, or signatures cannot be checked.
-    pub fn guard(&self, sources: &dyn Sources) -> Result<Guard, AuthError> {
+    pub fn guard(
+        &self,
+        sources: &dyn Sources,
+        registry: Arc<dyn Registry>,
+        scopes: &Scopes,
+    ) -> Result<Guard, AuthError> {
         let mut protection = Protection::new().require(self.scopes.clone());
         if let Some(resource) = &self.resource {
             protection = protection.resource(resource.clone());
@@ -169,6 +189,10 @@ impl Auth {
                 }
             };
         }
+        if let Some(proxy) = &self.proxy {
+            let all = self.implied.iter().map(|(scope, _)| scope.as_str()).collect::<Scopes>().union(scopes);
+            protection = protection.proxy(proxy.proxy(sources, registry, all)?);
+        }
         let mut tokens = StaticTokens::new();
         for token in &self.tokens {
             let secret = read(sources, &token.source, || format!("the token `{}`", token.name))?;
@@ -185,6 +209,7 @@ impl fmt::Debug for Auth {
             .field("scopes", &self.scopes)
             .field("issuers", &self.issuers)
             .field("tokens", &self.tokens)
+            .field("proxy", &self.proxy)
             .finish_non_exhaustive()
     }
 }

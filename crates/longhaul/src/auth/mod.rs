@@ -53,7 +53,7 @@ pub use introspection::Introspection;
 pub use issuer::Issuer;
 pub use protection::{Protection, ProtectionError};
 pub(crate) use proxy::LONGEST_BODY;
-pub use proxy::{InvalidClient, Proxy, Upstream};
+pub use proxy::{InvalidClient, KnownClient, Proxy, Upstream};
 pub use refusal::Refusal;
 pub use resource::{InvalidResource, Resource};
 pub use rules::{Lifetime, Rules};

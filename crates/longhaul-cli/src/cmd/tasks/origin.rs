@@ -80,7 +80,7 @@ impl OriginArgs {
             }
             StoreUrl::Sqlite(_) => {}
         }
-        let store = store::open(&settings.url)?;
+        let store = store::open(&settings.url)?.tasks;
         Ok(Origin::Store(Local { store, settings }))
     }
 

@@ -52,6 +52,29 @@ pub struct Proxy {
     grant: Duration,
 }
 
+/// A client that an operator knows. It has no secret: what it shows is that it began what it ends.
+#[derive(Clone, Debug)]
+pub struct KnownClient(Client);
+
+impl KnownClient {
+    /// The client with this id; what people call it, and where it may be called back.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidClient`] when it could be taken for another, or an address is none of `https`, or of `http` on the
+    /// user's own machine.
+    pub fn new(id: &str, name: impl Into<String>, redirects: &[&str]) -> Result<Self, InvalidClient> {
+        if !client::is_plain_id(id) {
+            return Err(InvalidClient::Id { id: id.to_owned() });
+        }
+        if let Some(bad) = redirects.iter().find(|text| !redirect::may_be_registered(text)) {
+            return Err(InvalidClient::Redirect { redirect: (*bad).to_owned() });
+        }
+        let redirects = redirects.iter().map(|text| (*text).to_owned()).collect();
+        Ok(Self(Client { handle: id.to_owned(), name: name.into(), redirects, source: Source::Operator }))
+    }
+}
+
 /// A client that cannot be as it is named.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -95,22 +118,11 @@ impl Proxy {
         self
     }
 
-    /// Knows a client: its id, what people call it, and where it is called back.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidClient`].
-    pub fn client(mut self, id: &str, name: &str, redirects: &[&str]) -> Result<Self, InvalidClient> {
-        if !client::is_plain_id(id) {
-            return Err(InvalidClient::Id { id: id.to_owned() });
-        }
-        if let Some(bad) = redirects.iter().find(|text| !redirect::may_be_registered(text)) {
-            return Err(InvalidClient::Redirect { redirect: (*bad).to_owned() });
-        }
-        let redirects = redirects.iter().map(|text| (*text).to_owned()).collect();
-        let (handle, name) = (id.to_owned(), name.to_owned());
-        self.clients.push(Client { handle, name, redirects, source: Source::Operator });
-        Ok(self)
+    /// Knows this client.
+    #[must_use]
+    pub fn client(mut self, client: KnownClient) -> Self {
+        self.clients.push(client.0);
+        self
     }
 
     /// Lets clients register themselves (RFC 7591), as most had to before 2026-07-28. Default no. Nothing is kept of

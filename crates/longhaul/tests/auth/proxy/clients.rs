@@ -10,7 +10,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use longhaul::auth::InvalidClient;
+use longhaul::auth::{InvalidClient, KnownClient};
 use longhaul::store::{Memory, Registry, Settings, SystemClock};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -121,16 +121,12 @@ async fn a_client_of_the_operators_is_named_plainly() {
     assert!(
         page.body.contains("<b>Known App</b>") && page.body.contains("The operator of this server knows it")
     );
-    let upstream = || longhaul::auth::Upstream::new("https://login.example", "x", "y").unwrap();
-    let proxy = || longhaul::auth::Proxy::new(upstream(), Arc::new(Memory::new()));
     for id in ["", "https://app.example/", "registered:x", "longhaul_client_x", "a b", &"x".repeat(101)] {
-        let error = proxy().client(id, "App", &[APP]).unwrap_err();
+        let error = KnownClient::new(id, "App", &[APP]).unwrap_err();
         assert!(matches!(error, InvalidClient::Id { .. }), "{id}");
     }
-    assert!(matches!(
-        proxy().client("a", "App", &["http://app.example/"]).unwrap_err(),
-        InvalidClient::Redirect { .. }
-    ));
+    let error = KnownClient::new("a", "App", &["http://app.example/"]).unwrap_err();
+    assert!(matches!(error, InvalidClient::Redirect { .. }));
 }
 
 /// A web server with one document, which counts who asks.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::Full;
-use longhaul::auth::{Protection, Proxy, Resource, Upstream};
+use longhaul::auth::{KnownClient, Protection, Proxy, Resource, Upstream};
 use longhaul::server::Scopes;
 use longhaul::store::{Memory, Registry};
 use serde_json::{Value, json};
@@ -46,10 +46,10 @@ impl Front {
         change: impl FnOnce(Proxy) -> Proxy,
     ) -> Host {
         let upstream = Upstream::new(upstream.url(), "longhaul", "s3cret").unwrap().scope("email");
+        let known = KnownClient::new("known", "Known App", &["https://known.example/callback"]).unwrap();
         let proxy = Proxy::new(upstream, Arc::clone(registry))
             .scopes(Scopes::parse("deploy audit").unwrap())
-            .client("known", "Known App", &["https://known.example/callback"])
-            .unwrap()
+            .client(known)
             .registration(true);
         let protection = Protection::new()
             .resource(Resource::parse(resource).unwrap())
