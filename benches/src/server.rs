@@ -1,16 +1,18 @@
-//! The server that is measured. `bench-server stdio`, `bench-server http`, `bench-server durable FILE`.
+//! The server that is measured. `bench-server stdio`, `http`, `streams`, or `durable FILE`.
 //!
 //! Over HTTP it listens on a free port of this machine and prints its URL as the first line.
 #![expect(clippy::print_stdout, reason = "whoever measures reads the URL from there")]
+
+mod files;
 
 use std::future::pending;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use longhaul::server::TaskPolicy;
+use longhaul::server::{Resource, TaskPolicy, ToolError};
 use longhaul::store::{Limits, Settings};
-use longhaul::transport::http::server as http;
+use longhaul::transport::http::server::Options;
 use longhaul::{Server, Tool};
 use longhaul_store::SqliteOptions;
 use schemars::JsonSchema;
@@ -30,6 +32,8 @@ enum Mode {
     Stdio,
     /// `echo` over HTTP
     Http,
+    /// What changes, over HTTP, for many streams at once
+    Streams,
     /// `wait`, whose calls are durable tasks at once, over HTTP
     Durable {
         /// The store
@@ -42,20 +46,46 @@ async fn main() -> Result<()> {
     let server = Server::new("bench", "1.0.0");
     match Arguments::parse().mode {
         Mode::Stdio => Ok(server.tool(echo()).serve_stdio().await?),
-        Mode::Http => serve_http(server.tool(echo())).await,
+        Mode::Http => serve_http(server.tool(echo()), Options::default()).await,
+        Mode::Streams => {
+            files::open_many()?;
+            serve_http(changing(server), Options::default().max_connections(MANY).max_sessions(MANY)).await
+        }
         Mode::Durable { file } => {
             let store = SqliteOptions::new().with_settings(roomy()).open(file)?;
-            serve_http(server.tool(wait()).store(store)).await
+            serve_http(server.tool(wait()).store(store), Options::default()).await
         }
     }
 }
 
-async fn serve_http(server: Server) -> Result<()> {
-    let dispatcher = server.dispatcher()?;
-    dispatcher.start().await?;
+async fn serve_http(server: Server, options: Options) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/mcp", listener.local_addr()?);
-    Ok(http::serve(dispatcher, listener, http::Options::default(), pending()).await?)
+    Ok(server.serve_http(listener, options).await?)
+}
+
+/// More streams than are opened.
+const MANY: usize = 20_000;
+
+/// How long the URI of the resource is that changes often: those who do not read have much to read soon.
+const NOISY: usize = 64 << 10;
+
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
+/// `change` changes the list of tools, `noise` a resource that only those watch who do not read.
+fn changing(server: Server) -> Server {
+    let uri = format!("bench://{}", "x".repeat(NOISY));
+    let (server, catalogue) = server.dynamic();
+    let (noisy, watched) = (catalogue.clone(), uri.clone());
+    let change = Tool::inline("change", "Change the list of tools", move |_, Nothing {}| {
+        let passing = Tool::inline("passing", "Here for a moment", |_, Nothing {}| "here");
+        catalogue.put(passing).map(|()| "changed").map_err(ToolError::from)
+    });
+    let noise = Tool::inline("noise", "Change the resource", move |_, Nothing {}| {
+        noisy.resource_updated(&watched).map(|()| "changed").map_err(ToolError::from)
+    });
+    server.tool(change).tool(noise).resource(Resource::text(uri, "noisy", ""))
 }
 
 #[derive(Deserialize, JsonSchema)]

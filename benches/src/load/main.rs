@@ -3,10 +3,13 @@
 
 mod creates;
 mod echo;
+#[path = "../files.rs"]
+mod files;
 mod http;
 mod numbered;
 mod report;
 mod stdio;
+mod streams;
 
 use std::num::NonZeroU32;
 
@@ -26,6 +29,20 @@ enum Load {
     Http(Over),
     /// `tools/call` of `wait` over HTTP by callers that take tasks: each answer is a new task
     Creates(Over),
+    /// Streams that stay open
+    Streams {
+        /// The endpoint
+        url: String,
+        /// Of which kind
+        #[arg(long)]
+        kind: streams::Kind,
+        /// How many
+        #[arg(long)]
+        streams: usize,
+        /// The server's process
+        #[arg(long)]
+        pid: u32,
+    },
     /// `tools/call` of `echo` over a server's stdin and stdout, revision 2025-11-25, without waiting
     Stdio {
         /// How many calls
@@ -52,11 +69,15 @@ struct Over {
 
 fn main() -> Result<()> {
     let figures = match Arguments::parse().load {
-        Load::Http(over) => http::run(&checked(over)?, echo::over_http)?,
-        Load::Creates(over) => http::run(&checked(over)?, creates::over_http)?,
-        Load::Stdio { calls, command } => stdio::run(calls.get(), &command)?,
+        Load::Http(over) => serde_json::to_string(&http::run(&checked(over)?, echo::over_http)?),
+        Load::Creates(over) => serde_json::to_string(&http::run(&checked(over)?, creates::over_http)?),
+        Load::Stdio { calls, command } => serde_json::to_string(&stdio::run(calls.get(), &command)?),
+        Load::Streams { url, kind, streams, pid } => {
+            files::open_many()?;
+            serde_json::to_string(&streams::run(&url, kind, streams, pid)?)
+        }
     };
-    println!("{}", serde_json::to_string(&figures)?);
+    println!("{}", figures?);
     Ok(())
 }
 

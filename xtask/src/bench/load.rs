@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::programs::Programs;
 use crate::site::shown;
@@ -62,6 +63,24 @@ pub(super) fn over_http(
     found(&mut command)
 }
 
+/// Opens streams of a kind, and keeps them open.
+///
+/// # Errors
+///
+/// When one cannot be opened, or does not hear of a change.
+pub(super) fn of_streams<F: DeserializeOwned>(
+    programs: &Programs,
+    url: &str,
+    kind: &str,
+    streams: u32,
+    server: u32,
+) -> Result<F> {
+    let mut command = pinned(PROCESSOR, &programs.load());
+    command.args(["streams", url, "--kind", kind, "--streams", &streams.to_string()]);
+    command.args(["--pid", &server.to_string()]);
+    found(&mut command)
+}
+
 /// Starts a server and calls it over its stdin and stdout.
 ///
 /// # Errors
@@ -79,7 +98,7 @@ pub(super) fn over_stdio(programs: &Programs, calls: u32, server: &Path) -> Resu
 /// # Errors
 ///
 /// When it fails, or prints something else.
-pub(super) fn found(command: &mut Command) -> Result<Found> {
+pub(super) fn found<F: DeserializeOwned>(command: &mut Command) -> Result<F> {
     let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

@@ -12,6 +12,7 @@ mod machine;
 mod programs;
 mod server;
 mod stdio;
+mod streams;
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -32,6 +33,11 @@ type Bench = (&'static str, &'static str, fn(&Site, &Programs, usize) -> Result<
 const BENCHES: &[Bench] = &[
     ("http", "CPU per tools/call over stateless HTTP, of a bare axum handler's and of rmcp's", http::run),
     ("stdio", "pipelined tools/call over stdio, of rmcp's; and the memory that takes", stdio::run),
+    (
+        "streams",
+        "8,000 open streams: memory for each, of a bare hyper server's; all hear of a change",
+        streams::run,
+    ),
     ("creates", "durable tasks over HTTP, of what SQLite alone does with the same rows", creates::run),
 ];
 
@@ -77,6 +83,6 @@ mod tests {
     fn an_unknown_bench_is_refused_with_the_known_ones() {
         let site = Site { root: ".".into(), target: ".".into(), deadline: Instant::now() };
         let error = run(&site, &["htp".to_owned()], NonZeroUsize::MIN).unwrap_err().to_string();
-        assert!(error.contains("\"htp\"") && error.contains("http, stdio, creates"), "{error}");
+        assert!(error.contains("\"htp\"") && error.contains("http, stdio, streams, creates"), "{error}");
     }
 }

@@ -47,6 +47,11 @@ impl Programs {
         self.ours.join("bench-load")
     }
 
+    /// Streams without us.
+    pub(super) fn bare_streams(&self) -> PathBuf {
+        self.ours.join("bench-bare-streams")
+    }
+
     /// SQLite without us.
     pub(super) fn raw_sqlite(&self) -> PathBuf {
         self.ours.join("bench-raw-sqlite")

@@ -44,6 +44,11 @@ impl Server {
         &self.url
     }
 
+    /// Its process. `taskset` becomes what it starts.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// User and system time so far, in seconds. The kernel counts in hundredths.
     ///
     /// # Errors

@@ -1,0 +1,81 @@
+//! Streams that stay open: memory for each, and how soon all have heard of a change.
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::figures::{Figures, print_table};
+use super::goal::Goal;
+use super::load;
+use super::programs::Programs;
+use super::server::Server;
+use crate::site::Site;
+use crate::tally::Tally;
+
+/// A machine lets a process have 20,000 open files; each end of a stream is one.
+const STREAMS: u32 = 8_000;
+
+/// How much of the bare server's memory a stream of ours may take.
+const GOAL: Goal = Goal::AtMost(2.5);
+
+/// What a load of streams found.
+#[derive(Debug, Deserialize)]
+struct Found {
+    kb: f64,
+    told_ms: f64,
+    told_past_slow_ms: Option<f64>,
+}
+
+/// One of those compared, and its figures.
+struct Row {
+    name: &'static str,
+    kind: &'static str,
+    kb: Figures,
+    told: Figures,
+    told_past_slow: Figures,
+}
+
+pub(super) fn run(_: &Site, programs: &Programs, rounds: usize) -> Result<Tally> {
+    let mut rows = [
+        Row::new("bare hyper", "bare"),
+        Row::new("GET, 2025-11-25", "legacy"),
+        Row::new("subscriptions/listen", "listen"),
+    ];
+    for _ in 0..rounds {
+        for row in &mut rows {
+            row.measure(programs).with_context(|| row.name)?;
+        }
+    }
+    let cells = rows.each_ref().map(|row| {
+        let [kb, told, told_past_slow] = [&row.kb, &row.told, &row.told_past_slow].map(ToString::to_string);
+        [row.name.to_owned(), kb, told, told_past_slow]
+    });
+    println!("{STREAMS} streams");
+    print_table(["", "kB/stream", "all told, ms", "past slow readers, ms"], &cells);
+    let [bare, legacy, listen] = &rows;
+    let mut tally =
+        GOAL.judge("memory per GET stream and its session, over bare hyper", &legacy.kb.over(&bare.kb));
+    tally += GOAL.judge("memory per subscription, over bare hyper", &listen.kb.over(&bare.kb));
+    Ok(tally)
+}
+
+impl Row {
+    fn new(name: &'static str, kind: &'static str) -> Self {
+        let none = Figures::default;
+        Self { name, kind, kb: none(), told: none(), told_past_slow: none() }
+    }
+
+    /// A server is measured once: what it has freed, it may keep.
+    fn measure(&mut self, programs: &Programs) -> Result<()> {
+        let server = match self.kind {
+            "bare" => Server::start(&programs.bare_streams(), &[])?,
+            _ => Server::start(&programs.server(), &["streams"])?,
+        };
+        let found: Found = load::of_streams(programs, server.url(), self.kind, STREAMS, server.pid())?;
+        self.kb.push(found.kb);
+        self.told.push(found.told_ms);
+        if let Some(told) = found.told_past_slow_ms {
+            self.told_past_slow.push(told);
+        }
+        Ok(())
+    }
+}
