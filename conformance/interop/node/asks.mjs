@@ -5,13 +5,14 @@ import assert from "node:assert/strict";
 import { failure, success, textOf } from "./answer.mjs";
 import { withPeer } from "./peer.mjs";
 
-const ABLE = { sampling: {}, elicitation: { form: {}, url: {} }, roots: {} };
+const ABLE = { sampling: { tools: {} }, elicitation: { form: {}, url: {} }, roots: {} };
 
 /** The checks of this set for the client of an era. */
 export function asksChecks(era, target) {
   const on = (use, capabilities = ABLE) => () => withPeer(era, target, use, { capabilities });
   return [
     ["has its model asked", on(asksModel)],
+    ["has its model asked, which uses a tool first", on(usesTool)],
     ["has its user fill in a form", on(fillsIn)],
     ["has its user decline a form, or go away", on(declines)],
     ["sends its user to a page", on(visits)],
@@ -33,8 +34,9 @@ const answerUser = ({ params }) => {
   const { properties, required } = params.requestedSchema;
   assert.deepEqual(properties.size.enum, ["small", "large"]);
   assert.deepEqual([properties.cups.type, properties.cups.default], ["integer", 1]);
+  assert.deepEqual(properties.extras.items.anyOf.map(({ const: value }) => value), ["biscuit", "sugar"]);
   assert.deepEqual([...required].sort(), ["name", "size"]);
-  return { action: "accept", content: { name: "Ada", cups: 2, size: "large", to_go: true } };
+  return { action: "accept", content: { name: "Ada", cups: 2, size: "large", to_go: true, extras: ["sugar"] } };
 };
 
 const answerRoots = () => ({ roots: [{ uri: "file:///work", name: "work" }, { uri: "file:///tmp" }] });
@@ -44,13 +46,27 @@ async function asksModel(peer) {
   assert.equal(textOf(success(await peer.call("ask_model", { message: "Tea?" }))), "re: Tea?");
 }
 
+async function usesTool(peer) {
+  peer.answer("sampling/createMessage", ({ params }) => {
+    assert.deepEqual(params.tools.map(({ name }) => name), ["weather"]);
+    const last = [params.messages.at(-1).content].flat()[0];
+    const content =
+      last.type === "tool_result"
+        ? { type: "text", text: `It is ${last.content[0].text}` }
+        : { type: "tool_use", id: "use-1", name: "weather", input: { city: "Oslo" } };
+    return { role: "assistant", model: "a model", stopReason: last.type === "text" ? "toolUse" : "endTurn", content };
+  });
+  const result = success(await peer.call("ask_weather", { message: "How is Oslo?" }));
+  assert.equal(textOf(result), 'It is {"city":"Oslo"}: 3.5');
+}
+
 async function fillsIn(peer) {
   peer.answer("elicitation/create", (request) => {
     assert.equal(request.params.message, "What would you like?");
     return answerUser(request);
   });
   const result = success(await peer.call("ask_user", { message: "What would you like?" }));
-  assert.equal(textOf(result), "2 large for Ada to go");
+  assert.equal(textOf(result), "2 large for Ada to go with sugar");
 }
 
 async function declines(peer) {
@@ -78,7 +94,7 @@ async function asksAll(peer) {
   peer.answer("elicitation/create", answerUser);
   peer.answer("roots/list", answerRoots);
   const text = textOf(success(await peer.call("ask_all", {})));
-  assert.equal(text, "re: Who are you?; 2 large for Ada to go; file:///work file:///tmp");
+  assert.equal(text, "re: Who are you?; 2 large for Ada to go with sugar; file:///work file:///tmp");
 }
 
 async function cannotAsk(peer) {

@@ -12,7 +12,7 @@ const CLI = fileURLToPath(import.meta.resolve("@modelcontextprotocol/inspector/c
 /** How the Inspector ends when a tool is not there. */
 const NOT_FOUND = 5;
 
-/** The checks of this set for an era. */
+/** The checks of this set for an era, or for the transport of 2024-11-05 (`sse`). */
 export function inspectorChecks(era, target) {
   const on = (use) => () => use((method, ...options) => inspect(era, target, method, options));
   const both = [
@@ -25,16 +25,17 @@ export function inspectorChecks(era, target) {
     ["is told of what is not there", on(isToldOfNothing)],
     ["is told that it cannot be asked", on(cannotAsk)],
   ];
-  return era === "legacy" ? [...both, ["sets a level of logging", on(setsLevel)]] : both;
+  return era !== "modern" ? [...both, ["sets a level of logging", on(setsLevel)]] : both;
 }
 
 /** Runs the Inspector for one request; what it printed, and how it ended. */
 async function inspect(era, target, method, options) {
   // It keeps a catalogue of servers in the user's folder, which is not ours to write to.
   const home = await mkdtemp(join(tmpdir(), "longhaul-inspector-"));
-  const server =
-    target.url === undefined ? ["--", ...target.command] : ["--transport", "http", "--server-url", target.url];
-  const words = ["--cli", "--protocol-era", era, "--format", "json", "--quiet", "--method", method, ...options];
+  const http = ["--transport", "http", "--server-url", target.url];
+  const sse = ["--transport", "sse", "--server-url", new URL("/sse", target.url ?? "http://localhost").href];
+  const server = target.url === undefined ? ["--", ...target.command] : era === "sse" ? sse : http;
+  const words = ["--cli", "--protocol-era", era === "modern" ? "modern" : "legacy", "--format", "json", "--quiet", "--method", method, ...options];
   const env = { ...process.env, HOME: home, MCP_CATALOG_PATH: join(home, "catalog.json") };
   try {
     return await new Promise((resolve) => {

@@ -18,6 +18,7 @@ import { watch } from "./wire.mjs";
 const CONNECT = {
   modern,
   legacy,
+  sse: (target, options) => legacy(target, { ...options, sse: true }),
   "v2-legacy": (target, options) => modern(target, { ...options, mode: "legacy" }),
 };
 

@@ -25,13 +25,17 @@ const SETS = {
   },
   legacy: {
     ...offered("legacy"),
+    sse: (target) => [echoChecks, offerChecks, asksChecks].flatMap((checks) => checks("sse", target)),
     echo: (target) => echoChecks("legacy", target),
     held: (target) => heldChecks("legacy", target),
     output: (target) => outputChecks("legacy", target),
     tasks: streamChecks,
   },
   "inspector-modern": { offer: (target) => inspectorChecks("modern", target) },
-  "inspector-legacy": { offer: (target) => inspectorChecks("legacy", target) },
+  "inspector-legacy": {
+    offer: (target) => inspectorChecks("legacy", target),
+    sse: (target) => inspectorChecks("sse", target),
+  },
   "ext-tasks-d2": { tasks: (target) => sessionChecks("d2", target) },
   "ext-tasks-d3": { tasks: (target) => sessionChecks("d3", target) },
 };

@@ -3,6 +3,7 @@
 import { Client as ModernClient, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { Client as LegacyClient } from "@modelcontextprotocol/sdk/client/index.js";
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StdioClientTransport as LegacyStdio } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport as LegacyHttp } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
@@ -22,13 +23,15 @@ export async function connectModern(target, { mode = { pin: MODERN }, capabiliti
   return { client, transport };
 }
 
-/** Connects `@modelcontextprotocol/sdk`. */
-export async function connectLegacy(target, { capabilities = {} } = {}) {
+/** Connects `@modelcontextprotocol/sdk`; with `sse` by the transport of 2024-11-05, beside the endpoint. */
+export async function connectLegacy(target, { capabilities = {}, sse = false } = {}) {
   const client = new LegacyClient(INFO, { capabilities });
   const transport =
     target.url === undefined
       ? new LegacyStdio({ command: target.command[0], args: target.command.slice(1), stderr: "inherit" })
-      : new LegacyHttp(new URL(target.url));
+      : sse
+        ? new SSEClientTransport(new URL("/sse", target.url))
+        : new LegacyHttp(new URL(target.url));
   // The client tells its transport what was negotiated, and nobody else.
   let revision;
   const setProtocolVersion = transport.setProtocolVersion?.bind(transport);

@@ -27,7 +27,7 @@ def checks(era: str, target: Target) -> list[Check]:
         ("is told of a missing argument", on(era, target, _missing)),
         ("is told of a tool that does not exist", on(era, target, _unknown_tool)),
     ]
-    if era == "legacy":
+    if era != "modern":
         found.append(("pings", on(era, target, _pings)))
     return found
 

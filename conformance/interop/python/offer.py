@@ -158,7 +158,7 @@ async def _hears_log(era: str, target: Target) -> None:
     # A session has a level; in the modern era each request says its own.
     level: dict[str, Any] = {"log_level": "warning"} if era == "modern" else {}
     async with connected(era, target, logging_callback=log, **level) as client:
-        if era == "legacy":
+        if era != "modern":
             with warnings.catch_warnings(action="ignore"):
                 await client.set_logging_level("warning")
         success(await client.call_tool("log", {}))
@@ -192,7 +192,7 @@ async def _hears(era: str, target: Target, what: str, method: str, wanted: dict[
         client = await stack.enter_async_context(connected(era, target, message_handler=hear))
         if era == "modern":
             await stack.enter_async_context(client.listen(**wanted))
-        for uri in wanted.get("resource_subscriptions", []) if era == "legacy" else []:
+        for uri in wanted.get("resource_subscriptions", []) if era != "modern" else []:
             with warnings.catch_warnings(action="ignore"):
                 await client.subscribe_resource(uri)
         for _ in range(CHANGES):

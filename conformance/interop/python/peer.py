@@ -6,16 +6,18 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urljoin
 
 from mcp import Client, StdioServerParameters
+from mcp.client.sse import sse_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextContent
 
-REVISIONS = {"modern": "2026-07-28", "legacy": "2025-11-25"}
-"""What each era negotiates with a server of today."""
+REVISIONS = {"modern": "2026-07-28", "legacy": "2025-11-25", "sse": "2025-11-25"}
+"""What each era negotiates with a server of today; `sse` is the legacy era by the transport of 2024-11-05."""
 
 # `auto` asks the server which era it speaks, so the modern client finds out rather than being told.
-_MODES = {"modern": "auto", "legacy": "legacy"}
+_MODES = {"modern": "auto", "legacy": "legacy", "sse": "legacy"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,11 @@ class Target:
 @asynccontextmanager
 async def connected(era: str, target: Target, **options: Any) -> AsyncGenerator[Client]:
     """A client of this era, with what it can be asked as `options`."""
-    server: Any = target.url or StdioServerParameters(command=target.command[0], args=list(target.command[1:]))
+    server: Any
+    if target.url and era == "sse":
+        server = sse_client(urljoin(target.url, "/sse"))
+    else:
+        server = target.url or StdioServerParameters(command=target.command[0], args=list(target.command[1:]))
     async with Client(server, mode=_MODES[era], **options) as client:
         yield client
 

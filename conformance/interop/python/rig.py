@@ -19,6 +19,7 @@ SETS = {
     "echo": echo.checks,
     "held": held.checks,
     "offer": offer.checks,
+    "sse": lambda _, target: [check for checks in (echo, offer, asks) for check in checks.checks("sse", target)],
     "streams": streams.checks,
 }
 

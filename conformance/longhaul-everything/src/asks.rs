@@ -1,20 +1,29 @@
 //! The tools that ask the client: its model, its user, and where they may work.
 
 use longhaul::proto::model::{
-    CreateMessageParams, ElicitUrl, InputKind, Root, SamplingMessage, ToolAnnotations,
+    Content, CreateMessageParams, ElicitUrl, InputKind, Role, Root, SamplingContent, SamplingMessage,
+    ToolAnnotations, ToolChoice, ToolResult, ToolUse,
 };
 use longhaul::server::{AskError, Elicited, ToolError};
 use longhaul::{Cx, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::content;
+
 /// Each of them.
-pub(crate) fn tools() -> [Tool; 5] {
+pub(crate) fn tools() -> [Tool; 6] {
     [
         Tool::typed("ask_model", "Ask the client's model", |cx: Cx, Ask { message }| async move {
             Ok::<_, ToolError>(model(&cx, message).await?)
         })
         .asks(InputKind::Sampling),
+        Tool::typed(
+            "ask_weather",
+            "Ask the client's model, which may use a tool",
+            |cx: Cx, Ask { message }| async move { Ok::<_, ToolError>(model_with_tool(&cx, message).await?) },
+        )
+        .asks(InputKind::SamplingWithTools),
         Tool::typed("ask_user", "Have the user fill in an order", |cx: Cx, Ask { message }| async move {
             Ok::<_, ToolError>(order(&cx, message).await?)
         })
@@ -60,11 +69,43 @@ async fn model(cx: &Cx, message: String) -> Result<String, AskError> {
     Ok(cx.sample(params).await?.text())
 }
 
+/// How often the model may use the tool.
+const USES: usize = 3;
+
+/// Lets the model use a tool until it has an answer.
+async fn model_with_tool(cx: &Cx, message: String) -> Result<String, AskError> {
+    let tool = content::weather().definition().clone();
+    let mut said = vec![SamplingMessage::user(message)];
+    for _ in 0..USES {
+        let params =
+            CreateMessageParams::new(said.clone(), 100).with_tools(vec![tool.clone()], ToolChoice::Auto);
+        let answer = cx.sample(params).await?;
+        let used =
+            |tool: &ToolUse| ToolResult::new(&tool.id, vec![Content::text(format!("{}: 3.5", tool.input))]);
+        let results: Vec<_> = answer.tool_uses().map(used).map(SamplingContent::ToolResult).collect();
+        if results.is_empty() {
+            return Ok(answer.text());
+        }
+        said.push(SamplingMessage::new(Role::Assistant, answer.content));
+        said.push(SamplingMessage::new(Role::User, results));
+    }
+    Ok("the model only ever used its tool".to_owned())
+}
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Size {
     Small,
     Large,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Extra {
+    /// A biscuit
+    Biscuit,
+    /// Two lumps of sugar
+    Sugar,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -81,6 +122,9 @@ struct Order {
     /// To take away.
     #[serde(default)]
     to_go: bool,
+    /// What comes with it.
+    #[serde(default)]
+    extras: Vec<Extra>,
 }
 
 fn one() -> u8 {
@@ -88,12 +132,17 @@ fn one() -> u8 {
 }
 
 async fn order(cx: &Cx, message: String) -> Result<String, AskError> {
-    Ok(said(cx.elicit::<Order>(message).await?, |Order { name, cups, size, to_go }| {
+    Ok(said(cx.elicit::<Order>(message).await?, |Order { name, cups, size, to_go, extras }| {
         let size = match size {
             Size::Small => "small",
             Size::Large => "large",
         };
-        format!("{cups} {size} for {name}{}", if to_go { " to go" } else { "" })
+        let extra = |extra: &Extra| match extra {
+            Extra::Biscuit => " with a biscuit",
+            Extra::Sugar => " with sugar",
+        };
+        let extras: String = extras.iter().map(extra).collect();
+        format!("{cups} {size} for {name}{}{extras}", if to_go { " to go" } else { "" })
     }))
 }
 

@@ -91,7 +91,7 @@ struct Weather {
 }
 
 /// Answers with structure, and says which.
-fn weather() -> Tool {
+pub(crate) fn weather() -> Tool {
     Tool::typed("weather", "The weather in a city", |_, Place { city }| async move {
         Json(Weather { temperature: if city == "Oslo" { 3.5 } else { 20.0 }, city })
     })

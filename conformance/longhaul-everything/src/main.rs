@@ -24,7 +24,7 @@ struct Args {
     /// Serve one client over standard input and output.
     #[arg(long, conflicts_with = "http", required_unless_present = "http")]
     stdio: bool,
-    /// Serve over HTTP on this address; the endpoint is /mcp.
+    /// Serve over HTTP on this address; the endpoint is /mcp, and /sse for the transport of 2024-11-05.
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
 }
@@ -37,7 +37,7 @@ async fn main() -> anyhow::Result<()> {
         return Ok(server.serve_stdio().await?);
     };
     let listener = TcpListener::bind(address).await?;
-    Ok(server.serve_http(listener, http::Options::default()).await?)
+    Ok(server.serve_http(listener, http::Options::default().legacy_sse(true)).await?)
 }
 
 fn everything() -> Server {

@@ -29,6 +29,7 @@ const STAGE: &[(Server, &str, &[Transport])] = &[
     (Server::Everything, "offer", &[Transport::Stdio, Transport::Http]),
     (Server::Everything, "asks", &[Transport::Stdio, Transport::Http]),
     (Server::Everything, "streams", &[Transport::Http]),
+    (Server::Everything, "sse", &[Transport::Http]),
     (Server::Everything, "held", &[Transport::Http]),
     (Server::Everything, "tasks", &[Transport::Http]),
     (Server::Commands, "held", &[Transport::Stdio]),
@@ -83,10 +84,10 @@ const CLIENTS: &[Client] = &[
     Client {
         name: "node-legacy",
         runtime: Runtime::Node,
-        sets: &["echo", "offer", "asks", "streams", "held", "output", "tasks"],
+        sets: &["echo", "offer", "asks", "streams", "sse", "held", "output", "tasks"],
     },
     Client { name: "node-inspector-modern", runtime: Runtime::Node, sets: &["offer"] },
-    Client { name: "node-inspector-legacy", runtime: Runtime::Node, sets: &["offer"] },
+    Client { name: "node-inspector-legacy", runtime: Runtime::Node, sets: &["offer", "sse"] },
     Client { name: "node-ext-tasks-d2", runtime: Runtime::Node, sets: &["tasks"] },
     Client { name: "node-ext-tasks-d3", runtime: Runtime::Node, sets: &["tasks"] },
     Client {
@@ -97,7 +98,7 @@ const CLIENTS: &[Client] = &[
     Client {
         name: "python-legacy",
         runtime: Runtime::Python,
-        sets: &["echo", "offer", "asks", "streams", "held"],
+        sets: &["echo", "offer", "asks", "streams", "sse", "held"],
     },
 ];
 
