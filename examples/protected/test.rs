@@ -1,4 +1,5 @@
 //! What the example promises.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::HashMap;
 
