@@ -209,7 +209,7 @@ fn a_failure_is_one_line_of_json_where_json_is_asked_for() {
 }
 
 #[test]
-fn what_a_terminal_must_not_see_is_never_shown() {
+fn s35_what_a_terminal_must_not_see_is_never_shown() {
     let folder = folder();
     assert_eq!(run(folder.path(), &with_command(&["call", "raw"])).1, "abc\n");
     let (_, out, _) = run(folder.path(), &with_command(&["call", "raw", "--json"]));

@@ -39,7 +39,7 @@ fn a_placeholder_fills_its_place_inside_one_argument() {
 }
 
 #[test]
-fn a_value_is_never_expanded_again() {
+fn s30_a_value_is_never_expanded_again() {
     let tool = tool("command = [\"x\", \"{a}\", \"{b}\"]\ninput.a = {}\ninput.b = {}\n");
     assert_eq!(argv(&tool, r#"{"a":"{b}","b":"{{a}}"}"#), ["x", "{b}", "{{a}}"]);
 }
@@ -86,7 +86,7 @@ fn equal_calls_have_equal_arguments() {
 }
 
 #[test]
-fn a_value_that_would_be_an_option_is_refused() {
+fn s31_a_value_that_would_be_an_option_is_refused() {
     let tool = tool("command = [\"x\", \"{a}\", \"{a}{b}\"]\ninput.a = {}\ninput.b = {}\n");
     assert_eq!(
         refused(&tool, r#"{"a":"-rf","b":""}"#),
@@ -103,7 +103,7 @@ fn a_value_that_would_be_an_option_is_refused() {
 }
 
 #[test]
-fn items_and_numbers_are_options_as_well() {
+fn s31_items_and_numbers_are_options_as_well() {
     let tool = tool(
         "command = [\"x\", \"{l}\", \"{n}\"]\ninput.l = { type = \"array\" }\ninput.n = { type = \"integer\" }\n",
     );
@@ -134,7 +134,7 @@ fn a_dash_is_allowed_where_it_can_do_no_harm() {
 }
 
 #[test]
-fn a_separator_behind_the_value_does_not_shelter_it() {
+fn s31_a_separator_behind_the_value_does_not_shelter_it() {
     let tool = tool("command = [\"x\", \"{a}\", \"--\", \"y\"]\ninput.a = {}\n");
     assert!(tool.bind(r#"{"a":"-rf"}"#).is_err());
     assert!(tool.bind(r#"{"a":"--"}"#).is_err());
@@ -250,7 +250,7 @@ fn messages_stay_short_whatever_is_sent() {
 }
 
 #[test]
-fn a_secret_is_in_no_message() {
+fn s64_a_secret_is_in_no_message() {
     let tool = tool(
         "command = [\"x\", \"{k}\", \"--l={l}\"]\nstdin = \"{t}\"\nenv.T = \"{t}\"\n\
          input.t = { secret = true, pattern = \"^[a-z0-9]+$\" }\n\

@@ -154,7 +154,7 @@ error: longhaul.toml: the configuration is larger than 1MiB
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_others_can_change_is_warned_of() {
+fn s32_a_file_that_others_can_change_is_warned_of() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempfile::tempdir().unwrap();
@@ -174,7 +174,7 @@ warning: longhaul.toml: every user of this machine can change the configuration
 }
 
 #[test]
-fn hostile_text_in_a_file_cannot_reach_the_terminal() {
+fn s35_hostile_text_in_a_file_cannot_reach_the_terminal() {
     let text = "[tools.\"a\\u001b]0;x\\u0007\"]\ncommand = [\"{\u{202e}x}\", \"{a}\", \"\\u001b[2J{b}\"]\n\"\\u001b[1m\" = 1\n";
     let shown = check_with("long\u{1b}haul.toml", text, &Known).unwrap_err().render(Colour::Never);
     let hostile = |c: char| (c.is_control() && c != '\n') || ('\u{202a}'..='\u{202e}').contains(&c);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bit_of_a_state_can_be_changed() {
+    fn s24_no_bit_of_a_state_can_be_changed() {
         let sealer = Sealer::new();
         let ours = b"a";
         let state = sealer.seal(b"x", ours, MINUTE).unwrap();

@@ -109,7 +109,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn garbage_is_answered_and_the_connection_goes_on() {
+async fn s17_garbage_is_answered_and_the_connection_goes_on() {
     let mut client = Client::connect(Options::default());
     let cases: [(&[u8], i64, Value); 7] = [
         (b"{", -32700, Value::Null),
@@ -130,7 +130,7 @@ async fn garbage_is_answered_and_the_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn a_message_past_the_limit_is_refused_and_the_next_one_read() {
+async fn s10_a_message_past_the_limit_is_refused_and_the_next_one_read() {
     let mut options = Options::default();
     options.limits.max_bytes = 1000;
     let mut client = Client::connect(options);
@@ -193,7 +193,7 @@ async fn an_id_that_is_still_open_is_refused() {
 }
 
 #[tokio::test]
-async fn a_panicking_tool_is_answered_and_harms_nobody() {
+async fn s18_a_panicking_tool_is_answered_and_harms_nobody() {
     let mut client = Client::connect(Options::default());
     client.call(1, "bug", json!({"seconds": 0})).await;
     let answer = client.receive().await;

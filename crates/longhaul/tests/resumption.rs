@@ -200,7 +200,7 @@ async fn a_tool_lets_its_client_go_and_the_answer_is_there_when_it_comes_back() 
 }
 
 #[tokio::test]
-async fn nobody_resumes_the_stream_of_another_session() {
+async fn s7_nobody_resumes_the_stream_of_another_session() {
     let host = Host::start(Options::default()).await;
     let (session, other) = (host.initialize("2025-11-25").await, host.initialize("2025-11-25").await);
     host.may_go_on.add_permits(3);

@@ -173,7 +173,7 @@ fn output_that_should_be_json_and_is_not_is_an_error() {
 }
 
 #[test]
-fn output_that_is_read_is_fresh_and_for_its_reader_alone() {
+fn s22_output_that_is_read_is_fresh_and_for_its_reader_alone() {
     let scene = Scene::new(&tool("says", "echo word", ""));
     let address = scene.server.address();
     let task = begin(address, "says", json!({}));
@@ -186,7 +186,7 @@ fn output_that_is_read_is_fresh_and_for_its_reader_alone() {
 }
 
 #[test]
-fn a_command_that_reads_finds_nothing_and_its_environment_holds_no_secret_of_ours() {
+fn s33_a_command_that_reads_finds_nothing_and_its_environment_holds_no_secret_of_ours() {
     let more = [
         tool("reads", "cat; echo done", ""),
         tool("shows", "env; ls -l /proc/self/fd | wc -l", ""),
@@ -220,7 +220,7 @@ fn a_command_that_reads_finds_nothing_and_its_environment_holds_no_secret_of_our
 }
 
 #[test]
-fn the_value_of_a_secret_input_is_shown_nowhere() {
+fn s64_the_value_of_a_secret_input_is_shown_nowhere() {
     const SECRET: &str = "hunter2secret";
     let place = Place::new(
         "[tools.secret]\ndescription = \"d\"\ncommand = [\"sh\", \"-c\", 'test \"$TOKEN\" = hunter2secret && echo same']\n\

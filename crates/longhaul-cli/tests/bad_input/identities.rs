@@ -68,7 +68,7 @@ fn over_pipe(pipe: &Pipe, id: &str) -> Vec<String> {
 }
 
 #[test]
-fn unknown_expired_and_foreign_tasks_cannot_be_told_apart() {
+fn s21_unknown_expired_and_foreign_tasks_cannot_be_told_apart() {
     let scene = Scene::new(BRIEF);
     let address = scene.server.address();
     // The pipe's caller is the operating system's user, HTTP's is nobody: each has a task the other may not see.

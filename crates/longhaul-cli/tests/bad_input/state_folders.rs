@@ -72,7 +72,7 @@ fn a_state_folder_that_becomes_read_only_refuses_calls() {
 }
 
 #[test]
-fn run_files_are_for_their_owner_only() {
+fn s34_run_files_are_for_their_owner_only() {
     let scene = Scene::new("");
     let mut found = vec![
         scene.place.path("tasks.db"),

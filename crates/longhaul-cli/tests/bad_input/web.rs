@@ -54,7 +54,7 @@ fn only_json_is_read_and_only_to_those_who_can_read_the_answer() {
 }
 
 #[test]
-fn foreign_hosts_and_pages_are_turned_away_on_every_route() {
+fn s1_foreign_hosts_and_pages_are_turned_away_on_every_route() {
     let scene = Scene::new("");
     let address = scene.server.address();
     let (local, foreign) = (address.to_string(), "evil.example");

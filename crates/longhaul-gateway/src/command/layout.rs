@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_link_is_not_followed() {
+    fn s34_a_planted_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();
         let target = dir.path().join("target");
         std::fs::write(&target, "theirs").unwrap();

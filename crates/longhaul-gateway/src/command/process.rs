@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_took_the_number_of_another_is_not_signalled() {
+    fn s34_a_process_that_took_the_number_of_another_is_not_signalled() {
         let own = Process::of(raw(rustix::process::getpid())).unwrap();
         let other = Process { start_ticks: own.start_ticks + 1, ..own };
         assert!(!other.signal(Signal::KILL));

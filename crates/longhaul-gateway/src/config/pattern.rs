@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_would_take_too_much_memory_is_refused() {
+    fn s42_a_pattern_that_would_take_too_much_memory_is_refused() {
         assert!(Pattern::compile(r"(\pL{1000}){1000}").is_err());
     }
 }

@@ -12,7 +12,7 @@ use longhaul_store::{Durability, Filter, Sqlite, StoreError, TaskStore};
 use super::{create, get, mount::Tmpfs, open, task};
 
 #[tokio::test]
-async fn files_are_for_their_owner_alone() {
+async fn s25_files_are_for_their_owner_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tasks.db");
     let store = open(&path);
@@ -115,7 +115,7 @@ fn damage_is_called_damage() {
 }
 
 #[tokio::test]
-async fn a_damaged_row_is_an_error_and_its_neighbours_are_not() {
+async fn s27_a_damaged_row_is_an_error_and_its_neighbours_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tasks.db");
     let store = open(&path);

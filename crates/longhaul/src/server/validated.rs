@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_out_is_refused() {
+    fn s43_what_reaches_out_is_refused() {
         for target in
             ["https://example.com/s.json", "file:///etc/passwd", "#/$defs/none", "#none", "other.json"]
         {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_out_of_proportion_is_refused() {
+    fn s43_what_grows_out_of_proportion_is_refused() {
         let mut defs = serde_json::Map::new();
         for n in 0..30 {
             let next = json!({ "$ref": format!("#/$defs/d{}", n + 1) });

@@ -117,7 +117,7 @@ async fn a_key_that_is_taken_gets_a_number() {
 }
 
 #[tokio::test]
-async fn a_state_is_good_for_its_own_request_only() {
+async fn s24_a_state_is_good_for_its_own_request_only() {
     for (params, key, content) in
         [(delete("a"), "approve", json!({"go": true})), (tool("greet"), "elicit", json!({"name": "Ada"}))]
     {
@@ -162,7 +162,7 @@ async fn a_state_is_good_for_its_own_request_only() {
 }
 
 #[tokio::test]
-async fn a_state_expires() {
+async fn s24_a_state_expires() {
     let bare = Bare::bounded(RoundOptions::default().patience(Duration::from_millis(50)));
     for params in [delete("a"), tool("greet")] {
         let first = bare.call(params.clone()).await;

@@ -274,7 +274,14 @@ async fn closing_a_modern_stream_cancels_its_call() {
 #[tokio::test]
 async fn sessions_are_bounded() {
     let host = Host::start(|options| options.max_sessions = 1).await;
-    host.initialize().await;
+    let first = host.initialize().await;
+    let second = host.initialize().await;
+    assert_eq!(
+        host.in_session(&first, body("ping", json!({}))).await.status(),
+        404,
+        "it was not followed up"
+    );
+    assert_eq!(host.in_session(&second, body("ping", json!({}))).await.status(), 200);
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": {"name": "t", "version": "1"}});
     let response = host.send(host.post().body(body("initialize", params)).unwrap()).await;
@@ -474,11 +481,14 @@ async fn get_opens_a_sessions_stream_and_nothing_else() {
     assert_eq!(first.status(), StatusCode::OK);
     let second = host.send(get(Some(&session), events)).await;
     assert_eq!(second.status(), StatusCode::OK);
-    let first = text(first).await;
-    assert!(
-        first.starts_with("id: ") && first.ends_with("\nretry: 1000\ndata:\n\n"),
-        "{first:?}: the one before it ends"
-    );
+    for stream in [first, second] {
+        let mut body = stream.into_body();
+        let primed = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        let primed = std::str::from_utf8(&primed).unwrap();
+        assert!(primed.starts_with("id: ") && primed.ends_with("\nretry: 1000\ndata:\n\n"), "{primed:?}");
+        let end = tokio::time::timeout(Duration::from_millis(50), body.frame()).await;
+        assert!(end.is_err(), "neither ends the other");
+    }
 }
 
 #[tokio::test]

@@ -50,6 +50,11 @@ async fn answer(endpoint: &Arc<Endpoint>, mut request: Request<impl RequestBody>
     if let Some(name) = ONCE.into_iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
         return text(StatusCode::BAD_REQUEST, format!("send the {name} header once"));
     }
+    if let Some(name) =
+        NAMES.into_iter().find(|name| headers.contains_key(*name) && value(headers, name).is_none())
+    {
+        return text(StatusCode::BAD_REQUEST, format!("the {name} header is not plain text"));
+    }
     if request.uri().path() == HEALTH && matches!(*request.method(), Method::GET | Method::HEAD) {
         return text(StatusCode::OK, "ok".into());
     }
@@ -113,6 +118,9 @@ fn reading_page(allow: &AllowList, headers: &HeaderMap) -> Option<HeaderValue> {
 /// would understand it differently.
 const ONCE: [&str; 6] = ["content-type", VERSION, "mcp-method", "mcp-name", "last-event-id", SESSION_ID];
 
+/// Headers that name what is there already: one that cannot be read must not pass for absent.
+const NAMES: [&str; 2] = [SESSION_ID, "last-event-id"];
+
 /// Whether the request is for one of our names and from no foreign web page.
 ///
 /// # Errors
@@ -132,6 +140,10 @@ fn may_come_in(allow: &AllowList, headers: &HeaderMap, uri: &Uri) -> Result<(), 
     };
     let (host, origin) = (single(HOST)?, single(ORIGIN)?);
     allow.check(host, origin).map_err(|refused| refused.to_string())?;
+    // A browser leaves `Origin` out of some requests that a page makes of another site; this it does not.
+    if origin.is_none() && single(HeaderName::from_static("sec-fetch-site"))? == Some("cross-site") {
+        return Err("forbidden: the request comes from a page of another site".to_owned());
+    }
     // A request line that names its host overrules the header (RFC 9112, 3.2.2).
     match uri.authority() {
         Some(authority) => {

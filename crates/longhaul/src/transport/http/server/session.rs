@@ -62,9 +62,12 @@ pub(super) struct Session {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) exchanges: Exchanges,
-    /// The stream for what belongs to no request.
-    push: Option<mpsc::Sender<Outgoing>>,
+    /// The streams for what belongs to no request, each of which goes on one: the oldest that is still there. A later
+    /// one takes nothing from whoever has the first.
+    push: Vec<mpsc::Sender<Outgoing>>,
     last_used: Instant,
+    /// Its client has come back after the handshake.
+    followed_up: bool,
 }
 
 impl Sessions {
@@ -86,6 +89,7 @@ impl Sessions {
     ) -> Result<Arc<Session>, SessionLimit> {
         if lock(&self.open).len() >= self.max_open {
             self.expire();
+            self.make_room();
         }
         let session = self.apart(exchanges, principal);
         {
@@ -101,12 +105,30 @@ impl Sessions {
         Ok(session)
     }
 
+    /// While all places are taken, ends the oldest session whose client has said nothing since its handshake, so that
+    /// handshakes alone keep nobody out.
+    fn make_room(&self) {
+        let mut open = lock(&self.open);
+        if open.len() < self.max_open {
+            return;
+        }
+        let oldest = open.values().filter_map(|session| {
+            let state = session.lock();
+            (!state.followed_up).then(|| (state.last_used, session.id.clone()))
+        });
+        let given_up = oldest.min().and_then(|(_, id)| open.remove(&id));
+        drop(open);
+        if let Some(session) = given_up {
+            self.end(&session);
+        }
+    }
+
     /// A session that nobody finds again: for one request, where there are none.
     pub(super) fn apart(&self, exchanges: Exchanges, principal: Option<Principal>) -> Arc<Session> {
         let id = new_id();
         let owner = principal.clone().map_or(Owner::Anonymous, Owner::Principal);
         let streams = Streams::new(Arc::clone(&self.events), owner, id.clone());
-        let state = State { exchanges, push: None, last_used: Instant::now() };
+        let state = State { exchanges, push: Vec::new(), last_used: Instant::now(), followed_up: false };
         Arc::new_cyclic(|session| Session {
             id,
             principal,
@@ -147,7 +169,10 @@ impl Sessions {
             self.end(&session);
             return None;
         }
-        session.lock().last_used = Instant::now();
+        {
+            let mut state = session.lock();
+            (state.last_used, state.followed_up) = (Instant::now(), true);
+        }
         Some(session)
     }
 
@@ -169,7 +194,7 @@ impl Sessions {
     fn end(&self, session: &Session) {
         {
             let mut state = session.lock();
-            state.push = None;
+            state.push.clear();
             state.exchanges.close();
         }
         session.streams.forget();
@@ -181,7 +206,7 @@ impl Sessions {
     /// Ends every push stream, so that connections can close.
     pub(super) fn close_streams(&self) {
         for session in lock(&self.open).values() {
-            session.lock().push = None;
+            session.lock().push.clear();
         }
     }
 }
@@ -209,10 +234,12 @@ impl Session {
         &self.streams
     }
 
-    /// Opens the push stream; one that was open is ended, for its client has come back.
+    /// Opens a push stream.
     pub(super) fn open_push(&self, bound: usize) -> mpsc::Receiver<Outgoing> {
         let (sender, receiver) = mpsc::channel(bound);
-        self.lock().push = Some(sender);
+        let mut state = self.lock();
+        state.push.retain(|stream| !stream.is_closed());
+        state.push.push(sender);
         receiver
     }
 
@@ -237,7 +264,8 @@ impl Push for SessionPush {
     fn push(&self, message: Vec<u8>) {
         let Some(session) = self.0.upgrade() else { return };
         let state = session.lock();
-        let sent = state.push.as_ref().map(|push| push.try_send(Outgoing::pushed(message)));
+        let stream = state.push.iter().find(|stream| !stream.is_closed());
+        let sent = stream.map(|stream| stream.try_send(Outgoing::pushed(message)));
         if !matches!(sent, Some(Ok(()))) {
             tracing::debug!("a notification found no stream, or no room in it");
         }

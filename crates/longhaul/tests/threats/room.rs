@@ -1,0 +1,160 @@
+//! What a caller can use up.
+
+use std::time::Duration;
+
+use longhaul::proto::jsonrpc::Limits;
+use longhaul::transport::http::server::Options;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinSet;
+
+use crate::door::{METHODS, PATHS};
+use crate::rig::{Host, hear, hello, modern, request};
+
+#[tokio::test]
+async fn s9_what_is_no_handshake_leaves_no_session() {
+    let host = Host::with(Options::default().max_sessions(1)).await;
+    for params in
+        [json!({}), json!({"protocolVersion": "2025-11-25"}), json!([]), json!({"protocolVersion": 7})]
+    {
+        for _ in 0..20 {
+            let answer = host.post(&[], &request("initialize", params.clone()).to_string()).await;
+            assert_eq!((answer.status, answer.header("mcp-session-id")), (400, None), "{answer:?}");
+        }
+    }
+    host.initialize().await;
+}
+
+/// Sessions that nobody uses do not keep others out, however many are opened.
+#[tokio::test]
+async fn s9_sessions_that_nobody_uses_make_room() {
+    let host = Host::with(Options::default().max_sessions(4)).await;
+    let used = host.initialize().await;
+    let ping = request("ping", json!({}));
+    assert_eq!(host.in_session(&used, &ping).await.status, 200);
+    for _ in 0..50 {
+        host.initialize().await;
+    }
+    assert_eq!(host.in_session(&used, &ping).await.status, 200, "one that is used stays");
+}
+
+#[tokio::test]
+async fn s10_no_body_is_longer_than_it_may_be() {
+    let mut limits = Limits::default();
+    limits.max_bytes = 10_000;
+    let host = Host::with(Options::default().limits(limits)).await;
+    let long = format!("{}{}", hello(), " ".repeat(10_000));
+    for path in PATHS {
+        for method in METHODS {
+            let headers = [("content-type", "application/json"), ("accept", "*/*")];
+            let answer = host.request(method, path, &headers, &long).await;
+            let expected =
+                if (method, path) == ("POST", "/mcp") { answer.status == 413 } else { answer.status >= 400 };
+            assert!(
+                expected || method == "OPTIONS" || method == "HEAD" || path == "/healthz",
+                "{method} {path}: {answer:?}"
+            );
+        }
+    }
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\n";
+    // In pieces, without saying how long it is.
+    let chunk = format!("{:x}\r\n{}\r\n", 4000, " ".repeat(4000));
+    let answer =
+        host.raw(format!("{head}Transfer-Encoding: chunked\r\n\r\n{}0\r\n\r\n", chunk.repeat(3))).await;
+    assert_eq!(answer.status, 413, "{answer:?}");
+    // Saying that it is longer than anything, or two things at once.
+    let answer = host.raw(format!("{head}Content-Length: 99999999999\r\n\r\n{{")).await;
+    assert_eq!(answer.status, 413, "{answer:?}");
+    for lie in [
+        "Content-Length: 5\r\nContent-Length: 6",
+        "Content-Length: -1",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Content-Length: 0x5",
+    ] {
+        let answer = host.raw(format!("{head}{lie}\r\n\r\n{}", "{}   ")).await;
+        assert!(answer.status != 200, "{lie}: {answer:?}");
+    }
+    // Headers are bounded as well.
+    let many: String = (0..1000).map(|n| format!("x-{n}: y\r\n")).collect();
+    let answer = host.raw(format!("{head}{many}\r\n")).await;
+    assert!(matches!(answer.status, 0 | 400 | 431), "{answer:?}");
+    let answer = host.raw(format!("{head}x: {}\r\n\r\n", "y".repeat(1 << 20))).await;
+    assert!(matches!(answer.status, 0 | 400 | 431), "{answer:?}");
+    assert_eq!(host.runs(), 0);
+}
+
+#[tokio::test]
+async fn s11_who_is_slow_is_let_go() {
+    let (short, long) = (Duration::from_millis(200), Duration::from_secs(10));
+    let options = Options::default().header_timeout(short).body_timeout(short);
+    let host = Host::with(options).await;
+    // A header that does not end, and a connection that says nothing at all.
+    for begun in ["POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-A: b", ""] {
+        let mut stream = host.connect().await;
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        let mut rest = Vec::new();
+        tokio::time::timeout(long, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
+    }
+    // A body of which a byte comes now and then.
+    let mut stream = host.connect().await;
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\n";
+    stream.write_all(format!("{head}Content-Length: 1000\r\n\r\n").as_bytes()).await.unwrap();
+    let (mut reading, mut writing) = stream.split();
+    let drip = async {
+        loop {
+            tokio::time::sleep(short / 4).await;
+            if writing.write_all(b" ").await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    let mut heard = [0; 12];
+    tokio::select! {
+        heard_it = tokio::time::timeout(long, reading.read_exact(&mut heard)) => { heard_it.unwrap().unwrap(); }
+        () = drip => unreachable!("it goes on for ever"),
+    }
+    assert_eq!(&heard, b"HTTP/1.1 408");
+    // Meanwhile everybody else is served.
+    assert_eq!(host.call("echo", json!({"message": "hi"})).await.status, 200);
+}
+
+#[tokio::test]
+async fn s12_no_flood_of_streams_is_spoken() {
+    let host = Host::start().await;
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
+    let answer = host.raw(preface).await;
+    assert!(matches!(answer.status, 0 | 400 | 505), "{answer:?}");
+    assert!(!answer.head.contains('\u{4}'), "no frame comes back: {answer:?}");
+    let upgrade =
+        [("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "AAMAAABk")];
+    assert_ne!(host.post(&upgrade, &hello()).await.status, 101);
+}
+
+#[tokio::test]
+async fn s20_what_is_too_much_is_refused_before_it_runs() {
+    let host = Host::with(Options::default().max_running(2)).await;
+    let mut naps = JoinSet::new();
+    let call = modern("tools/call", json!({"name": "nap", "arguments": {"millis": 3000}})).to_string();
+    for _ in 0..2 {
+        let mut stream = host.connect().await;
+        let call = call.clone();
+        let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\n\
+            MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: nap\r\n";
+        let request = format!("{head}Content-Length: {}\r\n\r\n{call}", call.len());
+        naps.spawn(async move {
+            stream.write_all(request.as_bytes()).await.unwrap();
+            hear(&mut stream, Duration::from_millis(800)).await
+        });
+    }
+    while host.runs() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let refused = host.call("echo", json!({"message": "hi"})).await;
+    assert_eq!((refused.status, refused.code()), (429, -31001), "{refused:?}");
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(host.runs(), 2, "it has not run");
+    naps.join_all().await;
+    // Who hung up makes room.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(host.call("echo", json!({"message": "hi"})).await.status, 200);
+}
