@@ -3,6 +3,7 @@
 //! (R) or one of proxies (P) of the security notes.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod advisories;
 mod door;
 mod isolation;
 mod proxy;
