@@ -110,7 +110,11 @@ async fn s2_what_a_page_can_post_without_asking_runs_nothing() {
     }
     // A page that a browser calls foreign is foreign, whatever its origin says of itself.
     for method in METHODS {
-        let headers = [("sec-fetch-site", "cross-site"), ("content-type", "application/json")];
+        let headers = [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "no-cors"),
+            ("content-type", "application/json"),
+        ];
         assert_eq!(host.request(method, "/mcp", &headers, &hello()).await.status, 403, "{method}");
     }
     assert_eq!(host.runs(), 0);

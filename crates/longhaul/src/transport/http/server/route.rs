@@ -140,8 +140,13 @@ fn may_come_in(allow: &AllowList, headers: &HeaderMap, uri: &Uri) -> Result<(), 
     };
     let (host, origin) = (single(HOST)?, single(ORIGIN)?);
     allow.check(host, origin).map_err(|refused| refused.to_string())?;
-    // A browser leaves `Origin` out of some requests that a page makes of another site; this it does not.
-    if origin.is_none() && single(HeaderName::from_static("sec-fetch-site"))? == Some("cross-site") {
+    // A browser leaves `Origin` out of some requests that a page makes of another site; this it does not. That its user
+    // goes there is something else: so somebody comes to sign in.
+    let fetched = |what: &'static str| single(HeaderName::from_static(what));
+    if origin.is_none()
+        && fetched("sec-fetch-site")? == Some("cross-site")
+        && fetched("sec-fetch-mode")? != Some("navigate")
+    {
         return Err("forbidden: the request comes from a page of another site".to_owned());
     }
     // A request line that names its host overrules the header (RFC 9112, 3.2.2).
