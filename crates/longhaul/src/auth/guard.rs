@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 
+use super::attempts::Attempts;
 use super::proxy::{Answer, Broker, Endpoint};
 use super::refusal::Refusal;
 use super::resource::Resource;
@@ -32,6 +35,8 @@ pub(super) struct Inner {
     pub(super) metadata: Option<(Resource, Bytes)>,
     /// Grants tokens itself.
     pub(super) broker: Option<Arc<Broker>>,
+    /// Who failed.
+    pub(super) attempts: Attempts,
 }
 
 /// The longest token.
@@ -58,6 +63,11 @@ impl Guard {
             return Ok(caller);
         }
         Err(Refusal::Invalid("the token is not known here"))
+    }
+
+    /// How long whoever is at `peer` has to wait, if tokens that did not count came from there too often.
+    pub(crate) fn refused(&self, peer: IpAddr, refusal: &Refusal) -> Option<Duration> {
+        matches!(refusal, Refusal::Invalid(_)).then(|| self.0.attempts.failed(peer)).flatten()
     }
 
     /// The document for clients at this path, if it is there.

@@ -31,6 +31,7 @@
 //!
 //! (2026-07-28, Authorization; RFC 6750, 7662, 8707, 9068, 9728.)
 
+mod attempts;
 mod fetch;
 mod guard;
 mod introspection;

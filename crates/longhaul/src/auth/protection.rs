@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::attempts::Attempts;
 use super::fetch::FetchError;
 use super::guard::{Guard, Inner};
 use super::introspection::Introspection;
@@ -194,6 +195,14 @@ impl Protection {
         let leeway = self.leeway.unwrap_or(LONGEST_LEEWAY).min(LONGEST_LEEWAY);
         let rules = Rules { resource: self.resource, audiences: self.audiences, leeway };
         let (required, implied) = (self.required, self.implied);
-        Ok(Guard(Arc::new(Inner { rules, required, implied, verifiers, metadata, broker })))
+        Ok(Guard(Arc::new(Inner {
+            rules,
+            required,
+            implied,
+            verifiers,
+            metadata,
+            broker,
+            attempts: Attempts::default(),
+        })))
     }
 }

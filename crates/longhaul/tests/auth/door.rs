@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, StatusCode};
 use longhaul::proto::http::AllowList;
-use longhaul::transport::http::server::Options;
+use longhaul::transport::http::server::{Options, Peer};
 use serde_json::json;
 
 use crate::rig::{Answer, Host, LocalIssuer, METADATA, RESOURCE, Signer, claims, legacy, modern};
@@ -197,4 +197,35 @@ async fn r2_a_token_counts_in_one_header_only() {
     // In a body it is not even looked for.
     let form = request("POST", "/mcp").body(Full::from(format!("access_token={token}"))).unwrap();
     assert_eq!(host.send(form).await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn who_shows_bad_tokens_again_and_again_is_told_to_wait_and_a_good_one_comes_in_all_the_same() {
+    let signer = Signer::new("k", "EdDSA");
+    let issuer = LocalIssuer::start(&[&signer]).await;
+    let options = Options::default().guard(Host::protection(&issuer).guard().unwrap());
+    let server = longhaul::Server::new("protected", "1.0.0");
+    let service = server.into_http_service(options).await.unwrap();
+    let good = signer.sign(&claims(&issuer, "ann", json!({})));
+    let ask = async |peer: [u8; 4], token: &str| {
+        let mut request = modern(token, "tools/list", None, json!({}));
+        request.extensions_mut().insert(Peer(peer.into()));
+        let answer = tower_service::Service::call(&mut service.clone(), request).await.unwrap();
+        let wait = answer.headers().get("retry-after").map(|wait| wait.to_str().unwrap().to_owned());
+        (answer.status(), wait.and_then(|wait| wait.parse::<u64>().ok()))
+    };
+    let (here, there) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+    for _ in 0..100 {
+        // Whoever has none has made no mistake.
+        assert_eq!(ask(here, "").await.0, StatusCode::UNAUTHORIZED);
+    }
+    for _ in 0..30 {
+        assert_eq!(ask(here, "bad").await, (StatusCode::UNAUTHORIZED, None));
+    }
+    let (status, wait) = ask(here, "bad").await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+    assert!((1..=60).contains(&wait.unwrap()), "{wait:?}");
+    assert_eq!(ask(here, &good).await.0, StatusCode::OK);
+    assert_eq!(ask(here, "").await.0, StatusCode::UNAUTHORIZED);
+    assert_eq!(ask(there, "bad").await.0, StatusCode::UNAUTHORIZED);
 }

@@ -5,3 +5,4 @@ mod binding;
 mod clients;
 mod grants;
 mod metadata;
+mod secrets;

@@ -6,6 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -13,10 +15,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::Endpoint;
 use super::route::route;
 use super::silent::Silent;
 use super::stalled::UntilStalled;
+use super::{Endpoint, Peer};
 
 pub(super) async fn accept(
     endpoint: Arc<Endpoint>,
@@ -105,9 +107,13 @@ async fn converse(
     asks: impl Fn(),
 ) {
     let header_timeout = endpoint.options.header_timeout;
+    let peer = stream.peer_addr().ok().and_then(Peer::of);
     let stream = UntilStalled::new(stream, endpoint.options.write_timeout);
-    let service = service_fn(move |request| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
         asks();
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(peer);
+        }
         let endpoint = Arc::clone(&endpoint);
         async move { Ok::<_, Infallible>(route(&endpoint, request).await) }
     });

@@ -4,9 +4,9 @@
 use http::{HeaderMap, Request, Response, StatusCode};
 use longhaul_proto::jsonrpc::{ErrorObject, RequestId};
 
-use super::Endpoint;
 use super::answer::{Body, refusal};
 use super::route::RequestBody;
+use super::{Endpoint, Peer};
 use crate::server::{Caller, Scopes};
 
 #[cfg(feature = "auth")]
@@ -38,8 +38,9 @@ pub(super) async fn admit(
     headers: &HeaderMap,
     query: Option<&str>,
     known: Option<Caller>,
+    peer: Option<Peer>,
 ) -> Result<Caller, Box<Response<Body>>> {
-    on::admit(endpoint, headers, query, known.unwrap_or_default()).await
+    on::admit(endpoint, headers, query, known.unwrap_or_default(), peer).await
 }
 
 /// `403`: the caller's credential lacks some of the scopes `needed`.
@@ -60,7 +61,7 @@ mod guarded {
 
     use super::super::answer::{Body, empty, text};
     use super::super::route::RequestBody;
-    use super::super::{Endpoint, post};
+    use super::super::{Endpoint, Peer, post};
     use crate::auth::{Guard, LONGEST_BODY, Refusal};
     use crate::server::{Caller, Scopes};
 
@@ -117,11 +118,13 @@ mod guarded {
         headers: &HeaderMap,
         query: Option<&str>,
         known: Caller,
+        peer: Option<Peer>,
     ) -> Result<Caller, Box<Response<Body>>> {
         let Some(guard) = &endpoint.options.guard else { return Ok(known) };
         guard.admit(headers, query).await.map_err(|refusal| {
             tracing::debug!(%refusal, "a request was not let in");
-            Box::new(turned_away(guard, &refusal))
+            let wait = peer.and_then(|Peer(peer)| guard.refused(peer, &refusal));
+            Box::new(wait.map_or_else(|| turned_away(guard, &refusal), too_often))
         })
     }
 
@@ -131,6 +134,13 @@ mod guarded {
             Some(challenge) => response.headers_mut().insert(WWW_AUTHENTICATE, challenge),
             None => response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(TRY_AGAIN.as_secs())),
         };
+        response
+    }
+
+    fn too_often(wait: Duration) -> Response<Body> {
+        let what = "too many tokens from there did not count: wait, and sign in again";
+        let mut response = text(StatusCode::TOO_MANY_REQUESTS, what.into());
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
         response
     }
 
@@ -154,8 +164,8 @@ mod guarded {
 mod open {
     use http::{HeaderMap, Request, Response};
 
-    use super::super::Endpoint;
     use super::super::answer::Body;
+    use super::super::{Endpoint, Peer};
     use crate::server::{Caller, Scopes};
 
     pub(super) fn public<B>(_: &Endpoint, _: &Request<B>) -> Option<Response<Body>> {
@@ -174,6 +184,7 @@ mod open {
         _: &HeaderMap,
         _: Option<&str>,
         known: Caller,
+        _: Option<Peer>,
     ) -> Result<Caller, Box<Response<Body>>> {
         Ok(known)
     }

@@ -12,6 +12,7 @@ mod legacy;
 mod modern;
 mod options;
 mod pair;
+mod peer;
 mod post;
 mod route;
 mod service;
@@ -33,6 +34,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use options::Options;
+pub use peer::Peer;
 pub use service::{AnswerBody, HttpService};
 pub use session::SessionObserver;
 

@@ -10,7 +10,7 @@ use longhaul_proto::http::{AllowList, accepts};
 use longhaul_proto::jsonrpc::clip;
 
 use super::answer::{Body, text};
-use super::{Endpoint, cors, door, legacy, pair, post};
+use super::{Endpoint, Peer, cors, door, legacy, pair, post};
 use crate::server::Caller;
 
 pub(super) const SESSION_ID: &str = "mcp-session-id";
@@ -67,8 +67,9 @@ async fn answer(endpoint: &Arc<Endpoint>, mut request: Request<impl RequestBody>
         Err(response) => return *response,
     };
     // Before anything is told of what is where.
+    let peer = request.extensions().get::<Peer>().copied();
     let (headers, query) = (request.headers(), request.uri().query());
-    let caller = match door::admit(endpoint, headers, query, known).await {
+    let caller = match door::admit(endpoint, headers, query, known, peer).await {
         Ok(caller) => caller,
         Err(response) => return *response,
     };
