@@ -4,6 +4,8 @@
 
 mod function;
 mod options;
+mod prompt;
+mod resource;
 mod tool;
 
 use proc_macro::TokenStream;
@@ -12,8 +14,9 @@ use proc_macro::TokenStream;
 ///
 /// The function's name is the tool's, its doc comment the description, its parameters the arguments: doc comments on
 /// parameters are their descriptions, and `#[serde(…)]` and `#[schemars(…)]` on them are kept. A parameter of type
-/// `Cx` gets the call's context. What the function returns is anything a tool may return
-/// (`longhaul::server::IntoToolResult`).
+/// `Cx` gets the call's context, one of type `State<T>` what the server's handlers share of that type. What the function
+/// returns is anything a tool may return (`longhaul::server::IntoToolResult`). An `async fn` is polled where the request was
+/// read; a plain `fn` may take its time, for it runs on a thread of the blocking pool.
 ///
 /// The function itself is then a value to give to `Server::tool`, and is called as `name::call(…)`.
 ///
@@ -23,6 +26,7 @@ use proc_macro::TokenStream;
 /// | `task = "never"`, `"always"`, `"after 2s"`, `"required"` | when a call becomes a task |
 /// | `ttl = "24h"`, `hold = "50s"` | how long a task is kept, and how long a caller without tasks waits |
 /// | `limit = 2` | how many calls run at once |
+/// | `inline` | a plain `fn` that is done at once runs where the request was read |
 /// | `join` | a call equal to an open one of the same principal joins it |
 /// | `read_only`, `destructive`, `idempotent`, `open_world` | hints; `read_only = false` says the contrary |
 ///
@@ -48,4 +52,79 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn tool(options: TokenStream, function: TokenStream) -> TokenStream {
     tool::expand(options.into(), function.into()).unwrap_or_else(|error| error.into_compile_error()).into()
+}
+
+/// Makes a function a prompt.
+///
+/// The function is read as by [`macro@tool`]. Its arguments are texts on the wire: a parameter that is a number or a
+/// `bool` is read from the words for it, an `Option` may be left out. It returns anything a prompt may
+/// (`longhaul::server::IntoPrompt`).
+///
+/// | option | means |
+/// |---|---|
+/// | `name = "…"`, `title = "…"`, `description = "…"` | instead of what the function says |
+/// | `inline` | a plain `fn` that is done at once runs where the request was read |
+///
+/// # Examples
+///
+/// ```
+/// use longhaul::{Server, prompt};
+///
+/// /// Review some code.
+/// #[prompt]
+/// async fn review(
+///     /// The language it is written in.
+///     language: String,
+///     /// What to look at above all.
+///     focus: Option<String>,
+/// ) -> String {
+///     format!("Review this {language} code. Look at {}.", focus.as_deref().unwrap_or("everything"))
+/// }
+///
+/// let server = Server::new("reviews", "1.0.0").prompt(review);
+/// # drop(server);
+/// ```
+#[proc_macro_attribute]
+pub fn prompt(options: TokenStream, function: TokenStream) -> TokenStream {
+    prompt::expand(options.into(), function.into()).unwrap_or_else(|error| error.into_compile_error()).into()
+}
+
+/// Makes a function a resource, or a family of them when its URI has variables.
+///
+/// The function is read as by [`macro@tool`]; its arguments are the variables of the URI (RFC 6570). It returns anything
+/// that reading a resource may (`longhaul::server::IntoContents`). A resource is given to `Server::resource`, a family
+/// to `Server::resource_template`.
+///
+/// | option | means |
+/// |---|---|
+/// | `uri = "…"` | where it is found; needed |
+/// | `name = "…"`, `title = "…"`, `description = "…"` | instead of what the function says |
+/// | `mime_type = "…"` | what kind of thing it is |
+/// | `inline` | a plain `fn` that is done at once runs where the request was read |
+///
+/// # Examples
+///
+/// ```
+/// use longhaul::{Server, resource};
+///
+/// /// How long the machine has been up.
+/// #[resource(uri = "app://uptime", mime_type = "text/plain")]
+/// fn uptime() -> std::io::Result<String> {
+///     std::fs::read_to_string("/proc/uptime")
+/// }
+///
+/// /// The rows of every table.
+/// #[resource(uri = "db://{table}/{id}")]
+/// async fn rows(table: String, id: u64) -> Option<String> {
+///     (table == "users").then(|| format!("user {id}"))
+/// }
+///
+/// let server = Server::new("machine", "1.0.0").resource(uptime).resource_template(rows);
+/// # drop(server);
+/// ```
+#[proc_macro_attribute]
+pub fn resource(options: TokenStream, function: TokenStream) -> TokenStream {
+    resource::expand(options.into(), function.into())
+        .unwrap_or_else(|error| error.into_compile_error())
+        .into()
 }

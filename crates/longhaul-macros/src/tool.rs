@@ -2,13 +2,12 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::spanned::Spanned as _;
-use syn::{Error, LitStr, Result, ReturnType};
+use syn::{Error, LitStr, Result};
 
-use crate::function::{Argument, Function};
+use crate::function::Function;
 use crate::options::{Options, duration};
 
-const OPTIONS: [&str; 12] = [
+const OPTIONS: [&str; 13] = [
     "name",
     "title",
     "description",
@@ -17,6 +16,7 @@ const OPTIONS: [&str; 12] = [
     "hold",
     "limit",
     "join",
+    "inline",
     "read_only",
     "destructive",
     "idempotent",
@@ -26,85 +26,32 @@ const OPTIONS: [&str; 12] = [
 pub(crate) fn expand(options: TokenStream, function: TokenStream) -> Result<TokenStream> {
     let options = Options::read(options, &OPTIONS)?;
     let function = Function::read(function)?;
-    if function.item.sig.asyncness.is_none() {
-        return Err(Error::new(function.item.sig.fn_token.span, "a tool is an `async fn`"));
-    }
-
     let ident = &function.item.sig.ident;
-    if !unraw(ident).starts_with(|first: char| first.is_ascii_lowercase() || first == '_') {
-        return Err(Error::new(
-            ident.span(),
-            "name the function in snake_case; `name = \"…\"` names the tool",
-        ));
-    }
-    let visibility = &function.item.vis;
-    let name = options.text("name")?.unwrap_or_else(|| LitStr::new(&unraw(ident), ident.span()));
+    let name = function.name(&options)?;
     check_name(&name)?;
-    let description = match options.text("description")? {
-        Some(text) => text.value(),
-        None => function.doc.clone(),
-    };
-    if description.is_empty() {
+    let Some(description) = function.description(&options)? else {
         return Err(Error::new(
             ident.span(),
             "a model chooses tools by their descriptions: write a doc comment, or `description = \"…\"`",
         ));
-    }
-    let title = options.text("title")?.map(|title| quote!(.title(#title)));
-    let annotations = annotations(&options)?;
-    let policy = policy(&options)?;
-
-    let mut call = function.item.clone();
-    call.sig.ident = syn::Ident::new("call", ident.span());
-    call.vis = visibility.clone();
-    let (kept, documented): (Vec<_>, Vec<_>) =
-        std::mem::take(&mut call.attrs).into_iter().partition(|attribute| !attribute.path().is_ident("doc"));
-    call.attrs = kept;
-
-    let fields =
-        function.arguments().map(|Argument { name, of, attributes }| quote!(#(#attributes)* #name: #of));
-    let names = function.arguments().map(|Argument { name, .. }| name);
-    let passed = function.passed();
-
-    // An error about what is returned points to where it is written.
-    let typed = {
-        let span = match &function.item.sig.output {
-            ReturnType::Default => ident.span(),
-            ReturnType::Type(_, of) => of.span(),
-        };
-        quote_spanned!(span=> ::longhaul::Tool::typed)
     };
+    let title = options.text("title")?.map(|title| quote!(.title(#title)));
+    let (annotations, policy) = (annotations(&options)?, policy(&options)?);
+    let (value, arguments, taken) = (function.value(), function.arguments_type(), function.taken());
+    let (running, needs) = (function.running(&options)?, function.needs());
+    let typed = quote_spanned!(function.result_span()=> ::longhaul::Tool::typed);
 
     Ok(quote! {
-        #(#documented)*
-        #[expect(non_camel_case_types, reason = "the tool keeps its function's name")]
-        #[derive(Clone, Copy, Debug)]
-        #visibility struct #ident;
-
-        impl #ident {
-            /// What a call of the tool does.
-            #call
-        }
+        #value
 
         impl ::core::convert::From<#ident> for ::longhaul::Tool {
             fn from(_: #ident) -> Self {
-                #[derive(::longhaul::__private::serde::Deserialize, ::longhaul::__private::schemars::JsonSchema)]
-                #[serde(crate = "::longhaul::__private::serde")]
-                #[schemars(crate = "::longhaul::__private::schemars")]
-                struct Arguments { #(#fields),* }
-                #typed(#name, #description, |cx: ::longhaul::Cx, Arguments { #(#names),* }| {
-                    // A tool that takes no context has no use for it.
-                    let _ = &cx;
-                    #ident::call(#(#passed),*)
-                })
-                #title #annotations #policy
+                #arguments
+                #typed(#name, #description, |cx: ::longhaul::Cx, #taken| { #running })
+                    #title #annotations #policy #needs
             }
         }
     })
-}
-
-fn unraw(ident: &syn::Ident) -> String {
-    ident.to_string().trim_start_matches("r#").to_owned()
 }
 
 fn check_name(name: &LitStr) -> Result<()> {

@@ -46,7 +46,7 @@ pub mod transport;
 
 pub use client::Client;
 #[cfg(feature = "macros")]
-pub use longhaul_macros::tool;
+pub use longhaul_macros::{prompt, resource, tool};
 pub use longhaul_proto as proto;
 pub use longhaul_tasks as tasks;
 pub use longhaul_tasks::store;
@@ -60,5 +60,6 @@ struct Readme;
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::server::{blocking, needed};
     pub use {schemars, serde};
 }

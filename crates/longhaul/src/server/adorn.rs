@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::prompt::Prompt;
 use super::resource::Resource;
+use super::state::Need;
 use super::template::ResourceTemplate;
 use super::tool::Tool;
 
@@ -29,6 +30,14 @@ macro_rules! adorned {
             #[must_use]
             pub fn meta(mut self, key: impl Into<String>, value: &impl Serialize) -> Self {
                 self.definition.meta = std::mem::take(&mut self.definition.meta).with(key.into(), value);
+                self
+            }
+
+            /// Says that it cannot do without the server's [`State`](super::State) of type `T`: a server that has none
+            /// is not put together.
+            #[must_use]
+            pub fn needs<T: Send + Sync + 'static>(mut self) -> Self {
+                self.needed.push(Need::of::<T>());
                 self
             }
         }

@@ -142,7 +142,14 @@ impl InPlace<'_> {
         out: &mut Vec<u8>,
     ) -> Dispatched {
         let params = exchange.params;
-        let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
+        let cx = Cx::new(
+            self.dispatcher.0.states(),
+            exchange.dialect,
+            exchange.caller,
+            exchange.progress_token,
+            exchange.outlet,
+            None,
+        );
         if !envelope.dialect.asks_by_request() {
             return self.in_rounds(envelope, cx, params, arguments, out);
         }
@@ -242,7 +249,14 @@ impl Begin<'_> {
     ) -> Dispatched {
         let (reporter, reports) = Reporter::new();
         let Exchange { caller, progress_token, outlet, push, params, .. } = exchange;
-        let cx = Cx::new(envelope.dialect, caller, progress_token, outlet, Some(reporter.clone()));
+        let cx = Cx::new(
+            self.dispatcher.0.states(),
+            envelope.dialect,
+            caller,
+            progress_token,
+            outlet,
+            Some(reporter.clone()),
+        );
         let (desk, topic) = (&self.dispatcher.0.desk, topic(self.tool, arguments));
         match self.asking(envelope.dialect) {
             Asking::OnItsLine => {}

@@ -130,7 +130,14 @@ impl Companion {
         arguments: &str,
         out: &mut Vec<u8>,
     ) -> Dispatched {
-        let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
+        let cx = Cx::new(
+            dispatcher.0.states(),
+            exchange.dialect,
+            exchange.caller,
+            exchange.progress_token,
+            exchange.outlet,
+            None,
+        );
         let call = Companions { dispatcher: dispatcher.clone(), cx: cx.clone() };
         match self {
             Self::Wait => match read::<Wait>(arguments) {

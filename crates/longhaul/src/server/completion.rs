@@ -107,7 +107,14 @@ pub(super) fn complete(
     out: &mut Vec<u8>,
 ) -> Dispatched {
     let params = CompleteParams::read(exchange.params);
-    let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
+    let cx = Cx::new(
+        dispatcher.0.states(),
+        exchange.dialect,
+        exchange.caller,
+        exchange.progress_token,
+        exchange.outlet,
+        None,
+    );
     let begin = || start(dispatcher, cx.clone(), params?);
     when_done(envelope, cx.clone(), begin, Completion::write, out)
 }

@@ -17,6 +17,7 @@ use super::ask::Interview;
 use super::dispatch::Caller;
 use super::grant::Grant;
 use super::outlet::Outlet;
+use super::state::{State, States};
 
 /// A handler's view of its call, the same in every revision and on every transport. Clones are the same
 /// call.
@@ -24,6 +25,7 @@ use super::outlet::Outlet;
 pub struct Cx(Arc<Call>);
 
 struct Call {
+    states: Option<Arc<States>>,
     dialect: &'static Dialect,
     caller: Caller,
     progress_token: Option<ProgressToken>,
@@ -39,7 +41,8 @@ struct Call {
 }
 
 impl Cx {
-    pub(crate) fn new(
+    pub(super) fn new(
+        states: Option<&Arc<States>>,
         dialect: &'static Dialect,
         caller: Caller,
         progress_token: Option<ProgressToken>,
@@ -47,6 +50,7 @@ impl Cx {
         reporter: Option<Reporter>,
     ) -> Self {
         Self(Arc::new(Call {
+            states: states.cloned(),
             dialect,
             caller,
             progress_token,
@@ -78,6 +82,11 @@ impl Cx {
     pub(super) fn now(&self) -> Self {
         let successor = self.0.successor.lock().unwrap_or_else(PoisonError::into_inner);
         successor.clone().unwrap_or_else(|| self.clone())
+    }
+
+    /// The value of type `T` that the server's handlers share; `None` when the server was given none.
+    pub fn state<T: Send + Sync + 'static>(&self) -> Option<State<T>> {
+        self.0.states.as_ref()?.get()
     }
 
     /// Who the caller is proven to be; `None` when it is anonymous.

@@ -29,6 +29,7 @@ use super::outlet::{Outlet, Push};
 use super::prompt::get_prompt;
 use super::resource::read_resource;
 use super::shelf::{Cursor, Item, Shelf};
+use super::state::States;
 use super::{call, tasks};
 
 /// Finds and runs the handler of a request. Clones share one server.
@@ -54,6 +55,11 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// What the handlers share, if anything.
+    pub(super) fn states(&self) -> Option<&Arc<States>> {
+        Some(&self.offer.states).filter(|states| !states.is_empty())
+    }
+
     /// Whom to tell of changes.
     ///
     /// # Errors

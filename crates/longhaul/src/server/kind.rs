@@ -43,7 +43,7 @@ impl Kind for Tool {
         if self.makes_tasks() && !offer.has_tasks {
             return Err(BuildError::NoTasks { name: self.definition.name.clone() });
         }
-        self.check(offer.has_tasks)
+        self.check(offer.has_tasks, &offer.states)
     }
 
     fn prepare(&self, shared: &Shared) {
@@ -62,8 +62,8 @@ impl Kind for Prompt {
         &offer.prompts
     }
 
-    fn check(&self, _: &Offer) -> Result<(), BuildError> {
-        self.check()
+    fn check(&self, offer: &Offer) -> Result<(), BuildError> {
+        self.check(&offer.states)
     }
 
     fn taken(name: String) -> BuildError {
@@ -78,8 +78,8 @@ impl Kind for Resource {
         &offer.resources
     }
 
-    fn check(&self, _: &Offer) -> Result<(), BuildError> {
-        Ok(())
+    fn check(&self, offer: &Offer) -> Result<(), BuildError> {
+        self.check(&offer.states)
     }
 
     fn taken(name: String) -> BuildError {
@@ -94,8 +94,8 @@ impl Kind for ResourceTemplate {
         &offer.templates
     }
 
-    fn check(&self, _: &Offer) -> Result<(), BuildError> {
-        self.check()
+    fn check(&self, offer: &Offer) -> Result<(), BuildError> {
+        self.check(&offer.states)
     }
 
     fn taken(name: String) -> BuildError {

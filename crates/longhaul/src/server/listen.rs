@@ -28,7 +28,7 @@ pub(super) fn listen(
         Ok(asked) => asked,
         Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
     };
-    let cx = Cx::new(exchange.dialect, exchange.caller, None, exchange.outlet, None);
+    let cx = Cx::new(dispatcher.0.states(), exchange.dialect, exchange.caller, None, exchange.outlet, None);
     let (id, dialect, engine) = (exchange.id.clone(), exchange.dialect, dispatcher.engine().clone());
     // From here on nothing is missed, though it is told only after the acknowledgement.
     let listener = changes.listen(agreed.clone());

@@ -103,7 +103,14 @@ pub(super) fn own_method(
 ) -> Dispatched {
     let params = exchange.params.as_str().unwrap_or("{}");
     let name = exchange.name;
-    let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
+    let cx = Cx::new(
+        dispatcher.0.states(),
+        exchange.dialect,
+        exchange.caller,
+        exchange.progress_token,
+        exchange.outlet,
+        None,
+    );
     let begin = || match dispatcher.0.methods.functions.get(name) {
         Some(function) => function(cx.clone(), params),
         None => Err(ErrorObject::method_not_found(name)),

@@ -27,6 +27,7 @@ mod prompt;
 mod resource;
 mod schema;
 mod shelf;
+mod state;
 mod tasks;
 mod template;
 mod tool;
@@ -61,11 +62,15 @@ pub use policy::{TaskMode, TaskPolicy};
 pub use principal::{Principal, local_user};
 pub use prompt::{IntoPrompt, Prompt, PromptArguments, PromptFuture};
 pub use resource::{IntoContents, OUTPUT_SCHEME, ReadFuture, Resource, Resources, not_found, output_uri};
+pub use state::State;
 pub use template::ResourceTemplate;
 pub use tool::{JobTool, Tool, ToolFuture, ToolHandler};
 pub use tool_result::{IntoToolResult, Json, ToolError};
 #[cfg(feature = "schema-validation")]
 pub use validated::SchemaError;
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub use {state::needed, tool::blocking};
 
 use offer::Parts;
 
@@ -121,6 +126,15 @@ pub enum BuildError {
     DuplicateTool {
         /// The name.
         name: String,
+    },
+    /// Something needs what the server's handlers share, and the server was given none of that type.
+    #[error("{of} needs state of type `{state}`: give it to the server with `Server::state`")]
+    #[non_exhaustive]
+    NoState {
+        /// What needs it.
+        of: String,
+        /// The type.
+        state: &'static str,
     },
     /// Two things of another kind have one name or URI.
     #[error("two {kind} have the name {name:?}: rename one")]
@@ -229,6 +243,15 @@ impl Server {
         self
     }
 
+    /// Gives the handlers a value to share; one of its type takes its place.
+    ///
+    /// See [`State`].
+    #[must_use]
+    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.parts.states.put(value);
+        self
+    }
+
     /// Offers a tool.
     #[must_use]
     pub fn tool(mut self, tool: impl Into<Tool>) -> Self {
@@ -238,22 +261,22 @@ impl Server {
 
     /// Offers a prompt.
     #[must_use]
-    pub fn prompt(mut self, prompt: Prompt) -> Self {
-        self.parts.prompts.push(prompt);
+    pub fn prompt(mut self, prompt: impl Into<Prompt>) -> Self {
+        self.parts.prompts.push(prompt.into());
         self
     }
 
     /// Offers a resource.
     #[must_use]
-    pub fn resource(mut self, resource: Resource) -> Self {
-        self.parts.resources.push(resource);
+    pub fn resource(mut self, resource: impl Into<Resource>) -> Self {
+        self.parts.resources.push(resource.into());
         self
     }
 
     /// Offers a family of resources, by a template of their URIs.
     #[must_use]
-    pub fn resource_template(mut self, template: ResourceTemplate) -> Self {
-        self.parts.templates.push(template);
+    pub fn resource_template(mut self, template: impl Into<ResourceTemplate>) -> Self {
+        self.parts.templates.push(template.into());
         self
     }
 

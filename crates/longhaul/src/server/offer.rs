@@ -15,6 +15,7 @@ use super::policy::TaskMode;
 use super::prompt::Prompt;
 use super::resource::{Resource, Resources};
 use super::shelf::{Item, Shelf, Taken};
+use super::state::States;
 use super::template::ResourceTemplate;
 use super::tool::{Kind, Tool};
 
@@ -26,6 +27,8 @@ pub(super) struct Offer {
     pub(super) resources: Shelf<Resource>,
     pub(super) templates: Shelf<ResourceTemplate>,
     pub(super) families: Vec<Arc<dyn Resources>>,
+    /// What the handlers share.
+    pub(super) states: Arc<States>,
     /// Whether calls can become tasks.
     pub(super) has_tasks: bool,
 }
@@ -38,22 +41,25 @@ pub(super) struct Parts {
     pub(super) resources: Vec<Resource>,
     pub(super) templates: Vec<ResourceTemplate>,
     pub(super) families: Vec<Arc<dyn Resources>>,
+    pub(super) states: States,
 }
 
 impl Parts {
     pub(super) fn finish(self) -> Result<Offer, BuildError> {
         let has_tasks = self.tools.iter().any(Tool::makes_tasks);
         for tool in &self.tools {
-            tool.check(has_tasks)?;
+            tool.check(has_tasks, &self.states)?;
         }
-        self.prompts.iter().try_for_each(Prompt::check)?;
-        self.templates.iter().try_for_each(ResourceTemplate::check)?;
+        self.prompts.iter().try_for_each(|prompt| prompt.check(&self.states))?;
+        self.resources.iter().try_for_each(|resource| resource.check(&self.states))?;
+        self.templates.iter().try_for_each(|template| template.check(&self.states))?;
         Ok(Offer {
             tools: Shelf::new(self.tools).map_err(|Taken(name)| BuildError::DuplicateTool { name })?,
             prompts: shelf("prompts", self.prompts)?,
             resources: shelf("resources", self.resources)?,
             templates: shelf("resource templates", self.templates)?,
             families: self.families,
+            states: Arc::new(self.states),
             has_tasks,
         })
     }
@@ -122,9 +128,10 @@ impl Tool {
     }
 
     /// Whether it can be offered by a server whose calls can become tasks, or cannot.
-    pub(super) fn check(&self, has_tasks: bool) -> Result<(), BuildError> {
+    pub(super) fn check(&self, has_tasks: bool, states: &States) -> Result<(), BuildError> {
         let name = &self.definition.name;
         model::Tool::check_name(name)?;
+        states.check(&self.needed, || format!("tool {name:?}"))?;
         if has_tasks && Companion::named(name).is_some() {
             return Err(BuildError::ReservedTool { name: name.clone() });
         }

@@ -20,6 +20,7 @@ use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::failure::Failure;
 use super::shelf::Item;
+use super::state::{Need, States};
 use super::{BuildError, schema, words};
 
 /// A prompt being filled in.
@@ -59,6 +60,7 @@ pub struct Prompt {
     pub(super) definition: model::Prompt,
     fill: Fill,
     pub(super) completers: Completers,
+    pub(super) needed: Vec<Need>,
 }
 
 impl Prompt {
@@ -85,7 +87,7 @@ impl Prompt {
             let filling = function(cx, arguments);
             Ok(Box::pin(async move { filling.await.into_prompt() }))
         };
-        Self { definition, fill: Arc::new(fill), completers: Completers::default() }
+        Self { definition, fill: Arc::new(fill), completers: Completers::default(), needed: Vec::new() }
     }
 
     /// A prompt described by hand, which gets its arguments by name. Those it requires are there.
@@ -101,7 +103,7 @@ impl Prompt {
             let filling = function(cx, arguments);
             Ok(Box::pin(async move { filling.await.into_prompt() }))
         };
-        Self { definition, fill: Arc::new(fill), completers: Completers::default() }
+        Self { definition, fill: Arc::new(fill), completers: Completers::default(), needed: Vec::new() }
     }
 
     /// Completes an argument while it is typed: `function` gives what could be meant, the likeliest first.
@@ -128,8 +130,9 @@ impl Prompt {
         self.definition.arguments.iter().any(|argument| argument.name == name)
     }
 
-    /// Whether it completes only arguments that it has.
-    pub(super) fn check(&self) -> Result<(), BuildError> {
+    /// Whether it has the arguments that it completes, and the server what it needs.
+    pub(super) fn check(&self, states: &States) -> Result<(), BuildError> {
+        states.check(&self.needed, || format!("prompt {:?}", self.definition.name))?;
         match self.completers.arguments().find(|argument| !self.has_argument(argument)) {
             None => Ok(()),
             Some(argument) => Err(BuildError::NoSuchArgument {
@@ -253,7 +256,14 @@ pub(super) fn get_prompt(
         Ok(params) => params,
         Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
     };
-    let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
+    let cx = Cx::new(
+        dispatcher.0.states(),
+        exchange.dialect,
+        exchange.caller,
+        exchange.progress_token,
+        exchange.outlet,
+        None,
+    );
     let (asked, arguments) = ((cx.clone(), its), params.arguments);
     // To fill in a prompt changes nothing, so it may be done again.
     let topic = Topic { method: "prompts/get", name: &params.name, arguments, reentrant: true, asks: false };

@@ -12,6 +12,7 @@ use longhaul_proto::jsonrpc::{Code, ErrorObject, Text};
 use longhaul_proto::model::{self, Annotations, ReadResourceResult, ResourceContents};
 use serde::Serialize;
 
+use super::BuildError;
 use super::answer::{Dispatched, Envelope};
 use super::ask::{Topic, when_answered};
 use super::audience::Audience;
@@ -19,6 +20,7 @@ use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::failure::Failure;
 use super::shelf::Item;
+use super::state::{Need, States};
 use super::tool_result::Json;
 
 /// A read under way.
@@ -59,6 +61,7 @@ type Read = Arc<dyn Fn(Cx, &str, Option<&str>) -> Reading + Send + Sync>;
 #[derive(Clone)]
 pub struct Resource {
     pub(super) definition: model::Resource,
+    pub(super) needed: Vec<Need>,
     read: Read,
 }
 
@@ -75,7 +78,7 @@ impl Resource {
     {
         let read =
             move |cx: Cx, uri: &str, mime_type: Option<&str>| Reading::new(function(cx), uri, mime_type);
-        Self { definition: model::Resource::new(uri, name), read: Arc::new(read) }
+        Self { definition: model::Resource::new(uri, name), needed: Vec::new(), read: Arc::new(read) }
     }
 
     /// A text that stays as it is. Its kind is `text/plain` unless it is said.
@@ -125,6 +128,11 @@ impl Resource {
     /// What the list shows of it.
     pub fn definition(&self) -> &model::Resource {
         &self.definition
+    }
+
+    /// Whether the server has what it needs.
+    pub(super) fn check(&self, states: &States) -> Result<(), BuildError> {
+        states.check(&self.needed, || format!("resource {:?}", self.definition.uri))
     }
 
     fn start(&self, cx: Cx) -> Reading {
@@ -245,7 +253,14 @@ pub(super) fn read_resource(
         Ok(uri) => uri,
         Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
     };
-    let cx = Cx::new(exchange.dialect, exchange.caller, exchange.progress_token, exchange.outlet, None);
+    let cx = Cx::new(
+        dispatcher.0.states(),
+        exchange.dialect,
+        exchange.caller,
+        exchange.progress_token,
+        exchange.outlet,
+        None,
+    );
     let asked = (cx.clone(), params);
     // To read changes nothing, so it may be done again.
     let topic = Topic { method: "resources/read", name: &uri, arguments: "{}", reentrant: true, asks: false };

@@ -30,7 +30,7 @@ pub(super) fn answer(
         declared: exchange.caller.capabilities.extensions.tasks,
     };
     let method = exchange.method;
-    let cx = Cx::new(exchange.dialect, exchange.caller, None, exchange.outlet, None);
+    let cx = Cx::new(dispatcher.0.states(), exchange.dialect, exchange.caller, None, exchange.outlet, None);
     let waiting = cx.clone();
     let answer = async move {
         let answered = tokio::select! {

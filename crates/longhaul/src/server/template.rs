@@ -15,6 +15,7 @@ use super::completion::{Completers, IntoCompletion, Typed};
 use super::context::Cx;
 use super::resource::{IntoContents, Reading};
 use super::shelf::Item;
+use super::state::{Need, States};
 use super::uri_template::UriTemplate;
 use super::{BuildError, schema, words};
 
@@ -53,6 +54,8 @@ pub struct ResourceTemplate {
     needs: Vec<String>,
     read: Read,
     pub(super) completers: Completers,
+    /// What it needs of what the server's handlers share.
+    pub(super) needed: Vec<Need>,
 }
 
 impl ResourceTemplate {
@@ -80,6 +83,7 @@ impl ResourceTemplate {
             needs,
             read: Arc::new(read),
             completers: Completers::default(),
+            needed: Vec::new(),
         }
     }
 
@@ -140,8 +144,9 @@ impl ResourceTemplate {
     }
 
     /// Whether it can be offered.
-    pub(super) fn check(&self) -> Result<(), BuildError> {
+    pub(super) fn check(&self, states: &States) -> Result<(), BuildError> {
         let of = || format!("template {:?}", self.definition.uri_template);
+        states.check(&self.needed, of)?;
         if let Err(problem) = &self.template {
             return Err(BuildError::UriTemplate { of: of(), problem: problem.clone() });
         }

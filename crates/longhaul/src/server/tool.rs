@@ -13,13 +13,13 @@ use longhaul_tasks::job::ExternalJob;
 use longhaul_tasks::store::Json as StoredJson;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 use tokio::task::JoinError;
 
 use super::context::Cx;
 use super::grant::Scopes;
 use super::policy::TaskPolicy;
 use super::schema;
+use super::state::Need;
 use super::tool_result::IntoToolResult;
 
 /// A call under way. An error is the protocol's; a tool's own failure is a result with `is_error`.
@@ -75,6 +75,8 @@ pub struct Tool {
     /// The arguments that headers repeat, or why its schema may not mark them so.
     pub(super) mirrored: Result<Arc<[MirroredParameter]>, InvalidAnnotation>,
     pub(super) asks: Vec<InputKind>,
+    /// What it needs of what the server's handlers share.
+    pub(super) needed: Vec<Need>,
     reentrant: Option<bool>,
 }
 
@@ -110,18 +112,7 @@ impl Tool {
         let function = Arc::new(function);
         Self::typed(name, description, move |cx, arguments| {
             let function = Arc::clone(&function);
-            async move {
-                let running = tokio::task::spawn_blocking(move || function(cx, arguments).into_tool_result());
-                match running.await.map_err(JoinError::try_into_panic) {
-                    Ok(outcome) => Outcome(outcome, PhantomData::<fn() -> R>),
-                    // It is caught where every tool's is.
-                    Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                    Err(Err(_)) => {
-                        let stopping = ErrorObject::internal("internal error: the server is stopping");
-                        Outcome(Err(stopping), PhantomData)
-                    }
-                }
-            }
+            blocking(move || function(cx, arguments))
         })
     }
 
@@ -163,7 +154,7 @@ impl Tool {
     fn of(definition: model::Tool, kind: Kind) -> Self {
         let mirrored = MirroredParameter::of_schema(definition.input_schema.get()).map(Arc::from);
         let (policy, asks, scopes) = (TaskPolicy::default(), Vec::new(), Scopes::default());
-        Self { definition, policy, scopes, kind, mirrored, asks, reentrant: None }
+        Self { definition, policy, scopes, kind, mirrored, asks, needed: Vec::new(), reentrant: None }
     }
 
     /// Says when its calls become tasks.
@@ -243,19 +234,6 @@ struct Typed<A, F> {
     arguments: PhantomData<fn(A)>,
 }
 
-/// What a function that returns `R` has come to.
-struct Outcome<R>(Result<CallToolResult, ErrorObject>, PhantomData<fn() -> R>);
-
-impl<R: IntoToolResult> IntoToolResult for Outcome<R> {
-    fn into_tool_result(self) -> Result<CallToolResult, ErrorObject> {
-        self.0
-    }
-
-    fn output_schema() -> Option<Box<RawValue>> {
-        R::output_schema()
-    }
-}
-
 impl<A, F, Fut, R> ToolHandler for Typed<A, F>
 where
     A: DeserializeOwned + Send + 'static,
@@ -267,6 +245,16 @@ where
         let arguments = serde_json::from_str(arguments).map_err(|_| invalid::<A>(arguments))?;
         let future = (self.function)(cx, arguments);
         Ok(Box::pin(async move { future.await.into_tool_result() }))
+    }
+}
+
+/// What `function` returns, which takes its time, on a thread of the blocking pool. A panic goes on in the caller.
+pub async fn blocking<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> R {
+    match tokio::task::spawn_blocking(function).await.map_err(JoinError::try_into_panic) {
+        Ok(returned) => returned,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // The runtime is going, and whoever waits for this with it.
+        Err(Err(_)) => std::future::pending().await,
     }
 }
 

@@ -1,0 +1,13 @@
+//! What no prompt can be.
+
+use longhaul::prompt;
+
+struct Money;
+
+/// Pay.
+#[prompt]
+async fn pay() -> Money {
+    Money
+}
+
+fn main() {}
