@@ -29,6 +29,7 @@
 //! | `macros` (default) | [`tool`]: a function and its doc comment are a tool |
 //! | (none) | servers and clients over standard input and output, any byte stream and child processes; tasks in memory |
 //! | `http` | Streamable HTTP for servers: [`transport`]`::http::server` and `Server::serve_http` |
+//! | `http2` | HTTP/2 for servers, by the switch `Options::http2` |
 //! | `http-client` | Streamable HTTP for clients |
 //! | `auth` | bearer tokens for servers over HTTP, and who they prove to call: `auth` |
 //! | `schema-validation` | `Tool::validated`: tools whose JSON Schemas are known only when the program runs |

@@ -27,8 +27,8 @@ pub(super) fn clippy(site: &Site) -> Result<Tally> {
 }
 
 /// The features without which a test would be left out in silence.
-const TESTED: &str = "longhaul/http,longhaul/http-client,longhaul-store/conformance,longhaul-store/sqlite,\
-    longhaul-store/crash-points,longhaul-gateway/crash-points";
+const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul-store/conformance,\
+    longhaul-store/sqlite,longhaul-store/crash-points,longhaul-gateway/crash-points";
 
 /// Every test of every crate, and the examples in the documentation.
 pub(super) fn tests(site: &Site) -> Result<Tally> {

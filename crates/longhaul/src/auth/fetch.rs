@@ -75,7 +75,7 @@ pub(super) fn is_safe(url: &Url) -> bool {
 
 /// A client for one authorization server. It follows no redirects.
 pub(super) fn client(url: &Url) -> Result<Client, FetchError> {
-    http_client(url, TIMEOUT, HeaderMap::new()).map_err(FetchError::Tls)
+    http_client(url, TIMEOUT, HeaderMap::new()).build().map_err(FetchError::Tls)
 }
 
 /// The JSON document that `request` for `url` gives.

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// A server: by its URL, as a program to run, or at the other end of a pair of streams.
 #[non_exhaustive]
 pub enum Target {
-    /// Streamable HTTP at this URL. Needs the feature `http-client`.
+    /// Streamable HTTP at this URL; `unix:FILE` is a socket of this machine. Needs the feature `http-client`.
     #[non_exhaustive]
     Url(String),
     /// A program that serves over its standard input and output.
@@ -49,7 +49,7 @@ impl Target {
 /// a [`Command`]).
 impl From<&str> for Target {
     fn from(text: &str) -> Self {
-        if text.contains("://") {
+        if text.contains("://") || text.starts_with("unix:") {
             return Self::url(text);
         }
         let mut words = text.split_whitespace();
@@ -131,7 +131,9 @@ mod tests {
 
     #[test]
     fn a_text_is_a_url_or_a_command_line() {
-        assert!(matches!(Target::from("http://localhost:1/mcp"), Target::Url(_)));
+        for url in ["http://localhost:1/mcp", "unix:/run/longhaul.sock"] {
+            assert!(matches!(Target::from(url), Target::Url(_)));
+        }
         let Target::Command(command) = Target::from("server  --stdio x") else { panic!() };
         assert_eq!((command.program().as_str(), command.args.len()), ("server", 2));
     }

@@ -59,6 +59,8 @@ pub use failure::Failure;
 pub use grant::{Grant, InvalidScope, Scopes};
 pub use outlet::{ConnectionPush, Outgoing, Outlet, OwnStream, Push};
 pub use policy::{TaskMode, TaskPolicy};
+#[cfg(all(unix, feature = "http"))]
+pub(crate) use principal::local_principal;
 pub use principal::{Principal, local_user};
 pub use prompt::{IntoPrompt, Prompt, PromptArguments, PromptFuture};
 pub use resource::{IntoContents, OUTPUT_SCHEME, ReadFuture, Resource, Resources, not_found, output_uri};
@@ -442,7 +444,7 @@ impl Server {
         Ok(driver::serve_only_client(dispatcher, local_user(), reader, writer, options, shutdown).await?)
     }
 
-    /// Serves every client that connects to `listener` over Streamable HTTP, until the listener fails.
+    /// Serves every client that connects to `listener`, such as a TCP listener, over Streamable HTTP, until the listener fails.
     ///
     /// Dropping the future closes every connection at once; to let them end,
     /// [`serve`](crate::transport::http::server::serve) the [`dispatcher`](Self::dispatcher).
@@ -453,7 +455,7 @@ impl Server {
     #[cfg(feature = "http")]
     pub async fn serve_http(
         self,
-        listener: tokio::net::TcpListener,
+        listener: impl crate::transport::http::server::Listen,
         options: crate::transport::http::server::Options,
     ) -> Result<(), ServeError> {
         let dispatcher = self.dispatcher()?;

@@ -7,8 +7,14 @@ pub use longhaul_tasks::store::Principal;
 /// On systems without user ids it is always the same principal.
 pub fn local_user() -> Principal {
     #[cfg(unix)]
-    let name = format!("local:{}", rustix::process::getuid().as_raw());
+    let user = local_principal(rustix::process::getuid().as_raw());
     #[cfg(not(unix))]
-    let name = "local";
-    Principal::new(name).expect("a user id is a short name")
+    let user = Principal::new("local").expect("it is a short name");
+    user
+}
+
+/// The user of this machine with that number.
+#[cfg(unix)]
+pub(crate) fn local_principal(user: u32) -> Principal {
+    Principal::new(format!("local:{user}")).expect("a user id is a short name")
 }

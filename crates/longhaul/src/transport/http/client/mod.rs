@@ -11,7 +11,7 @@ use longhaul_proto::dialect::{Dialect, Era};
 use longhaul_proto::http::encode_name;
 use longhaul_proto::method::Method;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, RequestBuilder, Url};
+use reqwest::{Client, ClientBuilder, RequestBuilder, Url};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -37,6 +37,8 @@ pub(crate) struct HttpLink {
 struct Shared {
     http: Client,
     url: Url,
+    /// The server, for errors.
+    name: String,
     table: Arc<Table>,
     session: Mutex<Option<Session>>,
     /// What nobody waits for goes out here: answers to the server, and what is no longer wanted.
@@ -55,18 +57,33 @@ impl HttpLink {
     ///
     /// # Errors
     ///
-    /// [`Error::Target`] when `url` is none of `http` or `https`, or no TLS can be set up for it.
+    /// [`Error::Target`] when `url` is none of `http`, `https` and `unix`, or no TLS can be set up for it.
     pub(crate) fn new(url: &str, table: Arc<Table>) -> Result<Self, Error> {
         let target = |reason: String| Error::Target { target: url.to_owned(), reason };
-        let parsed = Url::parse(url).map_err(|error| target(error.to_string()))?;
+        let socket = url.strip_prefix(SOCKET);
+        let parsed = Url::parse(if socket.is_some() { AT_SOCKET } else { url });
+        let parsed = parsed.map_err(|error| target(error.to_string()))?;
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
-            return Err(target("it must be http://HOST[:PORT]/PATH or https://HOST[:PORT]/PATH".to_owned()));
+            return Err(target(
+                "it must be http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH or unix:FILE".to_owned(),
+            ));
         }
         let headers = credentials(table.options().bearer.as_deref()).map_err(target)?;
-        let http = http_client(&parsed, table.options().connect_timeout, headers)
-            .map_err(|error| target(unprepared(&error)))?;
+        let builder = http_client(&parsed, table.options().connect_timeout, headers);
+        let builder = match socket {
+            Some(path) => through_socket(builder, path).map_err(target)?,
+            None => builder,
+        };
+        let http = builder.build().map_err(|error| target(unprepared(&error)))?;
         let (beside, queue) = mpsc::channel(post::BESIDE_BOUND);
-        let shared = Arc::new(Shared { http, url: parsed, table, session: Mutex::new(None), beside });
+        let shared = Arc::new(Shared {
+            http,
+            name: nameable(url),
+            url: parsed,
+            table,
+            session: Mutex::new(None),
+            beside,
+        });
         tokio::spawn(post::send_beside(Arc::downgrade(&shared), queue));
         Ok(Self { shared, listening: Mutex::new(None) })
     }
@@ -136,13 +153,28 @@ async fn end(shared: &Shared, session: &Session) {
 /// How long the server may take to acknowledge the end of a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How the address of a server at a socket of this machine begins; the rest is the socket's path.
+pub(crate) const SOCKET: &str = "unix:";
+
+/// What such a server is called.
+const AT_SOCKET: &str = "http://localhost/mcp";
+
+#[cfg(unix)]
+fn through_socket(builder: ClientBuilder, path: &str) -> Result<ClientBuilder, String> {
+    if path.is_empty() {
+        return Err("it must be unix:FILE".to_owned());
+    }
+    Ok(builder.unix_socket(path))
+}
+
+#[cfg(not(unix))]
+fn through_socket(_: ClientBuilder, _: &str) -> Result<ClientBuilder, String> {
+    Err("this system has no Unix sockets for it".to_owned())
+}
+
 /// An HTTP client for one server, to which it sends these headers with each request. Redirects are not followed:
 /// they would carry what is sent elsewhere.
-pub(crate) fn http_client(
-    url: &Url,
-    connect_timeout: Duration,
-    headers: HeaderMap,
-) -> reqwest::Result<Client> {
+pub(crate) fn http_client(url: &Url, connect_timeout: Duration, headers: HeaderMap) -> ClientBuilder {
     let mut builder = Client::builder()
         .default_headers(headers)
         .redirect(reqwest::redirect::Policy::none())
@@ -155,7 +187,7 @@ pub(crate) fn http_client(
     if is_loopback(url) {
         builder = builder.no_proxy();
     }
-    builder.build()
+    builder
 }
 
 /// What shows who asks.
@@ -207,13 +239,22 @@ impl Shared {
         lock(&self.session).take()
     }
 
-    /// The server, for errors: without what may be a secret.
+    /// The server, for errors.
     fn target(&self) -> String {
-        let mut url = self.url.clone();
-        url.set_query(None);
-        let _ = url.set_password(None);
-        let _ = url.set_username("");
-        url.to_string()
+        self.name.clone()
+    }
+}
+
+/// A URL without what may be a secret.
+fn nameable(url: &str) -> String {
+    match Url::parse(url) {
+        Ok(mut url) if url.has_host() => {
+            url.set_query(None);
+            let _ = url.set_password(None);
+            let _ = url.set_username("");
+            url.to_string()
+        }
+        _ => url.to_owned(),
     }
 }
 

@@ -6,23 +6,23 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Request;
+use http::{Extensions, Request};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::route::route;
 use super::silent::Silent;
 use super::stalled::UntilStalled;
-use super::{Endpoint, Peer};
+use super::{Endpoint, Listen};
 
 pub(super) async fn accept(
     endpoint: Arc<Endpoint>,
-    listener: TcpListener,
+    listener: impl Listen,
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
     let places = Arc::new(Semaphore::new(endpoint.options.max_connections));
@@ -36,7 +36,7 @@ pub(super) async fn accept(
             () = &mut shutdown => break,
             accepted = next(&listener, &places, &silent) => accepted,
         };
-        let (stream, place) = match accepted {
+        let (stream, known, place) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Said once, until it works again.
@@ -51,7 +51,7 @@ pub(super) async fn accept(
         let (number, let_go) = silent.enter();
         connections.spawn(async move {
             tokio::select! {
-                () = converse(endpoint, stream, closing, || silent.leave(number)) => silent.leave(number),
+                () = converse(endpoint, stream, known, closing, || silent.leave(number)) => silent.leave(number),
                 Ok(()) = let_go => tracing::debug!("a connection that asked nothing made room for another"),
             }
             drop(place);
@@ -74,22 +74,18 @@ async fn ended(connections: &mut JoinSet<()>) {
 
 /// The next connection, once there is a place for it, which one that is silent gives up. When accepting fails
 /// it should be tried again.
-async fn next(
-    listener: &TcpListener,
+async fn next<L: Listen>(
+    listener: &L,
     places: &Arc<Semaphore>,
     silent: &Silent,
-) -> std::io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> std::io::Result<(L::Stream, Extensions, OwnedSemaphorePermit)> {
     match listener.accept().await {
-        Ok((stream, _)) => {
-            // Small answers must not wait for the acknowledgement of the one before.
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "TCP_NODELAY was refused");
-            }
+        Ok((stream, known)) => {
             if places.available_permits() == 0 {
                 silent.let_oldest_go();
             }
             let place = Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?;
-            Ok((stream, place))
+            Ok((stream, known, place))
         }
         Err(error) => {
             // Out of file descriptors, or the peer was gone already: the next attempt may do.
@@ -102,20 +98,32 @@ async fn next(
 /// Serves one connection to its end, and says when it asks something.
 async fn converse(
     endpoint: Arc<Endpoint>,
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    known: Extensions,
     mut closing: watch::Receiver<bool>,
     asks: impl Fn(),
 ) {
     let header_timeout = endpoint.options.header_timeout;
-    let peer = stream.peer_addr().ok().and_then(Peer::of);
     let stream = UntilStalled::new(stream, endpoint.options.write_timeout);
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    #[cfg(feature = "http2")]
+    let either_version = endpoint.options.http2;
+    let answer = move |mut request: Request<Incoming>| {
         asks();
-        if let Some(peer) = peer {
-            request.extensions_mut().insert(peer);
-        }
         let endpoint = Arc::clone(&endpoint);
-        async move { Ok::<_, Infallible>(route(&endpoint, request).await) }
+        request.extensions_mut().extend(known.clone());
+        async move { route(&endpoint, request).await }
+    };
+    #[cfg(feature = "http2")]
+    if either_version {
+        if let Err(error) = super::http2::converse(stream, header_timeout, closed(&mut closing), answer).await
+        {
+            tracing::debug!(%error, "a connection ended early");
+        }
+        return;
+    }
+    let service = service_fn(|request| {
+        let answer = answer(request);
+        async move { Ok::<_, Infallible>(answer.await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

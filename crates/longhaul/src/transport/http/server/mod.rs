@@ -8,8 +8,13 @@ mod batch;
 mod connection;
 mod cors;
 mod door;
+#[cfg(feature = "http2")]
+mod http2;
 mod legacy;
+mod listen;
 mod modern;
+#[cfg(feature = "http2")]
+mod open;
 mod options;
 mod pair;
 mod peer;
@@ -18,6 +23,8 @@ mod route;
 mod service;
 mod session;
 mod silent;
+#[cfg(unix)]
+mod socket;
 mod stalled;
 mod stream;
 
@@ -30,13 +37,15 @@ use std::time::Duration;
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_proto::method::Method;
 use longhaul_tasks::store::Memory;
-use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use listen::Listen;
 pub use options::Options;
 pub use peer::Peer;
 pub use service::{AnswerBody, HttpService};
 pub use session::SessionObserver;
+#[cfg(unix)]
+pub use socket::Socket;
 
 use crate::driver::LAST_WORDS;
 use crate::server::Dispatcher;
@@ -128,7 +137,7 @@ fn places(options: &Options) -> u32 {
     u32::try_from(options.max_running.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX)
 }
 
-/// Serves `dispatcher` on `listener` until `shutdown` completes; then takes no new connection, makes held
+/// Serves `dispatcher` on `listener`, such as a TCP listener, until `shutdown` completes; then takes no new connection, makes held
 /// calls durable and hands them over, lets other open answers end for [`Options::drain`], and returns. What
 /// has not ended by then is left to end by itself.
 ///
@@ -139,7 +148,7 @@ fn places(options: &Options) -> u32 {
 /// When the listener fails for good.
 pub async fn serve(
     dispatcher: Dispatcher,
-    listener: TcpListener,
+    listener: impl Listen,
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {

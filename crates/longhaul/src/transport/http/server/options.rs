@@ -50,6 +50,10 @@ pub struct Options {
     /// POSTed to `/messages`. Each stream is a connection of its own, with `max_open` exchanges, for as long as it is
     /// open. Default no.
     pub legacy_sse: bool,
+    /// Whether HTTP/2 is spoken beside HTTP/1.1, to clients that begin with it (prior knowledge; a proxy's choice). Default
+    /// no.
+    #[cfg(feature = "http2")]
+    pub http2: bool,
     /// Where what is sent in the streams of sessions is kept, so that they can be resumed. Default: in memory.
     pub events: Option<Arc<dyn EventStore>>,
     /// How long a client that was let go waits before it comes back. Default 1 s.
@@ -171,6 +175,14 @@ impl Options {
         self
     }
 
+    /// Speaks HTTP/2, too.
+    #[cfg(feature = "http2")]
+    #[must_use]
+    pub fn http2(mut self, http2: bool) -> Self {
+        self.http2 = http2;
+        self
+    }
+
     /// Keeps what is sent in the streams of sessions there.
     #[must_use]
     pub fn events(mut self, events: impl EventStore + 'static) -> Self {
@@ -233,6 +245,8 @@ impl Default for Options {
             always_stream: false,
             sessions: true,
             legacy_sse: false,
+            #[cfg(feature = "http2")]
+            http2: false,
             events: None,
             retry: Duration::from_secs(1),
             session_observer: None,

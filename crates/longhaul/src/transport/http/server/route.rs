@@ -140,7 +140,13 @@ fn may_come_in(allow: &AllowList, headers: &HeaderMap, uri: &Uri) -> Result<(), 
         }
     };
     let (host, origin) = (single(HOST)?, single(ORIGIN)?);
-    allow.check(host, origin).map_err(|refused| refused.to_string())?;
+    // A request that names its host itself overrules the header (RFC 9112, 3.2.2), which HTTP/2 has no need of.
+    let named = uri.authority().map(|authority| authority.as_str());
+    let check = |host| allow.check(host, origin).map_err(|refused| refused.to_string());
+    check(named.or(host))?;
+    if named.is_some() && host.is_some() {
+        check(host)?;
+    }
     // A browser leaves `Origin` out of some requests that a page makes of another site; this it does not. That its user
     // goes there is something else: so somebody comes to sign in.
     let fetched = |what: &'static str| single(HeaderName::from_static(what));
@@ -150,13 +156,7 @@ fn may_come_in(allow: &AllowList, headers: &HeaderMap, uri: &Uri) -> Result<(), 
     {
         return Err("forbidden: the request comes from a page of another site".to_owned());
     }
-    // A request line that names its host overrules the header (RFC 9112, 3.2.2).
-    match uri.authority() {
-        Some(authority) => {
-            allow.check(Some(authority.as_str()), origin).map_err(|refused| refused.to_string())
-        }
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// `405`, for what the endpoint never takes or takes only within a session.

@@ -93,12 +93,33 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let endpoint = Arc::clone(&self.0.endpoint);
-        Box::pin(async move { Ok(route(&endpoint, request).await.map(AnswerBody)) })
+        Box::pin(async move { Ok(route(&endpoint, request).await.map(AnswerBody::new)) })
     }
 }
 
 /// The body of an answer: one JSON object, or events as they come. Dropping it cancels a call of the modern era.
-pub struct AnswerBody(Answer);
+pub struct AnswerBody {
+    answer: Answer,
+    /// Its request, which is open as long as it is.
+    #[cfg(feature = "http2")]
+    #[expect(dead_code, reason = "it is held")]
+    request: Option<super::open::OpenRequest>,
+}
+
+impl AnswerBody {
+    pub(super) fn new(answer: Answer) -> Self {
+        Self {
+            answer,
+            #[cfg(feature = "http2")]
+            request: None,
+        }
+    }
+
+    #[cfg(feature = "http2")]
+    pub(super) fn holding(self, request: super::open::OpenRequest) -> Self {
+        Self { request: Some(request), ..self }
+    }
+}
 
 impl Body for AnswerBody {
     type Data = Bytes;
@@ -108,15 +129,15 @@ impl Body for AnswerBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.0).poll_frame(cx)
+        Pin::new(&mut self.answer).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
+        self.answer.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.size_hint()
+        self.answer.size_hint()
     }
 }
 

@@ -1,0 +1,141 @@
+//! HTTP/2 beside HTTP/1.1, where it is asked for.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use longhaul::transport::http::server::{Options, serve};
+use longhaul::{Client, Server, Tool};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Wait {
+    millis: u64,
+}
+
+async fn host(options: Options) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let wait = Tool::typed("wait", "Wait", |_, Wait { millis }| async move {
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        millis
+    });
+    let dispatcher = Server::new("test", "1.0.0").tool(wait).dispatcher().unwrap();
+    tokio::spawn(serve(dispatcher, listener, options, std::future::pending()));
+    address
+}
+
+async fn connect(address: SocketAddr) -> SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+fn call(host: &str, millis: u64) -> Request<Full<Bytes>> {
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let params = json!({"name": "wait", "arguments": {"millis": millis}, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    Request::post(format!("http://{host}/mcp"))
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", "wait")
+        .body(body.into())
+        .unwrap()
+}
+
+#[tokio::test]
+async fn calls_share_a_connection_of_http2_and_older_clients_have_theirs() {
+    let address = host(Options::default().http2(true)).await;
+    let sender = connect(address).await;
+    let began = Instant::now();
+    let calls = (0..20).map(|_| sender.clone().send_request(call("localhost", 300))).collect::<Vec<_>>();
+    for answer in calls {
+        let answer = answer.await.unwrap();
+        assert_eq!((answer.status(), answer.version()), (StatusCode::OK, http::Version::HTTP_2));
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["result"]["content"][0]["text"], "300", "{body}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(3), "at once, not one after the other");
+
+    // The name is in `:authority`, and guarded there.
+    let foreign = sender.clone().send_request(call("evil.example", 0)).await.unwrap();
+    assert_eq!(foreign.status(), StatusCode::FORBIDDEN);
+    let client = Client::connect(format!("http://{address}/mcp").as_str()).await.unwrap();
+    assert_eq!(client.call("wait", &json!({"millis": 1})).await.unwrap().content[0].as_text(), Some("1"));
+}
+
+#[tokio::test]
+async fn http2_is_not_spoken_unless_it_is_asked_for() {
+    let address = host(Options::default()).await;
+    let mut sender = connect(address).await;
+    assert!(sender.send_request(call("localhost", 0)).await.is_err());
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = length[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// Whether the server has hung up within a time.
+async fn hangs_up(stream: &mut TcpStream, within: Duration) -> bool {
+    let end = async {
+        let mut buffer = [0; 4096];
+        while let Ok(1..) = stream.read(&mut buffer).await {}
+    };
+    tokio::time::timeout(within, end).await.is_ok()
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+#[tokio::test]
+async fn a_client_that_takes_its_requests_back_at_once_is_left() {
+    let address = host(Options::default().http2(true)).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(PREFACE).await.unwrap();
+    stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+    // `:method GET`, `:scheme http`, `:path /`, `:authority localhost`.
+    let headers = [&[0x82, 0x86, 0x84, 0x41, 9][..], b"localhost"].concat();
+    let mut flood = Vec::new();
+    for turn in 0..2_000 {
+        let id = 2 * turn + 1;
+        flood.extend(frame(1, 0b101, id, &headers));
+        flood.extend(frame(3, 0, id, &8_u32.to_be_bytes()));
+    }
+    // The server may have hung up before it has all been sent.
+    let _ = stream.write_all(&flood).await;
+    assert!(hangs_up(&mut stream, Duration::from_secs(5)).await);
+}
+
+#[tokio::test]
+async fn a_client_with_nothing_open_is_left_whichever_version_it_speaks_or_none() {
+    let options = Options::default().http2(true).header_timeout(Duration::from_millis(300));
+    let address = host(options).await;
+    for words in [&b""[..], &PREFACE[..10], PREFACE, b"POST /mcp HT"] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(words).await.unwrap();
+        if words == PREFACE {
+            stream.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+        }
+        assert!(hangs_up(&mut stream, Duration::from_secs(5)).await, "{}", words.escape_ascii());
+    }
+    // One that waits for an answer has something open.
+    let mut sender = connect(address).await;
+    assert_eq!(sender.send_request(call("localhost", 900)).await.unwrap().status(), StatusCode::OK);
+}
