@@ -22,7 +22,7 @@ use super::{
     tool::read::Context,
 };
 
-pub use proxy::AuthProxy;
+pub use proxy::{AuthProxy, PlainUpstream};
 
 /// Who may call over HTTP, and how they prove it.
 ///

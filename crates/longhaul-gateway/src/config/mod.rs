@@ -40,7 +40,7 @@ mod violation;
 
 pub use self::{
     argument::{ArgumentError, ArgumentErrors},
-    auth::{Auth, AuthError, AuthIssuer, AuthProxy, AuthToken, TokenCheck},
+    auth::{Auth, AuthError, AuthIssuer, AuthProxy, AuthToken, PlainUpstream, TokenCheck},
     bind::{Bound, MAX_COMMAND_LINE},
     check::{Checked, MAX_FILE, check, check_with, load},
     diagnostic::{Colour, Diagnostic, Diagnostics, MAX_RENDERED, Severity},

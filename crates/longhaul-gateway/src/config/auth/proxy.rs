@@ -22,6 +22,8 @@ use crate::config::{
 pub struct AuthProxy {
     /// Where people sign in.
     pub upstream: String,
+    /// Where it is asked, if it has no metadata to say so.
+    pub plain: Option<PlainUpstream>,
     /// What it knows this server as.
     pub client_id: String,
     /// And with which secret.
@@ -40,8 +42,25 @@ pub struct AuthProxy {
     pub grant: Option<Duration>,
 }
 
+/// Where an upstream without OpenID Connect is asked: `authorize_url`, `token_url` and `user`.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PlainUpstream {
+    /// Where people sign in.
+    pub authorize: String,
+    /// Where it gives tokens.
+    pub token: String,
+    /// What says whose a token is.
+    pub user: String,
+    /// The member of what it says that names the owner.
+    pub subject: String,
+}
+
 const KEYS: &[&str] = &[
     "upstream",
+    "authorize_url",
+    "token_url",
+    "user",
     "client_id",
     "secret",
     "upstream_scope",
@@ -73,6 +92,7 @@ impl AuthProxy {
             }
         }
         let upstream = url(reader, &section, "upstream");
+        let plain = plain(reader, &section);
         let client_id = reader.owned(&section, "client_id");
         let secret = section.entry("secret").and_then(|entry| {
             let secret = reader.table(&entry, format!("`secret` of {}", section.place))?;
@@ -96,6 +116,7 @@ impl AuthProxy {
         let (upstream, client_id, secret) = (upstream?, client_id?, secret?);
         Some(Self {
             upstream,
+            plain,
             client_id,
             secret,
             upstream_scope,
@@ -115,7 +136,11 @@ impl AuthProxy {
         scopes: Scopes,
     ) -> Result<Proxy, AuthError> {
         let secret = read(sources, &self.secret, || format!("the secret for {}", self.upstream))?;
-        let upstream = Upstream::new(&self.upstream, &self.client_id, &secret)?.scope(&self.upstream_scope);
+        let mut upstream =
+            Upstream::new(&self.upstream, &self.client_id, &secret)?.scope(&self.upstream_scope);
+        if let Some(PlainUpstream { authorize, token, user, subject }) = &self.plain {
+            upstream = upstream.asked_at(authorize, token, user, subject)?;
+        }
         let mut proxy = Proxy::new(upstream, registry)
             .scopes(scopes)
             .registration(self.registration)
@@ -128,6 +153,33 @@ impl AuthProxy {
         }
         Ok(self.clients.iter().cloned().fold(proxy, Proxy::client))
     }
+}
+
+/// All of it or nothing.
+fn plain(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<PlainUpstream> {
+    let keys = ["authorize_url", "token_url", "user"];
+    let first = keys.iter().find_map(|key| section.entry(key))?;
+    for key in keys {
+        if section.entry(key).is_none() {
+            let help = "an upstream without OpenID Connect has `authorize_url`, `token_url` and \
+                        `user = { url = \"https://…\", subject = \"id\" }`; one with it has none of them";
+            let diagnostic = Diagnostic::error(format!("{} has no `{key}`", section.place));
+            reader.push(diagnostic.at(first.key_span.clone(), "goes with it").help(help));
+        }
+    }
+    let authorize = url(reader, section, "authorize_url");
+    let token = url(reader, section, "token_url");
+    let user = reader.section(section, "user", format!("`user` of {}", section.place))?;
+    reader.reject_unknown(&user, &["url", "subject"]);
+    for key in ["url", "subject"] {
+        if user.entry(key).is_none() {
+            let help = "it takes two: `{ url = \"https://…\", subject = \"id\" }`";
+            let diagnostic = Diagnostic::error(format!("{} has no `{key}`", user.place));
+            reader.push(diagnostic.at(user.span.clone(), format!("no `{key}`")).help(help));
+        }
+    }
+    let (user, subject) = (url(reader, &user, "url"), reader.owned(&user, "subject"));
+    Some(PlainUpstream { authorize: authorize?, token: token?, user: user?, subject: subject? })
 }
 
 /// One `[auth.proxy.clients.<name>]`: its name is its id.

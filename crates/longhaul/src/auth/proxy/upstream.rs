@@ -18,14 +18,25 @@ use super::super::keys::{Keys, Source};
 use super::super::metadata;
 use super::form;
 
-/// The authorization server that people sign in at: OpenID Connect, with a client of the operator's.
+/// The authorization server that people sign in at, with a client of the operator's: OpenID Connect, or plain OAuth
+/// with an address that says [whose a token is](Self::asked_at).
 #[derive(Clone)]
 pub struct Upstream {
     pub(super) issuer: String,
     url: Url,
+    plain: Option<Plain>,
     client_id: String,
     secret: String,
     pub(super) scope: String,
+}
+
+/// Where a server without metadata is asked.
+#[derive(Clone, Debug)]
+struct Plain {
+    authorize: Url,
+    token: Url,
+    user: Url,
+    subject: String,
 }
 
 impl Upstream {
@@ -39,16 +50,36 @@ impl Upstream {
     pub fn new(issuer: impl Into<String>, client_id: &str, secret: &str) -> Result<Self, InvalidUrl> {
         let issuer = issuer.into();
         let url = fetch::url(&issuer)?;
-        let (client_id, secret, scope) = (client_id.to_owned(), secret.to_owned(), "openid".to_owned());
-        Ok(Self { issuer, url, client_id, secret, scope })
+        let (client_id, secret) = (client_id.to_owned(), secret.to_owned());
+        Ok(Self { issuer, url, plain: None, client_id, secret, scope: OPENID.to_owned() })
     }
 
     /// Asks it for this, besides who signs in. Default nothing: what it gives is looked at once, and let go of.
     #[must_use]
     pub fn scope(mut self, scope: &str) -> Self {
-        let others = scope.split(' ').filter(|scope| !scope.is_empty() && *scope != "openid");
-        self.scope = std::iter::once("openid").chain(others).collect::<Vec<_>>().join(" ");
+        let own = self.plain.is_none().then_some(OPENID);
+        let others = scope.split(' ').filter(|scope| !scope.is_empty() && *scope != OPENID);
+        self.scope = own.into_iter().chain(others).collect::<Vec<_>>().join(" ");
         self
+    }
+
+    /// Goes without OpenID Connect and without metadata: its endpoints are these, and the JSON at `user` says whose a
+    /// token is, in its member `subject`, which never changes and is nobody else's. At GitHub that is `id`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`] when one is none of `https`, or of `http` on this machine.
+    pub fn asked_at(
+        mut self,
+        authorize: &str,
+        token: &str,
+        user: &str,
+        subject: impl Into<String>,
+    ) -> Result<Self, InvalidUrl> {
+        let (authorize, token, user) = (fetch::url(authorize)?, fetch::url(token)?, fetch::url(user)?);
+        self.plain = Some(Plain { authorize, token, user, subject: subject.into() });
+        let scope = std::mem::take(&mut self.scope);
+        Ok(self.scope(&scope))
     }
 
     pub(super) fn door(self) -> Result<Door, FetchError> {
@@ -88,10 +119,21 @@ struct Search {
 struct Endpoints {
     authorize: Url,
     token: Url,
-    keys: Keys,
+    whose: Whose,
     says_issuer: bool,
     secret_in_form: bool,
 }
+
+/// What says who has signed in.
+#[derive(Debug)]
+enum Whose {
+    /// An id token, signed with one of these.
+    IdToken(Keys),
+    /// Whoever is asked there with the token; the member that names its owner.
+    Asked(Client, Url, String),
+}
+
+const OPENID: &str = "openid";
 
 /// What goes with one sign-in, and must come back with it.
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +204,8 @@ impl Door {
     pub(super) async fn identity(&self, code: &str, round: Round<'_>) -> Result<Identity, UpstreamError> {
         #[derive(Deserialize)]
         struct Tokens {
-            id_token: String,
+            id_token: Option<String>,
+            access_token: Option<String>,
         }
         let _place = self.places.try_acquire().map_err(|_| UpstreamError::Busy)?;
         let endpoints = self.endpoints().await?;
@@ -181,7 +224,24 @@ impl Door {
         }
         let request = request.header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded");
         let tokens: Tokens = fetch::json(request.body(form::encode(parameters)), &endpoints.token).await?;
-        self.check(&tokens.id_token, &endpoints.keys, round.nonce).await
+        let nothing = || UpstreamError::Identity("there is no token that says it");
+        match &endpoints.whose {
+            Whose::IdToken(keys) => {
+                self.check(&tokens.id_token.ok_or_else(nothing)?, keys, round.nonce).await
+            }
+            Whose::Asked(http, url, subject) => {
+                let request = http.get(url.clone()).bearer_auth(tokens.access_token.ok_or_else(nothing)?);
+                // Some answer nobody who does not say what it is.
+                let request = request.header(http::header::USER_AGENT, "longhaul");
+                let says: Map<String, Value> = fetch::json(request, url).await?;
+                let subject = match says.get(subject) {
+                    Some(Value::String(subject)) if !subject.is_empty() => subject.clone(),
+                    Some(Value::Number(number)) => number.to_string(),
+                    _ => return Err(UpstreamError::Identity("it names nobody")),
+                };
+                Ok(Identity { subject, claims: told(says) })
+            }
+        }
     }
 
     /// Whom an id token proves to have signed in (OpenID Connect Core, 3.1.3.7).
@@ -218,12 +278,7 @@ impl Door {
         let subject =
             text("sub").filter(|subject| !subject.is_empty()).ok_or_else(|| wrong("it names nobody"))?;
         let subject = subject.to_owned();
-        let mut told: Map<String, Value> =
-            claims.into_iter().filter(|(name, _)| TOLD.contains(&name.as_str())).collect();
-        if serde_json::to_vec(&told).is_ok_and(|text| text.len() > MOST_TOLD) {
-            told.clear();
-        }
-        Ok(Identity { subject, claims: told })
+        Ok(Identity { subject, claims: told(claims) })
     }
 
     fn credentials(&self) -> HeaderValue {
@@ -239,7 +294,10 @@ impl Door {
             return Err(UpstreamError::Busy);
         }
         search.failed = Some(Instant::now());
-        let endpoints = Arc::new(self.discover().await?);
+        let endpoints = Arc::new(match &self.of.plain {
+            Some(plain) => plain.endpoints()?,
+            None => self.discover().await?,
+        });
         *search = Search { endpoints: Some(Arc::clone(&endpoints)), failed: None };
         Ok(endpoints)
     }
@@ -266,11 +324,31 @@ impl Door {
         Ok(Endpoints {
             authorize: found.url(&document.authorization_endpoint)?,
             token: found.url(&document.token_endpoint)?,
-            keys: Keys::new(fetch::client(&keys)?, Source::At(keys)),
+            whose: Whose::IdToken(Keys::new(fetch::client(&keys)?, Source::At(keys))),
             says_issuer: document.authorization_response_iss_parameter_supported,
             // What a server that says nothing takes is `Basic` (RFC 8414, 2).
             secret_in_form: takes("client_secret_basic") == Some(false)
                 && takes("client_secret_post") == Some(true),
         })
     }
+}
+
+impl Plain {
+    fn endpoints(&self) -> Result<Endpoints, FetchError> {
+        let Self { authorize, token, user, subject } = self.clone();
+        let whose = Whose::Asked(fetch::client(&user)?, user, subject);
+        Ok(Endpoints { authorize, token, whose, says_issuer: false, secret_in_form: true })
+    }
+}
+
+/// Of all that is said of somebody, what handlers may know.
+fn told(claims: Map<String, Value>) -> Map<String, Value> {
+    let mut told: Map<String, Value> = claims
+        .into_iter()
+        .filter(|(name, value)| TOLD.contains(&name.as_str()) && !value.is_null())
+        .collect();
+    if serde_json::to_vec(&told).is_ok_and(|text| text.len() > MOST_TOLD) {
+        told.clear();
+    }
+    told
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::json;
 
-use crate::rig::{APP, Browser, CLI, Front, RESOURCE, asks};
+use longhaul::auth::Upstream;
+
+use crate::rig::{APP, Browser, CLI, Front, RESOURCE, asks, parameters};
 
 #[tokio::test]
 async fn a_client_comes_in_with_a_token_of_ours_for_who_signed_in() {
@@ -39,7 +41,7 @@ async fn a_client_gets_the_scopes_it_asks_for_and_no_more() {
     let back = front
         .back(&mut browser, &asks(&client, APP, &[("scope", "audit deploy mcp offline_access")]), "ann")
         .await;
-    let code = crate::rig::parameters(back.header("location"))["code"].clone();
+    let code = parameters(back.header("location"))["code"].clone();
     let more = front.redeem(&client, APP, &code, &[]).await.json();
     assert_eq!(more["scope"], "audit deploy mcp");
     let deployed = front.host.call(more["access_token"].as_str().unwrap(), "deploy", json!({})).await;
@@ -228,7 +230,7 @@ async fn what_was_granted_survives_a_restart_at_each_step() {
     let to = browser.decide(&front.host, &page, "approve").await;
     let front = restart(front).await;
     let back = browser.get(&front.host, &front.upstream.sign_in(to.header("location"), "ann")).await;
-    let code = crate::rig::parameters(back.header("location"))["code"].clone();
+    let code = parameters(back.header("location"))["code"].clone();
     let front = restart(front).await;
     let tokens = front.redeem(&client, APP, &code, &[]).await.json();
     let front = restart(front).await;
@@ -241,4 +243,36 @@ async fn what_was_granted_survives_a_restart_at_each_step() {
         "invalid_grant",
         "used before the restart"
     );
+}
+
+#[tokio::test]
+async fn an_upstream_without_id_tokens_is_asked_whose_its_token_is() {
+    let front = Front::start().await;
+    let url = front.upstream.url().to_owned();
+    let asked_for = move |subject: &str| {
+        let upstream = Upstream::new(url.as_str(), "longhaul", "s3cret").unwrap().scope("read:user");
+        let at = |path: &str| format!("{url}{path}");
+        upstream.asked_at(&at("/auth"), &at("/token"), &at("/user"), subject).unwrap()
+    };
+    let host = Front::before(asked_for("id"), &front.registry, RESOURCE, |proxy| proxy).await;
+    let front = Front { host, ..front };
+    let client = front.register("App", APP).await;
+    let mut browser = Browser::default();
+    let page = browser.get(&front.host, &asks(&client, APP, &[])).await;
+    let to = browser.decide(&front.host, &page, "approve").await;
+    assert_eq!(parameters(to.header("location"))["scope"], "read:user");
+    // It does not say who it is.
+    let back = front.upstream.sign_in(to.header("location"), "ann");
+    let back = browser.get(&front.host, back.rsplit_once("&iss=").unwrap().0).await;
+    let code = parameters(back.header("location"))["code"].clone();
+    let tokens = front.redeem(&client, APP, &code, &[]).await.json();
+    let whoami = front.host.whoami(tokens["access_token"].as_str().unwrap()).await.text();
+    assert!(whoami.starts_with("https://mcp.example|42|registered:"), "{whoami}");
+
+    let host = Front::before(asked_for("nobody"), &front.registry, RESOURCE, |proxy| proxy).await;
+    let front = Front { host, ..front };
+    let to = browser.get(&front.host, &asks(&client, APP, &[])).await;
+    let back = front.upstream.sign_in(to.header("location"), "ann");
+    let back = browser.get(&front.host, back.rsplit_once("&iss=").unwrap().0).await;
+    assert!(back.header("location").contains("error=server_error"), "{back:?}");
 }

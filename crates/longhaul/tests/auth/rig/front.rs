@@ -46,6 +46,16 @@ impl Front {
         change: impl FnOnce(Proxy) -> Proxy,
     ) -> Host {
         let upstream = Upstream::new(upstream.url(), "longhaul", "s3cret").unwrap().scope("email");
+        Self::before(upstream, registry, resource, change).await
+    }
+
+    /// One more server, before an upstream that is asked otherwise.
+    pub(crate) async fn before(
+        upstream: Upstream,
+        registry: &Arc<dyn Registry>,
+        resource: &str,
+        change: impl FnOnce(Proxy) -> Proxy,
+    ) -> Host {
         let known = KnownClient::new("known", "Known App", &["https://known.example/callback"]).unwrap();
         let proxy = Proxy::new(upstream, Arc::clone(registry))
             .scopes(Scopes::parse("deploy audit").unwrap())

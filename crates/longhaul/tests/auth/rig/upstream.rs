@@ -29,6 +29,8 @@ struct State {
     /// By code: what the id token says, and the challenge it was asked for with.
     codes: HashMap<String, (Value, String)>,
     says_issuer: bool,
+    /// What it says of whoever's token it is shown.
+    user: Value,
     /// Every form that the token endpoint got.
     forms: Vec<String>,
 }
@@ -39,7 +41,14 @@ impl LocalUpstream {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let signer = Signer::new("upstream", "ES256");
         let (codes, forms) = (HashMap::new(), Vec::new());
-        let state = Arc::new(Mutex::new(State { url: url.clone(), signer, codes, says_issuer: true, forms }));
+        let state = Arc::new(Mutex::new(State {
+            url: url.clone(),
+            signer,
+            codes,
+            says_issuer: true,
+            user: Value::Null,
+            forms,
+        }));
         let shared = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -97,7 +106,7 @@ async fn answer(
     let (head, body) = request.into_parts();
     let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     let mut state = state.lock().unwrap();
-    let url = &state.url;
+    let url = state.url.clone();
     let (status, answer) = match head.uri.path() {
         "/.well-known/openid-configuration" => (
             StatusCode::OK,
@@ -113,13 +122,21 @@ async fn answer(
             let verifier = sent.get("code_verifier").map_or("", String::as_str);
             match known {
                 Some((claims, challenge)) if base64(Sha256::digest(verifier)) == challenge => {
-                    assert_eq!(head.headers["authorization"], "Basic bG9uZ2hhdWw6czNjcmV0");
+                    let basic = head.headers.get("authorization").map(|value| value.to_str().unwrap());
+                    let in_form = sent.get("client_secret").map(String::as_str);
+                    assert!(basic == Some("Basic bG9uZ2hhdWw6czNjcmV0") || in_form == Some("s3cret"));
+                    state.user = json!({"id": 42, "login": claims["sub"], "email": null});
                     let id_token =
                         state.signer.sign_with(&json!({"alg": "ES256", "kid": "upstream"}), &claims);
                     (StatusCode::OK, json!({"access_token": "upstream-access", "id_token": id_token}))
                 }
                 _ => (StatusCode::BAD_REQUEST, json!({"error": "invalid_grant"})),
             }
+        }
+        "/user" => {
+            assert_eq!(head.headers["authorization"], "Bearer upstream-access");
+            assert!(head.headers.contains_key("user-agent"));
+            (StatusCode::OK, state.user.clone())
         }
         _ => (StatusCode::NOT_FOUND, json!({})),
     };
