@@ -33,14 +33,14 @@ async fn book(cx: Cx, restaurant: String) -> Result<String, ToolError> {
     let Elicited::Accepted(Table { people, meal, outside }) = table else {
         return Ok("no table was booked".to_owned());
     };
-    let deposit = ElicitUrl::new(
-        "The restaurant asks for a deposit.",
-        format!("https://pay.example.com/{restaurant}"),
-        format!("deposit-{restaurant}"),
-    );
+    let id = format!("deposit-{restaurant}");
+    let page = format!("https://pay.example.com/{restaurant}");
+    let deposit = ElicitUrl::new("The restaurant asks for a deposit.", page, &id);
     let Elicited::Accepted(()) = cx.elicit_url(deposit).await? else {
         return Ok("no table was booked: there was no deposit".to_owned());
     };
+    // That they went there does not say that they paid: a restaurant would wait here until it is told so.
+    cx.elicitation_complete(&id).await;
     let meal = match meal {
         Meal::Lunch => "lunch",
         Meal::Dinner => "dinner",

@@ -82,6 +82,8 @@ async function visits(peer) {
     return { action: "accept" };
   });
   assert.equal(textOf(success(await peer.call("send_user", { message: "Sign in" }))), "went there");
+  const done = peer.wire.notifications("notifications/elicitation/complete").map(({ params }) => params.elicitationId);
+  assert.deepEqual(done, peer.isModern ? [] : ["sign-in"]);
 }
 
 async function saysRoots(peer) {

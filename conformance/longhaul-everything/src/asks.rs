@@ -30,7 +30,11 @@ pub(crate) fn tools() -> [Tool; 6] {
         .asks(InputKind::Form),
         Tool::typed("send_user", "Send the user to a page", |cx: Cx, Ask { message }| async move {
             let page = ElicitUrl::new(message, "https://example.com/sign-in", "sign-in");
-            Ok::<_, ToolError>(said(cx.elicit_url(page).await?, |()| "went there".to_owned()))
+            let id = page.id.clone();
+            let elicited = cx.elicit_url(page).await?;
+            // Nobody can sign in there, so they are done at once.
+            cx.elicitation_complete(&id).await;
+            Ok::<_, ToolError>(said(elicited, |()| "went there".to_owned()))
         })
         .asks(InputKind::Url),
         Tool::typed("ask_roots", "Ask where to work", |cx: Cx, Nothing {}| async move {

@@ -95,7 +95,8 @@ impl Rig {
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let listener = socket.listen(1_024).unwrap();
         let address = listener.local_addr().unwrap();
-        let options = Options::default().max_connections(2 * STREAMS);
+        // However busy the machine is, nobody is let go who only reads late.
+        let options = Options::default().max_connections(2 * STREAMS).write_timeout(2 * PATIENCE);
         tokio::spawn(serve(dispatcher, listener, options, std::future::pending()));
         Self { address, catalogue }
     }

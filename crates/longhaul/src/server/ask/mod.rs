@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use longhaul_proto::method::Notice;
 use longhaul_proto::model::{
     CreateMessageParams, CreateMessageResult, ElicitAction, ElicitForm, ElicitParams, ElicitResult,
     ElicitUrl, Form, InputKind, InputRequest, ListRootsResult, Root,
@@ -109,6 +110,18 @@ impl Cx {
                 ElicitAction::Cancel => Elicited::Cancelled,
             })
         })
+    }
+
+    /// Says that the user is done on the page that [`elicit_url`](Self::elicit_url) sent them to; `id` is its
+    /// [`ElicitUrl::id`]. Only 2025-11-25 has a word for it; in the others nothing is said.
+    pub async fn elicitation_complete(&self, id: &str) {
+        let now = self.now();
+        let said = now.dialect().notification(Notice::ElicitationComplete, |params| {
+            params.field("elicitationId", id);
+        });
+        if let Some(said) = said {
+            now.outlet().notify(said).await;
+        }
     }
 
     /// Asks the client's model.
