@@ -1,47 +1,32 @@
 //! rmcp's counter server, as one writes it here. See README.md.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use longhaul::proto::model::{Content, GetPromptResult, PromptMessage};
-use longhaul::server::{Prompt, Resource};
-use longhaul::{ServeError, Server, Tool, tool};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use longhaul::server::{Prompt, Resource, State};
+use longhaul::{ServeError, Server, Tool, prompt, tool};
 use serde_json::{Map, Value};
 
-/// What every tool and prompt shares.
-#[derive(Clone, Default)]
-struct Counter(Arc<AtomicI32>);
+/// What tools and prompts share.
+type Counter = AtomicI32;
 
-#[derive(Deserialize, JsonSchema)]
-struct NoArguments {}
-
-#[derive(Deserialize, JsonSchema)]
-struct ExampleArguments {
-    /// A message to put in the prompt.
-    message: String,
+/// Increment the counter by 1.
+#[tool(inline)]
+fn increment(counter: State<Counter>) -> i32 {
+    counter.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-#[derive(Deserialize, JsonSchema)]
-struct AnalysisArguments {
-    /// The value to reach.
-    goal: i32,
-    /// How to go about it: `fast` or `careful`.
-    strategy: Option<String>,
+/// Decrement the counter by 1.
+#[tool(inline)]
+fn decrement(counter: State<Counter>) -> i32 {
+    counter.fetch_sub(1, Ordering::Relaxed) - 1
 }
 
-/// Calculate the sum of two numbers.
-#[tool]
-async fn sum(a: i32, b: i32) -> i32 {
-    a + b
-}
-
-/// Say hello to the client.
-#[tool]
-async fn say_hello() -> &'static str {
-    "hello"
+/// Get the current counter value.
+#[tool(inline, read_only)]
+fn get_value(counter: State<Counter>) -> i32 {
+    counter.load(Ordering::Relaxed)
 }
 
 /// Take ten seconds.
@@ -51,57 +36,66 @@ async fn long_task() -> &'static str {
     "Long task completed"
 }
 
-impl Counter {
-    /// A tool that counts, and answers with what the counter then is.
-    fn tool(&self, name: &str, description: &str, by: i32) -> Tool {
-        let Self(counter) = self.clone();
-        Tool::inline(name, description, move |_, NoArguments {}| {
-            counter.fetch_add(by, Ordering::Relaxed) + by
-        })
-    }
+/// Say hello to the client.
+#[tool(inline)]
+fn say_hello() -> &'static str {
+    "hello"
+}
 
-    fn analysis(&self) -> Prompt {
-        let Self(counter) = self.clone();
-        let analyze = move |_, AnalysisArguments { goal, strategy }| {
-            let value = counter.load(Ordering::Relaxed);
-            let strategy = strategy.unwrap_or_else(|| "careful".to_owned());
-            let question = format!(
-                "The counter is at {value} and should be at {goal}, {} away. How do I get there, being {strategy}?",
-                goal - value
-            );
-            let messages = vec![
-                PromptMessage::assistant(Content::text("Let me look at the counter.")),
-                PromptMessage::user(Content::text(question)),
-            ];
-            let description = format!("How to get from {value} to {goal}");
-            async move { GetPromptResult::new(messages).with_description(description) }
-        };
-        Prompt::typed("counter_analysis", "Analyze the counter and suggest next steps", analyze)
-    }
+/// Calculate the sum of two numbers.
+#[tool(inline)]
+fn sum(a: i32, b: i32) -> i32 {
+    a + b
+}
+
+/// A prompt that takes one argument.
+#[prompt]
+async fn example_prompt(
+    /// A message to put in the prompt.
+    message: String,
+) -> String {
+    format!("The message is: '{message}'")
+}
+
+/// Analyze the counter and suggest next steps.
+#[prompt]
+async fn counter_analysis(
+    counter: State<Counter>,
+    /// The value to reach.
+    goal: i32,
+    /// How to go about it: `fast` or `careful`.
+    strategy: Option<String>,
+) -> GetPromptResult {
+    let value = counter.load(Ordering::Relaxed);
+    let strategy = strategy.unwrap_or_else(|| "careful".to_owned());
+    let away = goal - value;
+    let messages = vec![
+        PromptMessage::assistant(Content::text("Let me look at the counter.")),
+        PromptMessage::user(Content::text(format!(
+            "The counter is at {value} and should be at {goal}, {away} away. How do I get there, being {strategy}?"
+        ))),
+    ];
+    GetPromptResult::new(messages).with_description(format!("How to get from {value} to {goal}"))
 }
 
 #[tokio::main]
 async fn main() -> Result<(), ServeError> {
-    let counter = Counter::default();
+    // Whatever arguments there are: no parameters of a function say so.
     let echo = Tool::inline("echo", "Repeat what you say", |_, said: Map<String, Value>| {
         Value::Object(said).to_string()
     });
-    let example = Prompt::typed(
-        "example_prompt",
-        "A prompt that takes one argument",
-        |_, ExampleArguments { message }| async move { format!("The message is: '{message}'") },
-    );
     Server::new("counter", "1.0.0")
         .instructions("A counter to increment and decrement, and prompts about it.")
-        .tool(counter.tool("increment", "Increment the counter by 1", 1))
-        .tool(counter.tool("decrement", "Decrement the counter by 1", -1))
-        .tool(counter.tool("get_value", "Get the current counter value", 0))
+        .state(Counter::new(0))
+        .tool(increment)
+        .tool(decrement)
+        .tool(get_value)
         .tool(long_task)
         .tool(say_hello)
         .tool(echo)
         .tool(sum)
-        .prompt(example.meta("meta_key", &"meta_value"))
-        .prompt(counter.analysis())
+        .prompt(Prompt::from(example_prompt).meta("meta_key", &"meta_value"))
+        .prompt(counter_analysis)
         .resource(Resource::text("str:////Users/to/some/path/", "cwd", "/Users/to/some/path/"))
         .resource(Resource::text("memo://insights", "memo-name", "Five insights were found."))
         .serve_stdio()
