@@ -1,6 +1,7 @@
 //! The servers that the transcripts are held against.
 
 mod rules;
+pub mod v2099_01_01;
 
 use std::time::Duration;
 

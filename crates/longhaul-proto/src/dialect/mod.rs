@@ -10,6 +10,7 @@ mod legacy;
 mod lifecycle;
 mod listing;
 mod refusal;
+mod registered;
 mod request;
 mod result;
 mod rules;
@@ -26,48 +27,65 @@ use std::fmt;
 use crate::jsonrpc::{Code, ErrorObject, ObjectWriter, write_notification};
 use crate::method::{Method, Notice};
 pub use lifecycle::InitializeParams;
+pub use registered::{Tables, TooLate};
 pub use request::{Declaration, RequestWriter};
 pub use result::{ResultWriter, write_related_task, write_subscription_id};
 pub use task::Called;
 pub use welcome::{Unsupported, Welcome, Words};
 
-/// A dated protocol revision, oldest first.
+/// A dated protocol revision; later ones are greater.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-#[non_exhaustive]
-pub enum Revision {
-    /// 2024-11-05.
-    V2024_11_05,
-    /// 2025-03-26.
-    V2025_03_26,
-    /// 2025-06-18.
-    V2025_06_18,
-    /// 2025-11-25.
-    V2025_11_25,
-    /// 2026-07-28.
-    V2026_07_28,
-}
+pub struct Revision(u32);
 
 impl Revision {
+    /// 2024-11-05.
+    pub const V2024_11_05: Self = Self::dated("2024-11-05");
+    /// 2025-03-26.
+    pub const V2025_03_26: Self = Self::dated("2025-03-26");
+    /// 2025-06-18.
+    pub const V2025_06_18: Self = Self::dated("2025-06-18");
+    /// 2025-11-25.
+    pub const V2025_11_25: Self = Self::dated("2025-11-25");
+    /// 2026-07-28.
+    pub const V2026_07_28: Self = Self::dated("2026-07-28");
+
     /// Every revision this crate speaks, newest first.
     pub const ALL: [Self; 5] =
         [Self::V2026_07_28, Self::V2025_11_25, Self::V2025_06_18, Self::V2025_03_26, Self::V2024_11_05];
 
-    /// Its date, as it stands on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::V2024_11_05 => "2024-11-05",
-            Self::V2025_03_26 => "2025-03-26",
-            Self::V2025_06_18 => "2025-06-18",
-            Self::V2025_11_25 => "2025-11-25",
-            Self::V2026_07_28 => "2026-07-28",
+    /// The digits of the date as one number, so that comparing revisions is comparing numbers.
+    const fn dated(date: &str) -> Self {
+        let (bytes, mut at, mut number) = (date.as_bytes(), 0, 0_u32);
+        while at < bytes.len() {
+            if bytes[at].is_ascii_digit() {
+                number = number.wrapping_mul(10).wrapping_add((bytes[at] - b'0') as u32);
+            }
+            at += 1;
         }
+        Self(number)
     }
 
-    /// The revision of that date, if this crate speaks it.
+    /// Its date, as it stands on the wire.
+    pub fn as_str(self) -> &'static str {
+        Dialect::of(self).date
+    }
+
+    /// The revision of that date, if it is spoken.
     pub fn from_date(date: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|revision| revision.as_str() == date)
+        let is = |dialect: &&Dialect| dialect.date == date;
+        let own = DIALECTS.into_iter().find(is);
+        own.or_else(|| registered::others().iter().copied().find(is)).map(Dialect::revision)
     }
 }
+
+/// Those of [`Revision::ALL`].
+static DIALECTS: [&Dialect; Revision::ALL.len()] = [
+    &v2026_07_28::DIALECT,
+    &v2025_11_25::DIALECT,
+    &v2025_06_18::DIALECT,
+    &v2025_03_26::DIALECT,
+    &v2024_11_05::DIALECT,
+];
 
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,6 +107,8 @@ pub enum Era {
 #[derive(Debug)]
 pub struct Dialect {
     revision: Revision,
+    /// As it stands on the wire.
+    date: &'static str,
     era: Era,
     /// What a client may ask and tell: in groups, those called most often first.
     requests: Table<Method>,
@@ -99,18 +119,20 @@ pub struct Dialect {
 }
 
 /// Names on the wire and what they stand for.
-type Table<T> = &'static [&'static [(&'static str, T)]];
+pub type Table<T> = &'static [&'static [(&'static str, T)]];
 
 impl Dialect {
     /// The dialect of a revision.
-    pub const fn of(revision: Revision) -> &'static Self {
-        match revision {
-            Revision::V2024_11_05 => &v2024_11_05::DIALECT,
-            Revision::V2025_03_26 => &v2025_03_26::DIALECT,
-            Revision::V2025_06_18 => &v2025_06_18::DIALECT,
-            Revision::V2025_11_25 => &v2025_11_25::DIALECT,
-            Revision::V2026_07_28 => &v2026_07_28::DIALECT,
-        }
+    pub fn of(revision: Revision) -> &'static Self {
+        let is = |dialect: &&'static Self| dialect.revision == revision;
+        let own = DIALECTS.into_iter().find(is);
+        // Nobody has a revision that is not spoken.
+        own.or_else(|| registered::others().iter().copied().find(is)).unwrap_or_else(Self::newest_modern)
+    }
+
+    /// The dates of all that is spoken.
+    pub fn dates() -> impl Iterator<Item = &'static str> {
+        Self::spoken().map(|dialect| dialect.date)
     }
 
     /// The newest revision with an `initialize` handshake.
@@ -121,6 +143,12 @@ impl Dialect {
     /// The newest revision without one.
     pub const fn newest_modern() -> &'static Self {
         &v2026_07_28::DIALECT
+    }
+
+    /// The modern dialect that a request claims to be in, or else the newest: for what must be known of its method
+    /// before its claim is checked.
+    pub fn claimed(date: Option<&str>) -> &'static Self {
+        date.and_then(|date| Self::named_by_request(date).ok()).unwrap_or_else(Self::newest_modern)
     }
 
     /// The modern dialect a request's `_meta` names.
@@ -180,12 +208,12 @@ impl Dialect {
     /// What a server's request of that name means, in whichever revision has it: a server may ask before a
     /// revision is agreed on. `None` is "method not found".
     pub fn server_request(name: &str) -> Option<Method> {
-        Revision::ALL.into_iter().find_map(|revision| find(Self::of(revision).server_requests, name))
+        Self::spoken().find_map(|dialect| find(dialect.server_requests, name))
     }
 
     /// What a server's notification of that name means, in whichever revision has it; `None` is ignored.
     pub fn server_notice(name: &str) -> Option<Notice> {
-        Revision::ALL.into_iter().find_map(|revision| find(Self::of(revision).server_notices, name))
+        Self::spoken().find_map(|dialect| find(dialect.server_notices, name))
     }
 
     /// A whole notification, its parameters written by `params`; `None` where the revision lacks it.
@@ -214,9 +242,9 @@ fn name<T: Copy + PartialEq>(table: Table<T>, meaning: T) -> Option<&'static str
 fn unsupported_version(requested: &str) -> ErrorObject {
     #[derive(serde::Serialize)]
     struct Data<'a> {
-        supported: [&'static str; Revision::ALL.len()],
+        supported: Vec<&'static str>,
         requested: &'a str,
     }
-    let data = Data { supported: Revision::ALL.map(Revision::as_str), requested };
+    let data = Data { supported: Dialect::dates().collect(), requested };
     ErrorObject::new(Code::UNSUPPORTED_VERSION, "unsupported protocol version").with_data(&data)
 }

@@ -62,7 +62,7 @@ impl Dialect {
             let mut meta = params.object("_meta");
             meta.optional("progressToken", progress_token);
             if self.era == Era::Modern {
-                meta.field("io.modelcontextprotocol/protocolVersion", self.revision.as_str())
+                meta.field("io.modelcontextprotocol/protocolVersion", self.date)
                     .field("io.modelcontextprotocol/clientInfo", &declaration.info)
                     .field("io.modelcontextprotocol/clientCapabilities", &declaration.capabilities)
                     .optional("io.modelcontextprotocol/logLevel", declaration.log_level.as_ref());

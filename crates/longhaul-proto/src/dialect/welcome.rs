@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Dialect, Era, Revision, legacy, v2026_07_28};
+use super::{Dialect, Era, legacy, v2026_07_28};
 use crate::jsonrpc::{Code, ErrorObject, RequestId, write_request};
 use crate::method::Notice;
 use crate::model::{Implementation, ServerCapabilities};
@@ -28,7 +28,7 @@ pub struct Welcome {
 #[error(
     "the server speaks {}, and this client {}",
     if offered.is_empty() { "no revision it names".to_owned() } else { offered.join(", ") },
-    Revision::ALL.map(Revision::as_str).join(", ")
+    Dialect::dates().collect::<Vec<_>>().join(", ")
 )]
 #[non_exhaustive]
 pub struct Unsupported {
@@ -72,8 +72,8 @@ impl Dialect {
 
     /// The newest revision of that era in `offered` which this crate speaks.
     pub fn newest_of(era: Era, offered: &[String]) -> Option<&'static Self> {
-        let offers = |revision: &Revision| offered.iter().any(|date| date == revision.as_str());
-        Revision::ALL.into_iter().filter(offers).map(Self::of).find(|dialect| dialect.era == era)
+        let offers = |dialect: &&Self| offered.iter().any(|date| date == dialect.date);
+        Self::spoken().filter(offers).find(|dialect| dialect.era == era)
     }
 
     /// Reads the answer to `server/discover`: the newest dialect of either era that both sides speak.
@@ -94,7 +94,7 @@ impl Dialect {
     /// Appends an `initialize` that asks for this revision.
     pub fn write_initialize_request(&self, out: &mut Vec<u8>, id: &RequestId, info: &Implementation) {
         write_request(out, id, "initialize", |params| {
-            params.field("protocolVersion", self.revision.as_str());
+            params.field("protocolVersion", self.date);
             // What a client declares here is what it lets the server ask of it: nothing yet.
             params.raw("capabilities", "{}").field("clientInfo", info);
         });
@@ -136,7 +136,7 @@ pub(super) fn invalid(what: impl std::fmt::Display) -> ErrorObject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::ResultWriter;
+    use crate::dialect::{ResultWriter, Revision};
 
     fn result_of(write: impl FnOnce(&mut ResultWriter<'_>), dialect: &'static Dialect) -> String {
         let mut out = Vec::new();

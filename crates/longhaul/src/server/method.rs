@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use longhaul_proto::dialect::{Dialect, ResultWriter, Revision};
+use longhaul_proto::dialect::{Dialect, ResultWriter};
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_proto::model::Meta;
 use serde::Serialize;
@@ -53,7 +53,7 @@ impl OwnMethods {
 
     /// A name that some revision has a meaning for.
     pub(super) fn known(&self) -> Option<&str> {
-        let known = |name: &&str| Revision::ALL.iter().any(|of| Dialect::of(*of).request(name).is_some());
+        let known = |name: &&str| Dialect::spoken().any(|dialect| dialect.request(name).is_some());
         self.functions.keys().map(String::as_str).find(known)
     }
 

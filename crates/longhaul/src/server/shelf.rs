@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use longhaul_proto::dialect::{Dialect, Revision};
+use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{ErrorObject, Params, Text};
 
 use super::audience::Audience;
@@ -35,7 +35,13 @@ pub(super) struct Stock<T> {
     items: Vec<Shelved<T>>,
     by_key: HashMap<String, usize>,
     next_place: u64,
-    lists: [[OnceLock<List>; Audience::ALL.len()]; Revision::ALL.len()],
+    /// Of each dialect that is spoken, by its place.
+    lists: Vec<[OnceLock<List>; Audience::ALL.len()]>,
+}
+
+/// Room for the list of each dialect.
+fn no_lists() -> Vec<[OnceLock<List>; Audience::ALL.len()]> {
+    Dialect::spoken().map(|_| Default::default()).collect()
 }
 
 struct Shelved<T> {
@@ -80,7 +86,7 @@ impl<T: Item> Shelf<T> {
 
 impl<T: Item> Stock<T> {
     fn empty() -> Self {
-        Self { items: Vec::new(), by_key: HashMap::new(), next_place: 0, lists: Default::default() }
+        Self { items: Vec::new(), by_key: HashMap::new(), next_place: 0, lists: no_lists() }
     }
 
     fn copy(&self) -> Self {
@@ -89,7 +95,7 @@ impl<T: Item> Stock<T> {
             items: self.items.iter().map(copy).collect(),
             by_key: self.by_key.clone(),
             next_place: self.next_place,
-            lists: Default::default(),
+            lists: no_lists(),
         }
     }
 
@@ -156,8 +162,7 @@ impl<T: Item> Stock<T> {
         audience: Audience,
         last: impl FnOnce() -> Vec<Vec<u8>>,
     ) -> &List {
-        let revision = Revision::ALL.iter().position(|known| *known == dialect.revision()).unwrap_or(0);
-        self.lists[revision][audience as usize].get_or_init(|| {
+        self.lists[dialect.place()][audience as usize].get_or_init(|| {
             let mut list = ListMaker::default();
             for it in self.items.iter().filter(|it| it.enabled) {
                 list.add(it.place, |out| it.item.write(dialect, audience, out));

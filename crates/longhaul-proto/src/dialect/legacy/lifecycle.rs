@@ -17,7 +17,7 @@ impl Dialect {
         server_info: &Implementation,
         instructions: Option<&str>,
     ) {
-        out.field("protocolVersion", self.revision.as_str());
+        out.field("protocolVersion", self.date);
         self.write_offer(capabilities, out.object("capabilities"));
         out.members(|object| {
             object.with("serverInfo", |out| self.write_implementation(server_info, out));

@@ -4,6 +4,7 @@ use super::{Dialect, Era, Revision, legacy};
 
 pub(super) static DIALECT: Dialect = Dialect {
     revision: Revision::V2024_11_05,
+    date: "2024-11-05",
     era: Era::Legacy,
     requests: &[&legacy::REQUESTS],
     notices: &[&legacy::NOTICES],

@@ -5,6 +5,7 @@ use crate::method::Method;
 
 pub(super) static DIALECT: Dialect = Dialect {
     revision: Revision::V2025_06_18,
+    date: "2025-06-18",
     era: Era::Legacy,
     requests: &[&legacy::REQUESTS],
     notices: &[&legacy::NOTICES],

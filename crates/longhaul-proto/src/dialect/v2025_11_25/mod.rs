@@ -7,6 +7,7 @@ use crate::method::{Method, Notice};
 
 pub(super) static DIALECT: Dialect = Dialect {
     revision: Revision::V2025_11_25,
+    date: "2025-11-25",
     era: Era::Legacy,
     requests: &[&legacy::REQUESTS, &TASKS],
     notices: &[&legacy::NOTICES],

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::super::capability::Offered;
 use super::super::welcome::{Welcome, invalid};
-use super::super::{Dialect, ResultWriter, Revision};
+use super::super::{Dialect, ResultWriter};
 use crate::jsonrpc::ErrorObject;
 use crate::model::{CacheScope, Implementation, ServerCapabilities};
 
@@ -19,7 +19,7 @@ impl Dialect {
         capabilities: &ServerCapabilities,
         instructions: Option<&str>,
     ) {
-        out.field("supportedVersions", &Revision::ALL.map(Revision::as_str));
+        out.field("supportedVersions", &Self::dates().collect::<Vec<_>>());
         self.write_offer(capabilities, out.object("capabilities"));
         out.optional("instructions", instructions.as_ref());
         out.cacheable(DISCOVERY_TTL_MS, CacheScope::Public);

@@ -8,6 +8,7 @@ use crate::method::{Method, Notice};
 
 pub(super) static DIALECT: Dialect = Dialect {
     revision: Revision::V2026_07_28,
+    date: "2026-07-28",
     era: Era::Modern,
     requests: &[&[
         ("tools/call", Method::CallTool),

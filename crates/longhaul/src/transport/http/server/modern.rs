@@ -24,7 +24,7 @@ pub(super) async fn answer(
     meta: RequestMeta<'_>,
 ) -> Response<Body> {
     let mut accept = accept;
-    match Dialect::newest_modern().request(&request.method) {
+    match Dialect::claimed(meta.protocol_version.as_deref()).request(&request.method) {
         // A poll is answered by one object, however long it takes.
         Some(Method::GetTask) => accept.events = false,
         Some(Method::Listen) if !accept.events => {
@@ -59,7 +59,7 @@ fn start(
     meta: RequestMeta<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(Dispatched, Option<Place>), ErrorObject> {
-    let known = Dialect::newest_modern().request(&request.method);
+    let known = Dialect::claimed(meta.protocol_version.as_deref()).request(&request.method);
     let mirrored = MirroredHeaders::new(
         value(headers, VERSION),
         value(headers, "mcp-method"),

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::SILENCE;
+use super::SILENCE;
 
 pub(crate) struct Web {
     address: SocketAddr,
@@ -99,19 +99,18 @@ impl Web {
             params.and_then(|params| params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str());
         let known = Revision::from_date(said.revision).map(Dialect::of);
         let opens = said.message.is_some_and(|message| message["method"] == "initialize");
-        if let Some(version) = described {
-            add("mcp-protocol-version", version);
-        } else if !opens && (self.session.is_some() || known.is_none_or(|known| known.era() == Era::Modern)) {
-            add("mcp-protocol-version", said.revision);
-        }
-        if let (Some(_), Some(message)) = (described, said.message) {
-            add("mcp-method", message["method"].as_str().unwrap_or_default());
-            let named =
-                ["name", "taskId", "uri"].into_iter().find_map(|member| message["params"][member].as_str());
+        let modern = described.is_some() || known.is_none_or(|known| known.era() == Era::Modern);
+        if modern {
+            add("mcp-protocol-version", described.unwrap_or(said.revision));
+            if let Some(method) = said.message.and_then(|message| message["method"].as_str()) {
+                add("mcp-method", method);
+            }
+            let named = ["name", "taskId", "uri"].into_iter().find_map(|member| params?[member].as_str());
             if let Some(named) = named {
                 add("mcp-name", named);
             }
         } else if let Some(session) = self.session.as_deref().filter(|_| !opens) {
+            add("mcp-protocol-version", said.revision);
             add("mcp-session-id", session);
         }
         headers

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, Command};
 
-use crate::SILENCE;
+use super::SILENCE;
 
 type Reader = Box<dyn AsyncRead + Send + Unpin>;
 
@@ -32,10 +32,10 @@ impl Pipes {
         Self::over(Box::new(reader), Box::new(writer), None)
     }
 
-    pub(crate) fn child(server: &str) -> Self {
+    pub(crate) fn child(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_transcript-server"));
         let mut child = command
-            .arg(server)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::SILENCE;
+use super::SILENCE;
 
 pub(crate) struct Core {
     pair: Pair,
@@ -78,10 +78,16 @@ impl Core {
         if asked.method == Method::Initialize {
             self.dispatcher.attend(asked.dialect, &self.push);
         }
-        if asked.method == Method::SetLogLevel {
-            self.pair.server.handle_log_level(request.params.require("level").unwrap());
-        }
         let mut out = Vec::new();
+        if asked.method == Method::SetLogLevel {
+            match request.params.require("level") {
+                Ok(level) => self.pair.server.handle_log_level(level),
+                Err(error) => {
+                    asked.dialect.write_error(&mut out, &request.id, &error);
+                    return self.pair.answer_with(&request.id, asked.serial, out);
+                }
+            }
+        }
         match self.dispatcher.dispatch(exchange, &mut out) {
             Dispatched::Answered(_) => self.pair.answer_with(&request.id, asked.serial, out),
             Dispatched::Pending(answer) => {

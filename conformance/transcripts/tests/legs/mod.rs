@@ -1,0 +1,76 @@
+//! What transcripts go over, and holding a server to all of them.
+
+mod core;
+mod pipes;
+mod web;
+
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use longhaul::proto::dialect::Dialect;
+use longhaul::server::Dispatcher;
+use longhaul_test::transcript::{Book, Breach, Leg, Over, Row, breaches, play};
+
+pub(crate) use self::core::Core;
+pub(crate) use self::pipes::Pipes;
+pub(crate) use self::web::Web;
+
+/// How long nothing comes before it is taken for silence.
+pub(crate) const SILENCE: Duration = Duration::from_secs(3600);
+
+/// Every row: each file of `rules` and of `hosts`.
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for folder in ["rules", "hosts"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let mut files: Vec<_> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        for file in files {
+            let name = file.file_stem().unwrap().to_str().unwrap();
+            let text = std::fs::read_to_string(&file).unwrap();
+            rows.push(Row::parse(name, &text).unwrap_or_else(|what| panic!("{what}")));
+        }
+    }
+    rows
+}
+
+/// Every row that is shown over `over`, in each revision that it holds in.
+fn all(over: Over) -> Vec<(Row, &'static Dialect)> {
+    let rows = rows().into_iter().filter(|row| row.over.contains(&over));
+    rows.flat_map(|row| {
+        let held = Dialect::spoken().filter(|dialect| row.holds_in(dialect));
+        held.map(|dialect| (row.clone(), dialect)).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+/// How many conversations go on at once where time is real.
+pub(crate) const AT_ONCE: usize = 16;
+
+pub(crate) fn dispatcher(row: &Row) -> Dispatcher {
+    longhaul_transcripts::server(&row.server).unwrap().dispatcher().unwrap()
+}
+
+/// Holds a server to every row over `over`, so many at once.
+pub(crate) async fn hold<L: Leg>(
+    over: Over,
+    at_once: usize,
+    start: impl AsyncFn(&Row, &'static Dialect) -> L,
+) {
+    static BOOK: LazyLock<Book> = LazyLock::new(|| Book::load().unwrap());
+    let book = &*BOOK;
+    let held = stream::iter(all(over)).map(async |(row, dialect)| {
+        let mut leg = start(&row, dialect).await;
+        let heard = play(&row, dialect, &mut leg, book).await?;
+        breaches(&row, dialect, &heard, book).await
+    });
+    let outcomes: Vec<Result<usize, Breach>> = held.buffer_unordered(at_once).collect().await;
+    let wrong: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    let told = wrong.iter().map(|breach| format!("\n{breach}")).collect::<String>();
+    assert!(wrong.is_empty(), "{} of {}:{told}", wrong.len(), outcomes.len());
+    assert!(!outcomes.is_empty(), "nothing was held to anything");
+}
