@@ -1,12 +1,20 @@
 //! What a client declares it can do.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::meta::Meta;
+use crate::jsonrpc::Text;
 
 /// The identifier of the tasks extension (SEP-2663).
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// What a client declares: for its session (legacy era) or for one request (modern era).
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct ClientCapabilities {
@@ -43,20 +51,21 @@ pub struct Sampling {
     pub context: bool,
 }
 
-/// The extensions a client declares, as far as they matter here.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(default)]
+/// The extensions a client declares.
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ClientExtensions {
     /// It can be answered with a task.
-    #[serde(
-        rename = "io.modelcontextprotocol/tasks",
-        deserialize_with = "present",
-        serialize_with = "as_empty_object",
-        skip_serializing_if = "std::ops::Not::not"
-    )]
     pub tasks: bool,
+    /// Others, by identifier, each with what it says of itself: an object.
+    pub others: Meta,
 }
+
+/// How many extensions a client may declare.
+pub const MAX_EXTENSIONS: usize = 32;
+
+/// How many bytes of JSON a client may say of its extensions in all.
+pub const MAX_EXTENSION_BYTES: usize = 16 << 10;
 
 impl ClientCapabilities {
     /// The same, declaring the tasks extension.
@@ -74,9 +83,57 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error>
     Ok(Option::<Anything>::deserialize(deserializer)?.is_some())
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-fn as_empty_object<S: serde::Serializer>(_: &bool, serializer: S) -> Result<S::Ok, S::Error> {
-    serde::ser::SerializeMap::end(serializer.serialize_map(Some(0))?)
+impl<'de> Deserialize<'de> for ClientExtensions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = ClientExtensions;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ClientExtensions, A::Error> {
+                let mut extensions = ClientExtensions::default();
+                let (mut count, mut bytes) = (0, 0);
+                while let Some(Text(id)) = map.next_key()? {
+                    let payload: &RawValue = map.next_value()?;
+                    if !payload.get().starts_with('{') {
+                        // Nothing else declares anything.
+                        continue;
+                    }
+                    if id == TASKS_EXTENSION {
+                        extensions.tasks = true;
+                        continue;
+                    }
+                    (count, bytes) = (count + 1, bytes + id.len() + payload.get().len());
+                    if count > MAX_EXTENSIONS || bytes > MAX_EXTENSION_BYTES {
+                        return Err(A::Error::custom(format_args!(
+                            "at most {MAX_EXTENSIONS} extensions and {MAX_EXTENSION_BYTES} bytes of them are taken"
+                        )));
+                    }
+                    extensions.others = extensions.others.with(id.into_owned(), &payload);
+                }
+                Ok(extensions)
+            }
+            fn visit_unit<E>(self) -> Result<ClientExtensions, E> {
+                Ok(ClientExtensions::default())
+            }
+        }
+        deserializer.deserialize_any(Entries)
+    }
+}
+
+impl Serialize for ClientExtensions {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if self.tasks {
+            // Exactly `{}`: peers read any other value as "no tasks".
+            map.serialize_entry(TASKS_EXTENSION, &Meta::new())?;
+        }
+        for (id, payload) in self.others.iter() {
+            map.serialize_entry(id, payload)?;
+        }
+        map.end()
+    }
 }
 
 fn sampling<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Sampling>, D::Error> {
@@ -120,6 +177,11 @@ mod tests {
         assert_eq!(all.elicitation, Some(Elicitation { form: true, url: false }));
         assert_eq!(all.sampling, Some(Sampling { tools: true, context: false }));
         assert!(all.roots && all.extensions.tasks);
+        assert_eq!(all.extensions.others.find("y").map(RawValue::get), Some("{}"));
+        assert_eq!(
+            read(r#"{"extensions":{"x":1,"io.modelcontextprotocol/tasks":null}}"#),
+            ClientCapabilities::default()
+        );
         assert_eq!(
             read(r#"{"elicitation":{"url":{}}}"#).elicitation,
             Some(Elicitation { form: false, url: true })
@@ -131,5 +193,18 @@ mod tests {
     fn the_extension_is_declared_by_an_empty_object() {
         let text = serde_json::to_string(&ClientCapabilities::default().with_tasks()).unwrap();
         assert_eq!(text, r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#);
+    }
+
+    #[test]
+    fn extensions_beyond_the_bounds_are_refused() {
+        let declare = |many: usize, long: usize| {
+            let one = |number| format!(r#""x.example/{number}":{{"y":"{}"}}"#, "z".repeat(long));
+            let all = (0..many).map(one).collect::<Vec<_>>().join(",");
+            serde_json::from_str::<ClientCapabilities>(&format!(r#"{{"extensions":{{{all}}}}}"#))
+        };
+        assert_eq!(declare(MAX_EXTENSIONS, 100).unwrap().extensions.others.iter().count(), MAX_EXTENSIONS);
+        for refused in [declare(MAX_EXTENSIONS + 1, 1), declare(2, MAX_EXTENSION_BYTES / 2)] {
+            assert!(refused.unwrap_err().to_string().contains("at most 32 extensions and 16384 bytes"));
+        }
     }
 }

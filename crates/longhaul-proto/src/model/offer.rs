@@ -75,4 +75,11 @@ impl ServerCapabilities {
         self.tasks = tasks;
         self
     }
+
+    /// The same, with these extensions beside that of tasks.
+    #[must_use]
+    pub fn with_extensions(mut self, extensions: Meta) -> Self {
+        self.extensions = extensions;
+        self
+    }
 }

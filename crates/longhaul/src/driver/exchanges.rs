@@ -190,13 +190,13 @@ impl Exchanges {
 
     /// Who asks: what the request itself declares, else what its session did.
     fn introduce(&self, mut caller: Caller, meta: &RequestMeta<'_>) -> Caller {
-        match (meta.client_capabilities, self.session()) {
+        match (meta.client_capabilities.clone(), self.session()) {
             (Some(capabilities), _) => {
                 caller.capabilities = capabilities;
                 caller.log_level = meta.log_level;
             }
             (None, Some(session)) => {
-                caller.capabilities = session.capabilities;
+                caller.capabilities = session.capabilities.clone();
                 caller.log_level = Some(session.log_level);
                 caller.client_name.clone_from(&self.client_name);
                 caller.line.clone_from(&self.line);

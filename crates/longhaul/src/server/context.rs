@@ -106,7 +106,7 @@ impl Cx {
 
     /// What the caller declared it can do.
     pub fn capabilities(&self) -> ClientCapabilities {
-        self.now().0.caller.capabilities
+        self.now().0.caller.capabilities.clone()
     }
 
     /// Who asks, and what it can do.

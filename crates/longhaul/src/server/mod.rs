@@ -12,6 +12,7 @@ mod companion;
 mod completion;
 mod context;
 mod dispatch;
+mod extension;
 mod failure;
 mod grant;
 mod hand_over;
@@ -47,6 +48,7 @@ use longhaul_tasks::runner::{Engine, Pace};
 use longhaul_tasks::store::{Memory, Registry, Rerun, StoreError, TaskStore};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
 pub(crate) use ask::Line;
@@ -89,6 +91,8 @@ pub struct Server {
     instructions: Option<String>,
     parts: Parts,
     methods: method::OwnMethods,
+    /// What it says of each extension, if that is JSON.
+    extensions: Vec<(String, Option<Box<RawValue>>)>,
     page_size: usize,
     /// Who may change it while it serves.
     catalogue: Option<Catalogue>,
@@ -137,6 +141,15 @@ pub enum BuildError {
         of: String,
         /// The type.
         state: &'static str,
+    },
+    /// An extension cannot be declared so.
+    #[error("extension {id:?}: {problem}")]
+    #[non_exhaustive]
+    Extension {
+        /// Its identifier.
+        id: String,
+        /// What is wrong.
+        problem: &'static str,
     },
     /// Two things of another kind have one name or URI.
     #[error("two {kind} have the name {name:?}: rename one")]
@@ -221,6 +234,7 @@ impl Server {
             instructions: None,
             parts: Parts::default(),
             methods: method::OwnMethods::default(),
+            extensions: Vec::new(),
             page_size: PAGE_SIZE,
             catalogue: None,
             store: None,
@@ -322,6 +336,36 @@ impl Server {
         self
     }
 
+    /// Declares an extension that its methods, tools and resources speak, with what it says of itself: an object.
+    /// Clients read it where they learn what the server offers, in the revisions that know extensions; what they say of
+    /// it themselves is [`Cx::extension`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use longhaul::{Cx, Server};
+    /// use longhaul::server::Failure;
+    /// use serde_json::{Value, json};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Units {
+    ///     metric: bool,
+    /// }
+    ///
+    /// let server = Server::new("weather", "1.0.0")
+    ///     .extension("com.example/weather", &json!({ "units": ["metric", "imperial"] }))
+    ///     .method("weather/now", |cx: Cx, _: Value| async move {
+    ///         let metric = cx.extension::<Units>("com.example/weather")?.is_none_or(|units| units.metric);
+    ///         Ok::<_, Failure>(json!({ "temperature": if metric { 21 } else { 70 } }))
+    ///     });
+    /// # assert!(server.dispatcher().is_ok());
+    /// ```
+    #[must_use]
+    pub fn extension(mut self, id: impl Into<String>, payload: &impl Serialize) -> Self {
+        self.extensions.push((id.into(), serde_json::value::to_raw_value(payload).ok()));
+        self
+    }
+
     /// Lists at most so many things on one page. Default 500.
     #[must_use]
     pub fn page_size(mut self, page_size: usize) -> Self {
@@ -387,6 +431,7 @@ impl Server {
             return Err(BuildError::KnownMethod { name: name.to_owned() });
         }
         let dynamic = self.catalogue.is_some();
+        let extensions = extension::declared(self.extensions)?;
         let capabilities = ServerCapabilities::default()
             .with_tools(dynamic || !offer.tools.stock().is_empty())
             .with_resources(dynamic || offer.has_resources())
@@ -394,7 +439,8 @@ impl Server {
             .with_completions(dynamic || offer.completes())
             .with_changes(dynamic)
             .with_logging(true)
-            .with_tasks(offer.has_tasks);
+            .with_tasks(offer.has_tasks)
+            .with_extensions(extensions);
         let store = self.store.unwrap_or_else(|| Arc::new(Memory::new()));
         let engine = Engine::new(store, Arc::new(Tokio::new()), self.pace, offer.workers());
         let info_json = serde_json::to_string(&self.info).expect("strings are JSON").into();
