@@ -10,7 +10,7 @@ use longhaul::auth::Resource;
 use longhaul::proto::dialect::Revision;
 use longhaul::proto::http::AllowList;
 use longhaul::store::Counts;
-use longhaul_gateway::config::{Auth, Config, EnvSource};
+use longhaul_gateway::config::{Auth, Config, EnvSource, Listen};
 
 use crate::term::clean;
 use crate::{other_users, systemd};
@@ -25,7 +25,7 @@ pub(crate) struct Open {
 }
 
 /// Says where the server listens and whom it lets in, what it offers, which store it has, and what to do next.
-pub(crate) fn show(config: &Config, file: &Path, listening: Option<(SocketAddr, &AllowList)>, open: &Open) {
+pub(crate) fn show(config: &Config, file: &Path, listening: Option<(&Listen, &AllowList)>, open: &Open) {
     let tools: Vec<&str> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
     let name = clean::line(&config.server.name, 128);
     anstream::eprintln!("longhaul {}   {name} {}", env!("CARGO_PKG_VERSION"), config.server.version);
@@ -35,12 +35,16 @@ pub(crate) fn show(config: &Config, file: &Path, listening: Option<(SocketAddr, 
     if let (Some(_), Some(auth)) = (listening, &config.auth) {
         anstream::eprintln!("  auth     {}", vouched_for_by(auth));
     }
-    let callers = listening.and_then(|(address, _)| callers(config, address));
+    let callers = listening.and_then(|(place, _)| callers(config, place));
     for note in systemd::note().into_iter().chain(foreign(&open.foreign)).chain(callers) {
         anstream::eprintln!("  note     {note}");
     }
     match listening {
-        Some((address, allow)) => {
+        Some((place @ Listen::Socket(_), _)) => {
+            anstream::eprintln!("  mcp      {place}   {}", revisions());
+            anstream::eprintln!("ready    next: longhaul tools {}", shell_word(&place.to_string()));
+        }
+        Some((&Listen::Address(address), allow)) => {
             let hosts = config.http.allowed_hosts.as_deref().unwrap_or_default();
             let url = format!("http://{}/mcp", host(address, hosts, allow));
             anstream::eprintln!("  mcp      {url}   {}", revisions());
@@ -123,7 +127,8 @@ fn has_port(host: &str) -> bool {
 }
 
 /// What to tell of those who may call, or may not, if it may surprise.
-fn callers(config: &Config, address: SocketAddr) -> Option<String> {
+fn callers(config: &Config, place: &Listen) -> Option<String> {
+    let Listen::Address(address) = place else { return None };
     match &config.http.allowed_hosts {
         Some(hosts) if hosts.is_empty() => Some("allowed_hosts is empty: nobody is let in".to_owned()),
         // Whoever comes has to sign in, and the name that tokens know the server by is let in.

@@ -10,7 +10,7 @@ pub(crate) fn note() -> Option<String> {
     let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
     let other = other(&accounts, geteuid().as_raw())?;
     Some(format!(
-        "other users of this machine, such as {other}, can call these tools too; --stdio serves only who starts it"
+        "other users of this machine, such as {other}, can call these tools too; --http unix:FILE serves you alone"
     ))
 }
 

@@ -32,7 +32,8 @@ pub(crate) enum Server {
 impl TargetArgs {
     /// Takes the server out of the words of a command line; the words after it remain.
     pub(crate) fn server<'w>(&self, words: &'w [String], verb: &str) -> Outcome<(Server, &'w [String])> {
-        let is_url = |word: &String| word.contains("://") && !word.contains('=');
+        let is_url =
+            |word: &String| word.starts_with("unix:") || (word.contains("://") && !word.contains('='));
         match (words.split_first(), self.command.is_empty()) {
             (Some((word, _)), false) if is_url(word) => {
                 Err(Failure::usage(format!("two servers are named: {word}, and a command after `--`")))

@@ -197,3 +197,25 @@ fn a_protected_server_lets_in_who_shows_a_token() {
     assert_eq!(call_as(path, TOKEN, &get).0, 0);
     assert_eq!(call_as(path, ci, &get).0, 5, "somebody else's is not there");
 }
+
+#[test]
+fn a_server_at_a_socket_is_its_users_alone() {
+    let folder = folder("");
+    let path = folder.path();
+    let server = Server::start(path, &["--http", "unix:mcp.sock"]);
+    let target = format!("unix:{}", path.canonicalize().unwrap().join("mcp.sock").display());
+    assert!(server.said.contains(&format!("ready    next: longhaul tools {target}")), "{}", server.said);
+    let (code, tools, err) = run(path, &["tools", &target]);
+    assert_eq!(code, 0, "{err}");
+    assert!(tools.contains("say"), "{tools}");
+    let (code, said, err) = run(path, &["call", "unix:mcp.sock", "say"]);
+    assert_eq!((code, said.trim_end()), (0, "hello"), "{err}");
+
+    let (code, _, err) = run(path, &["serve", "--http", "unix:mcp.sock"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("a server listens there") && err.contains("help: "), "{err}");
+    // What was killed leaves its file, which keeps nobody from serving.
+    drop(server);
+    assert!(path.join("mcp.sock").exists());
+    drop(Server::start(path, &["--http", "unix:mcp.sock"]));
+}

@@ -135,6 +135,7 @@ fn everything_that_is_said_is_taken() {
         allowed_hosts = ["CI.example:9000"]
         allowed_origins = []
         legacy_sse = true
+        http2 = true
         max_body = "64KiB"
 
         [tools.build]
@@ -183,7 +184,7 @@ fn everything_that_is_said_is_taken() {
         Some([].as_slice()),
         "an empty list denies, none decides"
     );
-    assert_eq!((config.http.max_body, config.http.legacy_sse), (64 << 10, true));
+    assert_eq!((config.http.max_body, config.http.legacy_sse, config.http.http2), (64 << 10, true, true));
     let names: Vec<_> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["build", "a", "b", "c"], "the order of the file");
     let tool = config.tool("build").unwrap();

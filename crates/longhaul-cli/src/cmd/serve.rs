@@ -16,7 +16,7 @@ use longhaul::tasks::runner::Engine;
 use longhaul::transport::http::server as http;
 use longhaul::transport::stdio;
 use longhaul::{Server, driver};
-use longhaul_gateway::config::{self, Colour, Config, Machine, StoreUrl};
+use longhaul_gateway::config::{self, Colour, Config, Listen, Machine, StoreUrl};
 use longhaul_gateway::tool::{FoundRuns, Outputs, janitor, tools};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -33,9 +33,10 @@ pub(crate) struct Args {
     /// The configuration.
     #[arg(default_value = "longhaul.toml")]
     file: PathBuf,
-    /// Serve over HTTP on this address; the endpoint is /mcp. Default 127.0.0.1:8420, or `[http] listen`.
+    /// Serve over HTTP on this address, or to yourself alone at unix:FILE; the endpoint is /mcp. Default 127.0.0.1:8420, or
+    /// `[http] listen`.
     #[arg(long, value_name = "ADDR", conflicts_with = "stdio")]
-    http: Option<SocketAddr>,
+    http: Option<Listen>,
     /// Serve one client over standard input and output.
     #[arg(long)]
     stdio: bool,
@@ -95,15 +96,15 @@ fn with_flags(mut config: Config, args: &Args) -> Config {
     if let Some(state) = &args.state {
         config.store.state = Some(state.clone());
     }
-    if let Some(listen) = args.http {
-        config.http.listen = listen;
+    if let Some(listen) = &args.http {
+        config.http.listen = listen.clone();
     }
     config
 }
 
 /// Why these settings would let strangers in, if they would.
 fn exposes_anonymously(config: &Config, args: &Args) -> Option<String> {
-    let listen = config.http.listen;
+    let listen = &config.http.listen;
     if config.auth.is_some() {
         return args.allow_anonymous.then(|| {
             "the configuration makes callers sign in, and --allow-anonymous lets everybody in\n\
@@ -111,7 +112,7 @@ fn exposes_anonymously(config: &Config, args: &Args) -> Option<String> {
                 .to_owned()
         });
     }
-    (!args.stdio && !listen.ip().is_loopback() && !args.allow_anonymous).then(|| {
+    (!args.stdio && listen.is_reachable() && !args.allow_anonymous).then(|| {
         format!(
             "{listen} can be reached from other machines and nobody would have to sign in\n\
              help: serve on 127.0.0.1, say in `[auth]` who may call, or pass --allow-anonymous if whoever reaches the address may call every tool"
@@ -134,7 +135,7 @@ fn log() {
 
 async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     // Bound before anything is taken up: a second server on one address must leave the tasks alone.
-    let listener = if args.stdio { None } else { Some(bind(config.http.listen).await?) };
+    let listener = if args.stdio { None } else { Some(bind(&config.http.listen).await?) };
     let store::Store { tasks: store, registry } = store::open(&config.store.url)?;
     let guard = guard(config, args, registry)?;
     let store::Runs { dir: runs, scratch: _removed_at_the_end } = store::runs(&config.store)?;
@@ -162,11 +163,11 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
         foreign: if taken_up > 0 { foreign_tools(config, &*store).await? } else { BTreeSet::new() },
     };
     let allow = allow_list(config);
-    let address = match &listener {
-        Some(listener) => Some(listener.local_addr().context("the listener has no address")?),
+    let place = match &listener {
+        Some(listener) => Some(listener.place().context("the listener has no address")?),
         None => None,
     };
-    banner::show(config, &args.file, address.map(|address| (address, &allow)), &open);
+    banner::show(config, &args.file, place.as_ref().map(|place| (place, &allow)), &open);
     match listener {
         Some(listener) => serve_http(config, allow, guard, dispatcher, listener).await?,
         None => serve_stdio(dispatcher).await?,
@@ -200,7 +201,38 @@ async fn foreign_tools(config: &Config, store: &dyn TaskStore) -> anyhow::Result
     }
 }
 
-async fn bind(listen: SocketAddr) -> Outcome<TcpListener> {
+/// What is listened on.
+enum Listener {
+    Tcp(TcpListener),
+    Socket(http::Socket),
+}
+
+impl Listener {
+    /// Where it is, as a client has to know.
+    fn place(&self) -> std::io::Result<Listen> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().map(Listen::Address),
+            Self::Socket(socket) => Ok(Listen::Socket(socket.path().to_owned())),
+        }
+    }
+}
+
+async fn bind(listen: &Listen) -> Outcome<Listener> {
+    match listen {
+        Listen::Address(address) => bind_address(*address).await.map(Listener::Tcp),
+        Listen::Socket(path) => http::Socket::bind(path).await.map(Listener::Socket).map_err(|error| {
+            let next = match error.kind() {
+                ErrorKind::AddrInUse => "stop that server, or choose another file with --http unix:FILE",
+                ErrorKind::NotFound => "make its folder first, or choose another file with --http unix:FILE",
+                ErrorKind::InvalidInput => "choose a shorter path: a socket's has 107 bytes at most",
+                _ => "choose another file with --http unix:FILE",
+            };
+            Failure::usage(format!("{listen} cannot be listened on: {error}")).next(next)
+        }),
+    }
+}
+
+async fn bind_address(listen: SocketAddr) -> Outcome<TcpListener> {
     TcpListener::bind(listen).await.map_err(|error| {
         let another = SocketAddr::new(listen.ip(), listen.port().checked_add(1).unwrap_or(8420));
         let next = match error.kind() {
@@ -222,16 +254,21 @@ async fn serve_http(
     allow: AllowList,
     guard: Option<Guard>,
     dispatcher: Dispatcher,
-    listener: TcpListener,
+    listener: Listener,
 ) -> anyhow::Result<()> {
     let mut options = http::Options::default();
     options.limits.max_bytes = usize::try_from(config.http.max_body).unwrap_or(usize::MAX);
     options.allow = allow;
     options.guard = guard;
     options.legacy_sse = config.http.legacy_sse;
+    options.http2 = config.http.http2;
     options.max_connections = options.max_connections.min(files() / 2);
     let stopped = stopped(dispatcher.engine().clone(), options.drain);
-    http::serve(dispatcher, listener, options, stopped).await.context("the listener failed")
+    let served = match listener {
+        Listener::Tcp(listener) => http::serve(dispatcher, listener, options, stopped).await,
+        Listener::Socket(socket) => http::serve(dispatcher, socket, options, stopped).await,
+    };
+    served.context("the listener failed")
 }
 
 /// How many files this process may have open. Only half are for connections: whoever holds those must not
@@ -254,15 +291,21 @@ fn allow_list(config: &Config) -> AllowList {
     let (hosts, origins) = (&config.http.allowed_hosts, &config.http.allowed_origins);
     let known = config.auth.as_ref().and_then(|auth| auth.resource.as_ref()).map(Resource::host);
     match (hosts, origins, known) {
-        (None, None, None) if config.http.listen.ip().is_loopback() => AllowList::loopback(),
+        (None, None, None) if !config.http.listen.is_reachable() => AllowList::loopback(),
         _ => {
             let mut own = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
             own.extend(known.map(str::to_owned));
-            let listen = config.http.listen.ip();
-            if !listen.is_unspecified() {
-                own.push(if listen.is_ipv6() { format!("[{listen}]") } else { listen.to_string() });
-            }
-            let hosts = hosts.clone().unwrap_or(own);
+            let hosts = match &config.http.listen {
+                // What a socket is called says nothing: no page reaches one.
+                Listen::Socket(_) => hosts.iter().flatten().cloned().chain(own).collect(),
+                Listen::Address(address) => {
+                    let listen = address.ip();
+                    if !listen.is_unspecified() {
+                        own.push(if listen.is_ipv6() { format!("[{listen}]") } else { listen.to_string() });
+                    }
+                    hosts.clone().unwrap_or(own)
+                }
+            };
             AllowList::new(hosts, origins.clone().unwrap_or_default())
         }
     }

@@ -145,7 +145,7 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
             Some(section) => Store::read(reader, &section, context.base),
             None => Store::defaults(context.base),
         },
-        http: http.map(|section| Http::read(reader, &section)).unwrap_or_default(),
+        http: http.map(|section| Http::read(reader, &section, context.base)).unwrap_or_default(),
         auth: auth.map(|section| Auth::read(reader, &section, context)),
         tools: Vec::new(),
     };

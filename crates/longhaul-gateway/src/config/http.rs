@@ -1,9 +1,11 @@
 //! `[http]`: where the server listens and whom it answers.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 
 use super::{
     diagnostic::{Diagnostic, Edit},
+    listen::Listen,
     reader::{At, Reader, Section, quoted},
 };
 
@@ -11,8 +13,8 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Http {
-    /// The address it listens on.
-    pub listen: SocketAddr,
+    /// Where it listens.
+    pub listen: Listen,
     /// The `Host` headers it answers, as `name` or `name:port`. `None` leaves the choice to the server (the names
     /// of this machine on loopback); an empty list answers nobody.
     pub allowed_hosts: Option<Vec<String>>,
@@ -23,36 +25,40 @@ pub struct Http {
     pub max_body: u64,
     /// Whether the transport of 2024-11-05 is served beside the endpoint.
     pub legacy_sse: bool,
+    /// Whether HTTP/2 is spoken to clients that begin with it.
+    pub http2: bool,
 }
 
 impl Default for Http {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from(([127, 0, 0, 1], PORT)),
+            listen: Listen::Address(SocketAddr::from(([127, 0, 0, 1], PORT))),
             allowed_hosts: None,
             allowed_origins: None,
             max_body: MAX_BODY,
             legacy_sse: false,
+            http2: false,
         }
     }
 }
 
 impl Http {
-    pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>) -> Self {
+    pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>, base: &Path) -> Self {
         reader.reject_unknown(
             section,
-            &["listen", "allowed_hosts", "allowed_origins", "max_body", "legacy_sse"],
+            &["listen", "allowed_hosts", "allowed_origins", "max_body", "legacy_sse", "http2"],
         );
         let mut http = Self::default();
         if let Some(text) = reader.text(section, "listen") {
-            match text.value.parse() {
-                Ok(listen) => http.listen = listen,
+            match text.value.parse::<Listen>() {
+                Ok(listen) => http.listen = listen.resolved(base),
                 Err(_) => reader.push(bad_listen(&text)),
             }
         }
         http.allowed_hosts = list(reader, section, "allowed_hosts", bad_host);
         http.allowed_origins = list(reader, section, "allowed_origins", bad_origin);
         http.legacy_sse = reader.boolean(section, "legacy_sse").is_some_and(|legacy_sse| legacy_sse.value);
+        http.http2 = reader.boolean(section, "http2").is_some_and(|http2| http2.value);
         http.max_body = reader.size(section, "max_body", (MAX_BODY_MIN, MAX_BODY_MAX)).unwrap_or(MAX_BODY);
         http
     }
@@ -141,7 +147,7 @@ fn bad_listen(text: &At<&str>) -> Diagnostic {
             diagnostic.fix(format!("write `{address}`"), vec![Edit::new(text.span.clone(), quoted(&address))])
         }
         None => diagnostic
-            .help(format!("an address is an IP address and a port: `127.0.0.1:{PORT}`, `[::1]:{PORT}`")),
+            .help(format!("an address is an IP address and a port, `127.0.0.1:{PORT}` or `[::1]:{PORT}`, or a socket, `unix:FILE`")),
     }
 }
 
@@ -189,6 +195,20 @@ mod tests {
         ] {
             assert_eq!(meant_listen(written).as_deref(), meant, "{written}");
         }
+    }
+
+    #[test]
+    fn a_socket_is_found_from_the_folder_of_the_file() {
+        let config = |listen: &str| {
+            let text = format!("[http]\nlisten = \"{listen}\"\n");
+            crate::config::check("/etc/longhaul/longhaul.toml", &text)
+                .map(|checked| checked.config.http.listen)
+        };
+        let place = |listen| config(listen).unwrap().to_string();
+        assert_eq!(place("unix:mcp.sock"), "unix:/etc/longhaul/mcp.sock");
+        assert_eq!(place("unix:/run/mcp.sock"), "unix:/run/mcp.sock");
+        assert_eq!(place("127.0.0.1:1"), "127.0.0.1:1");
+        assert!(config("unix:").is_err());
     }
 
     #[test]

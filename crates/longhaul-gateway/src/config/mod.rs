@@ -24,6 +24,7 @@ mod duration;
 mod environment;
 mod http;
 mod input;
+mod listen;
 mod machine;
 mod pattern;
 mod policy;
@@ -48,6 +49,7 @@ pub use self::{
     environment::{EnvError, EnvSource, MAX_VARIABLE, Machine, Sources},
     http::Http,
     input::{Input, Kind, MAX_VALUE, Presence, Range, Text},
+    listen::{InvalidListen, Listen},
     pattern::Pattern,
     policy::{Join, Output},
     server::Server,
