@@ -15,7 +15,7 @@ use crate::tally::Tally;
 const STREAMS: u32 = 8_000;
 
 /// How much of the bare server's memory a stream of ours may take.
-const GOAL: Goal = Goal::AtMost(2.5);
+const GOAL: Goal = Goal::AtMost(2.0);
 
 /// What a load of streams found.
 #[derive(Debug, Deserialize)]

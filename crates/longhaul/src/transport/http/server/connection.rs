@@ -122,7 +122,8 @@ async fn converse(
         return;
     }
     let service = service_fn(|request| {
-        let answer = answer(request);
+        // Some kilobytes, which hyper would keep a place for as long as the connection is open, a stream included.
+        let answer = Box::pin(answer(request));
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let connection = http1::Builder::new()
