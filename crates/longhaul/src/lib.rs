@@ -61,6 +61,18 @@ struct Readme;
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::server::{blocking, needed};
     pub use {schemars, serde};
+
+    use crate::Cx;
+    use crate::server::State;
+
+    /// The value that a function has as a parameter: what needs a state that is not there is not offered.
+    pub fn needed<T: Send + Sync + 'static>(cx: &Cx) -> State<T> {
+        cx.state().expect("what needs a state that is not there is not offered")
+    }
+
+    /// What a plain function returns, which takes its time.
+    pub async fn blocking<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> R {
+        crate::server::blocking(function).await
+    }
 }

@@ -68,13 +68,12 @@ pub use prompt::{IntoPrompt, Prompt, PromptArguments, PromptFuture};
 pub use resource::{IntoContents, OUTPUT_SCHEME, ReadFuture, Resource, Resources, not_found, output_uri};
 pub use state::State;
 pub use template::ResourceTemplate;
+#[cfg(feature = "macros")]
+pub(crate) use tool::blocking;
 pub use tool::{JobTool, Tool, ToolFuture, ToolHandler};
 pub use tool_result::{IntoToolResult, Json, ToolError};
 #[cfg(feature = "schema-validation")]
 pub use validated::SchemaError;
-#[cfg(feature = "macros")]
-#[doc(hidden)]
-pub use {state::needed, tool::blocking};
 
 use offer::Parts;
 

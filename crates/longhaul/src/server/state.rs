@@ -7,7 +7,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::BuildError;
-use super::context::Cx;
 
 /// A value that the handlers of a server share. Clones are the same value.
 ///
@@ -98,10 +97,4 @@ impl Need {
     pub(super) fn of<T: 'static>() -> Self {
         Self { id: TypeId::of::<T>(), name: type_name::<T>() }
     }
-}
-
-/// The value that a handler said it needs, without which it would not have been offered.
-#[cfg(feature = "macros")]
-pub fn needed<T: Send + Sync + 'static>(cx: &Cx) -> State<T> {
-    cx.state().expect("what needs a state that is not there is not offered")
 }

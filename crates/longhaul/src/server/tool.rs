@@ -249,7 +249,7 @@ where
 }
 
 /// What `function` returns, which takes its time, on a thread of the blocking pool. A panic goes on in the caller.
-pub async fn blocking<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> R {
+pub(crate) async fn blocking<R: Send + 'static>(function: impl FnOnce() -> R + Send + 'static) -> R {
     match tokio::task::spawn_blocking(function).await.map_err(JoinError::try_into_panic) {
         Ok(returned) => returned,
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
