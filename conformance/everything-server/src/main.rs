@@ -6,6 +6,7 @@ mod changes;
 mod prompts;
 mod resources;
 mod samples;
+mod skills;
 mod tasks;
 mod tools;
 
@@ -34,7 +35,7 @@ async fn main() -> anyhow::Result<()> {
     let server = tools.into_iter().flatten().fold(server, Server::tool);
     let server = prompts::all().into_iter().fold(server, Server::prompt).prompt(asks::prompt());
     let server = resources::all().into_iter().fold(server, Server::resource);
-    let server = server.resource_template(resources::template());
+    let server = skills::add(server.resource_template(resources::template()));
     let listener = TcpListener::bind(arguments.http).await?;
     Ok(server.serve_http(listener, Options::default().always_stream(true)).await?)
 }
