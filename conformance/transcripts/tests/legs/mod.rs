@@ -40,12 +40,11 @@ fn rows() -> Vec<Row> {
 
 /// Every row that is shown over `over`, in each revision that it holds in.
 fn all(over: Over) -> Vec<(Row, &'static Dialect)> {
-    let rows = rows().into_iter().filter(|row| row.over.contains(&over));
-    rows.flat_map(|row| {
-        let held = Dialect::spoken().filter(|dialect| row.holds_in(dialect));
-        held.map(|dialect| (row.clone(), dialect)).collect::<Vec<_>>()
-    })
-    .collect()
+    let of = |row: Row| {
+        let dialects = Dialect::spoken().filter(|dialect| row.goes(over, dialect));
+        dialects.map(|dialect| (row.clone(), dialect)).collect::<Vec<_>>()
+    };
+    rows().into_iter().flat_map(of).collect()
 }
 
 /// How many conversations go on at once where time is real.

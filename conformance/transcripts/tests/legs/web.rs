@@ -24,6 +24,8 @@ use super::SILENCE;
 pub(crate) struct Web {
     address: SocketAddr,
     served: JoinHandle<()>,
+    /// Where messages are sent.
+    path: String,
     /// Whether to open a session's own stream as soon as there is one.
     listens: bool,
     session: Option<String>,
@@ -40,6 +42,7 @@ pub(crate) struct Web {
 enum Arrived {
     Message(Value),
     Event(String),
+    Address(String),
 }
 
 impl Web {
@@ -53,7 +56,21 @@ impl Web {
         let (sender, arrived) = mpsc::unbounded_channel();
         let (session, status, last) = (None, None, None);
         let (streams, event) = (Vec::new(), String::new());
-        Self { address, served, listens, session, status, streams, last, arrived, sender, event }
+        let path = "/mcp".to_owned();
+        Self { address, served, path, listens, session, status, streams, last, arrived, sender, event }
+    }
+
+    /// The same as 2024-11-05 had it: one stream, which says where messages are sent and brings all that is answered.
+    pub(crate) async fn paired(dispatcher: Dispatcher) -> Self {
+        let mut this = Self::start(dispatcher, false, Options::default().legacy_sse(true)).await;
+        this.path = "/sse".to_owned();
+        let headers = vec![("host".to_owned(), this.address.to_string())];
+        this.send("GET", headers, &[], "").await;
+        while this.path == "/sse" {
+            let arrived = this.arrived.recv().await.unwrap();
+            this.sort(arrived);
+        }
+        this
     }
 
     async fn send(
@@ -67,7 +84,7 @@ impl Web {
             headers.retain(|(known, _)| known != name);
             headers.extend(value.clone().map(|value| (name.clone(), value)));
         }
-        let mut request = Request::builder().method(method).uri("/mcp");
+        let mut request = Request::builder().method(method).uri(&self.path);
         for (name, value) in &headers {
             request = request.header(name, value);
         }
@@ -120,6 +137,7 @@ impl Web {
         match arrived {
             Arrived::Message(message) => self.streams[stream].push_back(message),
             Arrived::Event(event) => self.event = event,
+            Arrived::Address(address) => self.path = address,
         }
     }
 }
@@ -137,7 +155,9 @@ async fn read<S>(
         text.push_str(std::str::from_utf8(&data).unwrap());
         while let Some((line, rest)) = text.split_once('\n') {
             let arrived = if let Some(data) = line.strip_prefix("data:") {
-                serde_json::from_str(data).ok().map(Arrived::Message)
+                let address =
+                    || data.trim().starts_with('/').then(|| Arrived::Address(data.trim().to_owned()));
+                serde_json::from_str(data).ok().map(Arrived::Message).or_else(address)
             } else {
                 line.strip_prefix("id:").map(|id| Arrived::Event(id.trim().to_owned()))
             };

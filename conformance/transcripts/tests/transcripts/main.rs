@@ -31,3 +31,8 @@ async fn every_rule_holds_over_http() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn every_rule_holds_over_http_with_sse() {
+    hold(Over::Sse, AT_ONCE, async |row, _| Web::paired(dispatcher(row)).await).await;
+}

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use longhaul_proto::dialect::{Dialect, Era};
+use longhaul_proto::dialect::{Dialect, Era, Revision};
 use serde_json::{Value, json};
 
 /// One rule.
@@ -38,7 +38,7 @@ pub enum Over {
     Stdio,
     /// Streamable HTTP.
     Http,
-    /// HTTP+SSE, as the first revision had it.
+    /// HTTP+SSE, in the revision that had it.
     Sse,
 }
 
@@ -116,7 +116,7 @@ impl Row {
         let mut row = Self {
             name: name.to_owned(),
             within: vec!["all".to_owned()],
-            over: vec![Over::Core, Over::Pair, Over::Stdio, Over::Http],
+            over: vec![Over::Core, Over::Pair, Over::Stdio, Over::Http, Over::Sse],
             able: json!({}),
             opened: true,
             server: "rules".to_owned(),
@@ -198,8 +198,14 @@ impl Row {
         self.lines.iter().map(of).sum()
     }
 
+    /// Whether it can be shown over `over` in `dialect`.
+    pub fn goes(&self, over: Over, dialect: &Dialect) -> bool {
+        let spoken = over != Over::Sse || dialect.revision() == Revision::V2024_11_05;
+        spoken && self.over.contains(&over) && self.holds_in(dialect)
+    }
+
     /// Whether the rule holds in `dialect`: named by its date, by its era, or by a date with a `+` that is not later.
-    pub fn holds_in(&self, dialect: &Dialect) -> bool {
+    fn holds_in(&self, dialect: &Dialect) -> bool {
         let date = dialect.revision().as_str();
         self.within.iter().any(|word| match word.as_str() {
             "all" => true,
@@ -260,8 +266,6 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_proto::dialect::Revision;
-
     use super::*;
 
     #[test]
