@@ -161,4 +161,38 @@ mod tests {
             assert!(Address::parse(bad).is_none(), "{bad}");
         }
     }
+
+    #[test]
+    fn s41_no_address_leaves_the_folder_of_its_run() {
+        for escape in [
+            "../../etc/passwd",
+            "..",
+            ".",
+            "...",
+            "a/..",
+            "..%2f..%2fetc",
+            "%2e%2e",
+            "a\\..\\b",
+            "/etc/passwd",
+            "a\0b",
+            "a b",
+            ".hidden",
+            "a\nb",
+            "~root",
+            "$HOME",
+            "a/../b",
+            "\u{202e}a",
+            "C:",
+        ] {
+            for stream in ["stdout", "stderr"] {
+                let uri = format!("longhaul://tasks/{escape}/{stream}");
+                let task = Address::parse(&uri).map(|address| address.task);
+                let strange = |task: &TaskId| task.as_str().contains(['/', '\\', '\0', '%', '$', ' ', '\n']);
+                assert!(
+                    task.as_ref().is_none_or(|task| !strange(task) && !task.as_str().starts_with('.')),
+                    "{uri}: {task:?}"
+                );
+            }
+        }
+    }
 }

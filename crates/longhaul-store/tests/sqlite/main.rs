@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test, to its last line")]
 
 mod files;
+mod injection;
 mod lists;
 mod locks;
 mod mount;

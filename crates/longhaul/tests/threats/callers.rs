@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 
-use crate::rig::{Host, hear, request};
+use crate::rig::{Host, hear, hello, request};
 
 #[tokio::test]
 async fn s6_the_id_of_a_session_is_nobodys_to_guess() {
@@ -153,5 +153,19 @@ async fn s23_the_id_of_a_task_is_nobodys_to_guess() {
             let answer = host.modern(method, json!({"taskId": guess})).await;
             assert_eq!(answer.code(), -32602, "{method} {guess}");
         }
+    }
+}
+
+#[tokio::test]
+async fn s29_what_a_caller_sees_is_nothing_to_share() {
+    let host = Host::start().await;
+    let listed = host.modern("tools/list", json!({})).await.json();
+    assert_eq!(listed["result"]["cacheScope"], "private");
+    let answer = host.call("echo", json!({"message": "hi"})).await;
+    assert_eq!(answer.json()["result"].get("cacheScope"), None, "a result of a call is not kept at all");
+    // Nor is anything kept on the way.
+    for answer in [answer, host.post(&[], &hello()).await] {
+        let cached = answer.header("cache-control").unwrap_or_default();
+        assert!(!cached.contains("public") && !cached.contains("max-age"), "{answer:?}");
     }
 }

@@ -5,7 +5,7 @@ use http::StatusCode;
 use crate::rig::{APP, Browser, CLI, Front, asks, damaged, field, parameters};
 
 #[tokio::test]
-async fn p01_every_client_is_approved_here_before_anybody_is_sent_upstream() {
+async fn advisory_ghsa_c2jp_c369_7pvx_p01_every_client_is_approved_here_before_anybody_is_sent_upstream() {
     let front = Front::start().await;
     let registered = front.register("App", APP).await;
     for (client, redirect) in [(registered.as_str(), APP), ("known", "https://known.example/callback")] {
@@ -88,7 +88,7 @@ async fn p02_a_program_on_the_users_machine_is_approved_each_time() {
 }
 
 #[tokio::test]
-async fn p03_the_page_says_who_asks_for_what_and_where_it_leads_in_plain_words() {
+async fn advisory_cve_2025_62800_s36_p03_the_page_says_who_asks_for_what_and_where_it_leads_in_plain_words() {
     let front = Front::start().await;
     let name = "<script>alert(1)</script>\u{202e}\u{7} & \"friends\"";
     let client = front.register(name, "https://app.example/cb?a=1&b=2").await;

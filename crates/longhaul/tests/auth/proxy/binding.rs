@@ -59,7 +59,7 @@ async fn p08_a_state_that_is_not_the_browsers_own_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn s57_p09_who_approved_must_be_who_comes_back() {
+async fn advisory_cve_2026_27124_s57_p09_who_approved_must_be_who_comes_back() {
     let front = Front::start().await;
     let client = front.register("Evil", "https://evil.example/callback").await;
     let mut attacker = Browser::default();
@@ -124,7 +124,7 @@ async fn an_id_token_that_is_not_of_this_sign_in_proves_nothing() {
 }
 
 #[tokio::test]
-async fn p12_both_legs_prove_who_began_them() {
+async fn advisory_cve_2025_4144_p12_both_legs_prove_who_began_them() {
     let front = Front::start().await;
     let client = front.register("App", APP).await;
     for wrong in [

@@ -55,7 +55,7 @@ async fn a_client_gets_the_scopes_it_asks_for_and_no_more() {
 }
 
 #[tokio::test]
-async fn p10_no_token_crosses_from_one_side_to_the_other() {
+async fn s40_p10_no_token_crosses_from_one_side_to_the_other() {
     let front = Front::start().await;
     let (client, tokens) = front.tokens(APP).await;
     assert!(!tokens.to_string().contains("upstream"), "{tokens}");
@@ -170,7 +170,7 @@ async fn a_code_that_is_redeemed_twice_takes_back_what_it_gave() {
 }
 
 #[tokio::test]
-async fn s58_p07_a_code_is_redeemed_by_its_client_at_its_address() {
+async fn advisory_cve_2025_4143_s58_p07_a_code_is_redeemed_by_its_client_at_its_address() {
     let front = Front::start().await;
     let client = front.register("CLI", "http://127.0.0.1/callback").await;
     let other = front.register("CLI", "http://127.0.0.1/callback").await;

@@ -46,7 +46,7 @@ async fn p13_p15_clients_find_the_server_and_all_of_it_is_safe() {
 }
 
 #[test]
-fn p15_no_upstream_and_no_server_is_reached_in_the_clear() {
+fn advisory_cve_2025_6514_p15_no_upstream_and_no_server_is_reached_in_the_clear() {
     for bad in ["http://login.example", "ftp://login.example", "https://me@login.example"] {
         assert!(Upstream::new(bad, "x", "y").is_err(), "{bad}");
     }
