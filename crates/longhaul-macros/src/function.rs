@@ -1,7 +1,7 @@
 //! What a function says of itself: its doc comment, its context and its arguments.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{
     Attribute, Error, Expr, ExprLit, FnArg, GenericArgument, Ident, ItemFn, Lit, LitStr, Meta, Pat,
@@ -91,11 +91,16 @@ impl Function {
         Ok(Some(written.unwrap_or_else(|| self.doc.clone())).filter(|text| !text.is_empty()))
     }
 
-    /// Where its result is written: an error about what is returned points there.
-    pub(crate) fn result_span(&self) -> Span {
-        match &self.item.sig.output {
-            ReturnType::Default => self.item.sig.ident.span(),
-            ReturnType::Type(_, of) => of.span(),
+    /// A builder's `new`, told what is returned where that can be said: so that an error about it stands where it is
+    /// written, and not at the attribute. `inferred` are the builder's type parameters before it.
+    pub(crate) fn builder(&self, new: &TokenStream, inferred: &TokenStream) -> TokenStream {
+        let said = match &self.item.sig.output {
+            ReturnType::Default => None,
+            ReturnType::Type(_, of) => Some(of).filter(|of| !is_hidden(of.to_token_stream())),
+        };
+        match said {
+            Some(of) => quote_spanned!(of.span()=> #new::<#inferred, #of>),
+            None => new.clone(),
         }
     }
 
@@ -221,6 +226,15 @@ fn last(of: &Type) -> Option<&PathSegment> {
         Type::Path(path) => path.path.segments.last(),
         _ => None,
     }
+}
+
+/// Whether a type says `impl` somewhere, and so has no name.
+fn is_hidden(of: TokenStream) -> bool {
+    of.into_iter().any(|token| match token {
+        TokenTree::Ident(word) => word == "impl",
+        TokenTree::Group(group) => is_hidden(group.stream()),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
 }
 
 /// What `State<…>` is the state of.

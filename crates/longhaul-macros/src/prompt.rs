@@ -1,7 +1,7 @@
 //! `#[prompt]`: a function becomes a value that turns into a prompt.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::quote;
 use syn::{Error, Result};
 
 use crate::function::Function;
@@ -23,7 +23,7 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> Result<Toke
     let title = options.text("title")?.map(|title| quote!(.title(#title)));
     let (value, arguments, taken) = (function.value(), function.arguments_type(), function.taken());
     let (running, needs) = (function.running(&options)?, function.needs());
-    let typed = quote_spanned!(function.result_span()=> ::longhaul::server::Prompt::typed);
+    let typed = function.builder(&quote!(::longhaul::server::Prompt::typed), &quote!(Arguments, _));
 
     Ok(quote! {
         #value

@@ -1,7 +1,7 @@
 //! `#[resource]`: a function becomes a value that turns into a resource, or into a family of them.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::quote;
 use syn::{Error, LitStr, Result};
 
 use crate::function::Function;
@@ -27,14 +27,14 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> Result<Toke
     let mime_type = options.text("mime_type")?.map(|of| quote!(.mime_type(#of)));
     let value = function.value();
     let (running, needs) = (function.running(&options)?, function.needs());
-    let span = function.result_span();
 
     let (kind, made) = if variables.is_empty() {
-        let new = quote_spanned!(span=> ::longhaul::server::Resource::new);
+        let new = function.builder(&quote!(::longhaul::server::Resource::new), &quote!(_));
         (quote!(Resource), quote!(#new(#uri, #name, |cx: ::longhaul::Cx| { #running })))
     } else {
         let (arguments, taken) = (function.arguments_type(), function.taken());
-        let typed = quote_spanned!(span=> ::longhaul::server::ResourceTemplate::typed);
+        let typed =
+            function.builder(&quote!(::longhaul::server::ResourceTemplate::typed), &quote!(Arguments, _));
         let made = quote! {
             #arguments
             #typed(#uri, #name, |cx: ::longhaul::Cx, #taken| { #running })

@@ -1,7 +1,7 @@
 //! `#[tool]`: a function becomes a value that turns into a tool.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::quote;
 use syn::{Error, LitStr, Result};
 
 use crate::function::Function;
@@ -39,7 +39,7 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> Result<Toke
     let (annotations, policy) = (annotations(&options)?, policy(&options)?);
     let (value, arguments, taken) = (function.value(), function.arguments_type(), function.taken());
     let (running, needs) = (function.running(&options)?, function.needs());
-    let typed = quote_spanned!(function.result_span()=> ::longhaul::Tool::typed);
+    let typed = function.builder(&quote!(::longhaul::Tool::typed), &quote!(Arguments, _));
 
     Ok(quote! {
         #value

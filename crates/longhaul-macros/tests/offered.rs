@@ -51,6 +51,12 @@ async fn go_through(
     kept.iter().take(most.unwrap_or(10) as usize).cloned().collect::<Vec<_>>().join("; ")
 }
 
+/// Say what nobody names.
+#[tool(inline)]
+fn unnamed() -> Result<impl longhaul::server::IntoToolResult, longhaul::server::ToolError> {
+    Ok("unnamed")
+}
+
 /// The latest note.
 #[resource(uri = "notes://latest", mime_type = "text/plain")]
 fn latest(notes: State<Notes>) -> Option<String> {
@@ -64,7 +70,7 @@ async fn note(number: usize, notes: State<Notes>) -> Option<String> {
 }
 
 fn server() -> Server {
-    let server = Server::new("s", "1").tool(keep).tool(count).prompt(go_through);
+    let server = Server::new("s", "1").tool(keep).tool(count).tool(unnamed).prompt(go_through);
     server.resource(latest).resource_template(note)
 }
 
@@ -116,6 +122,7 @@ async fn what_is_shared_reaches_every_kind() {
     assert_eq!(call("keep", json!({"text": "one"})).await, "1");
     assert_eq!(call("keep", json!({"text": "two"})).await, "2");
     assert_eq!(call("count", json!({})).await, "2");
+    assert_eq!(call("unnamed", json!({})).await, "unnamed");
     let read = async |uri: &str| client.read_resource(uri).await.map(|read| read.contents[0].text.clone());
     assert_eq!(read("notes://latest").await.unwrap().as_deref(), Some("two"));
     assert_eq!(read("notes://0").await.unwrap().as_deref(), Some("one"));
