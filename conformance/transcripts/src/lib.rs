@@ -5,17 +5,19 @@ pub mod v2099_01_01;
 
 use std::time::Duration;
 
-use longhaul::proto::model::Progress;
-use longhaul::server::{TaskMode, TaskPolicy, ToolError};
+use longhaul::proto::model::{self, CallToolResult, Icon, Progress, ToolAnnotations};
+use longhaul::server::{TaskMode, TaskPolicy, ToolError, ToolFuture, ToolHandler};
 use longhaul::{Cx, Server, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 /// The server of that name; `None` if there is none.
 pub fn server(name: &str) -> Option<Server> {
     match name {
         "rules" => Some(rules::server()),
         "hosts" => Some(hosts()),
+        "listed" => Some(listed()),
         _ => None,
     }
 }
@@ -32,6 +34,31 @@ async fn build(cx: Cx, Build { seconds }: Build) -> &'static str {
     cx.progress(Progress::new(1.0)).await;
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     "built"
+}
+
+/// One tool, of which everything is said that can be said of a tool.
+fn listed() -> Server {
+    let mut definition = model::Tool::new("all", schema());
+    definition.title = Some("All".to_owned());
+    definition.description = Some("Everything there is to say".to_owned());
+    definition.output_schema = Some(schema());
+    definition.icons = vec![Icon::new("https://example.com/all.png")];
+    let mut annotations = ToolAnnotations::default();
+    annotations.read_only_hint = Some(true);
+    definition.annotations = Some(annotations);
+    Server::new("listed", "1.0.0").tool(Tool::raw(definition, Told))
+}
+
+fn schema() -> Box<RawValue> {
+    RawValue::from_string(r#"{"type":"object"}"#.to_owned()).unwrap_or_default()
+}
+
+struct Told;
+
+impl ToolHandler for Told {
+    fn call(&self, _: Cx, _: &str) -> Result<ToolFuture, CallToolResult> {
+        Ok(Box::pin(async { Ok(CallToolResult::text("told").with_structured(schema())) }))
+    }
 }
 
 /// What the transcripts of hosts call: three tools, two of which may become tasks.

@@ -65,7 +65,8 @@ impl Core {
                 (caller.capabilities, caller.log_level) = (capabilities, meta.log_level);
             }
             (None, Some(session)) => {
-                (caller.capabilities, caller.log_level) = (session.capabilities, Some(session.log_level));
+                (caller.capabilities, caller.log_level) =
+                    (session.capabilities.clone(), Some(session.log_level));
                 caller.client_name = Some(session.client_info.name.as_str().into());
             }
             (None, None) => {}
