@@ -6,9 +6,8 @@ mod legs;
 
 use std::sync::Once;
 
-use legs::{AT_ONCE, Core, Pipes, Web, dispatcher, hold};
+use legs::hold_over;
 use longhaul::proto::dialect::{Dialect, Era, Revision};
-use longhaul::transport::http::server::Options;
 use longhaul_test::transcript::Over;
 use longhaul_transcripts::v2099_01_01;
 
@@ -34,26 +33,29 @@ fn a_dialect_is_registered_once_and_spoken_everywhere() {
 #[tokio::test(start_paused = true)]
 async fn every_rule_holds_in_the_stepped_core() {
     arrive();
-    hold(Over::Core, 1, async |row, dialect| Core::new(dispatcher(row), dialect)).await;
+    hold_over(Over::Core, &["--future"]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_rule_holds_between_two_pipes() {
     arrive();
-    hold(Over::Pair, 1, async |row, _| Pipes::pair(dispatcher(row))).await;
+    hold_over(Over::Pair, &["--future"]).await;
 }
 
 #[tokio::test]
 async fn every_rule_holds_over_standard_streams() {
     arrive();
-    hold(Over::Stdio, AT_ONCE, async |row, _| Pipes::child(&[&row.server, "--future"])).await;
+    hold_over(Over::Stdio, &["--future"]).await;
 }
 
 #[tokio::test]
 async fn every_rule_holds_over_http() {
     arrive();
-    hold(Over::Http, AT_ONCE, async |row, _| {
-        Web::start(dispatcher(row), row.opened, Options::default()).await
-    })
-    .await;
+    hold_over(Over::Http, &["--future"]).await;
+}
+
+#[tokio::test]
+async fn every_rule_holds_over_http_with_sse() {
+    arrive();
+    hold_over(Over::Sse, &["--future"]).await;
 }

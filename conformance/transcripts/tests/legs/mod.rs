@@ -12,11 +12,12 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use longhaul::proto::dialect::Dialect;
 use longhaul::server::Dispatcher;
+use longhaul::transport::http::server::Options;
 use longhaul_test::transcript::{Book, Breach, Leg, Over, Row, breaches, play};
 
-pub(crate) use self::core::Core;
-pub(crate) use self::pipes::Pipes;
-pub(crate) use self::web::Web;
+use self::core::Core;
+use self::pipes::Pipes;
+use self::web::Web;
 
 /// How long nothing comes before it is taken for silence.
 pub(crate) const SILENCE: Duration = Duration::from_secs(3600);
@@ -48,18 +49,29 @@ fn all(over: Over) -> Vec<(Row, &'static Dialect)> {
 }
 
 /// How many conversations go on at once where time is real.
-pub(crate) const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 16;
 
-pub(crate) fn dispatcher(row: &Row) -> Dispatcher {
+fn dispatcher(row: &Row) -> Dispatcher {
     longhaul_transcripts::server(&row.server).unwrap().dispatcher().unwrap()
 }
 
+/// Holds a server to every row over `over`. A process that is started for it gets these arguments.
+pub(crate) async fn hold_over(over: Over, arguments: &[&str]) {
+    match over {
+        Over::Core => hold(over, 1, async |row, dialect| Core::new(dispatcher(row), dialect)).await,
+        Over::Pair => hold(over, 1, async |row, _| Pipes::pair(dispatcher(row))).await,
+        Over::Stdio => hold(over, AT_ONCE, async |row, _| Pipes::child(&row.server, arguments)).await,
+        Over::Http => {
+            let start =
+                async |row: &Row, _| Web::start(dispatcher(row), row.opened, Options::default()).await;
+            hold(over, AT_ONCE, start).await;
+        }
+        Over::Sse => hold(over, AT_ONCE, async |row, _| Web::paired(dispatcher(row)).await).await,
+    }
+}
+
 /// Holds a server to every row over `over`, so many at once.
-pub(crate) async fn hold<L: Leg>(
-    over: Over,
-    at_once: usize,
-    start: impl AsyncFn(&Row, &'static Dialect) -> L,
-) {
+async fn hold<L: Leg>(over: Over, at_once: usize, start: impl AsyncFn(&Row, &'static Dialect) -> L) {
     static BOOK: LazyLock<Book> = LazyLock::new(|| Book::load().unwrap());
     let book = &*BOOK;
     let held = stream::iter(all(over)).map(async |(row, dialect)| {

@@ -32,9 +32,10 @@ impl Pipes {
         Self::over(Box::new(reader), Box::new(writer), None)
     }
 
-    pub(crate) fn child(arguments: &[&str]) -> Self {
+    pub(crate) fn child(server: &str, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_transcript-server"));
         let mut child = command
+            .arg(server)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

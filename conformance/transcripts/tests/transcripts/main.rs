@@ -5,34 +5,30 @@
 #[path = "../legs/mod.rs"]
 mod legs;
 
-use legs::{AT_ONCE, Core, Pipes, Web, dispatcher, hold};
-use longhaul::transport::http::server::Options;
+use legs::hold_over;
 use longhaul_test::transcript::Over;
 
 #[tokio::test(start_paused = true)]
 async fn every_rule_holds_in_the_stepped_core() {
-    hold(Over::Core, 1, async |row, dialect| Core::new(dispatcher(row), dialect)).await;
+    hold_over(Over::Core, &[]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_rule_holds_between_two_pipes() {
-    hold(Over::Pair, 1, async |row, _| Pipes::pair(dispatcher(row))).await;
+    hold_over(Over::Pair, &[]).await;
 }
 
 #[tokio::test]
 async fn every_rule_holds_over_standard_streams() {
-    hold(Over::Stdio, AT_ONCE, async |row, _| Pipes::child(&[&row.server])).await;
+    hold_over(Over::Stdio, &[]).await;
 }
 
 #[tokio::test]
 async fn every_rule_holds_over_http() {
-    hold(Over::Http, AT_ONCE, async |row, _| {
-        Web::start(dispatcher(row), row.opened, Options::default()).await
-    })
-    .await;
+    hold_over(Over::Http, &[]).await;
 }
 
 #[tokio::test]
 async fn every_rule_holds_over_http_with_sse() {
-    hold(Over::Sse, AT_ONCE, async |row, _| Web::paired(dispatcher(row)).await).await;
+    hold_over(Over::Sse, &[]).await;
 }
