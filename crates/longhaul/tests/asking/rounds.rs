@@ -117,7 +117,7 @@ async fn a_key_that_is_taken_gets_a_number() {
 }
 
 #[tokio::test]
-async fn s24_a_state_is_good_for_its_own_request_only() {
+async fn s24_r8_a_state_is_good_for_its_own_request_only() {
     for (params, key, content) in
         [(delete("a"), "approve", json!({"go": true})), (tool("greet"), "elicit", json!({"name": "Ada"}))]
     {

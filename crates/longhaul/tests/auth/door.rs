@@ -80,7 +80,7 @@ async fn r1_the_metadata_says_who_grants_access() {
 }
 
 #[tokio::test]
-async fn s3_a_page_that_is_allowed_reads_the_metadata_and_no_other_does() {
+async fn s3_r7_a_page_that_is_allowed_reads_the_metadata_and_no_other_does() {
     let (host, ..) = host().await;
     for method in ["GET", "OPTIONS"] {
         let page = request(method, PLACES[0]).header("origin", "http://localhost:3000");
@@ -200,7 +200,7 @@ async fn r2_a_token_counts_in_one_header_only() {
 }
 
 #[tokio::test]
-async fn who_shows_bad_tokens_again_and_again_is_told_to_wait_and_a_good_one_comes_in_all_the_same() {
+async fn r10_who_shows_bad_tokens_again_and_again_is_told_to_wait_and_a_good_one_comes_in_all_the_same() {
     let signer = Signer::new("k", "EdDSA");
     let issuer = LocalIssuer::start(&[&signer]).await;
     let options = Options::default().guard(Host::protection(&issuer).guard().unwrap());

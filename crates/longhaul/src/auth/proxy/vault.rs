@@ -165,3 +165,42 @@ pub(super) fn secret() -> String {
 pub(super) fn digest(text: &str) -> String {
     URL_SAFE_NO_PAD.encode(Sha256::digest(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_tasks::store::Memory;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn what_is_sealed_opens_for_its_own_purpose_at_its_own_issuer_and_at_every_node() {
+        let registry: Arc<dyn Registry> = Arc::new(Memory::new());
+        let vault = async |issuer: &str| {
+            let vault = Vault::new(issuer, Arc::clone(&registry));
+            vault.ready().await.unwrap();
+            vault
+        };
+        let ours = vault("https://mcp.example").await;
+        let sealed = ours.seal(Purpose::Access, &"x", MINUTE).unwrap();
+        let opened = |vault: &Vault, purpose| vault.open::<String>(purpose, &sealed);
+        assert_eq!(opened(&ours, Purpose::Access), Ok("x".to_owned()));
+        assert_eq!(opened(&vault("https://mcp.example").await, Purpose::Access), Ok("x".to_owned()));
+        assert_eq!(opened(&vault("https://other.example").await, Purpose::Access), Err(Unopened::NotOurs));
+        for other in [
+            Purpose::Client,
+            Purpose::Consent,
+            Purpose::Browser,
+            Purpose::SignIn,
+            Purpose::Approved,
+            Purpose::Refresh,
+        ] {
+            assert_eq!(opened(&ours, other), Err(Unopened::NotOurs), "{other:?}");
+        }
+        ours.put(Kind::Grant, "a", None, &1, MINUTE).await.unwrap();
+        let found = async |vault: &Vault, kind| vault.find::<i32>(kind, "a").await.unwrap().is_some();
+        assert!(found(&ours, Kind::Grant).await && !found(&ours, Kind::Code).await);
+        assert!(!found(&vault("https://other.example").await, Kind::Grant).await);
+    }
+}

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use longhaul::auth::Upstream;
 
-use crate::rig::{APP, Browser, CLI, Front, RESOURCE, asks, parameters};
+use crate::rig::{APP, Browser, CLI, Front, LocalUpstream, RESOURCE, asks, parameters};
 
 #[tokio::test]
 async fn a_client_comes_in_with_a_token_of_ours_for_who_signed_in() {
@@ -81,13 +81,18 @@ async fn r4_p10_a_token_of_one_server_is_worth_nothing_at_another() {
     for resource in ["https://other.example/mcp", "https://mcp.example/other"] {
         let host = Front::host(&front.upstream, &front.registry, resource, |proxy| proxy).await;
         assert_eq!(host.whoami(access).await.status, StatusCode::UNAUTHORIZED, "{resource}");
-        let other = Front {
-            host,
-            upstream: crate::rig::LocalUpstream::start().await,
-            registry: Arc::clone(&front.registry),
-        };
+        let other =
+            Front { host, upstream: LocalUpstream::start().await, registry: Arc::clone(&front.registry) };
         assert_eq!(other.refresh(&client, &tokens, &[]).await.json()["error"], "invalid_grant", "{resource}");
     }
+    // Nor is a code: here of the same host, and so of the same issuer.
+    let code = front.code(&mut Browser::default(), &client, APP).await;
+    let host =
+        Front::host(&front.upstream, &front.registry, "https://mcp.example/other", |proxy| proxy).await;
+    let upstream = LocalUpstream::start().await;
+    let other = Front { host, upstream, registry: Arc::clone(&front.registry) };
+    let answer = other.redeem(&client, APP, &code, &[]).await;
+    assert_eq!(answer.json()["error_description"], "the code is for another server");
     // None was the worse for it.
     assert_eq!(front.host.whoami(access).await.status, StatusCode::OK);
     let elsewhere = front.refresh(&client, &tokens, &[("resource", "https://other.example/mcp")]).await;
@@ -99,6 +104,10 @@ async fn r4_p10_a_token_of_one_server_is_worth_nothing_at_another() {
 async fn p11_a_token_refreshes_once_and_a_second_use_ends_the_grant() {
     let front = Front::start().await;
     let (client, first) = front.tokens(APP).await;
+    for another in ["known", ""] {
+        let refused = front.refresh(&client, &first, &[("client_id", another)]).await;
+        assert_eq!(refused.json()["error"], "invalid_grant", "{another}");
+    }
     let second = front.refresh(&client, &first, &[]).await.json();
     assert_ne!(first["refresh_token"], second["refresh_token"]);
     assert_ne!(first["access_token"], second["access_token"]);
