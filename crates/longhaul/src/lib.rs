@@ -42,6 +42,7 @@ pub mod driver;
 mod handed_over;
 mod seal;
 pub mod server;
+pub mod service;
 mod trace;
 pub mod transport;
 

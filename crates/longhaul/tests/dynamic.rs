@@ -9,6 +9,7 @@ use host::{Host, both_eras};
 use longhaul::proto::dialect::{Dialect, Era};
 use longhaul::proto::model;
 use longhaul::server::{Catalogue, ChangeError, Prompt, Resource, ResourceTemplate, TaskPolicy};
+use longhaul::service::{Level, Trace};
 use longhaul::{Server, Tool};
 use serde_json::{Value, json};
 
@@ -205,17 +206,23 @@ async fn a_subscription_is_acknowledged_and_brings_only_what_was_asked_for() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_stops_ends_its_subscriptions_with_a_result() {
-    let (mut host, _catalogue) = host(Dialect::newest_modern()).await;
-    let (id, _) = listen(&mut host, json!({"toolsListChanged": true})).await;
-    host.stop.take().unwrap().send(()).unwrap();
-    let cancelled = host.receive().await.unwrap();
-    host.check("CancelledNotification", &cancelled);
-    assert_eq!(cancelled["params"]["requestId"], id);
-    let answer = host.receive().await.unwrap();
-    host.check("SubscriptionsListenResultResponse", &answer);
-    assert_eq!(answer["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
-    assert_eq!(host.receive().await, None);
-    assert!(host.served.await.unwrap().is_ok());
+    for layered in [false, true] {
+        let (mut server, _catalogue) = begin();
+        if layered {
+            server = server.layer(Level::Server, Trace);
+        }
+        let mut host = Host::new(server.dispatcher().unwrap(), Dialect::newest_modern()).await;
+        let (id, _) = listen(&mut host, json!({"toolsListChanged": true})).await;
+        host.stop.take().unwrap().send(()).unwrap();
+        let cancelled = host.receive().await.unwrap();
+        host.check("CancelledNotification", &cancelled);
+        assert_eq!(cancelled["params"]["requestId"], id);
+        let answer = host.receive().await.unwrap();
+        host.check("SubscriptionsListenResultResponse", &answer);
+        assert_eq!(answer["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+        assert_eq!(host.receive().await, None);
+        assert!(host.served.await.unwrap().is_ok());
+    }
 }
 
 #[tokio::test]

@@ -325,6 +325,33 @@ impl<'a> Params<'a> {
     pub fn as_str(&self) -> Option<&'a str> {
         self.raw
     }
+
+    /// The same, to outlive the message.
+    pub fn to_stored(&self) -> StoredParams {
+        let members = self.members.iter();
+        StoredParams {
+            raw: self.raw.map(str::to_owned),
+            members: members.map(|(name, text)| (name.clone().into_owned(), (*text).to_owned())).collect(),
+        }
+    }
+}
+
+/// [`Params`] that outlive the message they came in.
+#[derive(Clone, Debug)]
+pub struct StoredParams {
+    raw: Option<String>,
+    members: Vec<(String, String)>,
+}
+
+impl StoredParams {
+    /// The parameters themselves.
+    pub fn as_params(&self) -> Params<'_> {
+        let members = self.members.iter();
+        Params {
+            raw: self.raw.as_deref(),
+            members: members.map(|(name, text)| (Cow::Borrowed(name.as_str()), text.as_str())).collect(),
+        }
+    }
 }
 
 /// A string that borrows when it holds no escape.

@@ -10,7 +10,9 @@ mod write;
 pub use batch::{MAX_BATCH, is_batch, join_batch, split_batch};
 pub use error::{Code, ErrorObject, clip, without_place};
 pub use id::{ProgressToken, RequestId};
-pub use message::{DecodeError, Limits, MAX_PARAMS, Message, Notification, Params, Request, Response, Text};
+pub use message::{
+    DecodeError, Limits, MAX_PARAMS, Message, Notification, Params, Request, Response, StoredParams, Text,
+};
 pub use scan::{MAX_DEPTH, ScanError};
 pub(crate) use write::write_json;
 pub use write::{ObjectWriter, write_error, write_notification, write_request};

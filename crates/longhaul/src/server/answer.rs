@@ -15,6 +15,7 @@ use longhaul_tasks::runner::Canceller;
 use super::context::Cx;
 use super::grant::Scopes;
 use super::outlet::{HeldPush, Outlet};
+use crate::service::Begun;
 
 /// What became of an exchange.
 #[must_use]
@@ -76,13 +77,15 @@ pub struct PendingAnswer {
     cx: Cx,
     call: Option<Canceller>,
     push: Option<Arc<HeldPush>>,
+    /// The call behind layers, whose own canceller and push are known once it has begun.
+    begun: Option<Begun>,
     /// Completes when the server goes without it.
     left_behind: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 /// To be told that an answer is on its way.
 #[derive(Clone, Debug)]
-pub struct Delivery(Option<Arc<HeldPush>>);
+pub struct Delivery(Option<Arc<HeldPush>>, Option<Begun>);
 
 impl Delivery {
     /// The answer is on its way: what may only follow it may follow now.
@@ -90,13 +93,16 @@ impl Delivery {
         if let Some(push) = &self.0 {
             push.release();
         }
+        if let Some(behind) = self.1.as_ref().and_then(Begun::delivery) {
+            behind.done();
+        }
     }
 }
 
 impl PendingAnswer {
     /// What is to be told once the answer is on its way.
     pub fn delivery(&self) -> Delivery {
-        Delivery(self.push.clone())
+        Delivery(self.push.clone(), self.begun.clone())
     }
 
     /// What its session's stream is told only after the answer.
@@ -124,20 +130,23 @@ impl PendingAnswer {
 
     /// What ends the call when its caller no longer wants the answer.
     pub fn canceller(&self) -> CallCanceller {
-        CallCanceller(self.call.clone())
+        CallCanceller(self.call.clone(), self.begun.clone())
     }
 }
 
 /// Ends a call whose caller no longer wants the answer. A call that has become a task and was answered
 /// goes on.
 #[derive(Clone, Debug)]
-pub struct CallCanceller(Option<Canceller>);
+pub struct CallCanceller(Option<Canceller>, Option<Begun>);
 
 impl CallCanceller {
     /// Ends the call. One that is not durable ends when its [`PendingAnswer`] is dropped.
     pub fn cancel(&self) {
         if let Some(call) = &self.0 {
             call.cancel();
+        }
+        if let Some(behind) = self.behind() {
+            behind.cancel();
         }
     }
 
@@ -146,6 +155,18 @@ impl CallCanceller {
         if let Some(call) = &self.0 {
             call.leave();
         }
+        if let Some(behind) = self.behind() {
+            behind.leave();
+        }
+    }
+
+    /// Ends the call behind layers, once it has begun.
+    pub(crate) fn of_layered(begun: Begun) -> Self {
+        Self(None, Some(begun))
+    }
+
+    fn behind(&self) -> Option<&Self> {
+        self.1.as_ref().and_then(Begun::canceller)
     }
 }
 
@@ -173,10 +194,26 @@ impl fmt::Debug for PendingAnswer {
     }
 }
 
+/// What a request comes to that goes through layers.
+pub(super) type Layered = Pin<Box<dyn Future<Output = Write> + Send>>;
+
+/// The answer to a request that goes through layers, behind which its call begins.
+pub(super) fn layered(future: Layered, envelope: Envelope, cx: Cx, begun: Begun) -> PendingAnswer {
+    PendingAnswer { future, envelope, cx, call: None, push: None, begun: Some(begun), left_behind: None }
+}
+
 /// Answers later with what is known already: something was sent before, which must come first.
 pub(super) fn later(envelope: Envelope, cx: Cx, write: Write) -> Dispatched {
     let future = Box::pin(std::future::ready(write));
-    Dispatched::Pending(PendingAnswer { future, envelope, cx, call: None, push: None, left_behind: None })
+    Dispatched::Pending(PendingAnswer {
+        future,
+        envelope,
+        cx,
+        call: None,
+        push: None,
+        begun: None,
+        left_behind: None,
+    })
 }
 
 /// Answers at once if `future` is ready at its first poll, else later.
@@ -193,7 +230,15 @@ pub(super) fn now_or_later(
         Poll::Ready(write) => Dispatched::Answered(write(&envelope, out)),
         Poll::Pending => {
             let left_behind = None;
-            Dispatched::Pending(PendingAnswer { future, envelope, cx, call, push: None, left_behind })
+            Dispatched::Pending(PendingAnswer {
+                future,
+                envelope,
+                cx,
+                call,
+                push: None,
+                begun: None,
+                left_behind,
+            })
         }
     }
 }
@@ -231,7 +276,7 @@ pub(super) fn started<F>(start: impl FnOnce() -> Result<F, ErrorObject>) -> Resu
 }
 
 /// The same future, whose panic becomes an answer.
-async fn contained(future: impl Future<Output = Write> + Send) -> Write {
+pub(super) async fn contained(future: impl Future<Output = Write> + Send) -> Write {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|cx| {
         // Nothing of ours is reached through the future after it has panicked.

@@ -30,7 +30,8 @@ use super::prompt::get_prompt;
 use super::resource::read_resource;
 use super::shelf::{Cursor, Item, Shelf};
 use super::state::States;
-use super::{call, tasks};
+use super::{call, layered, tasks};
+use crate::service::Next;
 
 /// Finds and runs the handler of a request. Clones share one server.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ pub(super) struct Shared {
     pub(super) changes: Option<Arc<Changes>>,
     /// What no revision knows.
     pub(super) methods: OwnMethods,
+    /// The layers that requests go through.
+    pub(super) way: Option<Next>,
     /// How many items a page of a list has at most.
     pub(super) page_size: usize,
     pub(super) engine: Engine,
@@ -212,13 +215,18 @@ impl Dispatcher {
     ///
     /// Must be called within a tokio runtime.
     pub fn dispatch(&self, exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
-        match self.begin(exchange, out) {
+        let dispatched = match &self.0.way {
+            None => self.begin(exchange, out),
+            Some(way) => layered::dispatch(self, way, exchange, out),
+        };
+        match dispatched {
             Dispatched::Pending(answer) => Dispatched::Pending(answer.unless(self.0.engine.left_behind())),
             other => other,
         }
     }
 
-    fn begin(&self, mut exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
+    /// The same, past all layers.
+    pub(crate) fn begin(&self, mut exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
         if let Some(line) = exchange.caller.line.take() {
             exchange.caller.line = Some(line.with_push(exchange.push.clone()));
         }

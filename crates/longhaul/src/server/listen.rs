@@ -9,7 +9,6 @@ use super::answer::{Answered, Dispatched, Envelope, Write, now_or_later};
 use super::changes::MAX_WATCHED;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
-use super::outlet::Outlet;
 use super::resource::not_found;
 
 /// `subscriptions/listen`: acknowledged first, then one notification after another until somebody ends it. When the
@@ -56,7 +55,7 @@ pub(super) fn listen(
             () = telling => {}
         }
         // Where many streams share a connection, the end of one is said by name (2026-07-28, Cancellation).
-        if matches!(outlet, Outlet::Shared { .. })
+        if outlet.is_shared()
             && let Some(cancelled) = dialect.notification(Notice::Cancelled, |params| {
                 params.field("requestId", &id).field("reason", "the server is stopping");
                 write_subscription_id(params, &id);

@@ -17,6 +17,7 @@ mod failure;
 mod grant;
 mod hand_over;
 mod kind;
+mod layered;
 mod listen;
 mod method;
 mod observer;
@@ -49,6 +50,8 @@ use longhaul_tasks::store::{Memory, Registry, Rerun, StoreError, TaskStore};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use tower_layer::Layer;
+use tower_service::Service;
 
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
 pub(crate) use ask::Line;
@@ -78,6 +81,7 @@ pub use validated::SchemaError;
 use offer::Parts;
 
 use crate::driver::{self, DriverError};
+use crate::service::{BoxError, Layers, Level, Next, Request, Response};
 use crate::transport::stdio;
 
 /// How many things one page of a list has at most.
@@ -92,6 +96,7 @@ pub struct Server {
     methods: method::OwnMethods,
     /// What it says of each extension, if that is JSON.
     extensions: Vec<(String, Option<Box<RawValue>>)>,
+    layers: Layers,
     page_size: usize,
     /// Who may change it while it serves.
     catalogue: Option<Catalogue>,
@@ -234,6 +239,7 @@ impl Server {
             parts: Parts::default(),
             methods: method::OwnMethods::default(),
             extensions: Vec::new(),
+            layers: Layers::default(),
             page_size: PAGE_SIZE,
             catalogue: None,
             store: None,
@@ -365,6 +371,19 @@ impl Server {
         self
     }
 
+    /// Sends the requests of `level` through a layer of `tower`. The first that is given is the outermost.
+    #[must_use]
+    pub fn layer<L>(mut self, level: Level, layer: L) -> Self
+    where
+        L: Layer<Next> + Send + Sync + 'static,
+        L::Service: Service<Request, Response = Response> + Clone + Send + Sync + 'static,
+        <L::Service as Service<Request>>::Error: Into<BoxError>,
+        <L::Service as Service<Request>>::Future: Send,
+    {
+        self.layers.add(level, layer);
+        self
+    }
+
     /// Lists at most so many things on one page. Default 500.
     #[must_use]
     pub fn page_size(mut self, page_size: usize) -> Self {
@@ -451,6 +470,7 @@ impl Server {
             offer,
             changes: dynamic.then(Arc::default),
             methods: self.methods,
+            way: self.layers.finish(),
             page_size: self.page_size,
             engine,
             desk: Arc::new(ask::Desk::new(self.rounds, self.registry)),

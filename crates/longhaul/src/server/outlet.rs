@@ -133,6 +133,9 @@ pub enum Outlet {
     /// The stream of this exchange alone.
     #[non_exhaustive]
     Own(Mutex<OwnStream>),
+    /// That of a request, which its transport and its call share.
+    #[non_exhaustive]
+    Lent(Arc<Self>),
     /// Nobody listens.
     None,
 }
@@ -161,9 +164,22 @@ impl Outlet {
         Self::Own(Mutex::default())
     }
 
+    /// Whether the exchanges of a connection share it.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self.it(), Self::Shared { .. })
+    }
+
+    /// Itself, whoever holds it.
+    fn it(&self) -> &Self {
+        match self {
+            Self::Lent(outlet) => outlet.it(),
+            own => own,
+        }
+    }
+
     /// The receiving end of an exchange's own stream, once.
     pub fn take_stream(&self) -> Option<mpsc::Receiver<Outgoing>> {
-        let Self::Own(stream) = self else { return None };
+        let Self::Own(stream) = self.it() else { return None };
         let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
         stream.open()?;
         stream.receiver.take()
@@ -178,7 +194,7 @@ impl Outlet {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Outgoing>> {
         if taken.is_none() {
-            let Self::Own(stream) = self else { return Poll::Ready(None) };
+            let Self::Own(stream) = self.it() else { return Poll::Ready(None) };
             let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
             *taken = stream.receiver.take();
             if taken.is_none() && !stream.closed {
@@ -192,7 +208,7 @@ impl Outlet {
     /// Ends an exchange's own stream: what is sent from now on reaches nobody, and a call that lives on
     /// holds no memory for it.
     pub fn close(&self) {
-        if let Self::Own(stream) = self {
+        if let Self::Own(stream) = self.it() {
             let closed = OwnStream { closed: true, ..OwnStream::default() };
             let open = mem::replace(&mut *stream.lock().unwrap_or_else(PoisonError::into_inner), closed);
             if let Some(reader) = open.reader {
@@ -203,10 +219,10 @@ impl Outlet {
 
     /// Whether anything was sent, which an answer must then follow.
     pub(super) fn was_used(&self) -> bool {
-        match self {
+        match self.it() {
             Self::Shared { used, .. } => used.load(Ordering::Acquire),
             Self::Own(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).sender.is_some(),
-            Self::None => false,
+            Self::Lent(_) | Self::None => false,
         }
     }
 
@@ -222,10 +238,10 @@ impl Outlet {
     /// Sends word that a question is no longer asked, which follows even the end of the exchange: on the stream that
     /// carried the question while it is open, else where messages go that belong to no request.
     pub(super) fn withdraw(&self, message: Vec<u8>, push: Option<&dyn Push>) {
-        let sender = match self {
+        let sender = match self.it() {
             Self::Shared { sender, .. } => Some(sender.clone()),
             Self::Own(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).sender.clone(),
-            Self::None => None,
+            Self::Lent(_) | Self::None => None,
         };
         let unsent = match sender.map(|sender| sender.try_send(Outgoing::pushed(message.clone()))) {
             Some(Ok(())) => return,
@@ -239,7 +255,7 @@ impl Outlet {
 
     /// Where to send, marking that something is.
     fn sender(&self) -> Option<(mpsc::Sender<Outgoing>, Option<Serial>)> {
-        match self {
+        match self.it() {
             Self::Shared { serial, sender, used } => {
                 used.store(true, Ordering::Release);
                 Some((sender.clone(), Some(*serial)))
@@ -248,14 +264,14 @@ impl Outlet {
                 let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
                 stream.open().map(|sender| (sender.clone(), None))
             }
-            Self::None => None,
+            Self::Lent(_) | Self::None => None,
         }
     }
 
     /// Completes once nobody listens to the stream of this exchange alone: its connection is lost, and it cannot be
     /// come back to. The exchanges of a shared channel end with it.
     pub(super) async fn abandoned(&self) {
-        if let Self::Own(_) = self
+        if let Self::Own(_) = self.it()
             && let Some((sender, _)) = self.sender()
         {
             return sender.closed().await;
@@ -265,13 +281,13 @@ impl Outlet {
 
     /// Whether a notification sent now could reach anybody.
     pub fn is_open(&self) -> bool {
-        match self {
+        match self.it() {
             Self::Shared { sender, .. } => !sender.is_closed(),
             Self::Own(stream) => {
                 let stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
                 !stream.closed && stream.sender.as_ref().is_none_or(|sender| !sender.is_closed())
             }
-            Self::None => false,
+            Self::Lent(_) | Self::None => false,
         }
     }
 
@@ -285,7 +301,7 @@ impl Outlet {
 
     /// Lets the connection of a stream of this exchange alone go.
     pub(super) async fn let_go(&self) {
-        let Self::Own(_) = self else { return };
+        let Self::Own(_) = self.it() else { return };
         let Some((sender, _)) = self.sender() else { return };
         // A closed stream means that the caller is gone already.
         let _ = sender.send(Outgoing::LetGo).await;

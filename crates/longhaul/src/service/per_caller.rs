@@ -1,0 +1,206 @@
+//! How much one caller may ask.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use longhaul_proto::jsonrpc::ErrorObject;
+use tokio::time::Instant;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::request::{BoxError, Request, Response};
+use crate::server::Principal;
+
+/// Bounds what each principal asks; callers without one share theirs. What is too much is refused before anything runs,
+/// as an overload with the time to come back.
+///
+/// The bounds hold for all that one layer is for, in this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PerCaller {
+    running: Option<usize>,
+    rate: Option<Rate>,
+}
+
+/// So many requests in so long; as many may come at once.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    requests: u32,
+    every: Duration,
+}
+
+/// When to come back to a place that somebody must leave first.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// With how many callers those are forgotten that have nothing running and all they may ask.
+const SWEEP: usize = 1024;
+
+impl PerCaller {
+    /// Bounds nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets each have so many requests running at once.
+    #[must_use]
+    pub fn running(self, running: usize) -> Self {
+        Self { running: Some(running), ..self }
+    }
+
+    /// Lets each ask so often in that time, which must not be zero; so many may come at once.
+    #[must_use]
+    pub fn rate(self, requests: u32, every: Duration) -> Self {
+        Self { rate: Some(Rate { requests, every }), ..self }
+    }
+}
+
+impl<S> Layer<S> for PerCaller {
+    type Service = Bounded<S>;
+
+    fn layer(&self, inner: S) -> Bounded<S> {
+        Bounded { inner, limits: *self, callers: Arc::default() }
+    }
+}
+
+/// The service of a [`PerCaller`].
+#[derive(Clone, Debug)]
+pub struct Bounded<S> {
+    inner: S,
+    limits: PerCaller,
+    callers: Arc<Callers>,
+}
+
+#[derive(Debug, Default)]
+struct Callers(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    callers: HashMap<Option<Principal>, Account>,
+    /// With how many they are looked through next.
+    sweep_at: usize,
+}
+
+/// What one caller has of its bounds.
+#[derive(Debug)]
+struct Account {
+    running: usize,
+    /// How many requests it may still make, by `at`.
+    left: f64,
+    at: Instant,
+}
+
+impl Rate {
+    fn refill(&self, account: &mut Account, now: Instant) {
+        let most = f64::from(self.requests);
+        let passed = now.saturating_duration_since(account.at).as_secs_f64();
+        let earned = passed / self.every.as_secs_f64() * most;
+        account.left = (account.left + earned).min(most);
+        account.at = now;
+    }
+
+    /// How long until one more may come.
+    fn until_next(&self, account: &Account) -> Duration {
+        let missing = (1.0 - account.left).max(0.0) / f64::from(self.requests.max(1));
+        self.every.mul_f64(missing)
+    }
+}
+
+impl PerCaller {
+    /// Takes one request of a caller's bounds.
+    fn take(&self, account: &mut Account, now: Instant) -> Result<(), ErrorObject> {
+        if let Some(most) = self.running
+            && account.running >= most
+        {
+            let what = format!("{most} of your requests are running, as many as may: come back later");
+            return Err(ErrorObject::overloaded(what, RETRY_AFTER));
+        }
+        if let Some(rate) = &self.rate {
+            rate.refill(account, now);
+            if account.left < 1.0 {
+                let Rate { requests, every } = rate;
+                let what = format!("more than {requests} requests in {} s", every.as_secs_f64());
+                return Err(ErrorObject::overloaded(what, rate.until_next(account)));
+            }
+            account.left -= 1.0;
+        }
+        account.running += 1;
+        Ok(())
+    }
+
+    /// Whether nothing is lost if a caller is forgotten.
+    fn is_whole(&self, account: &mut Account, now: Instant) -> bool {
+        let whole = self.rate.is_none_or(|rate| {
+            rate.refill(account, now);
+            account.left >= f64::from(rate.requests)
+        });
+        whole && account.running == 0
+    }
+}
+
+impl Callers {
+    fn enter(
+        self: &Arc<Self>,
+        caller: Option<&Principal>,
+        limits: &PerCaller,
+    ) -> Result<Running, ErrorObject> {
+        let now = Instant::now();
+        let mut known = self.lock();
+        if known.callers.len() >= known.sweep_at.max(SWEEP) {
+            known.callers.retain(|_, account| !limits.is_whole(account, now));
+            known.sweep_at = 2 * known.callers.len();
+        }
+        let caller = caller.cloned();
+        let left = limits.rate.map_or(0.0, |rate| f64::from(rate.requests));
+        let account =
+            known.callers.entry(caller.clone()).or_insert_with(|| Account { running: 0, left, at: now });
+        limits.take(account, now)?;
+        Ok(Running { callers: Arc::clone(self), caller })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of one request, until it is dropped.
+struct Running {
+    callers: Arc<Callers>,
+    caller: Option<Principal>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(account) = self.callers.lock().callers.get_mut(&self.caller) {
+            account.running -= 1;
+        }
+    }
+}
+
+impl<S> Service<Request> for Bounded<S>
+where
+    S: Service<Request, Response = Response, Error: Into<BoxError>, Future: Send + 'static>,
+{
+    type Response = Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let running = match self.callers.enter(request.principal(), &self.limits) {
+            Ok(running) => running,
+            Err(refused) => return Box::pin(async move { Err(refused.into()) }),
+        };
+        let answered = self.inner.call(request);
+        Box::pin(async move {
+            let answered = answered.await.map_err(Into::into);
+            drop(running);
+            answered
+        })
+    }
+}
