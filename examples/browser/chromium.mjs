@@ -23,8 +23,13 @@ export async function startChromium(program) {
       "--host-resolver-rules=MAP *.test 127.0.0.1",
       "about:blank",
     ],
-    { stdio: ["ignore", "ignore", "pipe"] },
+    // A group of its own: what is started may be a script that starts the browser, which would outlive it.
+    { stdio: ["ignore", "ignore", "pipe"], detached: true },
   );
+  const kill = () => {
+    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid, "SIGKILL");
+  };
+  process.once("exit", kill);
   const said = [];
   let address;
   for await (const line of createInterface({ input: child.stderr })) {
@@ -38,7 +43,7 @@ export async function startChromium(program) {
     open: (url) => openPage(address, url),
     close: async () => {
       const ended = once(child, "exit");
-      child.kill("SIGKILL");
+      kill();
       await ended;
       await rm(profile, { recursive: true, force: true, maxRetries: 5 });
     },

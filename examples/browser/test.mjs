@@ -42,6 +42,7 @@ const FOREIGN = origin("foreign.test");
 const address = await freeAddress();
 const url = `http://${address}/mcp`;
 const server = spawn(program, [address, LISTED], { stdio: ["ignore", "inherit", "inherit"] });
+process.once("exit", () => server.kill());
 for (let look = 0; !(await fetch(url).then(() => true, () => false)); look += 1) {
   if (look > 500 || server.exitCode !== null) throw new Error(`${program} does not listen`);
   await pause(20);
@@ -67,8 +68,6 @@ const passed = await report("browser", [
 ]);
 
 await chromium.close();
-server.kill();
-web.close();
 process.exit(passed ? 0 : 1);
 
 /** Waits for what the page says. */
