@@ -125,7 +125,7 @@ async fn advisory_cve_2026_25537() {
 /// rmcp's client (issue 935) fetched what it was told to from addresses inside. Keys are fetched from the issuer that the
 /// operator names, wherever a token or its issuer points.
 #[tokio::test]
-async fn advisory_rmcp_935() {
+async fn advisory_rmcp_935_s47_nobody_sends_us_elsewhere() {
     use longhaul::auth::Issuer;
     let (host, issuer, signer, _) = two().await;
     let elsewhere = LocalIssuer::start(&[&signer]).await;

@@ -162,6 +162,17 @@ async fn s55_r2_a_token_for_another_server_issuer_or_time_is_refused() {
 }
 
 #[tokio::test]
+async fn s63_a_token_that_is_bound_to_a_key_is_no_bearer_token() {
+    let signer = Signer::new("k", "ES256");
+    let issuer = LocalIssuer::start(&[&signer]).await;
+    let host = Host::start(Host::protection(&issuer)).await;
+    for bound in [json!({"jkt": "x"}), json!({"x5t#S256": "x"}), json!({}), json!("x")] {
+        let token = signer.sign(&claims(&issuer, "ann", json!({"cnf": bound})));
+        assert_eq!(host.whoami(&token).await.status, StatusCode::UNAUTHORIZED, "{bound}");
+    }
+}
+
+#[tokio::test]
 async fn s56_a_new_key_is_found_once_and_strangers_cannot_ask_for_more() {
     let (old, new) = (Signer::new("old", "ES256"), Signer::new("new", "EdDSA"));
     let issuer = LocalIssuer::start(&[&old]).await;

@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 
 use crate::door::{METHODS, PATHS};
-use crate::rig::{Host, hear, hello, modern, request};
+use crate::rig::{Answer, Host, hear, hello, modern, request};
 
 /// The TypeScript SDK checked no `Host` unless it was told to: a page could open a session on this machine.
 #[tokio::test]
@@ -211,7 +211,7 @@ async fn advisory_cve_2025_6515() {
     }
 }
 
-/// FrontMCP, and FastMCP in its issue 4402, replayed events by names that repeat in every session.
+/// FrontMCP replayed events by names that repeat in every session.
 #[tokio::test]
 async fn advisory_ghsa_84j6_jc92_77jm() {
     let host = Host::start().await;
@@ -229,6 +229,29 @@ async fn advisory_ghsa_84j6_jc92_77jm() {
             [("accept", "text/event-stream"), ("mcp-session-id", ours.as_str()), ("last-event-id", event)];
         assert_eq!(host.request("GET", "/mcp", &headers, "").await.status, 400, "{event}");
     }
+}
+
+/// FastMCP (issue 4402) called the stream of every session alike.
+#[tokio::test]
+async fn advisory_fastmcp_4402() {
+    let host = Host::start().await;
+    let (ours, theirs) = (host.initialize().await, host.initialize().await);
+    let listen = async |session: &str, last: Option<&str>| {
+        let mut stream = host.connect().await;
+        let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
+        let get = format!(
+            "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}\r\n{last}\r\n"
+        );
+        stream.write_all(get.as_bytes()).await.unwrap();
+        hear(&mut stream, Duration::from_millis(200)).await
+    };
+    let first =
+        |answer: &Answer| answer.body.lines().find_map(|line| line.strip_prefix("id: ")).map(str::to_owned);
+    let (mine, other) = (listen(&ours, None).await, listen(&theirs, None).await);
+    let (mine, other) = (first(&mine).unwrap(), first(&other).unwrap());
+    assert_ne!(mine, other);
+    assert_eq!(listen(&ours, Some(&other)).await.status, 400);
+    assert_eq!(listen(&ours, Some(&mine)).await.status, 200);
 }
 
 /// The TypeScript SDK kept one table of requests for all clients, whose ids all begin at 0.
