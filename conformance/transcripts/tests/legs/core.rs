@@ -30,9 +30,9 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(dispatcher: Dispatcher, dialect: &'static Dialect) -> Self {
+    pub(crate) fn new(dispatcher: Dispatcher, dialect: &'static Dialect, room: usize) -> Self {
         let (sender, outgoing) = mpsc::channel(256);
-        let mut pair = Pair::new(dialect, Duration::from_millis(1), 256);
+        let mut pair = Pair::new(dialect, Duration::from_millis(1), room);
         pair.asked = Some(Vec::new());
         let push = Arc::new(ConnectionPush::new(sender.clone()));
         Self { pair, dispatcher, sender, outgoing, push, running: Vec::new() }

@@ -58,12 +58,13 @@ fn dispatcher(row: &Row) -> Dispatcher {
 /// Holds a server to every row over `over`. A process that is started for it gets these arguments.
 pub(crate) async fn hold_over(over: Over, arguments: &[&str]) {
     match over {
-        Over::Core => hold(over, 1, async |row, dialect| Core::new(dispatcher(row), dialect)).await,
+        Over::Core => hold(over, 1, async |row, dialect| Core::new(dispatcher(row), dialect, row.room)).await,
         Over::Pair => hold(over, 1, async |row, _| Pipes::pair(dispatcher(row))).await,
         Over::Stdio => hold(over, AT_ONCE, async |row, _| Pipes::child(&row.server, arguments)).await,
         Over::Http => {
-            let start =
-                async |row: &Row, _| Web::start(dispatcher(row), row.opened, Options::default()).await;
+            let start = async |row: &Row, _| {
+                Web::start(dispatcher(row), row.opened, Options::default().max_running(row.room)).await
+            };
             hold(over, AT_ONCE, start).await;
         }
         Over::Sse => hold(over, AT_ONCE, async |row, _| Web::paired(dispatcher(row)).await).await,

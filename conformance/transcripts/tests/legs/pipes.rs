@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use longhaul::driver::{self, Options};
 use longhaul::server::{Dispatcher, Principal};
+use longhaul::transport::memory;
 use longhaul_test::transcript::{Leg, Said};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
@@ -23,7 +24,7 @@ pub(crate) struct Pipes {
 
 impl Pipes {
     pub(crate) fn pair(dispatcher: Dispatcher) -> Self {
-        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let (ours, theirs) = memory::pair();
         let (reader, writer) = tokio::io::split(theirs);
         let principal = Principal::new("host").unwrap();
         let never = std::future::pending();

@@ -22,6 +22,8 @@ pub struct Row {
     pub opened: bool,
     /// Which server is held to it.
     pub server: String,
+    /// How many requests it lets run at once.
+    pub room: usize,
     /// The conversation.
     pub lines: Vec<Line>,
 }
@@ -120,6 +122,7 @@ impl Row {
             able: json!({}),
             opened: true,
             server: "rules".to_owned(),
+            room: 256,
             lines: Vec::new(),
         };
         let mut headers = Vec::new();
@@ -183,6 +186,7 @@ impl Row {
             "able" => self.able = serde_json::from_str(value).map_err(|error| error.to_string())?,
             "opened" => self.opened = words.next() != Some("no"),
             "server" => self.server = words.collect(),
+            "room" => self.room = value.trim().parse().map_err(|_| "not a number".to_owned())?,
             _ => return Err("no such key".to_owned()),
         }
         Ok(())

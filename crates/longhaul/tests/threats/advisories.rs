@@ -182,13 +182,7 @@ async fn advisory_cve_2026_33946() {
     let session = host.initialize().await;
     let mut streams = Vec::new();
     for _ in 0..3 {
-        let mut stream = host.connect().await;
-        let get = format!(
-            "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}\r\n\r\n"
-        );
-        stream.write_all(get.as_bytes()).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        streams.push(stream);
+        streams.push(host.listen(&session).await);
     }
     let call = request("tools/call", json!({"name": "long_nap", "arguments": {"millis": 20}, "task": {}}));
     host.in_session(&session, &call).await;

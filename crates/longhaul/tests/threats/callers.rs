@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
 use tokio::task::JoinSet;
 
 use crate::rig::{Host, hear, hello, request};
@@ -105,15 +104,7 @@ async fn s8_an_answer_goes_to_whom_it_answers() {
 async fn s6_a_stream_is_not_taken_from_who_has_it() {
     let host = Host::start().await;
     let session = host.initialize().await;
-    let get = format!(
-        "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}\r\n\r\n"
-    );
-    let mut first = host.connect().await;
-    first.write_all(get.as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    let mut second = host.connect().await;
-    second.write_all(get.as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let (mut first, mut second) = (host.listen(&session).await, host.listen(&session).await);
     // A task of the older revision tells of itself on the session's own stream.
     let call = request("tools/call", json!({"name": "long_nap", "arguments": {"millis": 50}, "task": {}}));
     host.in_session(&session, &call).await;

@@ -161,6 +161,19 @@ impl Host {
         self.modern("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
+    /// Opens a stream of the session, which is open when this returns.
+    pub(crate) async fn listen(&self, session: &str) -> TcpStream {
+        let mut stream = self.connect().await;
+        let get = format!(
+            "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: {session}\r\n\r\n"
+        );
+        stream.write_all(get.as_bytes()).await.unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await.unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+        stream
+    }
+
     /// Opens a session and gives its id.
     pub(crate) async fn initialize(&self) -> String {
         let answer = self.post(&[], &hello()).await;
