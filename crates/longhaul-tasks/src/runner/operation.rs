@@ -34,16 +34,15 @@ pub(super) fn read(run: Arc<dyn JobRun>, kept: bool) -> Operation {
     Box::pin(async move { Done::Event(Event::Ended(run.outcome(kept).await)) })
 }
 
-/// Starts a job; a future of this process runs as it is polled.
+/// Starts a job.
 pub(super) fn start(
-    job: Option<Arc<dyn ExternalJob>>,
+    job: Arc<dyn ExternalJob>,
     id: TaskId,
     arguments: Json,
     durable: bool,
     reporter: Reporter,
 ) -> Operation {
     Box::pin(async move {
-        let Some(job) = job else { return Done::Event(Event::Started) };
         match job.start(&id, &arguments, durable, reporter).await {
             Ok(run) => Done::Started(run),
             Err(NotStarted::Failed(outcome)) => Done::Event(Event::Ended(outcome)),

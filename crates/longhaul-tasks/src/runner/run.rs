@@ -22,6 +22,21 @@ use crate::machine::{Effect, Event, Machine, Reply};
 use crate::note::Note;
 use crate::report::{Report, Reporter, Reports};
 
+/// Work under way.
+enum Working {
+    /// A future of this process.
+    Here(BoxFuture<'static, Outcome>),
+    /// The end of a job outside.
+    Outside(Arc<dyn JobRun>, BoxFuture<'static, ()>),
+}
+
+impl Working {
+    fn on(run: Arc<dyn JobRun>) -> Self {
+        let running = Arc::clone(&run);
+        Self::Outside(run, Box::pin(async move { running.ended().await }))
+    }
+}
+
 /// How work has ended.
 enum Worked {
     /// A future of this process, with this.
@@ -45,7 +60,7 @@ pub(super) struct Run {
     tool: Arc<str>,
     job: Option<Arc<dyn ExternalJob>>,
     arguments: Json,
-    work: Option<BoxFuture<'static, Worked>>,
+    work: Option<Working>,
     /// A job that has ended and whose outcome is still to be read.
     unread: Option<Arc<dyn JobRun>>,
     /// Its outcome is being read.
@@ -119,7 +134,7 @@ impl Run {
         });
         if let Some(run) = kept {
             this.place = this.listed.inner.workers.admit_running(&this.tool);
-            this.work = Some(ended(Arc::clone(&run)));
+            this.work = Some(Working::on(Arc::clone(&run)));
             this.kept = Some(run);
         }
         this.hold_row(Arc::new(record));
@@ -227,7 +242,7 @@ impl Run {
                 self.place = place;
                 Some(Event::Admitted)
             }
-            worked = optional(&mut self.work) => {
+            worked = worked(&mut self.work) => {
                 self.work = None;
                 // What was said last comes before the end.
                 if self.reports.has_news() {
@@ -260,9 +275,14 @@ impl Run {
             }
         };
         if let Some(event) = event {
-            self.tell_joined(&event);
-            self.todo.extend(self.machine.handle(event));
+            self.happen(event);
         }
+    }
+
+    /// Lets the machine decide on what has happened.
+    fn happen(&mut self, event: Event) {
+        self.tell_joined(&event);
+        self.todo.extend(self.machine.handle(event));
     }
 
     /// The caller no longer wants the answer: the call ends, unless others want it too.
@@ -300,7 +320,7 @@ impl Run {
             Done::Event(event) => Some(event),
             Done::Nothing => None,
             Done::Started(run) => {
-                self.work = Some(ended(Arc::clone(&run)));
+                self.work = Some(Working::on(Arc::clone(&run)));
                 self.kept = Some(run);
                 Some(Event::Started)
             }
@@ -367,13 +387,25 @@ impl Run {
         let inner = Arc::clone(&self.listed.inner);
         self.operation = match effect {
             Effect::Admit => {
-                self.admission = Some(inner.workers.admit(&self.tool, &self.reporter));
+                match inner.workers.admit(&self.tool, &self.reporter) {
+                    Ok(place) => {
+                        self.place = place;
+                        self.happen(Event::Admitted);
+                    }
+                    Err(admission) => self.admission = Some(admission),
+                }
                 None
             }
             Effect::Start { durable } => {
-                self.work = self.unstarted.take().map(here);
-                let (id, arguments) = (self.listed.id.clone(), self.arguments.clone());
-                Some(start(self.job.clone(), id, arguments, durable, self.reporter.clone()))
+                if let Some(job) = self.job.clone() {
+                    let (id, arguments) = (self.listed.id.clone(), self.arguments.clone());
+                    Some(start(job, id, arguments, durable, self.reporter.clone()))
+                } else {
+                    // A future of this process runs as it is polled.
+                    self.work = self.unstarted.take().map(Working::Here);
+                    self.happen(Event::Started);
+                    None
+                }
             }
             Effect::StartLater(refusal) => {
                 let wait = match self.start_again {
@@ -493,17 +525,6 @@ fn batch(report: Report) -> Batch {
     batch
 }
 
-fn here(work: BoxFuture<'static, Outcome>) -> BoxFuture<'static, Worked> {
-    Box::pin(async move { Worked::Here(work.await) })
-}
-
-fn ended(run: Arc<dyn JobRun>) -> BoxFuture<'static, Worked> {
-    Box::pin(async move {
-        run.ended().await;
-        Worked::Outside(run)
-    })
-}
-
 async fn observe_change(observer: Option<&dyn Observer>, record: Option<&Record>) {
     if let (Some(observer), Some(record)) = (observer, record) {
         observer.observe(Observed::Changed(record)).await;
@@ -517,6 +538,17 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 async fn optional<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
     match slot {
         Some(future) => Pin::new(future).await,
+        None => pending().await,
+    }
+}
+
+async fn worked(work: &mut Option<Working>) -> Worked {
+    match work {
+        Some(Working::Here(work)) => Worked::Here(work.await),
+        Some(Working::Outside(run, ended)) => {
+            ended.await;
+            Worked::Outside(Arc::clone(run))
+        }
         None => pending().await,
     }
 }

@@ -98,20 +98,18 @@ impl Workers {
         }
     }
 
-    /// A place for one more call of `tool`, once there is one; until then the caller is told why it waits.
-    pub(super) fn admit(&self, tool: &str, reporter: &Reporter) -> BoxFuture<'static, Place> {
+    /// A place for one more call of `tool`, or else the wait for one, of which the caller is told.
+    pub(super) fn admit(&self, tool: &str, reporter: &Reporter) -> Result<Place, BoxFuture<'static, Place>> {
         let workers = self.read();
-        let Some((worker, Some(places))) = workers.get(tool) else {
-            return Box::pin(std::future::ready(None));
-        };
+        let Some((worker, Some(places))) = workers.get(tool) else { return Ok(None) };
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
-            return Box::pin(std::future::ready(Some(place)));
+            return Ok(Some(place));
         }
         let limit = worker.limit.unwrap_or(1);
         reporter.status(format!("queued: {limit} of {tool} are running, its limit"));
         let places = Arc::clone(places);
         // The semaphore is never closed.
-        Box::pin(async move { places.acquire_owned().await.ok() })
+        Err(Box::pin(async move { places.acquire_owned().await.ok() }))
     }
 
     /// A place for a call that runs already, if there is one left: it cannot be made to wait.
