@@ -19,6 +19,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
+/// As the program has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Serves what is measured.
 #[derive(Parser)]
 struct Arguments {

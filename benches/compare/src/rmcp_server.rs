@@ -15,6 +15,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
+/// As ours has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Clone)]
 struct Echo {
     tool_router: Arc<ToolRouter<Self>>,

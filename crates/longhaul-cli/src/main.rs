@@ -21,6 +21,10 @@ use clap::{Parser, Subcommand};
 
 use exit::Exit;
 
+/// A server makes and frees small things at every call.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Serve commands as durable MCP tools, call them, and watch them from a terminal.
 #[derive(Debug, Parser)]
 #[command(version, arg_required_else_help = true, after_help = help())]

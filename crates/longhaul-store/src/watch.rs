@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use foldhash::fast::RandomState;
 use tokio::sync::Notify;
 
 use crate::TaskId;
@@ -98,7 +99,7 @@ pub struct WatchHub {
 
 #[derive(Debug, Default)]
 struct State {
-    watched: HashMap<TaskId, Watched>,
+    watched: HashMap<TaskId, Watched, RandomState>,
     /// The newest change that everyone watching has been told of, or that came before they watched.
     known: u64,
     closed: bool,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::fast::RandomState;
 use longhaul_store::{Epoch, TaskId};
 use tokio::sync::Notify;
 
@@ -13,9 +14,12 @@ use super::control::{Control, Controls};
 /// Every run of this node, by the id of its call.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    entries: Mutex<HashMap<TaskId, Entry>>,
+    entries: Mutex<Entries>,
     waiting: Arc<Waiting>,
 }
+
+/// Ids are random already: a hash need not withstand anybody.
+type Entries = HashMap<TaskId, Entry, RandomState>;
 
 #[derive(Debug)]
 struct Entry {
@@ -73,7 +77,7 @@ impl Runs {
         self.lock().iter().filter_map(lease).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
