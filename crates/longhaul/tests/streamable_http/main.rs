@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 
 use rig::{Echo, Host, body, events, header, modern_params, read, text, wait};
 
+mod mounted;
 mod page;
 mod rig;
 
