@@ -105,7 +105,7 @@ async fn hangs_up(stream: &mut TcpStream, within: Duration) -> bool {
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 #[tokio::test]
-async fn a_client_that_takes_its_requests_back_at_once_is_left() {
+async fn s12_a_client_that_takes_its_requests_back_at_once_is_left() {
     let address = host(Options::default().http2(true)).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(PREFACE).await.unwrap();
