@@ -20,6 +20,7 @@ use longhaul::service::{
 use longhaul::transport::memory;
 use longhaul::{Client, Cx, Server, Tool};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tower_layer::{Layer, layer_fn};
 use tower_service::Service;
 
@@ -282,4 +283,37 @@ async fn a_span_says_what_is_asked_and_nothing_of_what_it_carries() {
         assert!(line.contains(said), "{said}: {line}");
     }
     assert!(!log.contains("424242") && !log.contains("848484"), "{log}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_lasts_whatever_the_bounds_of_requests_are() {
+    let dispatcher = server(&Arc::default())
+        .dynamic()
+        .0
+        .layer(Level::Server, PerCaller::new().running(1))
+        .layer(Level::Server, Timeout::new(Duration::from_millis(100)))
+        .dispatcher()
+        .unwrap();
+    let (ours, theirs) = tokio::io::duplex(1 << 16);
+    let (reader, writer) = tokio::io::split(theirs);
+    let options = longhaul::driver::Options::default();
+    let user = Principal::new("ann").unwrap();
+    tokio::spawn(longhaul::driver::serve(dispatcher, user, reader, writer, options, std::future::pending()));
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": Revision::V2026_07_28.as_str(),
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let mut lines = BufReader::new(ours);
+    let mut ask = async |id: u8, method: &str, mut params: serde_json::Value| {
+        params["_meta"] = meta.clone();
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        lines.write_all(format!("{request}\n").as_bytes()).await.unwrap();
+        let mut line = String::new();
+        lines.read_line(&mut line).await.unwrap();
+        line
+    };
+    let opened = ask(1, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}})).await;
+    assert!(opened.contains("notifications/subscriptions/acknowledged"), "{opened}");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let called = ask(2, "tools/call", json!({"name": "double", "arguments": {"millis": 1}})).await;
+    assert!(called.contains(r#""id":2"#) && called.contains(r#""text":"2""#), "{called}");
 }

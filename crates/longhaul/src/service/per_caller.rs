@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::method::Method;
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -44,7 +45,8 @@ impl PerCaller {
         Self::default()
     }
 
-    /// Lets each have so many requests running at once.
+    /// Lets each have so many requests running at once. A subscription is none of them, nor is a task once its caller
+    /// has been told of it.
     #[must_use]
     pub fn running(self, running: usize) -> Self {
         Self { running: Some(running), ..self }
@@ -193,7 +195,8 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let running = match self.callers.enter(request.principal(), &self.limits) {
-            Ok(running) => running,
+            // It lasts as long as its client wants it.
+            Ok(running) => Some(running).filter(|_| request.method() != Method::Listen),
             Err(refused) => return Box::pin(async move { Err(refused.into()) }),
         };
         let answered = self.inner.call(request);

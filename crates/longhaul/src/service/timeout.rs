@@ -6,13 +6,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::method::Method;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::request::{BoxError, Request, Response};
 
-/// Ends requests that take longer, and answers them with an error. What has become a task by then was answered, and goes
-/// on.
+/// Ends requests that take longer, and answers them with an error. A call that was answered with a task goes on; one that
+/// still waits is cancelled. A subscription lasts as long as its client wants it.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout(Duration);
 
@@ -51,8 +52,11 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let (limit, call) = (self.limit, request.canceller());
+        let (limit, call, lasts) = (self.limit, request.canceller(), request.method() == Method::Listen);
         let answered = self.inner.call(request);
+        if lasts {
+            return Box::pin(async move { answered.await.map_err(Into::into) });
+        }
         Box::pin(async move {
             if let Ok(answered) = tokio::time::timeout(limit, answered).await {
                 return answered.map_err(Into::into);
