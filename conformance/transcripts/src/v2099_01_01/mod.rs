@@ -1,7 +1,7 @@
 //! A revision that nobody has written: 2099-01-01, of the modern era, with a method more than the one before it. It is
 //! registered by tests alone, and all that is known of it is here.
 
-use longhaul::proto::dialect::{Dialect, Era, Tables, TooLate};
+use longhaul::proto::dialect::{Dialect, Era, RegisterError, Tables};
 use longhaul::proto::method::{Method, Notice};
 
 static DIALECT: Dialect = Dialect::new(
@@ -44,6 +44,6 @@ static DIALECT: Dialect = Dialect::new(
 /// # Errors
 ///
 /// When something has been spoken already.
-pub fn register() -> Result<(), TooLate> {
+pub fn register() -> Result<(), RegisterError> {
     Dialect::register(&[&DIALECT])
 }

@@ -27,7 +27,7 @@ use std::fmt;
 use crate::jsonrpc::{Code, ErrorObject, ObjectWriter, write_notification};
 use crate::method::{Method, Notice};
 pub use lifecycle::InitializeParams;
-pub use registered::{Tables, TooLate};
+pub use registered::{RegisterError, Tables};
 pub use request::{Declaration, RequestWriter};
 pub use result::{ResultWriter, write_related_task, write_subscription_id};
 pub use task::Called;
