@@ -37,7 +37,7 @@ pub struct Session {
     pub dialect: &'static Dialect,
     /// What the client declared, for the whole session.
     pub capabilities: ClientCapabilities,
-    /// Who the client says it is.
+    /// Who the client says it is, [shortened](Implementation::shortened).
     pub client_info: Implementation,
     /// The least severe log message the client wants.
     pub log_level: LoggingLevel,
@@ -142,7 +142,7 @@ impl ServerConnection {
         Ok(self.session.insert(Session {
             dialect: Dialect::negotiated(&params.protocol_version),
             capabilities: params.capabilities,
-            client_info: params.client_info,
+            client_info: params.client_info.shortened(),
             log_level: LoggingLevel::Info,
         }))
     }
@@ -228,6 +228,22 @@ mod tests {
             let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{later}"}}"#);
             assert_eq!(request(&mut connection, &text).unwrap_err().code, Code::METHOD_NOT_FOUND, "{later}");
         }
+    }
+
+    #[test]
+    fn a_session_keeps_little_of_who_its_client_says_it_is() {
+        let mut client_info = Implementation::new("n".repeat(4 << 20), "v".repeat(4 << 20));
+        (client_info.title, client_info.description) = (Some("t".repeat(4 << 20)), Some("d".repeat(4 << 20)));
+        let params = InitializeParams {
+            protocol_version: "2025-11-25".to_owned(),
+            capabilities: ClientCapabilities::default(),
+            client_info,
+        };
+        let mut connection = ServerConnection::new(8);
+        let kept = &connection.handle_initialize(params).unwrap().client_info;
+        assert!(kept.name.starts_with("nnn") && kept.version.starts_with("vvv"));
+        let bytes = kept.name.capacity() + kept.version.capacity() + kept.title.as_ref().unwrap().capacity();
+        assert!(bytes < 1024 && kept.description.is_none(), "{bytes}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::icon::Icon;
+use crate::jsonrpc::clip;
 
 /// The name and version a peer reports of itself: for display and logs, never for trust.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -31,5 +32,13 @@ impl Implementation {
     /// An implementation with a name and a version.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self { name: name.into(), version: version.into(), ..Self::default() }
+    }
+
+    /// What is kept of a peer's for as long as its session lasts: its names and version, none longer than an error
+    /// repeats of anything.
+    #[must_use]
+    pub fn shortened(self) -> Self {
+        let short = |text: String| clip(&text).into_owned();
+        Self { title: self.title.map(short), ..Self::new(short(self.name), short(self.version)) }
     }
 }
