@@ -79,6 +79,9 @@ where
         }
         () = open.idle_for(idle) => connection.as_mut().graceful_shutdown(),
     }
-    // Whoever does not go although nothing is open is left.
-    tokio::time::timeout(idle, connection).await.unwrap_or(Ok(()))
+    tokio::select! {
+        ended = connection => ended,
+        // Whoever does not go although nothing is open is left. What it asked before it heard is answered first.
+        () = open.idle_for(idle) => Ok(()),
+    }
 }

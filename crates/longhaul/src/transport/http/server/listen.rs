@@ -10,6 +10,9 @@ use tokio::net::{TcpListener, TcpStream};
 use super::Peer;
 
 /// Where connections come from: a TCP listener, a `Socket` of this machine, or one's own, such as TLS over either.
+///
+/// Connections are accepted one after the other, so `accept` must only accept: a handshake belongs to the first read of
+/// the stream, where a silent peer keeps nobody else waiting.
 pub trait Listen: Send + Sync {
     /// A connection.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
