@@ -107,6 +107,8 @@ impl From<Error> for Failure {
             Error::Died { last_words, .. } => {
                 Self::new(Exit::Unreachable, "server_ended", format!("{message}\n{last_words}"))
             }
+            Error::SignIn { with_token: true, .. } => of(Exit::SignIn, "auth_required")
+                .next("is the token meant for this server, and has it not expired?"),
             Error::SignIn { .. } => of(Exit::SignIn, "auth_required")
                 .next("--token-env NAME signs in with the token in that environment variable"),
             Error::Http { .. } => of(Exit::Unreachable, "http"),
@@ -138,6 +140,12 @@ impl From<&ErrorObject> for Failure {
             Code::FORBIDDEN => {
                 Self::new(Exit::SignIn, "forbidden", message).next("sign in with a token that has the scope")
             }
+            // Tasks are declared, so what is missing is a way to ask.
+            Code::MISSING_CAPABILITY => Self::new(
+                Exit::InputRequired,
+                "input_required",
+                format!("this needs answers while it runs, and nobody here gives them: {message}"),
+            ),
             Code::OVERLOADED => Self::new(Exit::Failed, "overloaded", message),
             _ => Self::new(Exit::Failed, "answer", message),
         }

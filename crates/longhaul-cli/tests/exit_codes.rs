@@ -65,22 +65,48 @@ fn a_server_that_wants_a_sign_in_is_3() {
 }
 
 #[test]
+fn a_tool_that_would_ask_and_says_so_before_is_6() {
+    let url = server(|request| match request["method"].as_str() {
+        Some("tools/call") => {
+            let data = json!({ "requiredCapabilities": { "elicitation": { "form": {} } } });
+            let error =
+                json!({ "code": -32021, "message": "missing required client capability", "data": data });
+            ("400 Bad Request", json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }))
+        }
+        _ => ("200 OK", offering(&request)),
+    });
+    let (code, err) = call(&url);
+    assert_eq!(code, 6, "{err}");
+    assert!(err.contains("needs answers while it runs"), "{err}");
+}
+
+#[test]
 fn a_tool_that_asks_when_nobody_can_answer_is_6() {
     let url = server(|request| {
-        let result = match request["method"].as_str() {
-            Some("server/discover") => json!({
-                "supportedVersions": ["2026-07-28"], "resultType": "complete", "ttlMs": 0,
-                "cacheScope": "public", "capabilities": { "tools": {} },
-            }),
-            Some("tools/list") => json!({
-                "tools": [{ "name": "ask", "inputSchema": { "type": "object" } }],
-                "resultType": "complete", "ttlMs": 0, "cacheScope": "public",
-            }),
-            _ => json!({ "resultType": "input_required", "requestState": "s" }),
-        };
-        ("200 OK", json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }))
+        let asked = json!({ "resultType": "input_required", "requestState": "s" });
+        match request["method"].as_str() {
+            Some("tools/call") => {
+                ("200 OK", json!({ "jsonrpc": "2.0", "id": request["id"], "result": asked }))
+            }
+            _ => ("200 OK", offering(&request)),
+        }
     });
     let (code, err) = call(&url);
     assert_eq!(code, 6, "{err}");
     assert!(err.starts_with("error: "), "{err}");
+}
+
+/// What a server says that has one tool.
+fn offering(request: &Value) -> Value {
+    let result = match request["method"].as_str() {
+        Some("server/discover") => json!({
+            "supportedVersions": ["2026-07-28"], "resultType": "complete", "ttlMs": 0,
+            "cacheScope": "public", "capabilities": { "tools": {} },
+        }),
+        _ => json!({
+            "tools": [{ "name": "ask", "inputSchema": { "type": "object" } }],
+            "resultType": "complete", "ttlMs": 0, "cacheScope": "public",
+        }),
+    };
+    json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })
 }

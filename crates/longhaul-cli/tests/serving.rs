@@ -171,7 +171,7 @@ fn a_protected_server_lets_in_who_shows_a_token() {
     for (token, words, code, said) in [
         ("", &["call", url, "say"][..], 3, "--token-env NAME"),
         ("", &["call", "--token-env", "TOKEN", url, "say"], 2, "holds no token"),
-        ("wrong0123456789abcdef", &["call", "--token-env", "TOKEN", url, "say"], 3, "--token-env NAME"),
+        ("wrong0123456789abcdef", &["call", "--token-env", "TOKEN", url, "say"], 3, "meant for this server"),
         (TOKEN, &["call", "--token-env", "TOKEN", url, "say"], 0, "hello\n"),
         (TOKEN, &["call", "--token-env", "TOKEN", url, "deploy"], 0, "deployed\n"),
         (ci, &["call", "--token-env", "TOKEN", url, "say"], 0, "hello\n"),

@@ -55,11 +55,13 @@ pub enum Error {
         last_words: String,
     },
     /// The server does not let anybody in who has not signed in (HTTP 401).
-    #[error("{target} asks for a sign-in")]
+    #[error("{target} {}", if *with_token { "does not accept the token it was shown" } else { "asks for a sign-in" })]
     #[non_exhaustive]
     SignIn {
         /// Who asks.
         target: String,
+        /// It was shown a token.
+        with_token: bool,
     },
     /// An HTTP status without a JSON-RPC answer.
     #[error("{target} answered HTTP {status}{}{body}", if body.is_empty() { "" } else { ": " })]

@@ -69,7 +69,10 @@ pub(super) async fn send(shared: &Shared, dialect: &'static Dialect, message: Ve
 fn refused(shared: &Shared, response: &Response) -> Option<Error> {
     let target = || shared.target();
     match response.status() {
-        StatusCode::UNAUTHORIZED => Some(Error::SignIn { target: target() }),
+        StatusCode::UNAUTHORIZED => {
+            let with_token = shared.table.options().bearer.is_some();
+            Some(Error::SignIn { target: target(), with_token })
+        }
         StatusCode::NOT_FOUND if shared.take_session().is_some() => {
             Some(Error::SessionLost { target: target() })
         }
