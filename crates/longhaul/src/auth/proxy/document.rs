@@ -54,8 +54,10 @@ impl Documents {
             .redirect(Policy::none())
             .timeout(TIMEOUT)
             .min_tls_version(tls::Version::TLS_1_2)
+            // A proxy would find the addresses itself, and reach those that this machine may not.
+            .no_proxy()
+            .https_only(!local)
             .dns_resolver(Arc::new(Public { local }));
-        let builder = if local { builder.no_proxy() } else { builder.https_only(true) };
         let http = builder.build().map_err(FetchError::Tls)?;
         Ok(Self { http, local, places: Semaphore::new(MAX_FETCHED), known: Mutex::default() })
     }
@@ -277,6 +279,32 @@ mod tests {
         assert!(Documents::new(false).unwrap().client(&id).await.is_err());
         let nobody = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
         assert!(nobody.is_err(), "nobody came");
+    }
+
+    /// In a process of its own, which has the proxy in its environment.
+    #[tokio::test]
+    async fn p14_s59_a_proxy_of_the_environment_is_not_asked() {
+        const NAME: &str = "auth::proxy::document::tests::p14_s59_a_proxy_of_the_environment_is_not_asked";
+        const INNER: &str = "LONGHAUL_TEST_DOCUMENT_PROXY";
+        if std::env::var_os(INNER).is_some() {
+            assert!(Documents::new(false).unwrap().client("https://client.invalid/c").await.is_err());
+            return;
+        }
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = format!("http://{}", listener.local_addr().unwrap());
+        let mut inner = tokio::process::Command::new(std::env::current_exe().unwrap());
+        inner.args([NAME, "--exact"]).env(INNER, "1").env_remove("NO_PROXY").env_remove("no_proxy");
+        for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
+            inner.env(name, &proxy);
+        }
+        tokio::select! {
+            ended = inner.output() => {
+                let ended = ended.unwrap();
+                let says = String::from_utf8_lossy(&ended.stdout);
+                assert!(ended.status.success() && says.contains("1 passed"), "{says}");
+            }
+            _ = listener.accept() => panic!("the proxy was asked"),
+        }
     }
 
     #[test]
