@@ -52,6 +52,9 @@ struct SignIn {
     verifier: String,
     /// Who approved the client before, if nobody was asked again.
     approved_by: Option<String>,
+    /// The page that it was approved on: until the user comes back, it may be gone back to.
+    #[serde(default)]
+    page: Option<String>,
 }
 
 /// What a browser has approved: which client for what, and who did.
@@ -135,6 +138,14 @@ impl Request {
     }
 }
 
+impl SignIn {
+    /// What ends the cookies of it and of its page.
+    fn over(&self, cookie_name: &str) -> Vec<Option<http::HeaderValue>> {
+        let page = self.page.as_ref().and_then(|page| cookie::end(&format!("page-{page}")));
+        vec![cookie::end(cookie_name), page]
+    }
+}
+
 impl Broker {
     /// `GET /authorize`: from a client, by way of its user's browser.
     pub(super) async fn authorize(&self, query: &str, headers: &HeaderMap) -> Answer {
@@ -157,7 +168,7 @@ impl Broker {
             Err(failure) => return self.explain(&client, redirect, &form, failure),
         };
         if let Some(approval) = self.approval(&request, headers) {
-            return self.sign_in(request, Some(approval.who)).await;
+            return self.sign_in(request, Some(approval.who), None).await;
         }
         self.ask(&client, request)
     }
@@ -262,7 +273,7 @@ impl Broker {
             return foreign();
         }
         match form.get("decision") {
-            Some("approve") => self.sign_in(request, None).await,
+            Some("approve") => self.sign_in(request, None, Some(page)).await,
             Some("deny") => request.answer(
                 self,
                 &[("error", "access_denied")],
@@ -273,7 +284,7 @@ impl Broker {
     }
 
     /// Sends the user upstream, and only now gives the browser the state to come back with.
-    async fn sign_in(&self, request: Request, approved_by: Option<String>) -> Answer {
+    async fn sign_in(&self, request: Request, approved_by: Option<String>, page: Option<String>) -> Answer {
         let (name, state) = (secret()[..16].to_owned(), secret());
         let sign_in = SignIn {
             request,
@@ -281,6 +292,7 @@ impl Broker {
             nonce: secret(),
             verifier: secret(),
             approved_by,
+            page,
         };
         let address = match self.upstream.address(self.round(&sign_in)).await {
             Ok(address) => address,
@@ -326,7 +338,7 @@ impl Broker {
             }
             Err(error) => return unreachable(&error),
         }
-        let over = || vec![cookie::end(&cookie_name)];
+        let over = || sign_in.over(&cookie_name);
         let request = &sign_in.request;
         let Some(code) = form.get("code") else {
             let denied = form.get("error") == Some("access_denied");
@@ -377,7 +389,8 @@ impl Broker {
         let secret = secret();
         match self.vault.put(Kind::Code, &secret, None, &code, Code::LASTS).await {
             Ok(_) => {
-                let cookies = vec![cookie::end(cookie_name), self.remembered(request, &who, headers)];
+                let mut cookies = sign_in.over(cookie_name);
+                cookies.push(self.remembered(request, &who, headers));
                 request.answer(self, &[("code", &secret)], cookies)
             }
             Err(error) => answer::unavailable(&error),

@@ -173,6 +173,7 @@ async fn p04_any_number_of_pages_may_be_open_and_gone_back_to() {
         let answer = browser.get(&front.host, back).await;
         assert_eq!(parameters(answer.header("location"))["state"], state);
     }
+    assert!(browser.cookies("__Host-longhaul-page-").is_empty(), "no page is left to go back to");
 }
 
 #[tokio::test]
