@@ -84,7 +84,7 @@ impl Upstream {
 
     pub(super) fn door(self) -> Result<Door, FetchError> {
         let http = fetch::client(&self.url)?;
-        Ok(Door { of: self, http, found: Mutex::default(), places: Semaphore::new(MAX_ASKED) })
+        Ok(Door { of: self, http, found: Arc::default(), places: Semaphore::new(MAX_ASKED) })
     }
 }
 
@@ -104,7 +104,7 @@ impl fmt::Debug for Upstream {
 pub(super) struct Door {
     pub(super) of: Upstream,
     http: Client,
-    found: Mutex<Search>,
+    found: Arc<Mutex<Search>>,
     places: Semaphore,
 }
 
@@ -286,23 +286,37 @@ impl Door {
     }
 
     async fn endpoints(&self) -> Result<Arc<Endpoints>, UpstreamError> {
-        let mut search = self.found.lock().await;
+        let mut search = Arc::clone(&self.found).lock_owned().await;
         if let Some(endpoints) = &search.endpoints {
             return Ok(Arc::clone(endpoints));
         }
         if search.failed.is_some_and(|failed| failed.elapsed() < RETRY_AFTER) {
             return Err(UpstreamError::Busy);
         }
-        search.failed = Some(Instant::now());
-        let endpoints = Arc::new(match &self.of.plain {
-            Some(plain) => plain.endpoints()?,
-            None => self.discover().await?,
+        let (of, http) = (self.of.clone(), self.http.clone());
+        // Whoever asked first may go away in the middle: the others wait for the answer all the same.
+        let looked = tokio::spawn(async move {
+            let found = of.endpoints(&http).await.map(Arc::new);
+            match &found {
+                Ok(endpoints) => search.endpoints = Some(Arc::clone(endpoints)),
+                Err(_) => search.failed = Some(Instant::now()),
+            }
+            found
         });
-        *search = Search { endpoints: Some(Arc::clone(&endpoints)), failed: None };
-        Ok(endpoints)
+        // It ends otherwise only with the whole process.
+        Ok(looked.await.map_err(|_| UpstreamError::Busy)??)
+    }
+}
+
+impl Upstream {
+    async fn endpoints(&self, http: &Client) -> Result<Endpoints, FetchError> {
+        match &self.plain {
+            Some(plain) => plain.endpoints(),
+            None => self.discover(http).await,
+        }
     }
 
-    async fn discover(&self) -> Result<Endpoints, FetchError> {
+    async fn discover(&self, http: &Client) -> Result<Endpoints, FetchError> {
         #[derive(Deserialize)]
         struct Document {
             authorization_endpoint: String,
@@ -313,8 +327,8 @@ impl Door {
             #[serde(default)]
             token_endpoint_auth_methods_supported: Option<Vec<String>>,
         }
-        let places = metadata::places(&self.of.url);
-        let found = metadata::discover::<Document>(&self.http, &self.of.issuer, &places).await?;
+        let places = metadata::places(&self.url);
+        let found = metadata::discover::<Document>(http, &self.issuer, &places).await?;
         let document = &found.document;
         let keys = found.url(&document.jwks_uri)?;
         let takes = |method: &str| {
@@ -351,4 +365,39 @@ fn told(claims: Map<String, Value>) -> Map<String, Value> {
         told.clear();
     }
     told
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_goes_away_while_the_endpoints_are_looked_for_keeps_nobody_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let door = Upstream::new(url.as_str(), "x", "y").unwrap().door().unwrap();
+        let round = Round { state: "s", nonce: "n", verifier: "v", back: "b" };
+        let mut stream = {
+            let mut first = std::pin::pin!(door.address(round));
+            tokio::select! {
+                _ = &mut first => panic!("nobody has answered yet"),
+                accepted = listener.accept() => accepted.unwrap().0,
+            }
+        };
+        let mut request = [0; 4096];
+        assert!(stream.read(&mut request).await.unwrap() > 0);
+        let document = serde_json::json!({"issuer": url, "authorization_endpoint": format!("{url}/a"),
+            "token_endpoint": format!("{url}/t"), "jwks_uri": format!("{url}/k")});
+        let document = document.to_string();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{document}",
+            document.len()
+        );
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        let address = door.address(round).await.unwrap();
+        assert!(address.starts_with(&format!("{url}/a?")), "{address}");
+    }
 }
