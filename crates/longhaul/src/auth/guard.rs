@@ -92,6 +92,13 @@ impl Guard {
         Some(self.0.broker.as_ref()?.answer(endpoint, headers, query, body).await)
     }
 
+    /// Forgets what is past its time.
+    pub(crate) async fn tidy(&self) {
+        if let Some(broker) = &self.0.broker {
+            broker.tidy().await;
+        }
+    }
+
     /// `WWW-Authenticate` for whoever is not let in; `None` where another token would not help.
     pub fn challenge(&self, refusal: &Refusal) -> Option<HeaderValue> {
         let metadata = self.0.metadata.as_ref().map(|(resource, _)| resource.metadata_url());

@@ -274,6 +274,14 @@ impl Broker {
         }
     }
 
+    /// Forgets what is past its time; a failure is made up for the next time.
+    pub(super) async fn tidy(&self) {
+        if let Err(error) = self.vault.sweep().await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "codes and grants that are over wait for the next sweep");
+        }
+    }
+
     /// The client with this id.
     ///
     /// # Errors

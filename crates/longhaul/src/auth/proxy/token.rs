@@ -46,6 +46,8 @@ pub(super) enum Code {
     Good(Box<Redeemable>),
     /// It was, for this grant.
     Spent(String),
+    /// It was more than once: the grant is no more, or is not to be.
+    Burned(String),
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -145,8 +147,11 @@ impl Broker {
         };
         let good = match value {
             Code::Good(good) => good,
-            Code::Spent(grant) => {
-                // Two have it, so one of them stole it: what it gave is taken back (RFC 6749, 4.1.2).
+            Code::Spent(grant) | Code::Burned(grant) => {
+                // Two have it, so one of them stole it: what it gave is taken back (RFC 6749, 4.1.2). Said first,
+                // for whoever is about to write the grant; if it has changed, another has said so already.
+                let burned = Code::Burned(grant.clone());
+                self.vault.put(Kind::Code, code, Some(version), &burned, SPENT).await?;
                 self.vault.remove(Kind::Grant, &grant).await?;
                 return invalid("the code was redeemed before; what it gave is taken back");
             }
@@ -171,6 +176,12 @@ impl Broker {
             until,
         };
         self.vault.put(Kind::Grant, &grant_id, None, &grant, self.grant).await?;
+        // Whoever brought the code before the grant was written has found none to take back.
+        let code = self.vault.find::<Code>(Kind::Code, code).await?;
+        if !code.is_some_and(|code| matches!(code.value, Code::Spent(_))) {
+            self.vault.remove(Kind::Grant, &grant_id).await?;
+            return invalid("the code was redeemed twice at once; what it gave is taken back");
+        }
         Ok(self.tokens(grant_id, &grant, &grant.scopes))
     }
 

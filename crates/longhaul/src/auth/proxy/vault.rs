@@ -35,6 +35,21 @@ pub(super) enum Purpose {
     Refresh,
 }
 
+impl Purpose {
+    /// What is sealed outlives a release, and so does its name.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "Client",
+            Self::Consent => "Consent",
+            Self::Browser => "Browser",
+            Self::SignIn => "SignIn",
+            Self::Approved => "Approved",
+            Self::Access => "Access",
+            Self::Refresh => "Refresh",
+        }
+    }
+}
+
 /// What is kept in the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
@@ -62,6 +77,10 @@ pub(super) struct Kept<T> {
     pub(super) value: T,
     pub(super) version: Version,
 }
+
+/// How many entries are removed at once, and how often in a row.
+const SWEEP: usize = 100;
+const SWEEPS: usize = 100;
 
 pub(super) struct Vault {
     issuer: String,
@@ -98,7 +117,7 @@ impl Vault {
 
     /// Another server on the same store is another issuer.
     fn binding(&self, purpose: Purpose) -> Vec<u8> {
-        format!("{purpose:?} {}", self.issuer).into_bytes()
+        format!("{} {}", purpose.name(), self.issuer).into_bytes()
     }
 
     pub(super) async fn find<T: DeserializeOwned>(
@@ -125,7 +144,8 @@ impl Vault {
         lasting: Duration,
     ) -> Result<bool, StoreError> {
         let name = self.name(name);
-        let bytes = serde_json::to_vec(value).unwrap_or_default();
+        let unwritable = |source| StoreError::Backend { doing: "writing an entry", source: Arc::new(source) };
+        let bytes = serde_json::to_vec(value).map_err(unwritable)?;
         let value = Value::lasting(&bytes, lasting);
         let key = EntryKey::of_server(kind.name(), &name);
         Ok(self.registry.compare_and_set(key, expected, Some(value)).await?.is_done())
@@ -137,6 +157,16 @@ impl Vault {
         let key = EntryKey::of_server(kind.name(), &name);
         while let Some(entry) = self.registry.entry(key).await? {
             if let Swap::Done(_) = self.registry.compare_and_set(key, Some(entry.version), None).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room where what was kept is past its time: some of it, if there is very much.
+    pub(super) async fn sweep(&self) -> Result<(), StoreError> {
+        for _ in 0..SWEEPS {
+            if self.registry.sweep_entries(SWEEP).await? < SWEEP {
                 break;
             }
         }
@@ -198,6 +228,11 @@ mod tests {
         ] {
             assert_eq!(opened(&ours, other), Err(Unopened::NotOurs), "{other:?}");
         }
+        let unwritable = std::collections::HashMap::from([((1, 2), 3)]);
+        assert!(
+            ours.put(Kind::Grant, "a", None, &unwritable, MINUTE).await.is_err(),
+            "nothing is kept for it"
+        );
         ours.put(Kind::Grant, "a", None, &1, MINUTE).await.unwrap();
         let found = async |vault: &Vault, kind| vault.find::<i32>(kind, "a").await.unwrap().is_some();
         assert!(found(&ours, Kind::Grant).await && !found(&ours, Kind::Code).await);

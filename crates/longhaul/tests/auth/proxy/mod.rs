@@ -5,4 +5,5 @@ mod binding;
 mod clients;
 mod grants;
 mod metadata;
+mod registry;
 mod secrets;

@@ -159,14 +159,18 @@ pub async fn serve(
     }
 }
 
-/// Ends idle sessions and forgets what was sent long ago, for as long as it is polled.
+/// Ends idle sessions and forgets what was sent or granted long ago, for as long as it is polled.
 async fn tidy(endpoint: &Endpoint) -> Infallible {
     loop {
         tokio::time::sleep(TIDY_EVERY.min(endpoint.options.session_idle.max(Duration::from_secs(1)))).await;
         endpoint.sessions.expire();
         endpoint.sessions.sweep_streams().await;
+        #[cfg(feature = "auth")]
+        if let Some(guard) = &endpoint.options.guard {
+            guard.tidy().await;
+        }
     }
 }
 
-/// How often idle sessions and old streams are looked for.
+/// How often idle sessions, old streams and old grants are looked for.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
