@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use longhaul::proto::model::Progress;
-use longhaul::transport::http::server::{Options, serve};
+use longhaul::transport::http::server::{HttpService, Options, serve};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
+use tower_service::Service;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct NoArguments {}
@@ -51,7 +52,7 @@ impl Host {
     }
 
     async fn open(&self) -> Events {
-        let response = self.send(Request::get("/sse"), String::new()).await;
+        let response = self.send(stream(), String::new()).await;
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         Events { body: response.into_body(), read: String::new() }
     }
@@ -61,12 +62,20 @@ impl Host {
     }
 }
 
-struct Events {
-    body: Incoming,
+/// The request that opens a stream.
+fn stream() -> http::request::Builder {
+    Request::get("/sse").header("accept", "text/event-stream")
+}
+
+struct Events<B = Incoming> {
+    body: B,
     read: String,
 }
 
-impl Events {
+impl<B> Events<B>
+where
+    B: Body<Data = Bytes, Error: std::fmt::Debug> + Unpin,
+{
     /// The kind and the data of the next event; `None` at the end.
     async fn next(&mut self) -> Option<(String, String)> {
         loop {
@@ -133,10 +142,42 @@ async fn a_stream_names_its_address_and_brings_the_answers() {
 #[tokio::test]
 async fn it_is_not_there_unless_it_is_asked_for_and_is_bounded() {
     let host = Host::start(Options::default()).await;
-    assert_eq!(host.send(Request::get("/sse"), String::new()).await.status().as_u16(), 404);
+    assert_eq!(host.send(stream(), String::new()).await.status().as_u16(), 404);
     let host = Host::start(Options::default().legacy_sse(true).max_sessions(1)).await;
     let _stream = host.open().await;
-    assert_eq!(host.send(Request::get("/sse"), String::new()).await.status().as_u16(), 503);
-    let foreign = Request::get("/sse").header("origin", "https://evil.example");
+    assert_eq!(host.send(stream(), String::new()).await.status().as_u16(), 503);
+    let foreign = stream().header("origin", "https://evil.example");
     assert_eq!(host.send(foreign, String::new()).await.status().as_u16(), 403);
+}
+
+fn asked(request: http::request::Builder, body: String) -> Request<Full<Bytes>> {
+    let request = request.header("host", "localhost").header("content-type", "application/json");
+    request.body(Full::new(Bytes::from(body))).unwrap()
+}
+
+/// What is written is polled once here, with nothing else running: so what does not fit waits, and is given up.
+#[tokio::test]
+async fn a_message_whose_request_is_given_up_spoils_no_other() {
+    let server = Server::new("test", "1.0.0");
+    let options = Options::default().legacy_sse(true);
+    let mut service = HttpService::new(server.dispatcher().unwrap(), options);
+    let body = service.call(asked(stream(), String::new())).await.unwrap().into_body();
+    let mut stream = Events { body, read: String::new() };
+    let address = stream.address().await;
+    let params = json!({"_meta": {"padding": "x".repeat(256 << 10)}});
+    let large = json!({"jsonrpc": "2.0", "id": 9, "method": "ping", "params": params}).to_string();
+    let mut taken = 0;
+    loop {
+        let post = service.call(asked(Request::post(&address), large.clone()));
+        let answer = tokio::select! { biased; answer = post => answer, () = std::future::ready(()) => break };
+        assert_eq!(answer.unwrap().status(), 202);
+        taken += 1;
+        assert!(taken < 100, "what waits is bounded");
+    }
+    let answer = service.call(asked(Request::post(&address), initialize())).await.unwrap();
+    assert_eq!(answer.status(), 202);
+    for _ in 0..taken {
+        assert_eq!(stream.message().await["id"], 9);
+    }
+    assert_eq!(stream.message().await["result"]["protocolVersion"], "2024-11-05");
 }

@@ -3,11 +3,12 @@
 //! lives as long as the GET does.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{Method, Request, Response, StatusCode};
 use longhaul_proto::http::write_named_event;
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, DuplexStream, WriteHalf};
+use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
 
 use super::answer::{Body, Sent, Source, empty, opened, text};
@@ -15,8 +16,8 @@ use super::route::{RequestBody, has_json};
 use super::session::new_id;
 use super::{Endpoint, post};
 use crate::driver::{self, LAST_WORDS};
-use crate::server::{Caller, Principal};
-use crate::transport::message::one_line;
+use crate::server::Caller;
+use crate::transport::message::{Receive, Transmit, lines};
 
 /// Where the stream is opened.
 const STREAM: &str = "/sse";
@@ -33,13 +34,13 @@ pub(super) struct Pairs {
 
 #[derive(Debug)]
 struct Pair {
-    /// Who opened it; `None` where nobody has to sign in.
-    principal: Option<Principal>,
-    input: tokio::sync::Mutex<WriteHalf<DuplexStream>>,
+    /// Who opened it, as whom all that is POSTed for it runs.
+    caller: Caller,
+    input: mpsc::Sender<Vec<u8>>,
 }
 
-/// How many bytes wait between a connection and its HTTP requests, in each direction.
-const BUFFER: usize = 64 << 10;
+/// How many messages wait for a connection; others wait in their requests.
+const INPUT_BOUND: usize = 1;
 
 /// How many messages wait for a stream before its connection waits too.
 const BOUND: usize = 16;
@@ -80,9 +81,8 @@ pub(super) async fn answer<B: RequestBody>(
 }
 
 fn open(endpoint: &Arc<Endpoint>, caller: &Caller) -> Response<Body> {
-    let (ours, theirs) = tokio::io::duplex(BUFFER);
-    let (reader, input) = tokio::io::split(ours);
-    let pair = Arc::new(Pair { principal: caller.principal.clone(), input: input.into() });
+    let (input, messages) = mpsc::channel(INPUT_BOUND);
+    let pair = Arc::new(Pair { caller: caller.clone(), input });
     let id = new_id();
     {
         let mut open = endpoint.pairs.lock();
@@ -91,16 +91,43 @@ fn open(endpoint: &Arc<Endpoint>, caller: &Caller) -> Response<Body> {
         }
         open.insert(id.clone(), pair);
     }
-    tokio::spawn(converse(Arc::clone(endpoint), caller.clone(), theirs));
-    let (sender, receiver) = mpsc::channel(BOUND);
     let mut ready = Vec::new();
     write_named_event(&mut ready, "endpoint", format!("{MESSAGES}?session={id}").as_bytes());
-    tokio::spawn(carry(Arc::clone(endpoint), id, reader, sender));
-    opened(&endpoint.options, Source::Kept(receiver), ready)
+    let (client, sent) = mpsc::channel(BOUND);
+    let (endpoint_then, caller) = (Arc::clone(endpoint), caller.clone());
+    tokio::spawn(async move {
+        converse(&endpoint_then, caller, messages, client).await;
+        endpoint_then.pairs.lock().remove(&id);
+    });
+    opened(&endpoint.options, Source::Kept(sent), ready)
 }
 
-/// The connection behind the stream. It ends with its input, and drops what runs then.
-async fn converse(endpoint: Arc<Endpoint>, caller: Caller, stream: DuplexStream) {
+/// What is POSTed.
+struct Posted(mpsc::Receiver<Vec<u8>>);
+
+impl Receive for Posted {
+    async fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.0.recv().await)
+    }
+}
+
+/// The stream.
+struct Streamed(mpsc::Sender<Sent>);
+
+impl Transmit for Streamed {
+    async fn transmit(&mut self, message: Vec<u8>) -> io::Result<()> {
+        let sent = Sent { id: None, message, answered: None };
+        self.0.send(sent).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// The connection behind the stream. It ends with its client, and drops what runs then.
+async fn converse(
+    endpoint: &Endpoint,
+    caller: Caller,
+    messages: mpsc::Receiver<Vec<u8>>,
+    client: mpsc::Sender<Sent>,
+) {
     let mut stopping = endpoint.pairs.stopping.subscribe();
     let stopped = async move {
         // A closed channel means that the server is gone.
@@ -109,35 +136,16 @@ async fn converse(endpoint: Arc<Endpoint>, caller: Caller, stream: DuplexStream)
     let options = &endpoint.options;
     let limits =
         driver::Options::default().limits(options.limits).max_open(options.max_open).drain(options.drain);
-    let (reader, writer) = tokio::io::split(stream);
+    let (reader, writer) = lines(Posted(messages), Streamed(client.clone()));
     let dispatcher = endpoint.dispatcher.clone();
-    let served = driver::serve_caller(dispatcher, caller, reader, writer, limits, stopped, LAST_WORDS).await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "a connection behind a stream ended early");
-    }
-}
-
-/// Sends what the connection writes, message by message, until it or the client has gone.
-async fn carry(
-    endpoint: Arc<Endpoint>,
-    id: String,
-    reader: impl AsyncRead + Unpin,
-    client: mpsc::Sender<Sent>,
-) {
-    let mut lines = BufReader::new(reader).lines();
-    loop {
-        let line = tokio::select! {
-            line = lines.next_line() => line,
-            () = client.closed() => break,
-        };
-        let Ok(Some(line)) = line else { break };
-        let sent = Sent { id: None, message: line.into_bytes(), answered: None };
-        if client.send(sent).await.is_err() {
-            break;
+    tokio::select! {
+        served = driver::serve_caller(dispatcher, caller, reader, writer, limits, stopped, LAST_WORDS) => {
+            if let Err(error) = served {
+                tracing::debug!(%error, "a connection behind a stream ended early");
+            }
         }
+        () = client.closed() => {}
     }
-    // Its input ends here, and with it the connection.
-    endpoint.pairs.lock().remove(&id);
 }
 
 /// A message for the connection behind a stream.
@@ -150,7 +158,7 @@ async fn take(
     let id = head.uri.query().and_then(|query| query.strip_prefix("session="));
     let pair = id.and_then(|id| endpoint.pairs.lock().get(id).cloned());
     // Anybody else's is none.
-    let Some(pair) = pair.filter(|pair| pair.principal == caller.principal) else {
+    let Some(pair) = pair.filter(|pair| pair.caller.principal == caller.principal) else {
         return text(StatusCode::NOT_FOUND, format!("no such stream: GET {STREAM} opens one"));
     };
     if !has_json(&head.headers) {
@@ -161,20 +169,13 @@ async fn take(
         Ok(message) => message,
         Err(response) => return *response,
     };
-    let line = one_line(message.into());
-    let taken = async { pair.input.lock().await.write_all(&line).await };
-    match tokio::time::timeout(endpoint.options.body_timeout, taken).await {
-        Ok(Ok(())) => empty(StatusCode::ACCEPTED),
-        Ok(Err(_)) => text(StatusCode::NOT_FOUND, "the stream has just ended".into()),
-        Err(_) => {
-            // Half a line may have been taken: nothing can follow it.
-            if let Err(error) = pair.input.lock().await.shutdown().await {
-                tracing::debug!(%error, "a connection behind a stream has ended already");
-            }
-            text(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too much waits to be answered: the stream is closed".into(),
-            )
-        }
+    // Whole or not at all, though the request may be given up meanwhile.
+    match pair.input.send_timeout(message.into(), endpoint.options.body_timeout).await {
+        Ok(()) => empty(StatusCode::ACCEPTED),
+        Err(SendTimeoutError::Closed(_)) => text(StatusCode::NOT_FOUND, "the stream has just ended".into()),
+        Err(SendTimeoutError::Timeout(_)) => text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too much waits to be answered: read the stream, then send this again".into(),
+        ),
     }
 }
