@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use hyper::body::{Body, Incoming};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use longhaul::proto::model::Progress;
+use longhaul::server::{Caller, Grant, Principal, Scopes};
 use longhaul::transport::http::server::{HttpService, Options, serve};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
@@ -180,4 +182,29 @@ async fn a_message_whose_request_is_given_up_spoils_no_other() {
         assert_eq!(stream.message().await["id"], 9);
     }
     assert_eq!(stream.message().await["result"]["protocolVersion"], "2024-11-05");
+}
+
+#[tokio::test]
+async fn what_is_sent_has_the_scopes_its_stream_was_opened_with() {
+    let mut service = HttpService::new(
+        Server::new("test", "1.0.0").dispatcher().unwrap(),
+        Options::default().legacy_sse(true),
+    );
+    let known = |mut request: Request<Full<Bytes>>, scopes: Option<&str>| {
+        let mut caller = Caller::new(Some(Principal::new("ann").unwrap()));
+        let scopes = scopes.map(|scopes| Scopes::parse(scopes).unwrap());
+        caller.grant = Some(Arc::new(Grant::new(scopes, serde_json::Map::new())));
+        request.extensions_mut().insert(caller);
+        request
+    };
+    let opened = service.call(known(asked(stream(), String::new()), Some("mcp deploy"))).await.unwrap();
+    let mut stream = Events { body: opened.into_body(), read: String::new() };
+    let address = stream.address().await;
+    for (scopes, status) in
+        [(Some("mcp"), 403), (Some("mcp deploy audit"), 403), (None, 403), (Some("deploy mcp"), 202)]
+    {
+        let post = known(asked(Request::post(&address), initialize()), scopes);
+        assert_eq!(service.call(post).await.unwrap().status(), status, "{scopes:?}");
+    }
+    assert_eq!(stream.message().await["id"], 0);
 }

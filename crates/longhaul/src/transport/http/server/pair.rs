@@ -16,7 +16,7 @@ use super::route::{RequestBody, has_json};
 use super::session::new_id;
 use super::{Endpoint, post};
 use crate::driver::{self, LAST_WORDS};
-use crate::server::Caller;
+use crate::server::{Caller, Grant, Scopes};
 use crate::transport::message::{Receive, Transmit, lines};
 
 /// Where the stream is opened.
@@ -148,6 +148,11 @@ async fn converse(
     }
 }
 
+/// What a credential lets its caller do; `None` when nothing is out of its reach.
+fn scopes(caller: &Caller) -> Option<&Scopes> {
+    caller.grant.as_deref().and_then(Grant::scopes)
+}
+
 /// A message for the connection behind a stream.
 async fn take(
     endpoint: &Arc<Endpoint>,
@@ -161,6 +166,11 @@ async fn take(
     let Some(pair) = pair.filter(|pair| pair.caller.principal == caller.principal) else {
         return text(StatusCode::NOT_FOUND, format!("no such stream: GET {STREAM} opens one"));
     };
+    // What is sent runs with what the stream was granted: neither more nor less than who sends it may.
+    if scopes(&pair.caller) != scopes(caller) {
+        let advice = "the stream was opened with other scopes: open one with this token";
+        return text(StatusCode::FORBIDDEN, advice.into());
+    }
     if !has_json(&head.headers) {
         return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json".into());
     }
