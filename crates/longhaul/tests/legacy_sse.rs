@@ -152,6 +152,20 @@ async fn it_is_not_there_unless_it_is_asked_for_and_is_bounded() {
     assert_eq!(host.send(foreign, String::new()).await.status().as_u16(), 403);
 }
 
+#[tokio::test]
+async fn it_says_which_methods_it_takes_and_opens_for_who_accepts_events() {
+    let host = Host::start(Options::default().legacy_sse(true)).await;
+    for (request, allow) in [(Request::post("/sse"), "GET"), (Request::get("/messages"), "POST")] {
+        let refused = host.send(request, String::new()).await;
+        assert_eq!(refused.status(), 405);
+        assert_eq!(refused.headers()["allow"], allow);
+    }
+    for (header, value) in [("accept", "text/html"), ("sec-fetch-mode", "navigate")] {
+        let refused = host.send(Request::get("/sse").header(header, value), String::new()).await;
+        assert_eq!(refused.status(), 406, "{header}");
+    }
+}
+
 fn asked(request: http::request::Builder, body: String) -> Request<Full<Bytes>> {
     let request = request.header("host", "localhost").header("content-type", "application/json");
     request.body(Full::new(Bytes::from(body))).unwrap()

@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::{Method, Request, Response, StatusCode};
-use longhaul_proto::http::write_named_event;
+use http::header::{ACCEPT, ALLOW};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use longhaul_proto::http::{accepts, write_named_event};
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
 
 use super::answer::{Body, Sent, Source, empty, opened, text};
-use super::route::{RequestBody, has_json};
+use super::route::{RequestBody, has_json, value};
 use super::session::new_id;
 use super::{Endpoint, post};
 use crate::driver::{self, LAST_WORDS};
@@ -72,12 +73,28 @@ pub(super) async fn answer<B: RequestBody>(
         return Err(request);
     }
     match (request.method(), request.uri().path()) {
+        (&Method::GET, STREAM) if !takes_events(request.headers()) => {
+            Ok(text(StatusCode::NOT_ACCEPTABLE, "a GET opens a stream: accept text/event-stream".into()))
+        }
         (&Method::GET, STREAM) => Ok(open(endpoint, caller)),
         (&Method::POST, MESSAGES) => Ok(take(endpoint, caller, request).await),
-        (_, STREAM) => Ok(text(StatusCode::METHOD_NOT_ALLOWED, "GET opens the stream".into())),
-        (_, MESSAGES) => Ok(text(StatusCode::METHOD_NOT_ALLOWED, "POST a message".into())),
+        (_, STREAM) => Ok(allowed("GET", "GET opens the stream")),
+        (_, MESSAGES) => Ok(allowed("POST", "POST a message")),
         _ => Err(request),
     }
+}
+
+/// Whether a stream is what is asked for. A browser that goes somewhere takes anything, but no stream: the link may be
+/// of any site.
+fn takes_events(headers: &HeaderMap) -> bool {
+    accepts(value(headers, ACCEPT.as_str())).events && value(headers, "sec-fetch-mode") != Some("navigate")
+}
+
+/// `405`, where one method is taken.
+fn allowed(method: &'static str, advice: &str) -> Response<Body> {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, advice.into());
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(method));
+    response
 }
 
 fn open(endpoint: &Arc<Endpoint>, caller: &Caller) -> Response<Body> {
