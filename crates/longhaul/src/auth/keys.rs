@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest::{Client, Url};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 
 use super::fetch::{self, FetchError};
@@ -18,11 +18,16 @@ use super::refusal::Refusal;
 /// The keys of one issuer.
 #[derive(Debug)]
 pub(super) struct Keys {
+    fetcher: Arc<Fetcher>,
+    /// Held while fetching, so that it is done once however many ask.
+    attempts: Arc<Mutex<Attempts>>,
+}
+
+#[derive(Debug)]
+struct Fetcher {
     http: Client,
     source: Source,
     known: RwLock<Option<Arc<KeySet>>>,
-    /// Held while fetching, so that it is done once however many ask.
-    attempts: Mutex<Attempts>,
 }
 
 /// Where the keys are.
@@ -67,65 +72,72 @@ const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 impl Keys {
     pub(super) fn new(http: Client, source: Source) -> Self {
-        Self { http, source, known: RwLock::default(), attempts: Mutex::default() }
+        let fetcher = Arc::new(Fetcher { http, source, known: RwLock::default() });
+        Self { fetcher, attempts: Arc::default() }
     }
 
     /// The key that made a token with this header, if there is one.
     ///
-    /// Dropping the future ends a fetch under way; the next who asks fetches again.
+    /// A fetch under way goes on when the future is dropped: others wait for it.
     pub(super) async fn find(&self, header: &Header) -> Result<Key, Refusal> {
-        if let Some(set) = self.known() {
+        let known = || self.fetcher.known();
+        if let Some(set) = known() {
             let age = set.fetched.elapsed();
             if let Some(key) = set.find(header)
                 && age < KEPT_FOR
             {
                 // Who finds them old fetches them; everybody else goes on with what is there.
                 if age >= NEW_FOR
-                    && let Ok(mut attempts) = self.attempts.try_lock()
+                    && let Ok(attempts) = Arc::clone(&self.attempts).try_lock_owned()
                     && attempts.may_try()
                 {
-                    self.fetch(&mut attempts).await;
-                    return self.known().and_then(|set| set.find(header)).ok_or(UNKNOWN);
+                    self.fetch(attempts, false).await;
+                    return known().and_then(|set| set.find(header)).ok_or(UNKNOWN);
                 }
                 return Ok(key);
             }
         }
-        let mut attempts = self.attempts.lock().await;
+        let attempts = Arc::clone(&self.attempts).lock_owned().await;
         // Somebody else may have fetched them meanwhile.
-        let known = self.known().filter(|set| set.fetched.elapsed() < KEPT_FOR);
-        if let Some(key) = known.as_ref().and_then(|set| set.find(header)) {
+        let usable = || known().filter(|set| set.fetched.elapsed() < KEPT_FOR);
+        let set = usable();
+        if let Some(key) = set.as_ref().and_then(|set| set.find(header)) {
             return Ok(key);
         }
-        let looks_for_another = known.is_some();
+        let looks_for_another = set.is_some();
         if attempts.may_try() && (!looks_for_another || attempts.may_look()) {
-            let fetched = self.fetch(&mut attempts).await;
-            if fetched && looks_for_another {
-                attempts.looked = Some(Instant::now());
-            }
+            self.fetch(attempts, looks_for_another).await;
         }
-        let known = self.known().filter(|set| set.fetched.elapsed() < KEPT_FOR);
-        known.ok_or(Refusal::Unavailable)?.find(header).ok_or(UNKNOWN)
+        usable().ok_or(Refusal::Unavailable)?.find(header).ok_or(UNKNOWN)
     }
 
-    /// Fetches the keys; says whether that went well.
-    async fn fetch(&self, attempts: &mut Attempts) -> bool {
-        // Also if whoever waits for it goes away in the middle.
-        attempts.failed = Some(Instant::now());
-        match self.fetched().await {
-            Ok(keys) => {
-                attempts.failed = None;
-                let set = Arc::new(KeySet { keys, fetched: Instant::now() });
-                *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some(set);
-                true
+    /// Fetches the keys, also if whoever waits for it goes away in the middle.
+    async fn fetch(&self, mut attempts: OwnedMutexGuard<Attempts>, looks_for_another: bool) {
+        let fetcher = Arc::clone(&self.fetcher);
+        let fetching = tokio::spawn(async move {
+            match fetcher.fetched().await {
+                Ok(keys) => {
+                    let now = Instant::now();
+                    attempts.failed = None;
+                    if looks_for_another {
+                        attempts.looked = Some(now);
+                    }
+                    fetcher.learn(KeySet { keys, fetched: now });
+                }
+                Err(error) => {
+                    attempts.failed = Some(Instant::now());
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "the keys of an issuer could not be fetched");
+                }
             }
-            Err(error) => {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "the keys of an issuer could not be fetched");
-                false
-            }
+        });
+        if let Err(error) = fetching.await {
+            tracing::warn!(%error, "the keys of an issuer were not fetched to the end");
         }
     }
+}
 
+impl Fetcher {
     async fn fetched(&self) -> Result<Vec<Key>, FetchError> {
         #[derive(Deserialize)]
         struct Document {
@@ -146,6 +158,10 @@ impl Keys {
         // One key of a kind to come must not cost the others.
         let jwks = document.keys.iter().filter_map(|key| serde_json::from_str::<Jwk>(key.get()).ok());
         Ok(jwks.filter_map(|jwk| Key::of(&jwk)).collect())
+    }
+
+    fn learn(&self, set: KeySet) {
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(set));
     }
 
     fn known(&self) -> Option<Arc<KeySet>> {
@@ -171,5 +187,33 @@ impl Attempts {
 
     fn may_look(&self) -> bool {
         self.looked.is_none_or(|looked| looked.elapsed() >= AGAIN_AFTER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_goes_away_while_the_keys_are_fetched_keeps_nobody_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = fetch::url(&format!("http://{}/keys", listener.local_addr().unwrap())).unwrap();
+        let keys = Keys::new(fetch::client(&url).unwrap(), Source::At(url));
+        let header: Header = serde_json::from_value(serde_json::json!({"alg": "EdDSA", "kid": "k"})).unwrap();
+        let mut stream = {
+            let mut first = std::pin::pin!(keys.find(&header));
+            tokio::select! {
+                _ = &mut first => panic!("nobody has answered yet"),
+                accepted = listener.accept() => accepted.unwrap().0,
+            }
+        };
+        assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+        let key = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
+        stream.write_all(format!("{head} {}\r\n\r\n{key}", key.len()).as_bytes()).await.unwrap();
+        assert!(keys.find(&header).await.is_ok());
     }
 }
