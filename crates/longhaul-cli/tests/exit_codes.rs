@@ -73,7 +73,7 @@ fn a_tool_that_would_ask_and_says_so_before_is_6() {
                 json!({ "code": -32021, "message": "missing required client capability", "data": data });
             ("400 Bad Request", json!({ "jsonrpc": "2.0", "id": request["id"], "error": error }))
         }
-        _ => ("200 OK", offering(&request)),
+        _ => ("200 OK", offering(request)),
     });
     let (code, err) = call(&url);
     assert_eq!(code, 6, "{err}");
@@ -88,7 +88,7 @@ fn a_tool_that_asks_when_nobody_can_answer_is_6() {
             Some("tools/call") => {
                 ("200 OK", json!({ "jsonrpc": "2.0", "id": request["id"], "result": asked }))
             }
-            _ => ("200 OK", offering(&request)),
+            _ => ("200 OK", offering(request)),
         }
     });
     let (code, err) = call(&url);
