@@ -82,12 +82,13 @@ async fn choose(
     let version = value(headers, VERSION);
     let session_id = value(headers, SESSION_ID);
     let claims_modern = version.is_some_and(|version| !names_legacy(version));
-    if let Some(version) = version
-        && Revision::from_date(version).is_none()
+    let unknown = version
+        .filter(|version| Revision::from_date(version).is_none())
+        .and_then(|version| Dialect::named_by_request(version).err());
+    if let Some(error) = &unknown
         && !matches!(message, Message::Request(_))
-        && let Err(error) = Dialect::named_by_request(version)
     {
-        return refusal(StatusCode::BAD_REQUEST, None, &error);
+        return refusal(StatusCode::BAD_REQUEST, None, error);
     }
     match message {
         Message::Request(request) => {
@@ -95,6 +96,10 @@ async fn choose(
                 Ok(meta) => meta.unwrap_or_default(),
                 Err(error) => return refusal(StatusCode::BAD_REQUEST, Some(&request.id), &error),
             };
+            // A body that names a revision too is first held against its headers.
+            if let Some(error) = unknown.filter(|_| meta.protocol_version.is_none()) {
+                return refusal(StatusCode::BAD_REQUEST, Some(&request.id), &error);
+            }
             if claims_modern || meta.protocol_version.is_some() {
                 return modern::answer(endpoint, caller, headers, accept, &request, meta).await;
             }
