@@ -109,7 +109,9 @@ fn open(endpoint: &Arc<Endpoint>, caller: &Caller) -> Response<Body> {
         open.insert(id.clone(), pair);
     }
     let mut ready = Vec::new();
-    write_named_event(&mut ready, "endpoint", format!("{MESSAGES}?session={id}").as_bytes());
+    // Where an application has put this, only what is relative to the stream is known.
+    let messages_at = if endpoint.mounted { &MESSAGES[1..] } else { MESSAGES };
+    write_named_event(&mut ready, "endpoint", format!("{messages_at}?session={id}").as_bytes());
     let (client, sent) = mpsc::channel(BOUND);
     let (endpoint_then, caller) = (Arc::clone(endpoint), caller.clone());
     tokio::spawn(async move {
