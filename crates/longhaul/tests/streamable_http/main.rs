@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{Progress, ResourceTemplate};
-use longhaul::server::{ReadFuture, Resources, TaskMode, TaskPolicy, not_found};
+use longhaul::server::{Failure, ReadFuture, Resources, TaskMode, TaskPolicy, not_found};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -618,6 +618,18 @@ async fn a_subscription_needs_a_stream_and_no_place_among_the_running() {
     assert_eq!(host.send(ask("application/json")).await.status(), StatusCode::NOT_ACCEPTABLE);
     let streams = host.send(ask("application/json, text/event-stream")).await;
     assert_eq!((streams.status(), header(&streams, "content-type")), (StatusCode::OK, "text/event-stream"));
+}
+
+#[tokio::test]
+async fn a_method_of_ones_own_takes_a_place_among_the_running() {
+    let server = Server::new("test", "1.0.0");
+    let server = server.method("weather/now", |_, _: Value| async { Ok::<_, Failure>(json!({})) });
+    let host = Host::start_with(server, |options| options.max_running = 0).await;
+    let refused = host.modern("weather/now", None, json!({})).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    let session = host.initialize().await;
+    let refused = read(host.in_session(&session, body("weather/now", json!({}))).await).await;
+    assert_eq!(refused["error"]["code"], -32603, "{refused}");
 }
 
 /// Opens a session of the revision that has batches.

@@ -94,6 +94,7 @@ impl Endpoint {
                 | Method::ReadResource
                 | Method::GetPrompt
                 | Method::Complete
+                | Method::Own
         );
         if !may_wait {
             return Ok(None);

@@ -29,7 +29,9 @@ pub struct Options {
     /// How many exchanges one session may have open at once. Default 256.
     pub max_open: usize,
     /// How many exchanges may run at once, whatever connections and sessions they belong to; the next is
-    /// refused. A call of a session outlives its connection, so no other bound holds for all. Default 4096.
+    /// refused. A call of a session outlives its connection, so no other bound holds for all. Streams of
+    /// [`legacy_sse`](Self::legacy_sse) are not counted here: each has [`max_open`](Self::max_open), and there are
+    /// [`max_sessions`](Self::max_sessions) of them at most. Default 4096.
     pub max_running: usize,
     /// How long a client may take over its headers. Default 10 s.
     pub header_timeout: Duration,
