@@ -217,6 +217,25 @@ async fn s7_nobody_resumes_the_stream_of_another_session() {
 }
 
 #[tokio::test]
+async fn the_oldest_stream_of_many_ends_and_can_be_resumed() {
+    let host = Host::start(Options::default()).await;
+    let session = host.initialize("2025-11-25").await;
+    let mut streams = Vec::new();
+    for _ in 0..9 {
+        let request = Request::get("/mcp").header("mcp-session-id", &session);
+        streams.push(Events::of(host.send(request, String::new()).await));
+    }
+    let (last, _) = streams[0].next().await.unwrap();
+    assert_eq!(streams[0].next().await, None, "it has made room for the ninth");
+    assert_eq!(host.resume(&session, &last).await.next().await, None, "nothing was missed");
+    for stream in &mut streams[1..] {
+        stream.next().await.unwrap();
+        let more = tokio::time::timeout(Duration::from_millis(20), stream.next()).await;
+        assert!(more.is_err(), "it goes on: {more:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_longer_kept_cannot_be_resumed() {
     let mut settings = Settings::default();
     settings.limits.max_stream_events = 2;

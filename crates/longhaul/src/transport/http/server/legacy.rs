@@ -14,6 +14,7 @@ use super::answer::{Body, Source, answer_with, empty, events, json, refusal, sta
 use super::door::forbidden;
 use super::route::{SESSION_ID, VERSION, not_allowed, value};
 use super::session::Session;
+use super::stream::Stream;
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
 use crate::server::{Answered, Caller, Cx, Dispatched, Outgoing, Outlet, Scopes};
@@ -84,8 +85,16 @@ pub(super) async fn stream(
     first: Option<Outgoing>,
     rest: mpsc::Receiver<Outgoing>,
 ) -> Response<Body> {
-    let primes = session.lock().exchanges.dialect().is_some_and(Dialect::primes_streams);
-    let (priming, kept) = session.streams().open(primes, first, rest).await;
+    let (stream, kept) = Stream::new();
+    let priming = session.streams().open(stream, session.primes_streams(), first, rest).await;
+    events(&endpoint.options, Source::Kept(kept), priming)
+}
+
+/// Answers with a stream of what belongs to no request.
+async fn push_stream(endpoint: &Endpoint, session: &Session) -> Response<Body> {
+    let (stream, kept) = Stream::new();
+    let pushed = session.open_push(Arc::clone(&stream), STREAM_BOUND);
+    let priming = session.streams().open(stream, session.primes_streams(), None, pushed).await;
     events(&endpoint.options, Source::Kept(kept), priming)
 }
 
@@ -243,7 +252,7 @@ pub(super) async fn open_stream(
         Err(response) => return *response,
     };
     match last_event {
-        None => stream(endpoint, &session, None, session.open_push(STREAM_BOUND)).await,
+        None => push_stream(endpoint, &session).await,
         Some(last) => match session.streams().resume(last).await {
             Some(rest) => events(&endpoint.options, Source::Kept(rest), None),
             None => text(

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use longhaul_proto::connection::Serial;
+use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::RequestId;
 use longhaul_tasks::store::{EventStore, Owner};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Options;
-use super::stream::Streams;
+use super::stream::{Stream, Streams};
 use crate::driver::Exchanges;
 use crate::server::{Outgoing, Principal, Push};
 
@@ -62,13 +63,24 @@ pub(super) struct Session {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) exchanges: Exchanges,
-    /// The streams for what belongs to no request, each of which goes on one: the oldest that is still there. A later
-    /// one takes nothing from whoever has the first.
-    push: Vec<mpsc::Sender<Outgoing>>,
+    /// The streams for what belongs to no request, oldest first, each of which goes on one: the oldest that is still
+    /// there. A later one takes nothing from whoever has the first.
+    push: Vec<PushStream>,
     last_used: Instant,
     /// Its client has come back after the handshake.
     followed_up: bool,
 }
+
+/// A stream for what belongs to no request.
+#[derive(Debug)]
+struct PushStream {
+    sender: mpsc::Sender<Outgoing>,
+    carried_by: Arc<Stream>,
+}
+
+/// How many streams for what belongs to no request one session has. A client needs one; the others are connections
+/// that it has lost and that are not known to be.
+const PUSH_STREAMS: usize = 8;
 
 impl Sessions {
     pub(super) fn new(options: &Options, events: Arc<dyn EventStore>) -> Self {
@@ -234,13 +246,23 @@ impl Session {
         &self.streams
     }
 
-    /// Opens a push stream.
-    pub(super) fn open_push(&self, bound: usize) -> mpsc::Receiver<Outgoing> {
+    /// Opens a push stream, carried by `stream`. If there are as many as may be, the oldest ends, one whose client is
+    /// gone first; what was sent in it is still there for its client to come back to.
+    pub(super) fn open_push(&self, stream: Arc<Stream>, bound: usize) -> mpsc::Receiver<Outgoing> {
         let (sender, receiver) = mpsc::channel(bound);
         let mut state = self.lock();
-        state.push.retain(|stream| !stream.is_closed());
-        state.push.push(sender);
+        state.push.retain(|stream| !stream.sender.is_closed());
+        if state.push.len() >= PUSH_STREAMS {
+            let left = state.push.iter().position(|stream| !stream.carried_by.has_client());
+            state.push.remove(left.unwrap_or(0)).carried_by.let_client_go();
+        }
+        state.push.push(PushStream { sender, carried_by: stream });
         receiver
+    }
+
+    /// Whether its streams begin with an event to come back to.
+    pub(super) fn primes_streams(&self) -> bool {
+        self.lock().exchanges.dialect().is_some_and(Dialect::primes_streams)
     }
 
     /// An exchange has its answer. `false` means it was cancelled meanwhile.
@@ -264,8 +286,8 @@ impl Push for SessionPush {
     fn push(&self, message: Vec<u8>) {
         let Some(session) = self.0.upgrade() else { return };
         let state = session.lock();
-        let stream = state.push.iter().find(|stream| !stream.is_closed());
-        let sent = stream.map(|stream| stream.try_send(Outgoing::pushed(message)));
+        let stream = state.push.iter().find(|stream| !stream.sender.is_closed());
+        let sent = stream.map(|stream| stream.sender.try_send(Outgoing::pushed(message)));
         if !matches!(sent, Some(Ok(()))) {
             tracing::debug!("a notification found no stream, or no room in it");
         }

@@ -23,10 +23,10 @@ pub(super) struct Streams {
 
 /// One stream, whatever connections carry it.
 #[derive(Debug)]
-struct Stream {
+pub(super) struct Stream {
     name: Arc<str>,
     state: Mutex<State>,
-    /// The client has come back, on another connection.
+    /// The client has come back on another connection, or has been let go.
     moved: Notify,
 }
 
@@ -66,24 +66,19 @@ impl Streams {
         Self { events, owner, session, known: Mutex::default() }
     }
 
-    /// Opens a stream of `first` and whatever comes from `from`, which ends with it; gives the event that primes it,
-    /// if it is to have one, and what follows.
+    /// Opens `stream` with `first` and whatever comes from `from`, which ends with it; gives the event that primes it,
+    /// if it is to have one.
     pub(super) async fn open(
         self: &Arc<Self>,
+        stream: Arc<Stream>,
         primes: bool,
         first: Option<Outgoing>,
         from: mpsc::Receiver<Outgoing>,
-    ) -> (Option<Sent>, mpsc::Receiver<Sent>) {
-        let (sender, receiver) = mpsc::channel(BOUND);
-        let stream = Arc::new(Stream {
-            name: super::session::new_id().into(),
-            state: Mutex::new(State { client: Some(sender), whole: true, ended: false }),
-            moved: Notify::new(),
-        });
+    ) -> Option<Sent> {
         let priming = if primes { Some(self.keep(&stream, Vec::new()).await) } else { None };
         self.remember(&stream);
         tokio::spawn(Arc::clone(self).carry(stream, first, from));
-        (priming.filter(|priming| priming.id.is_some()), receiver)
+        priming.filter(|priming| priming.id.is_some())
     }
 
     /// What a client has missed that was sent this event last, and what follows. `None` if that cannot be told
@@ -104,9 +99,7 @@ impl Streams {
 
     /// Whether a client is connected to any.
     pub(super) fn have_client(&self) -> bool {
-        let connected =
-            |stream: &Arc<Stream>| stream.lock().client.as_ref().is_some_and(|client| !client.is_closed());
-        lock(&self.known).values().any(connected)
+        lock(&self.known).values().any(|stream| stream.has_client())
     }
 
     /// Ends the connection of every stream: their clients may come back for the rest.
@@ -255,13 +248,35 @@ impl Streams {
 }
 
 impl Stream {
+    /// A stream that has yet to be opened, and what its client is sent.
+    pub(super) fn new() -> (Arc<Self>, mpsc::Receiver<Sent>) {
+        let (sender, receiver) = mpsc::channel(BOUND);
+        let stream = Self {
+            name: super::session::new_id().into(),
+            state: Mutex::new(State { client: Some(sender), whole: true, ended: false }),
+            moved: Notify::new(),
+        };
+        (Arc::new(stream), receiver)
+    }
+
+    /// Whether its client is connected.
+    pub(super) fn has_client(&self) -> bool {
+        self.lock().client.as_ref().is_some_and(|client| !client.is_closed())
+    }
+
+    /// Ends the connection of its client, which can come back for what was kept.
+    pub(super) fn let_client_go(&self) {
+        self.lock().client = None;
+        self.moved.notify_one();
+    }
+
     /// Sends an event to the client, if it is connected, waiting while its connection is full.
     async fn send(&self, sent: Sent) {
         loop {
             let Some(client) = self.lock().client.clone() else { return };
             let room = tokio::select! {
                 room = client.reserve() => Some(room),
-                // It may be the client's new connection that has room.
+                // It may be the client's new connection that has room, or the client is gone.
                 () = self.moved.notified() => None,
             };
             match room {
