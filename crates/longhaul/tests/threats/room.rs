@@ -38,6 +38,63 @@ async fn s9_sessions_that_nobody_uses_make_room() {
     assert_eq!(host.in_session(&used, &ping).await.status, 200, "one that is used stays");
 }
 
+/// One session cannot have every connection, whatever it opens.
+#[tokio::test]
+async fn s9_the_streams_of_a_session_leave_room_for_others() {
+    let host = Host::with(Options::default().max_connections(16)).await;
+    let session = host.initialize().await;
+    let mut streams = Vec::new();
+    for nth in 0..40 {
+        let opened = tokio::time::timeout(Duration::from_secs(20), host.listen(&session)).await;
+        streams.push(opened.unwrap_or_else(|_| panic!("stream {nth} is refused")));
+    }
+    assert_eq!(host.call("echo", json!({"message": "hi"})).await.status, 200);
+    // The last ones are open still.
+    for stream in &mut streams[32..] {
+        let heard = hear(stream, Duration::from_millis(20)).await;
+        assert!(!heard.body.ends_with("0\r\n\r\n") && !heard.head.ends_with("0"), "{heard:?}");
+    }
+}
+
+/// Nor do requests that do not end, and connections that ask nothing more, while those that are answered stay.
+#[tokio::test]
+async fn s11_unfinished_requests_make_room() {
+    let long = Duration::from_secs(600);
+    let host =
+        Host::with(Options::default().max_connections(4).body_timeout(long).header_timeout(long)).await;
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\n";
+    let nap = modern("tools/call", json!({"name": "nap", "arguments": {"millis": 1500}})).to_string();
+    let mut busy = host.connect().await;
+    let mirrored = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: nap\r\n";
+    let request = format!("{head}{mirrored}Connection: close\r\nContent-Length: {}\r\n\r\n{nap}", nap.len());
+    busy.write_all(request.as_bytes()).await.unwrap();
+    while host.runs() < 1 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let ping = request_of_ping();
+    let rests = [
+        "Content-Length: 1000\r\n\r\n{".to_owned(),
+        "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n".to_owned(),
+        format!("Content-Length: {}\r\n\r\n{ping}", ping.len()),
+    ];
+    for rest in &rests {
+        let mut held = Vec::new();
+        for _ in 0..10 {
+            let mut stream = host.connect().await;
+            stream.write_all(format!("{head}{rest}").as_bytes()).await.unwrap();
+            held.push(stream);
+        }
+        let echo = host.call("echo", json!({"message": "hi"})).await;
+        assert_eq!(echo.status, 200, "{rest}: {echo:?}");
+    }
+    let rested = hear(&mut busy, Duration::from_secs(20)).await;
+    assert!(rested.body.contains("rested"), "{rested:?}");
+}
+
+fn request_of_ping() -> String {
+    request("ping", json!({})).to_string()
+}
+
 #[tokio::test]
 async fn s10_no_body_is_longer_than_it_may_be() {
     let mut limits = Limits::default();

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Extensions, Request};
+use http::{Extensions, Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -16,8 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::route::route;
-use super::silent::Silent;
+use super::service::AnswerBody;
 use super::stalled::UntilStalled;
+use super::waiting::{Connection, OpenRequest, Waiting};
 use super::{Endpoint, Listen};
 
 pub(super) async fn accept(
@@ -26,7 +27,7 @@ pub(super) async fn accept(
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
     let places = Arc::new(Semaphore::new(endpoint.options.max_connections));
-    let silent = Arc::new(Silent::default());
+    let waiting = Arc::new(Waiting::default());
     let (closing, _) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
@@ -34,7 +35,7 @@ pub(super) async fn accept(
     loop {
         let accepted = tokio::select! {
             () = &mut shutdown => break,
-            accepted = next(&listener, &places, &silent) => accepted,
+            accepted = next(&listener, &places, &waiting) => accepted,
         };
         let (stream, known, place) = match accepted {
             Ok(accepted) => accepted,
@@ -47,13 +48,17 @@ pub(super) async fn accept(
             }
         };
         failing = false;
-        let (endpoint, silent, closing) = (Arc::clone(&endpoint), Arc::clone(&silent), closing.subscribe());
-        let (number, let_go) = silent.enter();
+        let (endpoint, closing) = (Arc::clone(&endpoint), closing.subscribe());
+        let connection = Connection::new(&waiting);
         connections.spawn(async move {
             tokio::select! {
-                () = converse(endpoint, stream, known, closing, || silent.leave(number)) => silent.leave(number),
-                Ok(()) = let_go => tracing::debug!("a connection that asked nothing made room for another"),
+                biased;
+                () = connection.let_go() => {
+                    tracing::debug!("a connection that waited for its client made room for another");
+                }
+                () = converse(endpoint, stream, known, closing, &connection) => {}
             }
+            connection.end();
             drop(place);
         });
         while connections.try_join_next().is_some() {}
@@ -72,19 +77,19 @@ async fn ended(connections: &mut JoinSet<()>) {
     while connections.join_next().await.is_some() {}
 }
 
-/// The next connection, once there is a place for it, which one that is silent gives up. When accepting fails
-/// it should be tried again.
+/// The next connection, once there is a place for it, which one that waits for its client gives up. When accepting
+/// fails it should be tried again.
 async fn next<L: Listen>(
     listener: &L,
     places: &Arc<Semaphore>,
-    silent: &Silent,
+    waiting: &Waiting,
 ) -> std::io::Result<(L::Stream, Extensions, OwnedSemaphorePermit)> {
     match listener.accept().await {
         Ok((stream, known)) => {
-            if places.available_permits() == 0 {
-                silent.let_oldest_go();
-            }
-            let place = Arc::clone(places).acquire_owned().await.map_err(std::io::Error::other)?;
+            let place = match Arc::clone(places).try_acquire_owned() {
+                Ok(place) => place,
+                Err(_) => make_room(places, waiting).await?,
+            };
             Ok((stream, known, place))
         }
         Err(error) => {
@@ -95,28 +100,42 @@ async fn next<L: Listen>(
     }
 }
 
-/// Serves one connection to its end, and says when it asks something.
+/// The place of a connection that waits for its client, now or later, or one that becomes free by itself.
+async fn make_room(places: &Arc<Semaphore>, waiting: &Waiting) -> std::io::Result<OwnedSemaphorePermit> {
+    let mut free = pin!(Arc::clone(places).acquire_owned());
+    let mut asked = waiting.let_longest_go();
+    if !asked && waiting.may_complain() {
+        tracing::warn!("every connection there may be is open and busy; the next one waits");
+    }
+    loop {
+        tokio::select! {
+            biased;
+            place = &mut free => return place.map_err(std::io::Error::other),
+            () = waiting.more(), if !asked => asked = waiting.let_longest_go(),
+        }
+    }
+}
+
+/// Serves one connection to its end.
 async fn converse(
     endpoint: Arc<Endpoint>,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     known: Extensions,
     mut closing: watch::Receiver<bool>,
-    asks: impl Fn(),
+    this: &Arc<Connection>,
 ) {
     let header_timeout = endpoint.options.header_timeout;
     let stream = UntilStalled::new(stream, endpoint.options.write_timeout);
     #[cfg(feature = "http2")]
     let either_version = endpoint.options.http2;
     let answer = move |mut request: Request<Incoming>| {
-        asks();
-        let endpoint = Arc::clone(&endpoint);
         request.extensions_mut().extend(known.clone());
-        async move { route(&endpoint, request).await }
+        respond(Arc::clone(&endpoint), this.open(), request)
     };
     #[cfg(feature = "http2")]
     if either_version {
-        if let Err(error) = super::http2::converse(stream, header_timeout, closed(&mut closing), answer).await
-        {
+        let closing = closed(&mut closing);
+        if let Err(error) = super::http2::converse(stream, this, header_timeout, closing, answer).await {
             tracing::debug!(%error, "a connection ended early");
         }
         return;
@@ -141,6 +160,17 @@ async fn converse(
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
+}
+
+/// Answers a request, which is open as long as its answer is.
+async fn respond(
+    endpoint: Arc<Endpoint>,
+    open: OpenRequest,
+    request: Request<Incoming>,
+) -> Response<AnswerBody> {
+    open.in_time().await;
+    let request = request.map(|body| open.body(body));
+    route(&endpoint, request).await.map(|body| AnswerBody::new(body).holding(open))
 }
 
 /// Completes when the server is asked to stop, or is gone.

@@ -12,9 +12,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::answer::Body;
-use super::open::OpenRequests;
 use super::service::AnswerBody;
+use super::waiting::Connection;
 
 /// Requests of one connection that are open at once.
 const STREAMS: u32 = 128;
@@ -43,18 +42,18 @@ const PING: Duration = Duration::from_secs(20);
 /// open has ended after `closing`.
 pub(super) async fn converse<S, F>(
     stream: S,
+    this: &Connection,
     idle: Duration,
     closing: impl Future<Output = ()>,
     answer: impl Fn(Request<Incoming>) -> F,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    F: Future<Output = Response<Body>> + Send + 'static,
+    F: Future<Output = Response<AnswerBody>> + Send + 'static,
 {
-    let open = OpenRequests::new();
     let service = service_fn(|request| {
-        let (request_open, answer) = (open.enter(), answer(request));
-        async move { Ok::<_, Infallible>(answer.await.map(|body| AnswerBody::new(body).holding(request_open))) }
+        let answer = answer(request);
+        async move { Ok::<_, Infallible>(answer.await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(idle);
@@ -77,11 +76,11 @@ where
             connection.as_mut().graceful_shutdown();
             return connection.await;
         }
-        () = open.idle_for(idle) => connection.as_mut().graceful_shutdown(),
+        () = this.idle_for(idle) => connection.as_mut().graceful_shutdown(),
     }
     tokio::select! {
         ended = connection => ended,
         // Whoever does not go although nothing is open is left. What it asked before it heard is answered first.
-        () = open.idle_for(idle) => Ok(()),
+        () = this.idle_for(idle) => Ok(()),
     }
 }

@@ -13,8 +13,6 @@ mod http2;
 mod legacy;
 mod listen;
 mod modern;
-#[cfg(feature = "http2")]
-mod open;
 mod options;
 mod pair;
 mod peer;
@@ -22,11 +20,11 @@ mod post;
 mod route;
 mod service;
 mod session;
-mod silent;
 #[cfg(unix)]
 mod socket;
 mod stalled;
 mod stream;
+mod waiting;
 
 use std::convert::Infallible;
 use std::future::Future;

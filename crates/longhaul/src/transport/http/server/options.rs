@@ -19,8 +19,8 @@ pub struct Options {
     pub allow: AllowList,
     /// The size and depth of a message.
     pub limits: Limits,
-    /// How many connections may be open at once. The next takes the place of the oldest that has asked nothing
-    /// yet; if there is none, it waits. Default 1024.
+    /// How many connections may be open at once. The next takes the place of the one that has waited longest for its
+    /// client: to ask something, or to send the rest of a body. If there is none, it waits. Default 1024.
     pub max_connections: usize,
     /// How many legacy sessions may be open at once; the next is refused. Default 10 000.
     pub max_sessions: usize,

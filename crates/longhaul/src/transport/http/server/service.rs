@@ -15,6 +15,7 @@ use tower_service::Service;
 
 use super::answer::Body as Answer;
 use super::route::route;
+use super::waiting::OpenRequest;
 use super::{Endpoint, Options};
 use crate::server::Dispatcher;
 
@@ -101,22 +102,16 @@ where
 pub struct AnswerBody {
     answer: Answer,
     /// Its request, which is open as long as it is.
-    #[cfg(feature = "http2")]
     #[expect(dead_code, reason = "it is held")]
-    request: Option<super::open::OpenRequest>,
+    request: Option<OpenRequest>,
 }
 
 impl AnswerBody {
     pub(super) fn new(answer: Answer) -> Self {
-        Self {
-            answer,
-            #[cfg(feature = "http2")]
-            request: None,
-        }
+        Self { answer, request: None }
     }
 
-    #[cfg(feature = "http2")]
-    pub(super) fn holding(self, request: super::open::OpenRequest) -> Self {
+    pub(super) fn holding(self, request: OpenRequest) -> Self {
         Self { request: Some(request), ..self }
     }
 }
