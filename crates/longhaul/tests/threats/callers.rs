@@ -117,6 +117,20 @@ async fn s6_a_stream_is_not_taken_from_who_has_it() {
 }
 
 #[tokio::test]
+async fn s6_a_client_that_comes_anew_is_told_what_its_lost_stream_would_have_been() {
+    let host = Host::start().await;
+    let session = host.initialize().await;
+    drop(host.listen(&session).await);
+    let mut anew = host.listen(&session).await;
+    // Until the server has seen that the first is gone.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let call = request("tools/call", json!({"name": "long_nap", "arguments": {"millis": 50}, "task": {}}));
+    host.in_session(&session, &call).await;
+    let heard = hear(&mut anew, Duration::from_millis(700)).await;
+    assert!(heard.body.contains("notifications/tasks/status"), "{heard:?}");
+}
+
+#[tokio::test]
 async fn s23_the_id_of_a_task_is_nobodys_to_guess() {
     let host = Host::start().await;
     let mut ids = HashSet::new();

@@ -63,8 +63,8 @@ pub(super) struct Session {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) exchanges: Exchanges,
-    /// The streams for what belongs to no request, oldest first, each of which goes on one: the oldest that is still
-    /// there. A later one takes nothing from whoever has the first.
+    /// The streams for what belongs to no request, oldest first, each of which goes on one: the oldest whose client is
+    /// still there. A later one takes nothing from whoever has the first.
     push: Vec<PushStream>,
     last_used: Instant,
     /// Its client has come back after the handshake.
@@ -286,7 +286,9 @@ impl Push for SessionPush {
     fn push(&self, message: Vec<u8>) {
         let Some(session) = self.0.upgrade() else { return };
         let state = session.lock();
-        let stream = state.push.iter().find(|stream| !stream.sender.is_closed());
+        let mut open = state.push.iter().filter(|stream| !stream.sender.is_closed());
+        // One whose client is gone is kept for it to come back to; meanwhile another may be there.
+        let stream = open.clone().find(|stream| stream.carried_by.has_client()).or_else(|| open.next());
         let sent = stream.map(|stream| stream.sender.try_send(Outgoing::pushed(message)));
         if !matches!(sent, Some(Ok(()))) {
             tracing::debug!("a notification found no stream, or no room in it");
