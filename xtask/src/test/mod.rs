@@ -13,7 +13,7 @@ use crate::tools::system;
 use crate::{chaos, conformance, interop, tidy};
 
 /// The most time everything may take together.
-pub(crate) const BUDGET: Duration = Duration::from_secs(25 * 60);
+pub(crate) const BUDGET: Duration = Duration::from_secs(29 * 60);
 
 /// A stage's name, what it checks, and its check.
 type Stage = (&'static str, &'static str, fn(&Site) -> Result<Tally>);
