@@ -16,6 +16,10 @@ use crate::place::{AFTER, ALWAYS, BRIEF, Job, Place, QUICK};
 const ELSEWHERE: &[(&str, &str)] = &[
     ("store.release.before", "no part of the engine gives a claim back yet"),
     ("store.release.after", "no part of the engine gives a claim back yet"),
+    ("store.erase.before", "only a drafted revision of tasks erases"),
+    ("store.erase.after", "only a drafted revision of tasks erases"),
+    ("store.answer.before", "no command asks"),
+    ("store.answer.after", "no command asks"),
     ("supervisor.overwrite.before", "no command here writes more than is kept"),
     ("supervisor.overwrite.after", "no command here writes more than is kept"),
 ];

@@ -1,9 +1,11 @@
 //! A guest book that pages of listed origins may use straight from a browser. See README.md.
 
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use longhaul::proto::http::AllowList;
 use longhaul::proto::model::Progress;
 use longhaul::transport::http::server::Options;
@@ -29,9 +31,9 @@ async fn count_down(cx: Cx, from: u8) -> &'static str {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let address = arguments.next().ok_or("where? usage: browser 127.0.0.1:8420 http://localhost:8000")?;
+    let address = arguments.next().context("where? usage: browser 127.0.0.1:8420 http://localhost:8000")?;
     let address: SocketAddr = address.parse()?;
     let allow = AllowList::new(["localhost", "127.0.0.1"], arguments);
 
@@ -43,5 +45,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let server = Server::new("guest-book", "1.0.0").tool(sign).tool(count_down);
     let listener = TcpListener::bind(address).await?;
+    writeln!(io::stderr(), "the guest book is at http://{}/mcp", listener.local_addr()?)?;
     Ok(server.serve_http(listener, Options::default().allow(allow)).await?)
 }

@@ -1,7 +1,7 @@
 //! A calculator, and a greeting to read for everybody. See README.md.
 
 use longhaul::server::{Prompt, ResourceTemplate, ToolError};
-use longhaul::{ServeError, Server, tool};
+use longhaul::{Server, tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -27,7 +27,7 @@ struct Who {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), ServeError> {
+async fn main() -> anyhow::Result<()> {
     let greeting = ResourceTemplate::typed("greeting://{name}", "greeting", |_, Who { name }| async move {
         format!("Hello, {name}!")
     })
@@ -42,5 +42,6 @@ async fn main() -> Result<(), ServeError> {
         .resource_template(greeting)
         .prompt(greet)
         .serve_stdio()
-        .await
+        .await?;
+    Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul::server::{Catalogue, ChangeError, Resource, ToolError};
-use longhaul::{ServeError, Server, Tool};
+use longhaul::{Server, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -63,7 +63,7 @@ fn tool_of(name: &str) -> String {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), ServeError> {
+async fn main() -> anyhow::Result<()> {
     let (server, catalogue) = Server::new("phrase-book", "1.0.0").dynamic();
     let book = Book { phrases: Arc::default(), catalogue };
     let learn = Tool::inline("learn", "Learn a phrase: it is a tool from then on", {
@@ -81,5 +81,5 @@ async fn main() -> Result<(), ServeError> {
         let text = book.text();
         async move { text }
     });
-    server.tool(learn).tool(forget).resource(all.mime_type("text/plain")).serve_stdio().await
+    Ok(server.tool(learn).tool(forget).resource(all.mime_type("text/plain")).serve_stdio().await?)
 }

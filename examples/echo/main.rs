@@ -1,6 +1,6 @@
 //! The smallest server: one tool, which says back what it is told. See README.md.
 
-use longhaul::{ServeError, Server, tool};
+use longhaul::{Server, tool};
 
 /// Say the message back.
 #[tool(read_only)]
@@ -12,6 +12,6 @@ async fn echo(
 }
 
 #[tokio::main]
-async fn main() -> Result<(), ServeError> {
-    Server::new("echo", "1.0.0").tool(echo).serve_stdio().await
+async fn main() -> anyhow::Result<()> {
+    Ok(Server::new("echo", "1.0.0").tool(echo).serve_stdio().await?)
 }

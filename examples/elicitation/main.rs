@@ -2,7 +2,7 @@
 
 use longhaul::proto::model::ElicitUrl;
 use longhaul::server::{Elicited, ToolError};
-use longhaul::{Cx, ServeError, Server, tool};
+use longhaul::{Cx, Server, tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -50,6 +50,6 @@ async fn book(cx: Cx, restaurant: String) -> Result<String, ToolError> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), ServeError> {
-    Server::new("tables", "1.0.0").tool(book).serve_stdio().await
+async fn main() -> anyhow::Result<()> {
+    Ok(Server::new("tables", "1.0.0").tool(book).serve_stdio().await?)
 }

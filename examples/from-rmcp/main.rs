@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul::proto::model::{Content, GetPromptResult, PromptMessage};
 use longhaul::server::{Prompt, Resource, State};
-use longhaul::{ServeError, Server, Tool, prompt, tool};
+use longhaul::{Server, Tool, prompt, tool};
 use serde_json::{Map, Value};
 
 /// What tools and prompts share.
@@ -79,7 +79,7 @@ async fn counter_analysis(
 }
 
 #[tokio::main]
-async fn main() -> Result<(), ServeError> {
+async fn main() -> anyhow::Result<()> {
     // Whatever arguments there are: no parameters of a function say so.
     let echo = Tool::inline("echo", "Repeat what you say", |_, said: Map<String, Value>| {
         Value::Object(said).to_string()
@@ -99,5 +99,6 @@ async fn main() -> Result<(), ServeError> {
         .resource(Resource::text("str:////Users/to/some/path/", "cwd", "/Users/to/some/path/"))
         .resource(Resource::text("memo://insights", "memo-name", "Five insights were found."))
         .serve_stdio()
-        .await
+        .await?;
+    Ok(())
 }

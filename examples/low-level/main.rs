@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use anyhow::Context as _;
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{self, CallToolResult};
 use longhaul::server::{Failure, ToolFuture, ToolHandler};
@@ -21,8 +22,8 @@ struct Unit {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let file = std::env::args_os().nth(1).ok_or("which file? usage: low-level units.json")?;
+async fn main() -> anyhow::Result<()> {
+    let file = std::env::args_os().nth(1).context("which file? usage: low-level units.json")?;
     let units: Vec<Unit> = serde_json::from_str(&fs::read_to_string(file)?)?;
     let tools = units.iter().cloned().map(tool).collect::<Result<Vec<_>, _>>()?;
     let server = tools.into_iter().fold(Server::new("units", "1.0.0"), Server::tool);
@@ -36,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// A tool whose schema is known only now. Arguments that do not fit it never reach the function.
-fn tool(unit: Unit) -> Result<Tool, Box<dyn std::error::Error>> {
+fn tool(unit: Unit) -> anyhow::Result<Tool> {
     let schema = json!({
         "type": "object",
         "properties": { "value": { "type": "number", "minimum": unit.least } },

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul::proto::model::Progress;
-use longhaul::{Cx, ServeError, Server, tool};
+use longhaul::{Cx, Server, tool};
 
 /// Brew so many cups of tea, one after the other.
 #[tool(task = "after 2s")]
@@ -17,6 +17,6 @@ async fn brew(cx: Cx, cups: u16) -> String {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), ServeError> {
-    Server::new("tea", "1.0.0").tool(brew).serve_stdio().await
+async fn main() -> anyhow::Result<()> {
+    Ok(Server::new("tea", "1.0.0").tool(brew).serve_stdio().await?)
 }

@@ -9,8 +9,6 @@ use longhaul::{Cx, Server, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-type Error = Box<dyn std::error::Error>;
-
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Note {
     /// What to remember.
@@ -21,7 +19,7 @@ pub(crate) struct Note {
 pub(crate) struct Nothing {}
 
 /// Everybody who comes in may read; writing takes a scope more.
-pub(crate) fn server() -> Result<Server, Error> {
+pub(crate) fn server() -> anyhow::Result<Server> {
     let notes = Arc::new(Mutex::new(Vec::new()));
     let pages = Arc::clone(&notes);
     let read = Tool::typed("read", "Read what was noted", move |_: Cx, _: Nothing| {
@@ -38,11 +36,11 @@ pub(crate) fn server() -> Result<Server, Error> {
 }
 
 /// Two tokens, which the operator hands out: one for everything, one for reading.
-pub(crate) fn options(ann: &str, bob: &str) -> Result<Options, Error> {
+pub(crate) fn options(ann: &str, bob: &str) -> anyhow::Result<Options> {
     Ok(Options::default().guard(guard(ann, bob)?))
 }
 
-fn guard(ann: &str, bob: &str) -> Result<Guard, Error> {
+fn guard(ann: &str, bob: &str) -> anyhow::Result<Guard> {
     let tokens = StaticTokens::new().token("ann", ann, Some(Scopes::parse("read write")?))?.token(
         "bob",
         bob,

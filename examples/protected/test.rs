@@ -63,3 +63,11 @@ async fn call(url: &str, token: Option<&str>, tool: &str) -> (u16, String) {
     let challenge = answer.headers().get("www-authenticate");
     (answer.status().as_u16(), challenge.map_or(String::new(), |text| text.to_str().unwrap().to_owned()))
 }
+
+#[test]
+fn whoever_starts_it_without_tokens_is_told_what_to_set() {
+    let started =
+        std::process::Command::new(env!("CARGO_BIN_EXE_protected")).env_remove("ANN_TOKEN").output();
+    let said = String::from_utf8(started.unwrap().stderr).unwrap();
+    assert!(said.starts_with("Error: set ANN_TOKEN to 32 random characters or more\n"), "{said}");
+}

@@ -2,7 +2,7 @@
 
 use longhaul::proto::model::{CreateMessageParams, InputKind, SamplingMessage};
 use longhaul::server::ToolError;
-use longhaul::{Cx, ServeError, Server, tool};
+use longhaul::{Cx, Server, tool};
 
 /// Say in a sentence what a text is about.
 #[tool(read_only)]
@@ -20,6 +20,6 @@ fn first_sentence(text: &str) -> &str {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), ServeError> {
-    Server::new("summaries", "1.0.0").tool(summarize).serve_stdio().await
+async fn main() -> anyhow::Result<()> {
+    Ok(Server::new("summaries", "1.0.0").tool(summarize).serve_stdio().await?)
 }

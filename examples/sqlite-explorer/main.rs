@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use longhaul::server::{Failure, Json, Resource, ToolError};
 use longhaul::{Server, Tool};
 use rusqlite::types::ValueRef;
@@ -30,8 +31,8 @@ struct Rows {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let file: PathBuf = std::env::args_os().nth(1).ok_or("which file? usage: sqlite-explorer FILE")?.into();
+async fn main() -> anyhow::Result<()> {
+    let file: PathBuf = std::env::args_os().nth(1).context("which file? usage: sqlite-explorer FILE")?.into();
     open(&file)?;
     let file = Arc::new(file);
 

@@ -10,9 +10,11 @@ mod server;
 mod socket;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> anyhow::Result<()> {
     let Some(url) = std::env::args().nth(1) else {
-        return Ok(server::serve(TcpListener::bind("127.0.0.1:8422").await?).await?);
+        let listener = TcpListener::bind("127.0.0.1:8422").await?;
+        writeln!(std::io::stderr(), "the server is at ws://127.0.0.1:8422; name that to be its client")?;
+        return Ok(server::serve(listener).await?);
     };
     let (reader, writer) = socket::connect(&url, 4 << 20).await?;
     let client = Client::connect(Target::stream(reader, writer)).await?;

@@ -10,6 +10,7 @@ mod tally;
 mod test;
 mod tidy;
 mod tools;
+mod wire;
 mod workspace;
 
 use std::num::NonZeroUsize;
@@ -204,5 +205,6 @@ fn site(budget: Duration) -> Result<Site> {
         root: workspace.workspace_root,
         target: workspace.target_directory,
         deadline: Instant::now() + budget,
+        notes: None,
     })
 }

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The place and the time of one run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Site {
     /// The root of the repository.
     pub(crate) root: PathBuf,
@@ -22,6 +22,8 @@ pub(crate) struct Site {
     pub(crate) target: PathBuf,
     /// When everything must be done.
     pub(crate) deadline: Instant,
+    /// Where programs of ours note what they say, if they do.
+    pub(crate) notes: Option<PathBuf>,
 }
 
 /// What a command did.
@@ -41,6 +43,11 @@ impl Site {
         command
     }
 
+    /// What a program of ours has in its environment to note what it says.
+    pub(crate) fn noting(&self) -> Option<(&'static str, &Path)> {
+        self.notes.as_deref().map(|folder| ("LONGHAUL_WIRE", folder))
+    }
+
     /// Runs a command to its end, printing it and its output; past the deadline it and its children are killed.
     ///
     /// # Errors
@@ -49,6 +56,7 @@ impl Site {
     pub(crate) fn run(&self, command: &mut Command) -> Result<Ran> {
         println!("$ {}", shown(command));
         let mut child = command
+            .envs(self.noting())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -150,7 +158,7 @@ mod tests {
 
     fn site(allowed: Duration) -> Site {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-        Site { target: root.clone(), root, deadline: Instant::now() + allowed }
+        Site { target: root.clone(), root, deadline: Instant::now() + allowed, notes: None }
     }
 
     #[test]

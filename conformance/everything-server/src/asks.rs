@@ -121,7 +121,6 @@ fn in_rounds() -> Vec<Tool> {
             let sure = cx.elicit_form("Go on?", Form::new().with("ok", Field::flag())).await?.accepted();
             Ok::<_, ToolError>(if sure.is_some() { "state-ok" } else { "stopped" })
         }),
-        Tool::typed("confirm_delete", "Delete a file, if the user is sure", confirm_delete),
         Tool::typed(rounds("sampling"), "Ask the client's model", |cx: Cx, NoArguments {}| async move {
             Ok::<_, ToolError>(sample(&cx, "What is the capital of France?".to_owned()).await?)
         }),
@@ -159,25 +158,6 @@ fn in_rounds() -> Vec<Tool> {
         })
         .asks(InputKind::Sampling),
     ]
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct Delete {
-    /// The file.
-    filename: String,
-}
-
-async fn confirm_delete(cx: Cx, Delete { filename }: Delete) -> Result<String, ToolError> {
-    #[derive(Deserialize, JsonSchema)]
-    struct Sure {
-        /// Whether to delete it.
-        confirm: bool,
-    }
-    let sure = cx.elicit::<Sure>(format!("Delete {filename}?")).await?.accepted();
-    Ok(match sure {
-        Some(Sure { confirm: true }) => format!("{filename} would be deleted"),
-        _ => format!("{filename} stays"),
-    })
 }
 
 /// The prompt that asks.

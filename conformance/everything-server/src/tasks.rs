@@ -4,14 +4,22 @@ use std::time::Duration;
 
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{self, CallToolResult};
-use longhaul::server::{TaskMode, TaskPolicy, ToolError, ToolFuture, ToolHandler};
+use longhaul::server::{Elicited, TaskMode, TaskPolicy, ToolError, ToolFuture, ToolHandler};
 use longhaul::{Cx, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Every one of them.
 pub(crate) fn all() -> Vec<Tool> {
-    vec![greet(), slow_compute(), failing_job(), protocol_error_job()]
+    vec![
+        greet(),
+        slow_compute(),
+        failing_job(),
+        protocol_error_job(),
+        confirm_delete(),
+        multi_input(),
+        test_tool_with_task(),
+    ]
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -67,6 +75,70 @@ fn protocol_error_job() -> Tool {
     let mut definition = model::Tool::new("protocol_error_job", schema);
     definition.description = Some("End with an error of the protocol's after a while".to_owned());
     Tool::raw(definition, Refusing).task(TaskPolicy::new(TaskMode::After(Duration::ZERO)))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Delete {
+    /// The file.
+    filename: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Confirm {
+    /// Whether to delete it.
+    confirm: bool,
+}
+
+fn confirm_delete() -> Tool {
+    let delete = |cx: Cx, Delete { filename }| async move {
+        let answer = cx.elicit::<Confirm>(format!("Delete {filename}?")).await?;
+        Ok::<_, ToolError>(match answer {
+            Elicited::Accepted(Confirm { confirm: true }) => format!("deleted {filename}"),
+            _ => format!("kept {filename}"),
+        })
+    };
+    Tool::typed("confirm_delete", "Delete a file once that is confirmed", delete)
+        .task(TaskPolicy::new(TaskMode::After(Duration::ZERO)))
+}
+
+/// The suite answers both questions with both.
+#[derive(Deserialize, JsonSchema)]
+struct Either {
+    /// A name.
+    name: Option<String>,
+    /// A yes or no.
+    confirm: Option<bool>,
+}
+
+fn multi_input() -> Tool {
+    let ask = |cx: Cx, NoArguments {}| async move {
+        let (first, second) =
+            tokio::join!(cx.elicit::<Either>("The first?"), cx.elicit::<Either>("And the second?"));
+        let answers = [first?.accepted(), second?.accepted()];
+        let said = answers.into_iter().flatten().filter(|said| said.name.is_some() || said.confirm.is_some());
+        Ok::<_, ToolError>(format!("{} of 2 answered", said.count()))
+    };
+    Tool::typed("multi_input", "Ask two things at once", ask)
+        .task(TaskPolicy::new(TaskMode::After(Duration::ZERO)))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Name {
+    /// A name.
+    name: String,
+}
+
+/// Asks before it becomes a task.
+fn test_tool_with_task() -> Tool {
+    let greet = |cx: Cx, NoArguments {}| async move {
+        let name = cx.elicit::<Name>("What is your name?").key("user_name").await?.accepted();
+        tokio::time::sleep(A_WHILE).await;
+        let name = name.map_or_else(|| "stranger".to_owned(), |Name { name }| name);
+        Ok::<_, ToolError>(format!("Hello, {name}!"))
+    };
+    Tool::typed("test_tool_with_task", "Ask, then take a while", greet)
+        .reentrant(true)
+        .task(TaskPolicy::new(TaskMode::After(Duration::from_millis(100))))
 }
 
 struct Refusing;

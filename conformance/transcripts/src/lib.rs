@@ -3,6 +3,8 @@
 mod rules;
 pub mod v2099_01_01;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use longhaul::proto::model::{self, CallToolResult, Icon, Progress, ToolAnnotations};
@@ -18,6 +20,8 @@ pub fn server(name: &str) -> Option<Server> {
         "rules" => Some(rules::server()),
         "hosts" => Some(hosts()),
         "listed" => Some(listed()),
+        "once" => Some(once()),
+        "drafted" => Some(hosts().drafted_tasks(true)),
         _ => None,
     }
 }
@@ -43,9 +47,7 @@ fn listed() -> Server {
     definition.description = Some("Everything there is to say".to_owned());
     definition.output_schema = Some(schema());
     definition.icons = vec![Icon::new("https://example.com/all.png")];
-    let mut annotations = ToolAnnotations::default();
-    annotations.read_only_hint = Some(true);
-    definition.annotations = Some(annotations);
+    definition.annotations = Some(ToolAnnotations::new().with_read_only(true));
     Server::new("listed", "1.0.0").tool(Tool::raw(definition, Told))
 }
 
@@ -59,6 +61,36 @@ impl ToolHandler for Told {
     fn call(&self, _: Cx, _: &str) -> Result<ToolFuture, CallToolResult> {
         Ok(Box::pin(async { Ok(CallToolResult::text("told").with_structured(schema())) }))
     }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Count {
+    by: u64,
+}
+
+/// A number that goes up, and a tool that may become a task.
+fn once() -> Server {
+    let number = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&number);
+    Server::new("once", "1.0.0")
+        .tool(Tool::inline("count", "Count on", move |_, Count { by }| {
+            (counted.fetch_add(by, Ordering::Relaxed) + by).to_string()
+        }))
+        .tool(
+            Tool::inline("look", "Look at the number", move |_, Nothing {}| {
+                number.load(Ordering::Relaxed).to_string()
+            })
+            .annotations(ToolAnnotations::new().with_read_only(true)),
+        )
+        .tool(
+            Tool::typed("build", "Build without a word", quietly)
+                .task(TaskPolicy::new(TaskMode::After(Duration::from_secs(2)))),
+        )
+}
+
+async fn quietly(_: Cx, Build { seconds }: Build) -> &'static str {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    "built"
 }
 
 /// What the transcripts of hosts call: three tools, two of which may become tasks.

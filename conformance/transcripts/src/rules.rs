@@ -126,7 +126,7 @@ fn plain() -> Vec<Tool> {
 
 fn rich() -> Vec<Content> {
     vec![
-        Content::text("words"),
+        "words".into(),
         Content::image("aGk=", "image/png"),
         Content::audio("aGk=", "audio/wav"),
         ResourceLink::new("test://blob", "blob").into(),

@@ -101,11 +101,15 @@ impl From<Error> for Failure {
             Error::Arguments { .. } => of(Exit::Usage, "usage"),
             Error::Unreachable { .. } => of(Exit::Unreachable, "unreachable")
                 .next("is the server running, and is this where it listens?"),
-            Error::Lost { .. } => of(Exit::Unreachable, "lost"),
+            // What the system said is of sockets and bodies, and says no more.
+            Error::Lost { .. } => {
+                Self::new(Exit::Unreachable, "lost", error.to_string()).next("is the server still running?")
+            }
             Error::Died { last_words, .. } if last_words.is_empty() => of(Exit::Unreachable, "server_ended")
                 .next("does the command serve MCP over its standard input and output?"),
             Error::Died { last_words, .. } => {
                 Self::new(Exit::Unreachable, "server_ended", format!("{message}\n{last_words}"))
+                    .next("its last words may say why; run the same again once that is mended")
             }
             Error::SignIn { with_token: true, .. } => of(Exit::SignIn, "auth_required")
                 .next("is the token meant for this server, and has it not expired?"),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use longhaul::store::{Memory, Registry, TaskStore};
@@ -100,8 +101,15 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A supervisor at its last steps may still be writing; what stays then is for whoever clears that folder.
-        let _what_could_be_removed = std::fs::remove_dir_all(&self.0);
+        // A supervisor at its last steps may still be writing: it is given a moment. What stays after that is for
+        // whoever clears that folder.
+        for _ in 0..20 {
+            let _what_could_be_removed = std::fs::remove_dir_all(&self.0);
+            if !self.0.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 

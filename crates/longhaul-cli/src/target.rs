@@ -1,12 +1,14 @@
 //! Whom a verb speaks to: a URL, or a command after `--`.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use longhaul::client::{Client, Command, Error, Options, Target};
 use longhaul::proto::dialect::Revision;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::term::{clean, note};
 
 /// How to reach a server.
 #[derive(clap::Args, Debug)]
@@ -61,7 +63,8 @@ impl TargetArgs {
 }
 
 impl Server {
-    pub(crate) async fn connect(&self, options: Options) -> Outcome<Client> {
+    /// Connects. A server that is silent is waited for, and a person is told so.
+    pub(crate) async fn connect(&self, options: Options, json: bool) -> Outcome<Client> {
         let target = match self {
             Self::Url(url) => Target::url(url),
             Self::Command(words) => {
@@ -70,15 +73,44 @@ impl Server {
                 Target::command(Command::new(program).args(words))
             }
         };
-        Client::connect_with(target, options).await.map_err(|error| match (self, &error) {
+        let mut connecting = std::pin::pin!(Client::connect_with(target, options));
+        let connected = match tokio::time::timeout(PATIENCE, connecting.as_mut()).await {
+            Ok(connected) => connected,
+            Err(_) => {
+                if !json {
+                    note(&format!("note: {} has not answered yet; still waiting", self.name()));
+                }
+                connecting.await
+            }
+        };
+        connected.map_err(|error| match (self, &error) {
             (Self::Command(_), Error::Unreachable { target, cause, .. }) => {
                 let message = format!("the command `{target}` cannot be started: {cause}");
                 Failure::new(Exit::Unreachable, "unreachable", message).next(
                     "what follows after `--` is the command that serves, found in PATH or named by its path",
                 )
             }
+            (_, Error::TimedOut { .. }) => {
+                let message = format!("{} does not answer: {error}", self.name());
+                let help = match self {
+                    Self::Url(_) => "something listens there: is it an MCP server, and is this its path?",
+                    Self::Command(_) => "does the command serve MCP over its standard input and output?",
+                };
+                Failure::new(Exit::Unreachable, "unreachable", message).next(help)
+            }
             _ => error.into(),
         })
+    }
+
+    /// What a person calls it.
+    fn name(&self) -> String {
+        match self {
+            Self::Url(url) => clean::line(url, 400),
+            Self::Command(words) => {
+                let program = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+                format!("the command `{}`", clean::line(&program, 128))
+            }
+        }
     }
 
     /// How a later command names this server, where it can.
@@ -89,6 +121,9 @@ impl Server {
         }
     }
 }
+
+/// How long a server may be silent before a person is told.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The token in an environment variable. On the command line every user of the machine could read it.
 fn token(name: &str) -> Outcome<String> {
@@ -114,4 +149,19 @@ fn no_url(word: &str, verb: &str) -> Failure {
 pub(crate) fn revision(date: &str) -> Result<Revision, String> {
     Revision::from_date(date)
         .ok_or_else(|| format!("this release speaks {}", Revision::ALL.map(Revision::as_str).join(" and ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_listens_and_says_nothing_is_not_reached() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Server::Url(format!("http://{}/mcp", listener.local_addr().unwrap()));
+        let hasty = Options::default().request_timeout(Duration::from_millis(200));
+        let failure = server.connect(hasty, true).await.unwrap_err();
+        assert_eq!(failure.exit, Exit::Unreachable);
+        assert!(failure.line().contains("does not answer"), "{failure:?}");
+    }
 }

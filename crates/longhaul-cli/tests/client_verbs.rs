@@ -661,3 +661,40 @@ fn a_configuration_is_checked_against_its_machine() {
     assert!(err.contains("`./longhaul.toml` is not found"), "what cannot be executed is no program: {err}");
     assert!(!err.contains("tool `d`"), "{err}");
 }
+
+#[test]
+fn a_hint_finds_the_same_tasks_and_names_those_that_could_be_meant() {
+    let folder = folder();
+    let server = Server::start(folder.path());
+    let (_older, _out, older) = start_work(folder.path(), &server.url, &[]);
+    let (_newer, _out, newer) = start_work(folder.path(), &server.url, &[]);
+    let store = ["--store", "sqlite:longhaul.db"];
+    let (code, _, err) = run(folder.path(), &[&["tasks", "result", &newer], &store[..]].concat());
+    assert_eq!(code, 7, "{err}");
+    let hint = format!("help: longhaul tasks watch {newer} --store sqlite:longhaul.db\n");
+    assert!(err.ends_with(&hint), "{err}");
+    let (code, _, err) = run(folder.path(), &["tasks", "get", "work-"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.ends_with(&format!("the newest first:\n  {newer}\n  {older}\n")), "{err}");
+    std::fs::rename(folder.path().join("longhaul.toml"), folder.path().join("other name.toml")).unwrap();
+    let (code, _, err) = run(folder.path(), &["tasks", "get", "nobody", "--config", "other name.toml"]);
+    assert!(code == 5 && err.contains("`longhaul tasks --config 'other name.toml'`"), "{err}");
+    let_go(folder.path());
+}
+
+#[test]
+fn who_waits_for_a_server_that_dies_learns_what_to_do() {
+    let folder = folder();
+    let mut server = Server::start(folder.path());
+    let call = longhaul(folder.path(), &["call", "--no-task", &server.url, "work"]).spawn().unwrap();
+    eventually("the call has not begun", || {
+        run(folder.path(), &["tasks", "list", "--open"]).1.contains("working")
+    });
+    server.child.kill().unwrap();
+    let (code, _, err) = ended(call.wait_with_output().unwrap());
+    assert_eq!(code, 4, "{err}");
+    let lines: Vec<&str> = err.lines().collect();
+    assert!(lines.contains(&"error: the connection ended before the answer came"), "{err}");
+    assert!(lines.iter().any(|line| line.starts_with("help: the call may have run all the same")), "{err}");
+    let_go(folder.path());
+}

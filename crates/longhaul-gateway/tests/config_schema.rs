@@ -103,6 +103,7 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8420");
     assert_eq!((config.http.allowed_hosts, config.http.allowed_origins), (None, None));
     assert_eq!(config.http.max_body, 4 << 20);
+    assert!(!config.server.drafted_tasks);
     assert_eq!(config.store.url, StoreUrl::Sqlite("longhaul.db".into()));
     assert_eq!(config.store.state, None);
     assert_eq!(config.store.max_run_bytes, 10 << 30);
@@ -124,6 +125,7 @@ fn everything_that_is_said_is_taken() {
         version = "1.2.3"
         title = "CI"
         instructions = "Test before you build."
+        drafted_tasks = true
 
         [store]
         url = "sqlite:state/tasks.db"
@@ -174,6 +176,7 @@ fn everything_that_is_said_is_taken() {
     assert_eq!((config.server.name.as_str(), config.server.version.as_str()), ("ci", "1.2.3"));
     assert_eq!(config.server.title.as_deref(), Some("CI"));
     assert_eq!(config.server.instructions.as_deref(), Some("Test before you build."));
+    assert!(config.server.drafted_tasks);
     assert_eq!(config.store.url, StoreUrl::Sqlite("state/tasks.db".into()));
     assert_eq!(config.store.state, Some("/var/lib/longhaul".into()));
     assert_eq!(config.store.max_run_bytes, 1_000_000_000);

@@ -7,11 +7,12 @@ use syn::{Error, LitStr, Result};
 use crate::function::Function;
 use crate::options::{Options, duration};
 
-const OPTIONS: [&str; 13] = [
+const OPTIONS: [&str; 14] = [
     "name",
     "title",
     "description",
     "task",
+    "rerun",
     "ttl",
     "hold",
     "limit",
@@ -100,6 +101,20 @@ fn policy(options: &Options) -> Result<Option<TokenStream>> {
     }
     if let Some(hold) = options.duration("hold")? {
         set.push(quote!(policy.hold = ::core::option::Option::Some(#hold);));
+    }
+    if let Some(rerun) = options.text("rerun")? {
+        let rerun = match rerun.value().trim() {
+            "never" => quote!(Never),
+            "resumable" => quote!(Resumable),
+            "restart" => quote!(Restart),
+            _ => {
+                return Err(Error::new(
+                    rerun.span(),
+                    "write \"never\", \"resumable\" for work that does what it does in steps, or \"restart\"",
+                ));
+            }
+        };
+        set.push(quote!(policy.rerun = ::longhaul::store::Rerun::#rerun;));
     }
     if let Some(limit) = options.count("limit")? {
         set.push(quote!(policy.limit = ::core::option::Option::Some(#limit);));

@@ -18,12 +18,16 @@ pub const POINTS: &[&str] = &[
     "store.release.after",
     "store.write.before",
     "store.write.after",
+    "store.answer.before",
+    "store.answer.after",
     "store.finish.before",
     "store.finish.after",
     "store.cancel.before",
     "store.cancel.after",
     "store.sweep.before",
     "store.sweep.after",
+    "store.erase.before",
+    "store.erase.after",
 ];
 
 /// Marks a point that the process may be told to die at.

@@ -41,6 +41,23 @@ pub enum StoreError {
         /// The id.
         id: TaskId,
     },
+    /// The key of a new task stands for another call of the same owner.
+    #[error("this key was used for another call; give each call a key of its own")]
+    KeyTaken,
+    /// The call under this key was made, has ended, and is forgotten by now.
+    #[error("the call with this key is made and forgotten; give a new call a key of its own")]
+    KeySpent {
+        /// What its task was.
+        id: TaskId,
+    },
+    /// The step was learnt before, or is another one: whoever does the work again does something else.
+    #[error("step {key} of task {id} is recorded otherwise; the work does not repeat itself")]
+    Recorded {
+        /// The task.
+        id: TaskId,
+        /// The step's key.
+        key: Arc<str>,
+    },
     /// Anonymous callers have no list: each of their tasks is known by its id alone.
     #[error("tasks of anonymous callers are not listed; ask by id, or sign in")]
     Unlistable,
@@ -155,6 +172,12 @@ pub enum Quota {
     Retained,
     /// Kept tasks of one owner.
     RetainedPerOwner,
+    /// Steps of one task.
+    Steps,
+    /// Bytes of the steps of one task.
+    StepBytes,
+    /// Questions of one task that wait for an answer.
+    Questions,
     /// Bytes of events in all.
     EventBytes,
     /// Bytes of events of one owner.
@@ -175,6 +198,9 @@ impl Quota {
             Self::OpenAnonymous => "max_open_anonymous",
             Self::Retained => "max_retained",
             Self::RetainedPerOwner => "max_retained_per_owner",
+            Self::Steps => "max_steps",
+            Self::StepBytes => "max_step_bytes",
+            Self::Questions => "max_questions",
             Self::EventBytes => "max_event_bytes",
             Self::EventBytesPerOwner => "max_event_bytes_per_owner",
             Self::Entries => "max_entries",
@@ -191,6 +217,9 @@ impl fmt::Display for Quota {
             Self::OpenAnonymous => "open tasks of anonymous callers",
             Self::Retained => "tasks kept",
             Self::RetainedPerOwner => "tasks kept for this caller",
+            Self::Steps => "steps of one task",
+            Self::StepBytes => "bytes of steps of one task",
+            Self::Questions => "open questions of one task",
             Self::EventBytes => "bytes of events",
             Self::EventBytesPerOwner => "bytes of events for this caller",
             Self::Entries => "entries",

@@ -28,6 +28,12 @@ impl Json {
         RawValue::from_string(text.into()).map(Self::from)
     }
 
+    /// `null`.
+    #[must_use]
+    pub fn null() -> Self {
+        Self(Arc::from(RawValue::NULL.to_owned()))
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {

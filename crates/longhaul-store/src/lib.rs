@@ -37,6 +37,7 @@ mod identity;
 mod json;
 mod memory;
 mod new_task;
+mod once;
 mod outcome;
 mod owner;
 mod page;
@@ -46,6 +47,7 @@ mod settings;
 mod shared;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod step;
 mod task_store;
 mod time;
 pub mod transition;
@@ -60,6 +62,7 @@ pub use identity::{Epoch, InvalidName, NodeId, TaskId};
 pub use json::Json;
 pub use memory::Memory;
 pub use new_task::{NewTask, Start};
+pub use once::{CallKey, InvalidCallKey, Once};
 pub use outcome::Outcome;
 pub use owner::{InvalidPrincipal, Owner, Principal, Scope};
 pub use page::{Cursor, Page};
@@ -68,8 +71,10 @@ pub use registry::{Entry, EntryKey, Holder, Registry, Swap, Value, Version};
 pub use settings::{Limits, Settings};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteOptions};
+pub use step::{Fingerprint, Park, Question, Reply, Step, StepState};
 pub use task_store::{
-    Batch, Cancellation, Counts, Created, Durability, Filter, Finished, StoreFuture, Swept, TaskStore,
+    Answered, Batch, Cancellation, Counts, Created, Durability, Erasure, Filter, Finished, StoreFuture,
+    Swept, TaskStore,
 };
 pub use time::Time;
 pub use watch::{TaskWatch, WatchHub};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Dialect, Digest, Json, Owner, Rerun, Retention, TaskId, Time};
+use crate::{Dialect, Digest, Json, Once, Owner, Rerun, Retention, Step, TaskId, Time};
 
 /// A task that does not exist yet.
 ///
@@ -37,10 +37,15 @@ pub struct NewTask {
     /// Joins an open task of the same owner that has the same digest, instead of being created. Without effect for
     /// [`Owner::Anonymous`]: one stranger must not be handed another's task.
     pub join: Option<Digest>,
+    /// Is created once, whatever its owner: under this key the same call finds this task again, as long as there is
+    /// anything of it.
+    pub once: Option<Once>,
     /// One line for a person to read.
     pub status_message: Option<Arc<str>>,
     /// How long a caller should wait between two looks, in milliseconds.
     pub poll_interval_ms: Option<u64>,
+    /// The steps its work has taken before it became a task.
+    pub steps: Vec<Step>,
 }
 
 impl NewTask {
@@ -62,8 +67,10 @@ impl NewTask {
             retention: Retention::Unlimited,
             start: Start::Claimed,
             join: None,
+            once: None,
             status_message: None,
             poll_interval_ms: None,
+            steps: Vec::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{Epoch, Json, NodeId, Outcome, Owner, TaskId, Time};
+use crate::{Epoch, Json, NodeId, Once, Outcome, Owner, Question, TaskId, Time};
 
 /// The facts of one task. Statuses are not among them: each revision derives its own from these.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +51,14 @@ pub struct Record {
     pub poll_interval_ms: Option<u64>,
     /// What a second call must match to join this one while it is open.
     pub join: Option<Digest>,
+    /// What its caller calls it, and the fingerprint of the call.
+    pub once: Option<Once>,
+    /// The questions that wait for an answer, in the order in which they were asked; none once it has ended.
+    pub questions: Vec<Question>,
+    /// How many steps its work has taken.
+    pub steps: u32,
+    /// Bytes that they take.
+    pub step_bytes: u64,
     /// The store-wide number of its latest visible change; rises with every one. It counts other owners' changes
     /// too, so it is not for callers' eyes.
     pub seq: u64,
@@ -89,6 +97,10 @@ impl Record {
             progress: None,
             poll_interval_ms: None,
             join: None,
+            once: None,
+            questions: Vec::new(),
+            steps: 0,
+            step_bytes: 0,
             seq: 0,
         }
     }
@@ -132,6 +144,11 @@ pub enum Phase {
     Queued {
         /// When it becomes due.
         not_before: Time,
+    },
+    /// It waits, and takes no node meanwhile: until one of its questions is answered, or for its time.
+    Parked {
+        /// When it becomes due, answered or not.
+        until: Option<Time>,
     },
     /// A node works on it.
     Running {

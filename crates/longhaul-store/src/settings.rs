@@ -52,6 +52,14 @@ pub struct Limits {
     pub max_outcome: usize,
     /// Bytes of a status message, a progress message, a reason or a tool's name. Default 4 KiB.
     pub max_text: usize,
+    /// Steps of one task. Default 10,000.
+    pub max_steps: u32,
+    /// Bytes of one step: what it came to, or what it asks. Default 1 MiB.
+    pub max_step: usize,
+    /// Bytes of all steps of one task. Default 64 MiB.
+    pub max_step_bytes: u64,
+    /// Questions of one task that wait for an answer. Default 64.
+    pub max_questions: usize,
     /// Events kept of one stream; beyond, the oldest go. Default 1,000.
     pub max_stream_events: u64,
     /// Bytes of events kept of one stream, each counted as 512 bytes more than its text; beyond, the oldest go.
@@ -81,6 +89,10 @@ impl Default for Limits {
             max_caller: 64 << 10,
             max_outcome: 16 << 20,
             max_text: 4 << 10,
+            max_steps: 10_000,
+            max_step: 1 << 20,
+            max_step_bytes: 64 << 20,
+            max_questions: 64,
             max_stream_events: 1_000,
             max_stream_bytes: 4 << 20,
             max_event_bytes_per_owner: 64 << 20,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    Batch, Cancellation, Counts, Created, Cursor, Durability, Entry, EntryKey, Epoch, Event, EventStore,
-    Filter, Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Registry, Scope, StoreFuture, Stream,
-    Swap, Swept, TaskId, TaskStore, TaskWatch, Time, Value, Version,
+    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Entry, EntryKey, Epoch,
+    Erasure, Event, EventStore, Filter, Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Registry,
+    Reply, Scope, Step, StoreFuture, Stream, Swap, Swept, TaskId, TaskStore, TaskWatch, Time, Value, Version,
 };
 
 impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
@@ -15,6 +15,10 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
 
     fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
         (**self).get(scope, id)
+    }
+
+    fn called<'a>(&'a self, owner: &'a Owner, key: &'a CallKey) -> StoreFuture<'a, Option<Record>> {
+        (**self).called(owner, key)
     }
 
     fn list<'a>(
@@ -47,6 +51,19 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
         (**self).write(id, epoch, batch)
     }
 
+    fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
+        (**self).steps(id, epoch)
+    }
+
+    fn answer<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        replies: &'a [Reply],
+    ) -> StoreFuture<'a, Answered> {
+        (**self).answer(scope, id, replies)
+    }
+
     fn finish<'a>(
         &'a self,
         id: &'a TaskId,
@@ -64,6 +81,10 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
         reason: Option<&'a str>,
     ) -> StoreFuture<'a, Cancellation> {
         (**self).request_cancel(scope, id, reason)
+    }
+
+    fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
+        (**self).erase(scope, id)
     }
 
     fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {

@@ -3,8 +3,8 @@
 use std::{fmt, pin::Pin, sync::Arc};
 
 use crate::{
-    Cursor, Epoch, NewTask, NodeId, Outcome, Page, Progress, Record, Scope, StoreError, TaskId, TaskWatch,
-    Time,
+    CallKey, Cursor, Epoch, NewTask, NodeId, Outcome, Owner, Page, Park, Progress, Record, Reply, Scope,
+    Step, StoreError, TaskId, TaskWatch, Time,
 };
 
 /// What an operation returns: boxed, so that a store can be a `dyn TaskStore`.
@@ -30,16 +30,19 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// write happens as a whole or not at all, and the caller does not learn which. Every write may be made again safely:
 /// a second `create` of one id is [`StoreError::AlreadyExists`], a second `finish` [`Finished::AlreadyTerminal`].
 pub trait TaskStore: fmt::Debug + Send + Sync {
-    /// Creates a task, or finds the open one it joins.
+    /// Creates a task, or finds the one that was created under its key, or the open one it joins.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Overloaded`] and [`StoreError::TooLarge`] by the store's limits, [`StoreError::AlreadyExists`];
-    /// in each case nothing is written.
+    /// [`StoreError::Overloaded`] and [`StoreError::TooLarge`] by the store's limits, [`StoreError::AlreadyExists`],
+    /// [`StoreError::KeyTaken`] and [`StoreError::KeySpent`]; in each case nothing is written.
     fn create(&self, task: NewTask) -> StoreFuture<'_, Created>;
 
     /// The task of this id, if the scope sees one.
     fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>>;
+
+    /// The task of this owner that was created under this key.
+    fn called<'a>(&'a self, owner: &'a Owner, key: &'a CallKey) -> StoreFuture<'a, Option<Record>>;
 
     /// Tasks from the newest to the oldest, at most `limit` (1 to 1,000; a limit outside is brought to the nearest).
     ///
@@ -81,10 +84,31 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Fenced`], [`StoreError::TooLarge`].
+    /// [`StoreError::Fenced`], [`StoreError::TooLarge`]; for its steps [`StoreError::Overloaded`] and
+    /// [`StoreError::Recorded`]. Then nothing of it is recorded.
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64>;
 
-    /// Ends a task, with a last report.
+    /// The steps of a task that is held at this epoch, in the order in which they began.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Fenced`].
+    fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>>;
+
+    /// Answers questions of a task, whoever works on it; one that was parked is due at once. Answers to anything but
+    /// a question that waits for one are passed over: the first that is recorded stays.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::TooLarge`], [`StoreError::Overloaded`]: then none is recorded.
+    fn answer<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        replies: &'a [Reply],
+    ) -> StoreFuture<'a, Answered>;
+
+    /// Ends a task, with a last report. Its questions are no longer asked.
     ///
     /// # Errors
     ///
@@ -104,6 +128,9 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
         id: &'a TaskId,
         reason: Option<&'a str>,
     ) -> StoreFuture<'a, Cancellation>;
+
+    /// Forgets a task that has ended, as if its time were up: its payloads go at once, its id and key stay taken.
+    fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure>;
 
     /// Does what time demands, to at most `limit` tasks: an open one past its time ends with an error; what is done
     /// and past its time loses its payloads and stays as a tombstone, later not even that.
@@ -136,6 +163,8 @@ pub enum Created {
     New(Record),
     /// An open task of the same owner and digest was found; nothing was created.
     Joined(Record),
+    /// The call was made before, under the same key, and is this task, ended or not; nothing was created.
+    Again(Record),
 }
 
 impl Created {
@@ -143,7 +172,7 @@ impl Created {
     #[must_use]
     pub fn into_record(self) -> Record {
         match self {
-            Self::New(record) | Self::Joined(record) => record,
+            Self::New(record) | Self::Joined(record) | Self::Again(record) => record,
         }
     }
 }
@@ -180,6 +209,37 @@ pub enum Cancellation {
     NotFound,
 }
 
+/// What became of an erasure.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must decide what to do in each case")]
+pub enum Erasure {
+    /// It is forgotten now.
+    Erased,
+    /// It has not ended; nothing changed.
+    Open,
+    /// The scope sees no such task.
+    NotFound,
+}
+
+/// What became of answers.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must decide what to do in each case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is looked at where it arrives, and the large one is the rule"
+)]
+pub enum Answered {
+    /// So many of them are recorded; the others were to nothing that is asked.
+    Recorded {
+        /// The task as it is now.
+        record: Record,
+        /// How many.
+        taken: usize,
+    },
+    /// The scope sees no such task.
+    NotFound,
+}
+
 /// What a worker reports: each part left out stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -188,6 +248,11 @@ pub struct Batch {
     pub progress: Option<Progress>,
     /// The line for a person to read.
     pub status_message: Option<Arc<str>>,
+    /// Steps that have begun, or were learnt. A question that is [`Begun`](crate::StepState::Begun) again, or learnt
+    /// without an answer, is no longer asked.
+    pub steps: Vec<Step>,
+    /// Puts the task aside: the worker's lease ends with this. Nothing is charged for it.
+    pub park: Option<Park>,
 }
 
 impl Batch {
@@ -201,6 +266,20 @@ impl Batch {
     #[must_use]
     pub fn with_progress(mut self, progress: Progress) -> Self {
         self.progress = Some(progress);
+        self
+    }
+
+    /// With a step.
+    #[must_use]
+    pub fn with_step(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    /// After which the task waits.
+    #[must_use]
+    pub fn with_park(mut self, park: Park) -> Self {
+        self.park = Some(park);
         self
     }
 

@@ -1,21 +1,33 @@
 //! Every change a task can go through, as functions of the record and the time.
 //!
+//! One that fails may leave the record half changed: whoever keeps records throws that one away.
+//!
 //! No I/O, clock or lock: a backend brings the record here inside its own transaction and writes back what comes
 //! out. A terminal record never leaves any of these changed (G4), and [`Record::seq`] is the backend's to number.
+
+mod steps;
 
 use std::sync::Arc;
 
 use crate::{
     Batch, Epoch, Lease, Limits, NewTask, NodeId, Outcome, Phase, Progress, Record, Retention, Settings,
-    Start, StoreError, Time,
+    Start, Step, StoreError, Time,
 };
 
-/// Makes the record of a new task; checks sizes only, for counts are the backend's to know.
+pub use steps::{answer, take_steps};
+
+/// Makes the record of a new task, and its steps as they are to be kept; checks sizes only, for counts are the
+/// backend's to know.
 ///
 /// # Errors
 ///
-/// [`StoreError::TooLarge`].
-pub fn create(task: &NewTask, by: &NodeId, now: Time, settings: &Settings) -> Result<Record, StoreError> {
+/// [`StoreError::TooLarge`]; for its steps [`StoreError::Overloaded`] and [`StoreError::Recorded`].
+pub fn create(
+    task: &NewTask,
+    by: &NodeId,
+    now: Time,
+    settings: &Settings,
+) -> Result<(Record, Vec<Step>), StoreError> {
     let limits = &settings.limits;
     fits("the tool's name", task.tool.len(), limits.max_text)?;
     fits("arguments", task.arguments.as_str().len(), limits.max_arguments)?;
@@ -37,16 +49,18 @@ pub fn create(task: &NewTask, by: &NodeId, now: Time, settings: &Settings) -> Re
         Retention::AfterTerminal(_) | Retention::Unlimited => None,
     };
     record.join = task.join_digest().copied();
+    record.once.clone_from(&task.once);
     record.status_message.clone_from(&task.status_message);
     record.poll_interval_ms = task.poll_interval_ms;
     match task.start {
         Start::Claimed => start(&mut record, by, now, settings),
         Start::Queued { not_before } => record.phase = Phase::Queued { not_before },
     }
-    Ok(record)
+    let steps = take_steps(&mut record, &task.steps, &mut |_| Ok(None), now, limits)?;
+    Ok((record, steps))
 }
 
-/// Whether anyone may take the task now: queued and due, or its holder dead or overdue. A task whose time is up
+/// Whether anyone may take the task now: queued or parked and due, or its holder dead or overdue. A task whose time is up
 /// is not worth starting.
 pub fn is_claimable(record: &Record, now: Time, is_dead: &dyn Fn(&NodeId) -> bool) -> bool {
     if record.expires_at.is_some_and(|at| at <= now) {
@@ -54,6 +68,7 @@ pub fn is_claimable(record: &Record, now: Time, is_dead: &dyn Fn(&NodeId) -> boo
     }
     match &record.phase {
         Phase::Queued { not_before } => *not_before <= now,
+        Phase::Parked { until } => until.is_some_and(|until| until <= now),
         Phase::Running { lease } => lease.until <= now || is_dead(&lease.node),
         Phase::Done(_) => false,
     }
@@ -100,49 +115,80 @@ pub fn release(record: &mut Record, epoch: Epoch, now: Time) -> Result<(), Store
     Ok(())
 }
 
-/// Applies a worker's report; tells whether it said anything new.
+/// Whether a worker holds the task at this epoch.
 ///
 /// # Errors
 ///
-/// [`StoreError::Fenced`], [`StoreError::TooLarge`].
+/// [`StoreError::Fenced`].
+pub fn check_held(record: &Record, epoch: Epoch) -> Result<(), StoreError> {
+    match &record.phase {
+        Phase::Running { .. } if record.epoch == epoch => Ok(()),
+        _ => Err(StoreError::Fenced { id: record.id.clone(), held: epoch }),
+    }
+}
+
+/// Applies a worker's report; `known` is the step under a key as it is kept.
+///
+/// # Errors
+///
+/// [`StoreError::Fenced`], [`StoreError::TooLarge`]; for its steps [`StoreError::Overloaded`] and
+/// [`StoreError::Recorded`].
 pub fn write(
     record: &mut Record,
     epoch: Epoch,
     batch: &Batch,
+    known: &mut dyn FnMut(&str) -> Result<Option<Step>, StoreError>,
     now: Time,
     limits: &Limits,
-) -> Result<bool, StoreError> {
+) -> Result<Written, StoreError> {
     held(record, epoch)?;
     batch_fits(batch, limits)?;
-    let changed = apply(record, batch);
-    if changed {
+    let steps = take_steps(record, &batch.steps, known, now, limits)?;
+    let said = apply(record, batch);
+    if said {
         touch(record, now);
     }
-    Ok(changed)
+    if let Some(park) = &batch.park {
+        steps::park(record, park, now);
+    }
+    Ok(Written { changed: said || !steps.is_empty() || batch.park.is_some(), steps })
 }
 
-/// Ends the task with the worker's outcome and last report; `false` if it had ended before, which changes nothing.
+/// What a worker's report has come to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Written {
+    /// Whether it said anything new.
+    pub changed: bool,
+    /// The steps that are to be kept, each in the place of the one under its key.
+    pub steps: Vec<Step>,
+}
+
+/// Ends the task with the worker's outcome and last report, and gives the steps that are to be kept; `None` if it had
+/// ended before, which changes nothing.
 ///
 /// # Errors
 ///
-/// [`StoreError::Fenced`], [`StoreError::TooLarge`].
+/// Those of [`write()`].
 pub fn finish(
     record: &mut Record,
     epoch: Epoch,
     outcome: &Outcome,
     last: &Batch,
+    known: &mut dyn FnMut(&str) -> Result<Option<Step>, StoreError>,
     now: Time,
     settings: &Settings,
-) -> Result<bool, StoreError> {
+) -> Result<Option<Vec<Step>>, StoreError> {
     if record.is_terminal() {
-        return Ok(false);
+        return Ok(None);
     }
     held(record, epoch)?;
     fits("the outcome", outcome.len(), settings.limits.max_outcome)?;
     batch_fits(last, &settings.limits)?;
+    let steps = take_steps(record, &last.steps, known, now, &settings.limits)?;
     apply(record, last);
     end(record, outcome.clone(), now, settings);
-    Ok(true)
+    Ok(Some(steps))
 }
 
 /// Ends the task as cancelled and fences its worker; `false` if it had ended before, which changes nothing.
@@ -177,6 +223,7 @@ fn start(record: &mut Record, by: &NodeId, now: Time, settings: &Settings) {
 
 fn end(record: &mut Record, outcome: Outcome, now: Time, settings: &Settings) {
     record.phase = Phase::Done(outcome);
+    record.questions.clear();
     touch(record, now);
     let ended = record.updated_at;
     record.terminal_at = Some(ended);

@@ -12,8 +12,8 @@ use std::{
 };
 
 use longhaul_store::{
-    Batch, Json, NewTask, Outcome, Owner, Phase, Record, Retention, Scope, Sqlite, Start, TaskId,
-    TaskStore as _, Time, crash_point::POINTS,
+    Batch, Fingerprint, Json, NewTask, Outcome, Owner, Park, Phase, Question, Record, Reply, Retention,
+    Scope, Sqlite, Start, Step, StepState, TaskId, TaskStore as _, Time, crash_point::POINTS,
 };
 
 fn id(name: &str) -> TaskId {
@@ -43,6 +43,13 @@ async fn write_everything(store: &Sqlite) {
     store.release(&taken.id, taken.epoch).await.unwrap();
     let report = Batch::new().with_status_message("half way");
     store.write(&claimed.id, claimed.epoch, report).await.unwrap();
+    let asking = store.create(task("asking")).await.unwrap().into_record();
+    let question = Question::new("q", Json::parse("\"how?\"").unwrap());
+    let asks = Step::new("ask", Fingerprint::new([1; 16]), StepState::Asked(question));
+    let asks = Batch::new().with_step(asks).with_park(Park::new(vec!["q".into()], None));
+    store.write(&asking.id, asking.epoch, asks).await.unwrap();
+    let reply = Reply::new("q", Json::parse("\"so\"").unwrap());
+    store.answer(Scope::Operator, &asking.id, &[reply]).await.unwrap();
     store.finish(&claimed.id, claimed.epoch, success(), Batch::new()).await.unwrap();
     store.create(task("cancelled")).await.unwrap();
     store.request_cancel(Scope::Operator, &id("cancelled"), None).await.unwrap();
@@ -53,6 +60,7 @@ async fn write_everything(store: &Sqlite) {
     while store.sweep(10).await.unwrap().total() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    store.erase(Scope::Operator, &id("cancelled")).await.unwrap();
 }
 
 /// Not a test of its own: what [`all_of_a_write_is_found_again_or_nothing`] starts and lets die.
@@ -66,7 +74,7 @@ async fn a_process_that_writes() {
 /// Which writes a point has seen committed when the process dies at it, in the order of [`write_everything`].
 fn expect(point: &str, rows: &[(&str, Option<Record>)]) {
     let find = |name| rows.iter().find(|(row, _)| *row == name).and_then(|(_, record)| record.as_ref());
-    let (worked_on, queued) = (find("worked-on"), find("queued"));
+    let (worked_on, queued, asking) = (find("worked-on"), find("queued"), find("asking"));
     let (cancelled, forgotten) = (find("cancelled"), find("forgotten-at-once"));
     let is_running =
         |record: Option<&Record>| record.is_some_and(|record| matches!(record.phase, Phase::Running { .. }));
@@ -86,6 +94,11 @@ fn expect(point: &str, rows: &[(&str, Option<Record>)]) {
         ("store.release.after", is_queued(queued)),
         ("store.write.before", message.is_none() && is_running(worked_on)),
         ("store.write.after", message == Some("half way")),
+        (
+            "store.answer.before",
+            asking.is_some_and(|record| record.questions.len() == 1 && !is_queued(asking)),
+        ),
+        ("store.answer.after", asking.is_some_and(|record| record.questions.is_empty()) && is_queued(asking)),
         ("store.finish.before", is_running(worked_on)),
         ("store.finish.after", worked_on.and_then(Record::outcome) == Some(&success())),
         ("store.cancel.before", is_running(cancelled)),
@@ -96,6 +109,8 @@ fn expect(point: &str, rows: &[(&str, Option<Record>)]) {
         // Forgotten or not, nobody sees what has had its time.
         ("store.sweep.before", forgotten.is_none() && cancelled.is_some()),
         ("store.sweep.after", forgotten.is_none() && cancelled.is_some()),
+        ("store.erase.before", cancelled.is_some()),
+        ("store.erase.after", cancelled.is_none()),
     ];
     assert_eq!(order.map(|(name, _)| name).as_slice(), POINTS, "every point is expected of");
     let (_, holds) = order.into_iter().find(|(name, _)| *name == point).unwrap();
@@ -121,15 +136,16 @@ async fn all_of_a_write_is_found_again_or_nothing() {
 
         let store = Arc::new(open(&path));
         let mut rows = Vec::new();
-        for name in ["worked-on", "queued", "cancelled", "forgotten-at-once"] {
+        for name in ["worked-on", "queued", "asking", "cancelled", "forgotten-at-once"] {
             rows.push((name, store.get(Scope::Operator, &id(name)).await.unwrap()));
         }
         expect(point, &rows);
         // The dead hold nothing back.
         let open_rows =
-            rows.iter().filter(|(_, record)| record.as_ref().is_some_and(|record| !record.is_terminal()));
-        let count = open_rows.count();
-        assert_eq!(store.claim(10, None).await.unwrap().len(), count, "{point}");
+            rows.iter().filter_map(|(_, record)| record.as_ref()).filter(|record| !record.is_terminal());
+        let count = open_rows.clone().count();
+        let waits = open_rows.filter(|record| matches!(record.phase, Phase::Parked { .. })).count();
+        assert_eq!(store.claim(10, None).await.unwrap().len(), count - waits, "{point}");
         assert_eq!(store.counts().await.unwrap().open, count as u64, "{point}");
     }
 }

@@ -4,16 +4,18 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use longhaul_store::{
-    Batch, Digest, Epoch, Filter, Json, Lease, Memory, NewTask, NodeId, Outcome, Owner, Phase, Progress,
-    Record, Rerun, Retention, Scope, Settings, SqliteOptions, Start, StepClock, StoreError, TaskId,
-    TaskStore, Time,
+    Batch, CallKey, Digest, Epoch, Filter, Fingerprint, Json, Lease, Memory, NewTask, NodeId, Once, Outcome,
+    Owner, Park, Phase, Progress, Question, Record, Reply, Rerun, Retention, Scope, Settings, SqliteOptions,
+    Start, Step, StepClock, StepState, StoreError, TaskId, TaskStore, Time,
 };
 use proptest::prelude::*;
 
 /// One operation; tasks, owners and nodes are named by small numbers so that they meet often.
 #[derive(Clone, Debug)]
 enum Operation {
-    Create { task: u8, owner: u8, queued: bool, join: Option<u8>, retention: u8 },
+    Create { task: u8, owner: u8, queued: bool, join: Option<u8>, once: Option<(u8, u8)>, retention: u8 },
+    Called { owner: u8, key: u8 },
+    Erase { task: u8, scope: u8 },
     Get { task: u8, scope: u8 },
     List { scope: u8, open: bool, limit: usize },
     Claim { tool: Option<u8> },
@@ -23,6 +25,9 @@ enum Operation {
     Write { task: u8, behind: u64, value: f64, message: Option<u8> },
     Finish { task: u8, behind: u64, outcome: u8 },
     Cancel { task: u8, scope: u8 },
+    Note { task: u8, behind: u64, steps: Vec<(u8, u8)>, park: Option<(Option<u8>, Option<u64>)> },
+    Steps { task: u8, behind: u64 },
+    Answer { task: u8, scope: u8, keys: Vec<u8> },
     Sweep { limit: usize },
     Advance { seconds: u64 },
     Rejoin,
@@ -33,9 +38,12 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
     let task = || 0..6u8;
     let behind = || prop_oneof![4 => Just(0u64), 1 => 1..3u64];
     let operation = prop_oneof![
-        4 => (task(), 0..3u8, any::<bool>(), prop::option::of(0..2u8), 0..4u8).prop_map(
-            |(task, owner, queued, join, retention)| Operation::Create { task, owner, queued, join, retention }
-        ),
+        4 => (task(), 0..3u8, any::<bool>(), prop::option::of(0..2u8), prop::option::of((0..2u8, 0..2u8)), 0..4u8)
+            .prop_map(|(task, owner, queued, join, once, retention)| {
+                Operation::Create { task, owner, queued, join, once, retention }
+            }),
+        1 => (0..3u8, 0..2u8).prop_map(|(owner, key)| Operation::Called { owner, key }),
+        1 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::Erase { task, scope }),
         2 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::Get { task, scope }),
         2 => (0..4u8, any::<bool>(), 0..8usize).prop_map(|(scope, open, limit)| Operation::List { scope, open, limit }),
         2 => prop::option::of(0..2u8).prop_map(|tool| Operation::Claim { tool }),
@@ -47,6 +55,16 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
         ),
         2 => (task(), behind(), 0..5u8).prop_map(|(task, behind, outcome)| Operation::Finish { task, behind, outcome }),
         1 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::Cancel { task, scope }),
+        6 => (
+            task(),
+            behind(),
+            prop::collection::vec((0..4u8, 0..7u8), 0..4),
+            prop::option::of((prop::option::of(0..8u8), prop::option::of(0..90u64))),
+        )
+            .prop_map(|(task, behind, steps, park)| Operation::Note { task, behind, steps, park }),
+        2 => (task(), behind()).prop_map(|(task, behind)| Operation::Steps { task, behind }),
+        4 => (task(), 0..4u8, prop::collection::vec(0..8u8, 0..4))
+            .prop_map(|(task, scope, keys)| Operation::Answer { task, scope, keys }),
         1 => (0..5usize).prop_map(|limit| Operation::Sweep { limit }),
         2 => (0..120u64).prop_map(|seconds| Operation::Advance { seconds }),
         1 => Just(Operation::Rejoin),
@@ -82,6 +100,8 @@ impl Side {
             }
             Operation::List { scope, open, limit } => self.list(node, *scope, *open, *limit).await,
             Operation::Write { .. }
+            | Operation::Note { .. }
+            | Operation::Steps { .. }
             | Operation::Finish { .. }
             | Operation::Renew { .. }
             | Operation::Release { .. } => self.work(node, operation).await,
@@ -92,8 +112,17 @@ impl Side {
     async fn manage(&self, node: usize, operation: &Operation) -> String {
         let store = &self.nodes[node];
         match operation {
-            Operation::Create { task, owner, queued, join, retention } => {
-                self.show(store.create(new_task(&**store, *task, *owner, *queued, *join, *retention)).await)
+            Operation::Create { task, owner, queued, join, once, retention } => {
+                let mut new = new_task(&**store, *task, *owner, *queued, *join, *retention);
+                new.once = once.map(|(number, of)| Once::new(key(number), Digest::new([of; 32])));
+                self.show(store.create(new).await)
+            }
+            Operation::Called { owner: by, key: number } => {
+                self.show(store.called(&owner(*by), &key(*number)).await)
+            }
+            Operation::Erase { task, scope } => {
+                let owner = owner(*scope);
+                self.show(store.erase(scoped(*scope, &owner), &id(*task)).await)
             }
             Operation::Get { task, scope } => {
                 let owner = owner(*scope);
@@ -112,6 +141,14 @@ impl Side {
             Operation::Cancel { task, scope } => {
                 let owner = owner(*scope);
                 self.show(store.request_cancel(scoped(*scope, &owner), &id(*task), Some("stop")).await)
+            }
+            Operation::Answer { task, scope, keys } => {
+                let owner = owner(*scope);
+                let replies: Vec<_> = keys
+                    .iter()
+                    .map(|key| Reply::new(format!("q{key}"), json(&"1".repeat(1 + *key as usize))))
+                    .collect();
+                self.show(store.answer(scoped(*scope, &owner), &id(*task), &replies).await)
             }
             Operation::Sweep { limit } => self.show(store.sweep(*limit).await),
             _ => self.show(store.counts().await),
@@ -135,6 +172,20 @@ impl Side {
                 }
                 let written = store.write(&id(*task), self.held(*task, *behind).await, batch).await;
                 self.show(written.map(|_number| ()))
+            }
+            Operation::Note { task, behind, steps, park } => {
+                let mut batch = Batch::new();
+                batch.steps = steps.iter().map(|(key, state)| step(&**store, *key, *state)).collect();
+                batch.park = park.map(|(on, seconds)| {
+                    let on = on.map(|key| Arc::from(format!("q{key}")));
+                    let until = seconds.map(|seconds| store.now().after(Duration::from_secs(seconds)));
+                    Park::new(on.into_iter().collect(), until)
+                });
+                let written = store.write(&id(*task), self.held(*task, *behind).await, batch).await;
+                self.show(written.map(|_number| ()))
+            }
+            Operation::Steps { task, behind } => {
+                self.show(store.steps(&id(*task), self.held(*task, *behind).await).await)
             }
             Operation::Finish { task, behind, outcome } => {
                 let held = self.held(*task, *behind).await;
@@ -191,6 +242,10 @@ fn id(task: u8) -> TaskId {
     TaskId::new(format!("t{task}")).expect("a good id")
 }
 
+fn key(number: u8) -> CallKey {
+    CallKey::new(format!("k{number}")).expect("a good key")
+}
+
 fn owner(number: u8) -> Owner {
     match number {
         0 => Owner::principal("ann").expect("a good name"),
@@ -231,6 +286,20 @@ fn new_task(
     new
 }
 
+/// Four steps, of which each asks one of two questions.
+fn step(store: &dyn TaskStore, key: u8, state: u8) -> Step {
+    let until = (state == 3).then(|| store.now().after(Duration::from_secs(30)));
+    let question = |key: u8| StepState::Asked(Question::new(format!("q{key}"), json("[]")).until(until));
+    let now = match state {
+        0 | 1 => StepState::Begun,
+        2 | 3 => question(key),
+        4 => question(key + 4),
+        5 => StepState::Due(Time::from_unix_ms(7)),
+        _ => StepState::learnt(json("true")),
+    };
+    Step::new(format!("step {key}"), Fingerprint::new([key; 16]), now)
+}
+
 fn outcome_of(number: u8) -> Outcome {
     match number {
         0 => Outcome::result(json("{\"a\": 1}"), false),
@@ -246,6 +315,7 @@ fn sides(folder: &std::path::Path) -> [Side; 2] {
     let mut settings = Settings::default();
     (settings.tombstone, settings.min_result_retention) = (Duration::from_secs(60), Duration::from_secs(20));
     (settings.limits.max_open_per_owner, settings.limits.max_retained) = (3, 5);
+    (settings.limits.max_questions, settings.limits.max_step_bytes) = (3, 140);
     let clock = StepClock::at(start);
     let memory = Memory::with(settings.clone(), Arc::new(clock.clone()));
     let model = Side::new(clock, move || Arc::new(memory.another_node()));
@@ -297,6 +367,14 @@ fn assert_sums_agree(path: &std::path::Path) {
     };
     let of_rows = sums("SELECT owner, sum(phase < 8), count(*) FROM tasks GROUP BY owner ORDER BY owner");
     assert_eq!(sums("SELECT owner, open, retained FROM accounts ORDER BY owner"), of_rows);
+    let of_steps =
+        sums("SELECT id, steps, step_bytes > 0 FROM tasks WHERE steps > 0 AND phase < 9 ORDER BY id");
+    let kept =
+        "SELECT id, count(*), 1 FROM steps JOIN tasks ON tasks.ord = steps.task GROUP BY id ORDER BY id";
+    assert_eq!(sums(kept), of_steps);
+    let of_steps = "SELECT id, tasks.asked, count(steps.ord) FROM tasks LEFT JOIN steps ON task = tasks.ord AND state = 1 \
+        WHERE phase < 8 GROUP BY id";
+    assert!(sums(of_steps).iter().all(|(_, asked, found)| asked == found), "what is asked is counted");
     let (open, retained) = of_rows.iter().fold((0, 0), |sum, row| (sum.0 + row.1, sum.1 + row.2));
     assert_eq!(sums("SELECT '', open, retained FROM store"), [(String::new(), open, retained)]);
     let sound: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");

@@ -2,12 +2,16 @@
 
 use longhaul_store::{Json, Record};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 /// What the store keeps for us beside a task ([`NewTask::caller`](longhaul_store::NewTask::caller)).
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Note {
     /// The work had begun when the row was written.
     pub(crate) begun: bool,
+    /// What the server wrote of the caller, for work that is entered again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) caller: Option<Box<RawValue>>,
     /// The arguments that nobody is to be shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) secret: Vec<String>,

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, Cancellation, Counts, Created, Cursor, Digest, Durability, Epoch, Filter, Finished, Json, Limits,
-    Memory, NewTask, NodeId, Outcome, Owner, Page, Record, Scope, Settings, StoreError, StoreFuture, Swept,
-    SystemClock, TaskId, TaskStore, TaskWatch, Time,
+    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Digest, Durability, Epoch, Erasure,
+    Filter, Finished, Json, Limits, Memory, NewTask, NodeId, Once, Outcome, Owner, Page, Record, Reply,
+    Scope, Settings, Step, StoreError, StoreFuture, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time,
 };
 use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::machine::{Caller, Plan};
@@ -66,6 +66,9 @@ impl TaskStore for Failing {
     fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
         self.guard("get", self.store.get(scope, id))
     }
+    fn called<'a>(&'a self, owner: &'a Owner, key: &'a CallKey) -> StoreFuture<'a, Option<Record>> {
+        self.guard("called", self.store.called(owner, key))
+    }
     fn list<'a>(
         &'a self,
         scope: Scope<'a>,
@@ -90,6 +93,17 @@ impl TaskStore for Failing {
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
         self.store.write(id, epoch, batch)
     }
+    fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
+        self.store.steps(id, epoch)
+    }
+    fn answer<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        replies: &'a [Reply],
+    ) -> StoreFuture<'a, Answered> {
+        self.guard("answer", self.store.answer(scope, id, replies))
+    }
     fn finish<'a>(
         &'a self,
         id: &'a TaskId,
@@ -106,6 +120,9 @@ impl TaskStore for Failing {
         reason: Option<&'a str>,
     ) -> StoreFuture<'a, Cancellation> {
         self.guard("cancel", self.store.request_cancel(scope, id, reason))
+    }
+    fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
+        self.store.erase(scope, id)
     }
     fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
         self.store.sweep(limit)
@@ -217,6 +234,25 @@ async fn a_row_that_was_written_without_a_word_is_found() {
     let Answer::HandOver(record) = answer else { panic!("{answer:?}") };
     let ended = engine.ended(Scope::Operator, &record.id).await.unwrap().unwrap();
     assert_eq!(ended.outcome(), Some(&success()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn k1_before_the_commit_nothing_is_there_and_the_same_key_creates_one() {
+    let store = Failing::new(Limits::default());
+    let engine = engine(&store);
+    store.fail("create", backend(), false);
+    let keyed = || {
+        let mut call = call(60);
+        call.plan = Plan::new(Caller::TakesTask, true);
+        call.once = Some(Once::new(CallKey::new("key:1").unwrap(), Digest::new([1; 32])));
+        engine.call(call)
+    };
+    let answer = keyed().await;
+    assert!(matches!(answer, Answer::Refused(_)), "{answer:?}");
+    assert_eq!(engine.counts().await.unwrap().retained, 0);
+    let Answer::Task(made) = keyed().await else { panic!("no task") };
+    let Answer::Task(again) = keyed().await else { panic!("no task") };
+    assert_eq!((again.id.clone(), engine.counts().await.unwrap().retained), (made.id.clone(), 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Two connection machines linked by a wire that only time moves.
 
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use longhaul_proto::connection::{Admitted, ClientConnection, Serial, ServerConnection};
@@ -8,6 +9,8 @@ use longhaul_proto::dialect::{Declaration, Dialect, InitializeParams};
 use longhaul_proto::jsonrpc::{Limits, Message, Request, RequestId, write_error};
 use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::RequestMeta;
+
+use crate::transcript::Book;
 
 /// One end of the wire.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,7 +26,7 @@ pub enum Side {
 ///
 /// Nothing happens until [`step`](Self::step): it moves the clock to the next thing due, which is a message's
 /// arrival or a request's deadline, and lets the machines decide. What the server runs is answered by the
-/// test, with [`answer`](Self::answer).
+/// test, with [`answer`](Self::answer). Each message of the two is held against the schema of its revision.
 #[derive(Debug)]
 pub struct Pair {
     /// The time since the pair began.
@@ -113,7 +116,7 @@ impl Pair {
                 params.raw("capabilities", "{}").raw("clientInfo", r#"{"name":"pair","version":"1"}"#);
             }
         });
-        self.send(Side::Client, bytes);
+        self.say(Side::Client, bytes);
         id
     }
 
@@ -122,7 +125,7 @@ impl Pair {
         self.client.cancel(id);
         self.settle(id);
         if let Some(bytes) = self.dialect.cancelled(id, "no longer wanted") {
-            self.send(Side::Client, bytes);
+            self.say(Side::Client, bytes);
         }
     }
 
@@ -135,16 +138,23 @@ impl Pair {
     /// The server answers a request that it runs; nothing is sent if it was cancelled meanwhile.
     pub fn answer(&mut self, id: &RequestId, serial: Serial) {
         let mut bytes = Vec::new();
-        self.dialect.write_result(&mut bytes, id, "{}", |_| ());
-        self.answer_with(id, serial, bytes);
+        self.dialect.write_result(&mut bytes, id, r#"{"name":"pair","version":"1"}"#, |_| ());
+        if self.ends(id, serial) {
+            self.say(Side::Server, bytes);
+        }
     }
 
     /// The same with an answer that the test has written.
     pub fn answer_with(&mut self, id: &RequestId, serial: Serial, bytes: Vec<u8>) {
-        self.running.retain(|(_, running)| *running != serial);
-        if self.server.handle_answered(id, serial) {
+        if self.ends(id, serial) {
             self.send(Side::Server, bytes);
         }
+    }
+
+    /// A request runs no longer; whether its answer is still wanted.
+    fn ends(&mut self, id: &RequestId, serial: Serial) -> bool {
+        self.running.retain(|(_, running)| *running != serial);
+        self.server.handle_answered(id, serial)
     }
 
     /// The server reports progress of a request.
@@ -153,8 +163,19 @@ impl Pair {
             params.field("progressToken", id).field("progress", &value);
         });
         if let Some(bytes) = progress {
-            self.send(Side::Server, bytes);
+            self.say(Side::Server, bytes);
         }
+    }
+
+    /// Puts what a machine of ours says on the wire: a message of the revision.
+    fn say(&mut self, from: Side, bytes: Vec<u8>) {
+        static BOOK: LazyLock<Book> = LazyLock::new(|| Book::load().expect("the schemas can be read"));
+        let message = serde_json::from_slice(&bytes).expect("a machine says JSON");
+        let revision = self.dialect.revision();
+        if let Err(why) = BOOK.check(revision.as_str(), &message, None) {
+            panic!("the {from:?} says {why}");
+        }
+        self.send(from, bytes);
     }
 
     /// Puts bytes on the wire as they are.
@@ -255,7 +276,7 @@ impl Pair {
     fn refuse(&mut self, id: Option<&RequestId>, error: &longhaul_proto::jsonrpc::ErrorObject) {
         let mut bytes = Vec::new();
         write_error(&mut bytes, id, error);
-        self.send(Side::Server, bytes);
+        self.say(Side::Server, bytes);
     }
 
     fn client_receives(&mut self, bytes: &[u8]) {

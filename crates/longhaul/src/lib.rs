@@ -45,6 +45,7 @@ pub mod server;
 pub mod service;
 mod trace;
 pub mod transport;
+mod wire;
 
 pub use client::Client;
 #[cfg(feature = "macros")]

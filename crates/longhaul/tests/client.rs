@@ -300,7 +300,8 @@ async fn lists_are_followed_to_their_end_and_no_further() {
     });
     let page = |name: &str, next: Option<&str>| {
         let tool = json!({ "name": name, "inputSchema": { "type": "object" } });
-        let mut page: Value = json!({ "tools": [tool], "ttlMs": 0, "cacheScope": "private" });
+        let mut page: Value =
+            json!({ "resultType": "complete", "tools": [tool], "ttlMs": 0, "cacheScope": "private" });
         if let Some(next) = next {
             page["nextCursor"] = next.into();
         }
@@ -361,6 +362,6 @@ async fn as_many_requests_wait_as_allowed_and_no_more() {
     }
     let ping = tokio::spawn(async move { client.ping().await });
     let discover = peer.expect("server/discover").await;
-    peer.answer(&discover, json!({})).await;
+    peer.answer(&discover, peer::discovered()).await;
     ping.await.unwrap().unwrap();
 }

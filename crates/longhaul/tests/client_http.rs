@@ -163,7 +163,8 @@ async fn a_server_that_asks_without_end_makes_us_send_one_answer_at_a_time() {
         Some(_) => {
             let ping =
                 |id: usize| format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }));
-            let result = json!({ "resultType": "complete", "tools": [] });
+            let result =
+                json!({ "resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private" });
             let answer = json!({ "jsonrpc": "2.0", "id": request.body["id"], "result": result });
             let events = (0..300).map(ping).collect::<String>() + &format!("data: {answer}\n\n");
             respond("200 OK", "text/event-stream", "", &events)

@@ -199,7 +199,7 @@ async fn dropping_the_wait_leaves_the_task_alone() {
     assert_ne!(cancelled["params"]["requestId"], call["id"], "the question is given up, not the call");
     let ping = tokio::spawn(async move { client.ping().await });
     let next = peer.expect("server/discover").await;
-    peer.answer(&next, json!({})).await;
+    peer.answer(&next, peer::discovered()).await;
     ping.await.unwrap().unwrap();
 }
 

@@ -1,19 +1,25 @@
 //! HTTP/2 beside HTTP/1.1, where it is asked for.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Frame};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use longhaul::proto::jsonrpc::Limits;
 use longhaul::transport::http::server::{Options, serve};
 use longhaul::{Client, Server, Tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Wait {
@@ -32,7 +38,10 @@ async fn host(options: Options) -> SocketAddr {
     address
 }
 
-async fn connect(address: SocketAddr) -> SendRequest<Full<Bytes>> {
+async fn connect<B>(address: SocketAddr) -> SendRequest<B>
+where
+    B: Body<Data = Bytes, Error = Infallible> + Send + Unpin + 'static,
+{
     let stream = TcpStream::connect(address).await.unwrap();
     let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
@@ -57,7 +66,7 @@ fn call(host: &str, millis: u64) -> Request<Full<Bytes>> {
 #[tokio::test]
 async fn calls_share_a_connection_of_http2_and_older_clients_have_theirs() {
     let address = host(Options::default().http2(true)).await;
-    let sender = connect(address).await;
+    let sender = connect::<Full<Bytes>>(address).await;
     let began = Instant::now();
     let calls = (0..20).map(|_| sender.clone().send_request(call("localhost", 300))).collect::<Vec<_>>();
     for answer in calls {
@@ -79,7 +88,7 @@ async fn calls_share_a_connection_of_http2_and_older_clients_have_theirs() {
 #[tokio::test]
 async fn http2_is_not_spoken_unless_it_is_asked_for() {
     let address = host(Options::default()).await;
-    let mut sender = connect(address).await;
+    let mut sender = connect::<Full<Bytes>>(address).await;
     assert!(sender.send_request(call("localhost", 0)).await.is_err());
 }
 
@@ -136,6 +145,46 @@ async fn a_client_with_nothing_open_is_left_whichever_version_it_speaks_or_none(
         assert!(hangs_up(&mut stream, Duration::from_secs(5)).await, "{}", words.escape_ascii());
     }
     // One that waits for an answer has something open.
-    let mut sender = connect(address).await;
+    let mut sender = connect::<Full<Bytes>>(address).await;
     assert_eq!(sender.send_request(call("localhost", 900)).await.unwrap().status(), StatusCode::OK);
+}
+
+/// A body of which nothing more comes.
+struct Unfinished(Option<Bytes>);
+
+impl Body for Unfinished {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.take().map_or(Poll::Pending, |bytes| Poll::Ready(Some(Ok(Frame::data(bytes)))))
+    }
+}
+
+/// However many bodies a connection begins, those of all connections that are half read have one bound; who sends the
+/// whole of one is answered meanwhile.
+#[tokio::test]
+async fn s10_bodies_that_do_not_end_make_room() {
+    const BODY: usize = 50_000;
+    let mut limits = Limits::default();
+    limits.max_bytes = BODY;
+    let address = host(Options::default().http2(true).limits(limits).max_reading(4 * BODY)).await;
+    let connections = [connect(address).await, connect(address).await];
+    let mut answers = JoinSet::new();
+    for turn in 0..10 {
+        let begun = call("localhost", 0).map(|_| Unfinished(Some(vec![b' '; BODY].into())));
+        let mut sender = connections[turn % 2].clone();
+        answers.spawn(async move { sender.send_request(begun).await.map(|answer| answer.status()) });
+    }
+    // All but what there is room for.
+    for _ in 0..6 {
+        let answer = tokio::time::timeout(Duration::from_secs(10), answers.join_next()).await;
+        let status = answer.expect("none makes room").unwrap().unwrap().unwrap();
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    let whole = connect::<Full<Bytes>>(address).await.send_request(call("localhost", 0)).await.unwrap();
+    assert_eq!(whole.status(), StatusCode::OK);
 }

@@ -12,14 +12,15 @@ use longhaul::client::{CallOptions, Error, Options};
 use longhaul::proto::dialect::Revision;
 use longhaul::proto::jsonrpc::Code;
 use longhaul::proto::method::Method;
-use longhaul::proto::model::Progress;
-use longhaul::server::{Dispatcher, Principal};
+use longhaul::proto::model::{CallToolResult, Progress};
+use longhaul::server::{Answered, Dispatcher, Principal};
 use longhaul::service::{
     BoxError, Level, Metrics, Next, Outcome, PerCaller, Request, Response, Timeout, Trace,
 };
 use longhaul::transport::memory;
 use longhaul::{Client, Cx, Server, Tool};
-use serde_json::json;
+use longhaul_test::Log;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tower_layer::{Layer, layer_fn};
 use tower_service::Service;
@@ -254,30 +255,70 @@ async fn an_error_that_is_not_for_callers_tells_them_nothing() {
     assert!(!error.to_string().contains("password"), "{error}");
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+/// A layer of one's own that answers by itself.
+#[derive(Clone)]
+struct Closed;
 
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
+impl Service<Request> for Closed {
+    type Response = Response;
+    type Error = BoxError;
+    type Future = std::future::Ready<Result<Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
+    fn call(&mut self, request: Request) -> Self::Future {
+        let arguments: Value = request.params().require("arguments").unwrap();
+        let words = format!("{} is closed to {arguments}", request.item().unwrap_or_default());
+        std::future::ready(Ok(request.answer(|result| CallToolResult::text(words).write(result))))
     }
+}
+
+#[tokio::test]
+async fn a_layer_answers_by_itself() {
+    let calls = Arc::default();
+    let closed = layer_fn(|_: Next| Closed);
+    let dispatcher =
+        server(&calls).layer(Level::item(Method::CallTool, "wait"), closed).dispatcher().unwrap();
+    for revision in [Revision::V2024_11_05, Revision::V2026_07_28] {
+        let client = client(&dispatcher, "ann", revision).await;
+        assert_eq!(call(&client, "wait", 1).await.unwrap(), r#"wait is closed to {"millis":1}"#);
+        assert_eq!(call(&client, "double", 1).await.unwrap(), "2");
+    }
+    assert_eq!(calls.begun.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_layer_is_tried_by_itself() {
+    let dispatcher = server(&Arc::default()).dispatcher().unwrap();
+    let params = json!({"name": "double", "arguments": {"millis": 2}});
+    let request = || Request::new(&dispatcher, Revision::V2026_07_28, Method::CallTool, &params).unwrap();
+    let mut bounded = PerCaller::new().rate(1, Duration::from_secs(60)).layer(Next::server());
+    let ann = request().with_principal(Principal::new("ann").unwrap());
+    assert_eq!((ann.item(), ann.method()), (Some("double"), Method::CallTool));
+    let answer = bounded.call(ann).await.unwrap();
+    assert_eq!(*answer.answered(), Answered::Result);
+    let message: Value = serde_json::from_slice(answer.message()).unwrap();
+    assert_eq!(message["result"]["content"][0]["text"], "4");
+    let again = request().with_principal(Principal::new("ann").unwrap());
+    assert!(bounded.call(again).await.is_err(), "ann has had her one request");
+
+    let unknown = Request::new(&dispatcher, Revision::V2026_07_28, Method::Ping, &json!({}));
+    assert_eq!(unknown.unwrap_err().code, Code::METHOD_NOT_FOUND);
+    let array = Request::new(&dispatcher, Revision::V2026_07_28, Method::ListTools, &json!([1]));
+    assert!(array.is_err(), "MCP has parameters by name only");
 }
 
 #[tokio::test]
 async fn a_span_says_what_is_asked_and_nothing_of_what_it_carries() {
     let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.writer()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let dispatcher = server(&Arc::default()).layer(Level::Server, Trace).dispatcher().unwrap();
     let client = client(&dispatcher, "ann", Revision::V2026_07_28).await;
     call(&client, "double", 424_242).await.unwrap();
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = log.text();
     let line = log.lines().find(|line| line.contains("CallTool")).unwrap_or_else(|| panic!("{log}"));
     for said in ["item=\"double\"", "revision=2026-07-28", "caller=ann", "outcome=Result", "elapsed="] {
         assert!(line.contains(said), "{said}: {line}");
@@ -303,7 +344,7 @@ async fn a_subscription_lasts_whatever_the_bounds_of_requests_are() {
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {}});
     let mut lines = BufReader::new(ours);
-    let mut ask = async |id: u8, method: &str, mut params: serde_json::Value| {
+    let mut ask = async |id: u8, method: &str, mut params: Value| {
         params["_meta"] = meta.clone();
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         lines.write_all(format!("{request}\n").as_bytes()).await.unwrap();

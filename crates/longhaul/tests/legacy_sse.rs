@@ -206,26 +206,52 @@ async fn a_message_whose_request_is_given_up_spoils_no_other() {
 }
 
 #[tokio::test]
-async fn what_is_sent_has_the_scopes_its_stream_was_opened_with() {
+async fn what_is_sent_has_the_scopes_it_was_sent_with() {
+    let deploy = Tool::typed("deploy", "Deploy", |_, NoArguments {}| async { "deployed" });
+    let deploy = deploy.scopes(Scopes::parse("deploy").unwrap());
     let mut service = HttpService::new(
-        Server::new("test", "1.0.0").dispatcher().unwrap(),
+        Server::new("test", "1.0.0").tool(deploy).dispatcher().unwrap(),
         Options::default().legacy_sse(true),
     );
-    let known = |mut request: Request<Full<Bytes>>, scopes: Option<&str>| {
-        let mut caller = Caller::new(Some(Principal::new("ann").unwrap()));
-        let scopes = scopes.map(|scopes| Scopes::parse(scopes).unwrap());
+    let known = |mut request: Request<Full<Bytes>>, who: &str, scopes: &str| {
+        let mut caller = Caller::new(Some(Principal::new(who).unwrap()));
+        let scopes = Some(Scopes::parse(scopes).unwrap());
         caller.grant = Some(Arc::new(Grant::new(scopes, serde_json::Map::new())));
         request.extensions_mut().insert(caller);
         request
     };
-    let opened = service.call(known(asked(stream(), String::new()), Some("mcp deploy"))).await.unwrap();
+    let opened = service.call(known(asked(stream(), String::new()), "ann", "mcp")).await.unwrap();
     let mut stream = Events { body: opened.into_body(), read: String::new() };
     let address = stream.address_beside().await;
-    for (scopes, status) in
-        [(Some("mcp"), 403), (Some("mcp deploy audit"), 403), (None, 403), (Some("deploy mcp"), 202)]
-    {
-        let post = known(asked(Request::post(&address), initialize()), scopes);
-        assert_eq!(service.call(post).await.unwrap().status(), status, "{scopes:?}");
-    }
+    let hello = known(asked(Request::post(&address), initialize()), "ann", "mcp");
+    assert_eq!(service.call(hello).await.unwrap().status(), 202);
     assert_eq!(stream.message().await["id"], 0);
+    for (id, scopes, may) in
+        [(1, "mcp", false), (2, "mcp deploy", true), (3, "mcp", false), (4, "deploy", true)]
+    {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "deploy", "arguments": {}}});
+        let post = known(asked(Request::post(&address), call.to_string()), "ann", scopes);
+        assert_eq!(service.call(post).await.unwrap().status(), 202, "{scopes}");
+        let answer = stream.message().await;
+        let code = if may { Value::Null } else { json!(-31003) };
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(id), &code), "{answer}");
+    }
+    let others = known(asked(Request::post(&address), initialize()), "bob", "mcp deploy");
+    assert_eq!(service.call(others).await.unwrap().status(), 404);
+}
+
+#[tokio::test]
+async fn what_is_no_json_is_refused_where_it_is_sent() {
+    let host = Host::start(Options::default().legacy_sse(true)).await;
+    let mut stream = host.open().await;
+    let address = stream.address().await;
+    for broken in ["{", "", " ", "{}}", "\u{1}"] {
+        let refused = host.send(Request::post(&address), broken.to_owned()).await;
+        assert_eq!(refused.status(), 400, "{broken:?}");
+        let body = refused.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(serde_json::from_slice::<Value>(&body).unwrap()["error"]["code"], -32700);
+    }
+    // What is JSON is answered in the stream, an error as well.
+    assert_eq!(host.post(&address, "{}").await, 202);
+    assert_eq!(stream.message().await["error"]["code"], -32600);
 }

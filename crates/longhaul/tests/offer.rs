@@ -4,12 +4,15 @@
 mod host;
 
 use host::{Host, both_eras};
-use longhaul::Server;
 use longhaul::proto::model::{
-    Annotations, Content, Icon, PromptArgument, PromptMessage, ResourceContents, Role,
+    Annotations, CallToolResult, Content, Icon, PromptArgument, PromptMessage, ResourceContents, Role,
 };
 use longhaul::proto::{dialect::Era, model};
-use longhaul::server::{BuildError, Failure, Json, Prompt, Resource, ResourceTemplate};
+use longhaul::server::{
+    BuildError, Failure, Json, Prompt, Resource, ResourceTemplate, ToolFuture, ToolHandler,
+};
+use longhaul::{Cx, Server, Tool};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -20,7 +23,7 @@ struct Review {
     most: Option<u8>,
 }
 
-async fn review(_: longhaul::Cx, Review { language, most }: Review) -> String {
+async fn review(_: Cx, Review { language, most }: Review) -> String {
     format!("Review this {language} with {} remarks.", most.unwrap_or(3))
 }
 
@@ -301,6 +304,54 @@ fn what_cannot_be_offered_is_refused_when_the_server_is_built() {
         server().prompt(hello()).prompt(hello()).dispatcher(),
         Err(BuildError::Duplicate { .. })
     ));
+}
+
+#[test]
+fn a_tool_whose_arguments_are_no_object_is_refused_when_the_server_is_built() {
+    struct Unused;
+    impl ToolHandler for Unused {
+        fn call(&self, _: Cx, _: &str) -> Result<ToolFuture, CallToolResult> {
+            Err(CallToolResult::text("unused"))
+        }
+    }
+    let built = |schema: &str| {
+        let definition = model::Tool::new("t", RawValue::from_string(schema.to_owned()).unwrap());
+        Server::new("test", "1").tool(Tool::raw(definition, Unused)).dispatcher()
+    };
+    for schema in ["{}", "true", r#"{"type":"string"}"#, r#"{"type":["object","null"]}"#] {
+        assert!(matches!(built(schema), Err(BuildError::InputSchema { .. })), "{schema}");
+    }
+    assert!(built(r#"{"oneOf":[{}],"type":"object"}"#).is_ok());
+}
+
+#[test]
+fn s65_no_client_is_told_to_fetch_an_icon_from_anywhere() {
+    let server = || Server::new("test", "1");
+    let icon = |src: &str| Icon::new(src);
+    for src in [
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "http://example.com/a.png",
+        "https://a:b@c.example/",
+        "",
+    ] {
+        let tool = Tool::typed("t", "T", |_, _: Review| async { "unused" }).icon(icon(src));
+        let template =
+            ResourceTemplate::typed("db://{table}/{id}", "row", |_, row: Row| async move { row.table });
+        let refused = [
+            server().tool(tool),
+            server().prompt(Prompt::raw(model::Prompt::new("p"), |_, _| async { "p" }).icon(icon(src))),
+            server().resource(Resource::text("a:b", "b", "b").icon(icon(src))),
+            server().resource_template(template.icon(icon(src))),
+        ];
+        for refused in refused {
+            let refused = refused.dispatcher().unwrap_err();
+            assert!(matches!(refused, BuildError::Icon { .. }), "{src}: {refused}");
+        }
+    }
+    for src in ["data:image/png;base64,aGk=", "https://example.com/a.png", "http://localhost:3000/a.png"] {
+        assert!(server().resource(Resource::text("a:b", "b", "b").icon(icon(src))).dispatcher().is_ok());
+    }
 }
 
 #[tokio::test]

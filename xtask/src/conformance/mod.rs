@@ -2,15 +2,13 @@
 
 mod report;
 
-use std::fs;
-use std::path::PathBuf;
-
 use anyhow::{Context, Result};
 
 use crate::interop::HttpServer;
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::Node;
+use crate::wire::{self, Whose, emptied};
 use report::Expected;
 
 const SUITE: &str = "conformance/suite";
@@ -47,13 +45,19 @@ const SERVER_LEGS: &[(&str, &[&[&str]])] = &[
 ///
 /// When the suite or the server cannot be set up, or the suite writes nothing down.
 pub(crate) fn server(site: &Site) -> Result<Tally> {
+    // Some of what the suite sends is wrong on purpose.
+    wire::held(site, Whose::Ours, suite)
+}
+
+fn suite(site: &Site) -> Result<Tally> {
     site.must_run(&mut site.cargo(&["build", "--quiet", "--locked", "-p", SERVER]))?;
     let node = Node::with(site, "conformance", SUITE, OLDEST_NODE)?;
     let program = site.target.join("debug").join(SERVER);
-    let server = HttpServer::start(program.to_str().context("the build folder's path is not UTF-8")?, &[])?;
+    let server =
+        HttpServer::start(site, program.to_str().context("the build folder's path is not UTF-8")?, &[])?;
     let mut tally = Tally::default();
     for (name, runs) in SERVER_LEGS {
-        let folder = emptied(site.target.join("conformance").join(format!("server-{name}")))?;
+        let folder = emptied(&site.target.join("conformance").join(format!("server-{name}")))?;
         for arguments in *runs {
             let mut suite = node.script(site, PROGRAM);
             suite.args(["server", "--url", &server.url()]).args(*arguments).arg("--output-dir").arg(&folder);
@@ -65,12 +69,4 @@ pub(crate) fn server(site: &Site) -> Result<Tally> {
         tally += expected.compare(&report::read(&folder)?);
     }
     Ok(tally)
-}
-
-fn emptied(folder: PathBuf) -> Result<PathBuf> {
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot empty {}", folder.display()))?;
-    }
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    Ok(folder)
 }

@@ -6,6 +6,7 @@ use super::tap::Tap;
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::{Node, system};
+use crate::wire::{self, Whose};
 
 const EXAMPLE: &str = "examples/browser";
 
@@ -14,6 +15,10 @@ const OLDEST_NODE: u32 = 22;
 
 /// The stage: builds the example, and has Chromium open its page from several origins.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
+    wire::held(site, Whose::All, pages)
+}
+
+fn pages(site: &Site) -> Result<Tally> {
     system::require(site, &system::CHROMIUM)?;
     let build = ["build", "--quiet", "--locked", "-p", "longhaul-examples", "--bin", "browser"];
     site.must_run(&mut site.cargo(&build))?;

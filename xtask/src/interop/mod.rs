@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::{Node, Python};
+use crate::wire::{self, Whose};
 pub(crate) use browser::stage as browser;
 pub(crate) use server::HttpServer;
 use tap::Tap;
@@ -140,8 +141,12 @@ struct Rigs {
     python: Python,
 }
 
-/// The stage: builds our server and points every client at it.
+/// The stage: builds our server, points every client at it, and holds what both say against the schemas.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
+    wire::held(site, Whose::All, clients_in_turn)
+}
+
+fn clients_in_turn(site: &Site) -> Result<Tally> {
     for (package, _) in Server::ALL.map(Server::package) {
         site.must_run(&mut site.cargo(&["build", "--quiet", "--locked", "-p", package]))?;
     }
@@ -192,14 +197,18 @@ fn run_once(site: &Site, rigs: &Rigs, server: Server, set: &str, over: Transport
     let arguments = server.arguments(site)?;
     match over {
         Transport::Stdio => {
-            let mut command = vec![program.to_owned()];
+            // Clients give the servers they start little of their own environment.
+            let noting = site.noting().map(|(name, folder)| format!("{name}={}", folder.display()));
+            let mut command = vec!["env".to_owned()];
+            command.extend(noting);
+            command.push(program.to_owned());
             command.extend(arguments);
             command.push("--stdio".to_owned());
             rigs.run_set(site, set, &[], &Target::Command(command))
         }
         Transport::Http => {
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-            let server = HttpServer::start(program, &arguments)?;
+            let server = HttpServer::start(site, program, &arguments)?;
             rigs.run_set(site, set, &[], &Target::Url(server.url()))
         }
     }

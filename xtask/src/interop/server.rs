@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::site::{kill_tree, shown};
+use crate::site::{Site, kill_tree, shown};
 
 /// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,12 +25,12 @@ impl HttpServer {
     /// # Errors
     ///
     /// When it cannot be started, ends, or does not listen in time.
-    pub(crate) fn start(program: &str, arguments: &[&str]) -> Result<Self> {
+    pub(crate) fn start(site: &Site, program: &str, arguments: &[&str]) -> Result<Self> {
         let address = free_port()?;
         let mut command = Command::new(program);
         command.args(arguments).arg("--http").arg(address.to_string());
         println!("$ {} &", shown(&command));
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.envs(site.noting()).stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn().with_context(|| format!("cannot run {program}"))?;
         let mut server = Self { child, address };
         let until = Instant::now() + PATIENCE;
@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn a_server_that_ends_at_once_is_an_error() {
-        let error = HttpServer::start("false", &[]).unwrap_err().to_string();
+        let site = Site { root: ".".into(), target: ".".into(), deadline: Instant::now(), notes: None };
+        let error = HttpServer::start(&site, "false", &[]).unwrap_err().to_string();
         assert!(error.contains("ended") && error.contains("before it listened"), "{error}");
     }
 }

@@ -11,6 +11,7 @@ use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
 use crate::{chaos, conformance, interop, tidy};
+pub(crate) use cargo::TESTED;
 
 /// The most time everything may take together.
 pub(crate) const BUDGET: Duration = Duration::from_secs(29 * 60);
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn an_unknown_stage_is_refused_with_the_known_ones() {
-        let site = Site { root: ".".into(), target: ".".into(), deadline: Instant::now() };
+        let site = Site { root: ".".into(), target: ".".into(), deadline: Instant::now(), notes: None };
         let error = run(&site, &["lints".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("\"lints\"") && error.contains("fmt, clippy, tidy, tests"), "{error}");
     }

@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn a_folder_is_made_again_when_its_lock_file_changes() {
         let root = tempfile::tempdir().unwrap();
-        let site = Site { root: root.path().into(), target: root.path().into(), deadline: Instant::now() };
+        let deadline = Instant::now();
+        let site = Site { root: root.path().into(), target: root.path().into(), deadline, notes: None };
         let lock = root.path().join("lock");
         fs::write(&lock, "1").unwrap();
         let folder = Folder::new(&site, "x", std::slice::from_ref(&lock)).unwrap();

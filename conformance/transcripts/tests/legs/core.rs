@@ -74,6 +74,7 @@ impl Core {
         let mut exchange = Exchange::new(&request.id, asked.dialect, asked.method, &request.params, caller);
         exchange.name = &request.method;
         exchange.progress_token = meta.progress_token;
+        exchange.idempotency_key = meta.idempotency_key.map(Into::into);
         exchange.outlet = Outlet::shared(asked.serial, self.sender.clone());
         exchange.push = Some(Arc::clone(&self.push));
         if asked.method == Method::Initialize {
@@ -95,13 +96,12 @@ impl Core {
                 let (canceller, delivery) = (answer.canceller(), answer.delivery());
                 let (id, serial, sender) = (request.id.clone(), asked.serial, self.sender.clone());
                 let task = tokio::spawn(async move {
-                    let (_, message) = answer.await;
-                    let _ = sender.send(Outgoing::answer(id, serial, message)).await;
+                    let (answered, message) = answer.await;
+                    let _ = sender.send(Outgoing::answer(id, serial, answered, message)).await;
                     delivery.done();
                 });
                 self.running.push((asked.serial, task, canceller));
             }
-            Dispatched::Forbidden(needed) => panic!("nobody has to sign in, and {needed} is asked for"),
         }
     }
 

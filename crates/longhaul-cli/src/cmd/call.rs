@@ -73,11 +73,12 @@ async fn call(args: &Args, manner: Manner) -> Outcome {
     let show = Arc::new(Show::new(manner, name));
     let until = args.wait.map(|wait| Instant::now() + wait);
     let interrupt = Interrupt::listen();
-    let client = match interrupt.unless_left(until, server.connect(options(args, &show)?)).await {
-        Waited::For(client) => client?,
-        Waited::Left => return Err(Failure::silent(Exit::Detached)),
-        Waited::TimeUp => return Err(late(args)),
-    };
+    let client =
+        match interrupt.unless_left(until, server.connect(options(args, &show)?, manner.is_json())).await {
+            Waited::For(client) => client?,
+            Waited::Left => return Err(Failure::silent(Exit::Detached)),
+            Waited::TimeUp => return Err(late(args)),
+        };
     let call = Call { client: &client, server: &server, show: &show, manner, args, until, interrupt };
     let ended = call.run(name, words).await;
     show.end();
@@ -208,9 +209,16 @@ impl Call<'_> {
             Error::InputRequired { task: Some(id), .. } => Some(clean::line(id, 128)),
             _ => None,
         };
+        let lost = matches!(&error, Error::Lost { .. } | Error::Died { .. } | Error::SessionLost { .. });
         let failure = Failure::from(error);
         match task {
             Some(id) => failure.next(format!("the task goes on waiting: {}", self.command("get", &id))),
+            None if lost => {
+                let listed = "where its store is, `longhaul tasks` lists what goes on or has ended";
+                failure.next(format!(
+                    "the call may have run all the same, so look before calling again: {listed}"
+                ))
+            }
             None => failure,
         }
     }

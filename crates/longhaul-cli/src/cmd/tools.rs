@@ -44,7 +44,7 @@ async fn list(args: &Args) -> Outcome {
         [name] => Some(name.as_str()),
         [_, extra, ..] => return Err(Failure::usage(format!("`{extra}` is one word too many"))),
     };
-    let client = server.connect(args.target.options()?).await?;
+    let client = server.connect(args.target.options()?, args.json).await?;
     let shown = show(&client, name, args.json, &server).await;
     client.close().await;
     shown

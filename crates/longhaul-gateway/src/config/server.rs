@@ -17,6 +17,8 @@ pub struct Server {
     pub title: Option<String>,
     /// How to use the server, in words for a model.
     pub instructions: Option<String>,
+    /// Whether calls can become tasks as SEP-1686 drafted them; no unless configured.
+    pub drafted_tasks: bool,
 }
 
 impl Default for Server {
@@ -26,13 +28,14 @@ impl Default for Server {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             title: None,
             instructions: None,
+            drafted_tasks: false,
         }
     }
 }
 
 impl Server {
     pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>) -> Self {
-        reader.reject_unknown(section, &["name", "version", "title", "instructions"]);
+        reader.reject_unknown(section, &["name", "version", "title", "instructions", "drafted_tasks"]);
         let default = Self::default();
         let mut filled = |key| {
             let text = reader.text(section, key)?;
@@ -48,6 +51,7 @@ impl Server {
             version: filled("version").unwrap_or(default.version),
             title: reader.owned(section, "title"),
             instructions: reader.owned(section, "instructions"),
+            drafted_tasks: reader.boolean(section, "drafted_tasks").is_some_and(|drafted| drafted.value),
         }
     }
 }

@@ -56,18 +56,34 @@ pub struct ServerConnection {
     max_open: usize,
     /// Methods that no revision knows and this server has all the same.
     own: Arc<[String]>,
+    /// The server knows tasks as they were drafted.
+    drafted_tasks: bool,
 }
 
 impl ServerConnection {
     /// A fresh connection on which at most `max_open` exchanges run at once.
     pub fn new(max_open: usize) -> Self {
-        Self { session: None, open: HashMap::new(), next: 0, max_open, own: Arc::default() }
+        Self {
+            session: None,
+            open: HashMap::new(),
+            next: 0,
+            max_open,
+            own: Arc::default(),
+            drafted_tasks: false,
+        }
     }
 
     /// The same for a server that has these methods of its own.
     #[must_use]
     pub fn with_own_methods(mut self, own: Arc<[String]>) -> Self {
         self.own = own;
+        self
+    }
+
+    /// The same for a server that knows tasks as they were drafted, or not.
+    #[must_use]
+    pub fn with_drafted_tasks(mut self, drafted_tasks: bool) -> Self {
+        self.drafted_tasks = drafted_tasks;
         self
     }
 
@@ -106,6 +122,8 @@ impl ServerConnection {
         let session = self.session.as_ref().map(|session| session.dialect);
         let dialect = Dialect::of_request(meta, session, method)?;
         let known = dialect.request(method);
+        let drafted = || self.drafted_tasks.then(|| dialect.drafted_request(method)).flatten();
+        let known = known.or_else(drafted);
         let own = || self.own.iter().any(|name| name == method).then_some(Method::Own);
         let known = known.or_else(own).ok_or_else(|| ErrorObject::method_not_found(method))?;
         if self.is_full() {

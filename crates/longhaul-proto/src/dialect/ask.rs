@@ -1,5 +1,9 @@
 //! Asking the client: how a question is written, in a request of its own or in an answer.
 
+use std::collections::HashMap;
+
+use serde_json::value::RawValue;
+
 use super::Dialect;
 use crate::jsonrpc::{ErrorObject, ObjectWriter, RequestId, write_request};
 use crate::model::{
@@ -84,6 +88,32 @@ impl Dialect {
     /// Appends a question as a request of the server's (legacy era).
     pub fn write_question(&self, out: &mut Vec<u8>, id: &RequestId, question: &InputRequest) {
         write_request(out, id, question.method(), |params| self.write_question_params(question, params));
+    }
+
+    /// By which method a kept question asks.
+    pub fn method_of_stored<'q>(&self, question: &'q RawValue) -> &'q str {
+        #[derive(serde::Deserialize)]
+        struct Stored<'a> {
+            method: &'a str,
+        }
+        serde_json::from_str::<Stored<'_>>(question.get()).map_or("", |stored| stored.method)
+    }
+
+    /// Appends a question that was kept as [`write_input_request`](Self::write_input_request) has written it, as a
+    /// request of the server's (legacy era). What cannot be read asks nothing.
+    pub fn write_stored_question(&self, out: &mut Vec<u8>, id: &RequestId, question: &RawValue) {
+        #[derive(serde::Deserialize)]
+        struct Stored<'a> {
+            method: &'a str,
+            #[serde(borrow, default)]
+            params: Option<HashMap<&'a str, &'a RawValue>>,
+        }
+        let Ok(Stored { method, params }) = serde_json::from_str(question.get()) else { return };
+        write_request(out, id, method, |object| {
+            for (name, value) in params.into_iter().flatten() {
+                object.raw(name, value.get());
+            }
+        });
     }
 
     /// Appends a question as it stands in `inputRequests` (modern era).

@@ -35,6 +35,9 @@ impl Dialect {
         }
         if offer.tasks && self.asks_for_tasks() {
             out.raw("tasks", r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#);
+        } else if offer.drafted_tasks && self.has_drafted_tasks() {
+            // "By request category, with boolean properties" (SEP-1686, Capabilities); it gives no example.
+            out.raw("tasks", r#"{"tools":{"call":true}}"#);
         }
         let tasks = offer.tasks && self.has_tasks_extension();
         if self.has_extensions() && (tasks || !offer.extensions.is_empty()) {
@@ -108,6 +111,7 @@ impl Offered {
             list_changes: lists.into_iter().flatten().any(|list| list.list_changed == Some(true)),
             logging: self.logging.is_some(),
             tasks: extension || calls.is_some(),
+            drafted_tasks: false,
             extensions: extensions.without(TASKS_EXTENSION),
         };
         (offer, extension || tasks.cancel.is_some())

@@ -1,10 +1,14 @@
 //! What lists show: tools, resources, templates and prompts.
 
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
 use super::Dialect;
 use crate::jsonrpc::ObjectWriter;
 use crate::model::{
     Annotations, Icon, Implementation, Meta, Prompt, PromptArgument, Resource, ResourceTemplate, TaskSupport,
-    Tool, object_schema,
+    Tool, object_schema, spelled_out,
 };
 
 impl Dialect {
@@ -12,10 +16,10 @@ impl Dialect {
     pub fn write_tool(&self, tool: &Tool, out: &mut Vec<u8>) {
         let mut object = ObjectWriter::new(out);
         self.named(&mut object, &tool.name, tool.title.as_ref(), tool.description.as_ref());
-        object.raw("inputSchema", tool.input_schema.get());
+        object.raw("inputSchema", self.schema(&tool.input_schema).get());
         if let Some(schema) = tool.output_schema.as_ref().filter(|_| self.structures_results()) {
             let of_objects = if self.structures_objects_only() { object_schema(schema) } else { None };
-            object.raw("outputSchema", of_objects.as_ref().unwrap_or(schema).get());
+            object.raw("outputSchema", self.schema(of_objects.as_ref().unwrap_or(schema)).get());
         }
         object.optional("annotations", tool.annotations.as_ref().filter(|_| self.annotates_tools()));
         if self.asks_for_tasks() && tool.task_support != TaskSupport::Forbidden {
@@ -25,6 +29,12 @@ impl Dialect {
         }
         self.adorned(&mut object, &tool.icons, None, &tool.meta);
         object.end();
+    }
+
+    /// A schema as the revision writes it.
+    fn schema<'s>(&self, schema: &'s RawValue) -> Cow<'s, RawValue> {
+        let spelled_out = if self.has_boolean_schemas() { None } else { spelled_out(schema) };
+        spelled_out.map_or(Cow::Borrowed(schema), Cow::Owned)
     }
 
     /// Appends one resource of a `resources/list` answer.

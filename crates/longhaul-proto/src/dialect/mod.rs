@@ -6,6 +6,7 @@
 mod ask;
 mod capability;
 mod content;
+mod drafted;
 mod legacy;
 mod lifecycle;
 mod listing;
@@ -26,10 +27,11 @@ use std::fmt;
 
 use crate::jsonrpc::{Code, ErrorObject, ObjectWriter, write_notification};
 use crate::method::{Method, Notice};
+pub use drafted::{DRAFTED_TASK, DraftedTask, Keep, write_drafted_relation};
 pub use lifecycle::InitializeParams;
 pub use registered::{RegisterError, Tables};
 pub use request::{Declaration, RequestWriter};
-pub use result::{ResultWriter, write_related_task, write_subscription_id};
+pub use result::{RELATED_TASK, ResultWriter, write_related_task, write_subscription_id};
 pub use task::Called;
 pub use welcome::{Unsupported, Welcome, Words};
 
@@ -222,7 +224,9 @@ impl Dialect {
         notice: Notice,
         params: impl FnOnce(&mut ObjectWriter<'_>),
     ) -> Option<Vec<u8>> {
-        let name = name(self.notices, notice).or_else(|| name(self.server_notices, notice))?;
+        let name = name(self.notices, notice)
+            .or_else(|| name(self.server_notices, notice))
+            .or_else(|| self.drafted_notice(notice))?;
         let mut message = Vec::with_capacity(160);
         write_notification(&mut message, name, params);
         Some(message)

@@ -4,12 +4,13 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::Dialect;
+use super::{Dialect, drafted};
 use crate::jsonrpc::{ObjectWriter, RequestId};
 use crate::model::{CacheScope, InputRequest, Meta, SUBSCRIPTION_ID};
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+/// The `_meta` key that says which task a message belongs to (2025-11-25, Tasks, Related Task Metadata).
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// Writes the members of one result.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct ResultWriter<'b> {
     server_info: Option<&'b str>,
     result_type: &'static str,
     related_task: Option<String>,
+    /// The same, as the draft says it.
+    drafted_task: Option<String>,
     meta_written: bool,
 }
 
@@ -48,6 +51,7 @@ impl<'b> ResultWriter<'b> {
             server_info,
             result_type: "complete",
             related_task: None,
+            drafted_task: None,
             meta_written: false,
         }
     }
@@ -160,11 +164,17 @@ impl<'b> ResultWriter<'b> {
         }
     }
 
+    /// Says which drafted task the result belongs to. Call it before [`meta`](Self::meta).
+    pub fn drafted_task(&mut self, id: &str) {
+        self.drafted_task = Some(id.to_owned());
+    }
+
     /// Writes `_meta`: what the result itself attaches and what the dialect adds. At most once.
     pub fn meta(&mut self, meta: &Meta) {
         self.meta_written = true;
         let server_info = self.server_info.filter(|_| self.dialect.names_server_in_results());
-        if meta.is_empty() && server_info.is_none() && self.related_task.is_none() {
+        let related = self.related_task.is_some() || self.drafted_task.is_some();
+        if meta.is_empty() && server_info.is_none() && !related {
             return;
         }
         let mut object = self.object.object("_meta");
@@ -176,6 +186,9 @@ impl<'b> ResultWriter<'b> {
         }
         if let Some(id) = &self.related_task {
             write_related(&mut object, id);
+        }
+        if let Some(id) = &self.drafted_task {
+            drafted::write_related(&mut object, id);
         }
         object.end();
     }
@@ -203,5 +216,5 @@ fn write_related(meta: &mut ObjectWriter<'_>, id: &str) {
 
 /// Keys that only the dialect writes, so that none stands twice.
 fn reserved(key: &str) -> bool {
-    key == SERVER_INFO || key == RELATED_TASK
+    key == SERVER_INFO || key == RELATED_TASK || key == drafted::RELATED_TASK
 }

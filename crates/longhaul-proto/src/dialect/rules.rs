@@ -27,6 +27,11 @@ impl Dialect {
         self.era == Era::Legacy
     }
 
+    /// The schema of a member of arguments or results may be `true` or `false`; before, it must be an object.
+    pub fn has_boolean_schemas(&self) -> bool {
+        self.era == Era::Modern
+    }
+
     /// A caller asks for a task in `params.task`, and each tool says whether it may (D2).
     pub fn asks_for_tasks(&self) -> bool {
         self.revision == Revision::V2025_11_25

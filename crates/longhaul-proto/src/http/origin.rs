@@ -19,13 +19,27 @@ pub enum Refused {
         host: String,
     },
     /// It comes from a web page that is not one of ours.
-    #[error("forbidden: the Origin {origin:?} is not allowed; add it to `allowed_origins` if it is yours")]
+    #[error("forbidden: the Origin {origin:?} is not allowed; {}", advice(.origin))]
     #[non_exhaustive]
     Origin {
         /// The header's value.
         origin: String,
     },
 }
+
+/// What who is turned away can do.
+fn advice(origin: &str) -> &'static str {
+    if origin == OPAQUE {
+        // A sandboxed frame of any page says so too.
+        "that is every page without an address (a file, a sandboxed frame): open it from a server, and add that one's origin \
+         to `allowed_origins`"
+    } else {
+        "add it to `allowed_origins` if it is yours"
+    }
+}
+
+/// The origin of pages that have none of their own.
+const OPAQUE: &str = "null";
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -36,7 +50,7 @@ impl AllowList {
     }
 
     /// Exactly these. A host without a port allows every port of it; an origin is
-    /// `scheme://host[:port]`. Pages of an allowed host are allowed too.
+    /// `scheme://host[:port]`, and never `null`. Pages of an allowed host are allowed too.
     pub fn new(
         hosts: impl IntoIterator<Item = impl Into<String>>,
         origins: impl IntoIterator<Item = impl Into<String>>,
@@ -45,6 +59,20 @@ impl AllowList {
             hosts: hosts.into_iter().map(Into::into).collect(),
             origins: origins.into_iter().map(Into::into).collect(),
         }
+    }
+
+    /// The same and this host; without a port, on every port of it.
+    #[must_use]
+    pub fn with_host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into());
+        self
+    }
+
+    /// The same and pages of this origin, `scheme://host[:port]`.
+    #[must_use]
+    pub fn with_origin(mut self, origin: impl Into<String>) -> Self {
+        self.origins.push(origin.into());
+        self
     }
 
     /// Whether a request with these headers may come in.
@@ -65,7 +93,7 @@ impl AllowList {
     /// Whether pages of this origin may read answers in a browser: those that are listed, and no others of an allowed
     /// host.
     pub fn shares_with(&self, origin: &str) -> bool {
-        self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
+        origin != OPAQUE && self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
     }
 
     fn has_host(&self, host: &str) -> bool {
@@ -123,9 +151,27 @@ mod tests {
     }
 
     #[test]
+    fn who_is_turned_away_learns_what_to_do() {
+        let list = AllowList::new(["localhost"], ["null"]);
+        let refused = |origin| list.check(Some("localhost"), Some(origin)).unwrap_err().to_string();
+        assert!(refused("https://a.example").contains("add it to `allowed_origins`"));
+        // Listing it would let in anybody's sandboxed frame, so it does nothing.
+        assert!(refused("null").contains("open it from a server"), "{}", refused("null"));
+    }
+
+    #[test]
     fn an_empty_list_lets_nobody_in() {
         let list = AllowList::new([""; 0], [""; 0]);
         assert!(list.check(Some("localhost"), None).is_err());
+    }
+
+    #[test]
+    fn what_is_added_may_come_in_as_well() {
+        let list = AllowList::loopback().with_host("mcp.example").with_origin("https://app.example");
+        assert_eq!(list.check(Some("mcp.example:8420"), Some("https://app.example")), Ok(()));
+        assert_eq!(list.check(Some("localhost"), None), Ok(()));
+        assert!(list.check(Some("evil.example"), None).is_err());
+        assert!(list.check(Some("localhost"), Some("https://evil.example")).is_err());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::error::ErrorObject;
 use super::id::RequestId;
+use super::scan::plain;
 
 /// Writes one JSON object, member by member, into a buffer.
 ///
@@ -94,7 +95,14 @@ impl<'b> ObjectWriter<'b> {
         if !std::mem::replace(&mut self.empty, false) {
             self.out.push(b',');
         }
-        write_json(self.out, name);
+        // Hardly any name has something to escape.
+        if plain(name.as_bytes()) < name.len() {
+            write_json(self.out, name);
+        } else {
+            self.out.push(b'"');
+            self.out.extend_from_slice(name.as_bytes());
+            self.out.push(b'"');
+        }
         self.out.push(b':');
     }
 }

@@ -42,6 +42,10 @@ pub enum Method {
     UpdateTask,
     /// Cancel a task.
     CancelTask,
+    /// List the tasks (D1).
+    ListTasks,
+    /// Have a task forgotten (D1).
+    DeleteTask,
     /// Ask the client's user (legacy era).
     Elicit,
     /// Ask the client's model (legacy era).
@@ -59,7 +63,7 @@ impl Method {
         match self {
             Self::CallTool | Self::GetPrompt => Some("name"),
             Self::ReadResource => Some("uri"),
-            Self::GetTask | Self::UpdateTask | Self::CancelTask => Some("taskId"),
+            Self::GetTask | Self::UpdateTask | Self::CancelTask | Self::DeleteTask => Some("taskId"),
             _ => None,
         }
     }
@@ -87,6 +91,8 @@ pub enum Notice {
     PromptsChanged,
     /// A task has changed.
     TaskStatus,
+    /// There is a task that can be asked after (D1).
+    TaskCreated,
     /// What a user was sent away for is done (2025-11-25).
     ElicitationComplete,
     /// What a subscription will bring (modern era).

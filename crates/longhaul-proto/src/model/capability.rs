@@ -41,6 +41,13 @@ pub struct Elicitation {
     pub url: bool,
 }
 
+impl Elicitation {
+    /// By these ways.
+    pub fn new(form: bool, url: bool) -> Self {
+        Self { form, url }
+    }
+}
+
 /// How a client can sample its model.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -49,6 +56,13 @@ pub struct Sampling {
     pub tools: bool,
     /// The client can add what it knows from servers.
     pub context: bool,
+}
+
+impl Sampling {
+    /// With these.
+    pub fn new(tools: bool, context: bool) -> Self {
+        Self { tools, context }
+    }
 }
 
 /// The extensions a client declares.

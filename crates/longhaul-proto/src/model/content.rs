@@ -172,6 +172,18 @@ impl Content {
     }
 }
 
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
 impl From<ResourceLink> for Content {
     fn from(link: ResourceLink) -> Self {
         Self::ResourceLink(link)

@@ -1,5 +1,7 @@
 //! Elicitation: a server asks its client's user.
 
+mod read;
+
 use std::fmt;
 
 use serde::ser::{SerializeMap, Serializer};
@@ -173,7 +175,7 @@ enum Kind {
 }
 
 /// One thing to choose.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Choice {
     #[serde(rename = "const")]
     value: String,
@@ -601,6 +603,10 @@ mod tests {
             r#""required":["name","age"]}"#,
         );
         assert_eq!(serde_json::to_string(&form).unwrap(), expected);
+        let read: Form = serde_json::from_str(expected).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), expected, "it is read back as it was written");
+        let unknown = r#"{"type":"object","properties":{"a":{"type":"object"}}}"#;
+        assert!(serde_json::from_str::<Form>(unknown).is_err());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::capability::ClientCapabilities;
 use super::logging::LoggingLevel;
-use crate::jsonrpc::{ProgressToken, Text};
+use crate::jsonrpc::{ErrorObject, ProgressToken, Text};
 
 /// Named values attached to a result, kept in the order they were added.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +105,31 @@ pub struct RequestMeta<'a> {
     pub client_capabilities: Option<ClientCapabilities>,
     /// The least severe log message the caller wants (modern era).
     pub log_level: Option<LoggingLevel>,
+    /// The caller's own name for this call, under which it is made once: [`IDEMPOTENCY_KEY`].
+    pub idempotency_key: Option<Cow<'a, str>>,
+}
+
+/// The member of `_meta` in which a caller says under which key its call is made once.
+pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotencyKey";
+
+impl<'a> RequestMeta<'a> {
+    /// Takes up the key that a transport says beside the message.
+    ///
+    /// # Errors
+    ///
+    /// `-32602`: the message itself says another.
+    pub fn add_idempotency_key(&mut self, key: impl Into<Cow<'a, str>>) -> Result<(), ErrorObject> {
+        let key = key.into();
+        match &self.idempotency_key {
+            Some(own) if *own != key => Err(ErrorObject::invalid_params(format!(
+                "invalid params: `{IDEMPOTENCY_KEY}` and the header Idempotency-Key differ: send one, or the same twice"
+            ))),
+            _ => {
+                self.idempotency_key = Some(key);
+                Ok(())
+            }
+        }
+    }
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
@@ -117,13 +142,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut meta = RequestMeta::default();
-                let mut seen = [false; 4];
+                let mut seen = [false; 5];
                 while let Some(Text(key)) = map.next_key()? {
                     let member = match key.as_ref() {
                         "progressToken" => 0,
                         "io.modelcontextprotocol/protocolVersion" => 1,
                         "io.modelcontextprotocol/clientCapabilities" => 2,
                         "io.modelcontextprotocol/logLevel" => 3,
+                        IDEMPOTENCY_KEY => 4,
                         _ => {
                             map.next_value::<IgnoredAny>()?;
                             continue;
@@ -137,7 +163,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
                         0 => meta.progress_token = map.next_value()?,
                         1 => meta.protocol_version = map.next_value::<Option<Text<'de>>>()?.map(|t| t.0),
                         2 => meta.client_capabilities = map.next_value()?,
-                        _ => meta.log_level = map.next_value()?,
+                        3 => meta.log_level = map.next_value()?,
+                        _ => meta.idempotency_key = map.next_value::<Option<Text<'de>>>()?.map(|t| t.0),
                     }
                 }
                 Ok(meta)

@@ -38,7 +38,7 @@ pub use icon::{Icon, IconTheme};
 pub use implementation::Implementation;
 pub use input::{InputKind, InputRequest, Retry};
 pub use logging::LoggingLevel;
-pub use meta::{Meta, RequestMeta};
+pub use meta::{IDEMPOTENCY_KEY, Meta, RequestMeta};
 pub use offer::ServerCapabilities;
 pub use progress::Progress;
 pub use prompt::{GetPromptParams, GetPromptResult, Prompt, PromptArgument, PromptMessage};
@@ -49,7 +49,7 @@ pub use sampling::{
     SamplingMessage, ToolChoice, ToolResult, ToolUse,
 };
 pub use schema::either_schema;
-pub(crate) use schema::object_schema;
+pub(crate) use schema::{object_schema, spelled_out};
 pub use subscription::{SUBSCRIPTION_ID, SubscriptionFilter};
 pub use task::{Task, TaskStatus};
 pub use tool::{InvalidToolName, TaskSupport, Tool, ToolAnnotations};

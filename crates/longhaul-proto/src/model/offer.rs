@@ -22,6 +22,8 @@ pub struct ServerCapabilities {
     pub logging: bool,
     /// Calls can become tasks.
     pub tasks: bool,
+    /// Calls can become tasks as they were drafted, too.
+    pub drafted_tasks: bool,
     /// Other extensions, by identifier, each with what it says of itself: an object.
     pub extensions: Meta,
 }
@@ -73,6 +75,13 @@ impl ServerCapabilities {
     #[must_use]
     pub fn with_tasks(mut self, tasks: bool) -> Self {
         self.tasks = tasks;
+        self
+    }
+
+    /// The same, with drafted tasks or without.
+    #[must_use]
+    pub fn with_drafted_tasks(mut self, drafted_tasks: bool) -> Self {
+        self.drafted_tasks = drafted_tasks;
         self
     }
 

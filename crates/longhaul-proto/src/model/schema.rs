@@ -31,6 +31,21 @@ pub(crate) fn object_schema(schema: &RawValue) -> Option<Box<RawValue>> {
     Some(together(schema, defined))
 }
 
+/// A schema of objects where the schema of a member must be an object itself: `{}` says what `true` says. `None` when it
+/// is written so already.
+pub(crate) fn spelled_out(schema: &RawValue) -> Option<Box<RawValue>> {
+    let mut read: Map<String, Value> = serde_json::from_str(schema.get()).ok()?;
+    let members = read.get_mut("properties")?.as_object_mut()?.values_mut();
+    let mut changed = false;
+    for member in members {
+        if let Value::Bool(anything) = *member {
+            *member = if anything { json!({}) } else { json!({ "not": {} }) };
+            changed = true;
+        }
+    }
+    changed.then(|| together(Value::Object(read), Map::new()))
+}
+
 /// A schema without what it defines, which goes to `defined`.
 fn apart(schema: &RawValue, defined: &mut Map<String, Value>) -> Value {
     let mut schema: Value = serde_json::from_str(schema.get()).unwrap_or(Value::Bool(true));
@@ -54,6 +69,19 @@ mod tests {
     fn object(schema: Value) -> Option<Value> {
         let raw = serde_json::value::to_raw_value(&schema).unwrap();
         object_schema(&raw).map(|schema| serde_json::from_str(schema.get()).unwrap())
+    }
+
+    #[test]
+    fn a_member_that_may_be_anything_or_nothing_is_said_so_by_an_object() {
+        let spelled = |schema: &str| {
+            let schema = RawValue::from_string(schema.to_owned()).unwrap();
+            spelled_out(&schema).map(|schema| schema.get().to_owned())
+        };
+        let expected = r#"{"properties":{"a":{},"b":{"not":{}},"c":{"items":true}},"type":"object"}"#;
+        let boolean = r#"{"properties":{"a":true,"b":false,"c":{"items":true}},"type":"object"}"#;
+        assert_eq!(spelled(boolean).as_deref(), Some(expected));
+        assert_eq!(spelled(expected), None);
+        assert_eq!(spelled(r#"{"type":"object"}"#), None);
     }
 
     #[test]

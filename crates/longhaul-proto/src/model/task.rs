@@ -1,12 +1,16 @@
 //! A task as one caller may see it.
 
+use serde_json::value::RawValue;
+
 use super::call::CallToolResult;
 use crate::jsonrpc::ErrorObject;
 
-/// The five statuses that 2025-11-25 and the tasks extension share.
+/// The five statuses that 2025-11-25 and the tasks extension share, and the one that the draft had before them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "the specification's five")]
+#[expect(clippy::exhaustive_enums, reason = "the specification's five, and the draft's")]
 pub enum TaskStatus {
+    /// Nobody has begun it yet (D1).
+    Submitted,
     /// Under way.
     Working,
     /// Waiting for an answer.
@@ -23,6 +27,7 @@ impl TaskStatus {
     /// Its word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Submitted => "submitted",
             Self::Working => "working",
             Self::InputRequired => "input_required",
             Self::Completed => "completed",
@@ -62,6 +67,8 @@ pub struct Task {
     pub ttl_ms: Option<u64>,
     /// How often to ask, in milliseconds.
     pub poll_interval_ms: Option<u64>,
+    /// What it asks, by the questions' keys: each its method and parameters, as they are put to a client.
+    pub questions: Vec<(String, Box<RawValue>)>,
     /// The result it ended with.
     pub result: Option<CallToolResult>,
     /// The error it ended with.
@@ -84,6 +91,7 @@ impl Task {
             last_updated_at,
             ttl_ms: None,
             poll_interval_ms: None,
+            questions: Vec::new(),
             result: None,
             error: None,
         }

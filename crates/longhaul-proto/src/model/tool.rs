@@ -76,6 +76,15 @@ impl Tool {
 }
 
 /// Hints about a tool. A client must not trust them unless it trusts the server.
+///
+/// # Examples
+///
+/// ```
+/// use longhaul_proto::model::ToolAnnotations;
+///
+/// let hints = ToolAnnotations::new().with_title("Weather").with_read_only(true).with_open_world(true);
+/// assert_eq!((hints.read_only_hint, hints.destructive_hint), (Some(true), None));
+/// ```
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -95,6 +104,48 @@ pub struct ToolAnnotations {
     /// It deals with the world outside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
+}
+
+impl ToolAnnotations {
+    /// Nothing is said of the tool.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same with a name for people.
+    #[must_use]
+    pub fn with_title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// The same, saying whether the tool only reads.
+    #[must_use]
+    pub fn with_read_only(mut self, read_only: bool) -> Self {
+        self.read_only_hint = Some(read_only);
+        self
+    }
+
+    /// The same, saying whether the tool may destroy something.
+    #[must_use]
+    pub fn with_destructive(mut self, destructive: bool) -> Self {
+        self.destructive_hint = Some(destructive);
+        self
+    }
+
+    /// The same, saying whether calling the tool again with the same arguments changes nothing more.
+    #[must_use]
+    pub fn with_idempotent(mut self, idempotent: bool) -> Self {
+        self.idempotent_hint = Some(idempotent);
+        self
+    }
+
+    /// The same, saying whether the tool deals with the world outside.
+    #[must_use]
+    pub fn with_open_world(mut self, open_world: bool) -> Self {
+        self.open_world_hint = Some(open_world);
+        self
+    }
 }
 
 /// Whether a call of a tool may become a task.

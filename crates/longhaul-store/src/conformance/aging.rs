@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use super::{
-    Backend, ann, create,
+    Backend, ann, bob, create,
+    creation::keyed,
     drive::{block_on, race},
     finish, get, id, one, one_with, queued, task,
 };
 use crate::{
-    Batch, Cancellation, Filter, Outcome, Retention, Scope, Settings, Start, StoreError, Swept, TaskStore,
-    Time,
+    Batch, Cancellation, Erasure, Filter, Outcome, Retention, Scope, Settings, Start, StoreError, Swept,
+    TaskStore, Time,
 };
 
 pub(super) async fn an_open_task_ends_with_an_error_when_its_time_is_up(backend: &dyn Backend) {
@@ -151,6 +152,25 @@ pub(super) async fn sweeps_that_race_do_each_thing_once(backend: &dyn Backend) {
     let swept = race(4, |index| block_on(nodes[index].sweep(100)).unwrap());
     assert_eq!(swept.iter().map(|swept| swept.expired.len()).sum::<usize>(), 10);
     assert_eq!(swept.iter().map(|swept| swept.erased).sum::<usize>(), 10);
+}
+
+pub(super) async fn what_is_erased_is_forgotten_at_once(backend: &dyn Backend) {
+    let one = one(backend);
+    let made = create(&*one.store, keyed("t", &ann(), 1)).await;
+    let (owner, other) = (ann(), bob());
+    let (hers, his) = (Scope::Owner(&owner), Scope::Owner(&other));
+    assert_eq!(one.store.erase(hers, &made.id).await.unwrap(), Erasure::Open);
+    finish(&*one.store, &made).await;
+    assert_eq!(one.store.erase(his, &made.id).await.unwrap(), Erasure::NotFound);
+    assert_eq!(one.store.erase(hers, &made.id).await.unwrap(), Erasure::Erased);
+    assert_eq!(one.store.erase(hers, &made.id).await.unwrap(), Erasure::NotFound);
+    assert_eq!(get(&*one.store, &made.id).await, None);
+    assert!(matches!(one.store.create(task("t")).await, Err(StoreError::AlreadyExists { .. })));
+    let again = one.store.create(keyed("again", &ann(), 1)).await;
+    assert!(matches!(again, Err(StoreError::KeySpent { .. })), "{again:?}");
+    one.deployment.advance(Settings::default().tombstone);
+    assert_eq!(one.store.sweep(10).await.unwrap().removed, 1);
+    assert_eq!(one.store.counts().await.unwrap().retained, 0);
 }
 
 fn minutes(number: u64) -> Duration {

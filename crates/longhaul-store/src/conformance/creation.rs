@@ -8,8 +8,8 @@ use super::{
     finish, get, id, json, one, queued, task,
 };
 use crate::{
-    Created, Dialect, Digest, Epoch, NewTask, Owner, Phase, Rerun, Retention, Scope, Start, StoreError,
-    TaskStore,
+    CallKey, Created, Dialect, Digest, Epoch, NewTask, Once, Owner, Phase, Rerun, Retention, Scope, Settings,
+    Start, StoreError, TaskStore,
 };
 
 pub(super) async fn a_created_task_is_there_for_every_node_at_once(backend: &dyn Backend) {
@@ -50,6 +50,7 @@ pub(super) async fn payloads_come_back_byte_for_byte(backend: &dyn Backend) {
     new.start = Start::Queued { not_before: one.store.now().after(DAY) };
     new.join = Some(Digest::new([7; 32]));
     new.status_message = Some("waiting; ' \u{1b}[0m é".into());
+    new.once = Some(once("!~\"'%/x", 8));
     new.poll_interval_ms = Some(1234);
     let made = create(&*one.store, new).await;
     let read = one.store.get(Scope::Owner(&owner), &made.id).await.unwrap().expect("it exists");
@@ -140,6 +141,91 @@ pub(super) async fn creates_racing_under_one_digest_make_one_task(backend: &dyn 
     assert_eq!(results.iter().filter(|result| matches!(result, Created::New(_))).count(), 1);
     let ids: Vec<_> = results.into_iter().map(|result| result.into_record().id).collect();
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+pub(super) async fn a_call_under_a_key_is_made_once(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    for owner in [ann(), Owner::Anonymous] {
+        let (first, again) = match &owner {
+            Owner::Principal(_) => ("first", "again"),
+            Owner::Anonymous => ("stranger", "stranger-again"),
+        };
+        let made = create(&*one.store, keyed(first, &owner, 1)).await;
+        assert_eq!(made.once, Some(once("key", 1)));
+        assert_eq!(other.create(keyed(again, &owner, 1)).await.unwrap(), Created::Again(made.clone()));
+        assert_eq!(other.create(keyed(first, &owner, 1)).await.unwrap(), Created::Again(made.clone()));
+        let ended = finish(&*one.store, &made).await;
+        assert_eq!(other.create(keyed(again, &owner, 1)).await.unwrap(), Created::Again(ended.clone()));
+        assert_eq!(get(&*one.store, &id(again)).await, None);
+        assert_eq!(other.called(&owner, &once("key", 1).key).await.unwrap(), Some(ended));
+    }
+    assert_eq!(one.store.counts().await.unwrap().retained, 2);
+}
+
+pub(super) async fn a_key_stands_for_one_call_of_one_owner(backend: &dyn Backend) {
+    let one = one(backend);
+    let made = create(&*one.store, keyed("first", &ann(), 1)).await;
+    for ended in [false, true] {
+        if ended {
+            finish(&*one.store, &made).await;
+        }
+        let before = one.store.counts().await.unwrap();
+        let refusal = one.store.create(keyed("other", &ann(), 2)).await;
+        assert!(matches!(refusal, Err(StoreError::KeyTaken)), "{refusal:?}");
+        assert_eq!(get(&*one.store, &id("other")).await, None);
+        assert_eq!(one.store.counts().await.unwrap(), before, "nothing was created");
+    }
+    let key = &once("key", 1).key;
+    assert_eq!(one.store.called(&bob(), key).await.unwrap(), None);
+    let bobs = one.store.create(keyed("bobs", &bob(), 2)).await.unwrap();
+    assert!(matches!(bobs, Created::New(_)));
+    let found = one.store.called(&bob(), key).await.unwrap();
+    assert_eq!(found, Some(bobs.into_record()));
+    assert_eq!(one.store.called(&ann(), &once("another", 1).key).await.unwrap(), None);
+}
+
+pub(super) async fn a_key_is_spent_until_the_tombstone_goes(backend: &dyn Backend) {
+    let one = one(backend);
+    let mut new = keyed("first", &ann(), 1);
+    new.retention = Retention::AfterTerminal(DAY);
+    let made = create(&*one.store, new).await;
+    finish(&*one.store, &made).await;
+    one.deployment.advance(DAY);
+    for swept in [false, true] {
+        if swept {
+            assert_eq!(one.store.sweep(10).await.unwrap().erased, 1);
+        }
+        let again = one.store.create(keyed("again", &ann(), 1)).await;
+        assert!(matches!(&again, Err(StoreError::KeySpent { id }) if *id == made.id), "{again:?}");
+        assert!(matches!(one.store.create(keyed("other", &ann(), 2)).await, Err(StoreError::KeyTaken)));
+        assert_eq!(one.store.called(&ann(), &once("key", 1).key).await.unwrap(), None);
+    }
+    one.deployment.advance(Settings::default().tombstone);
+    assert_eq!(one.store.sweep(10).await.unwrap().removed, 1);
+    assert!(matches!(one.store.create(keyed("anew", &ann(), 2)).await.unwrap(), Created::New(_)));
+}
+
+pub(super) async fn creates_racing_under_one_key_make_one_task(backend: &dyn Backend) {
+    let one = one(backend);
+    let nodes: Vec<_> = (0..4).map(|_| one.deployment.join()).collect();
+    let results =
+        race(4, |index| block_on(nodes[index].create(keyed(&format!("t{index}"), &ann(), 1))).unwrap());
+    assert_eq!(results.iter().filter(|result| matches!(result, Created::New(_))).count(), 1);
+    let ids: Vec<_> = results.into_iter().map(|result| result.into_record().id).collect();
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert_eq!(one.store.counts().await.unwrap().retained, 1);
+}
+
+/// A task of this owner that is created once under one key, for a call with this fingerprint.
+pub(super) fn keyed(name: &str, owner: &Owner, of: u8) -> NewTask {
+    let mut new = task(name);
+    (new.owner, new.once) = (owner.clone(), Some(once("key", of)));
+    new
+}
+
+fn once(key: &str, of: u8) -> Once {
+    Once::new(CallKey::new(key).unwrap(), Digest::new([of; 32]))
 }
 
 const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);

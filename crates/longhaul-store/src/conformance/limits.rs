@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Backend, bob, create, finish, get, id, json, one_with, task};
+use super::{Backend, ann, bob, create, creation::keyed, finish, get, id, json, one_with, task};
 use crate::{
     Batch, Created, Digest, Limits, NewTask, Outcome, Owner, Progress, Quota, Retention, Settings,
     StoreError, TaskStore,
@@ -74,6 +74,14 @@ pub(super) async fn a_full_store_still_joins(backend: &dyn Backend) {
     refused(&*one.store, task("third"), Quota::Open, 1).await;
 }
 
+pub(super) async fn a_full_store_still_knows_a_key(backend: &dyn Backend) {
+    let one = one_with(backend, limited(|limits| limits.max_open = 1));
+    let first = create(&*one.store, keyed("first", &ann(), 1)).await;
+    let again = one.store.create(keyed("again", &ann(), 1)).await.unwrap();
+    assert_eq!(again, Created::Again(first));
+    assert!(matches!(one.store.create(keyed("other", &ann(), 2)).await, Err(StoreError::KeyTaken)));
+}
+
 pub(super) async fn what_is_too_large_is_refused(backend: &dyn Backend) {
     let settings = limited(|limits| {
         (limits.max_arguments, limits.max_caller, limits.max_outcome, limits.max_text) = (10, 10, 10, 10);
@@ -131,7 +139,7 @@ async fn refused(store: &dyn TaskStore, new: NewTask, quota: Quota, at: u64) {
     assert_eq!(store.counts().await.unwrap(), before);
 }
 
-fn limited<T>(limit: impl FnOnce(&mut Limits) -> T) -> Settings {
+pub(super) fn limited<T>(limit: impl FnOnce(&mut Limits) -> T) -> Settings {
     let mut settings = Settings::default();
     limit(&mut settings.limits);
     settings

@@ -34,6 +34,7 @@
 #![expect(clippy::unwrap_used, reason = "the suite is a test: what a store refuses here breaks a promise")]
 
 mod aging;
+mod asking;
 mod claiming;
 mod creation;
 mod drive;
@@ -42,6 +43,7 @@ mod limits;
 mod reading;
 mod registry;
 mod reporting;
+mod stepping;
 mod streaming;
 mod watching;
 
@@ -99,6 +101,10 @@ pub const CHECKS: &[Check] = checks! {
         a_create_given_up_midway_is_whole_or_nothing,
         creates_racing_under_one_id_make_one_task,
         creates_racing_under_one_digest_make_one_task,
+        a_call_under_a_key_is_made_once,
+        a_key_stands_for_one_call_of_one_owner,
+        a_key_is_spent_until_the_tombstone_goes,
+        creates_racing_under_one_key_make_one_task,
     }
     limits::{
         open_tasks_of_one_owner_are_bounded,
@@ -106,6 +112,7 @@ pub const CHECKS: &[Check] = checks! {
         open_tasks_in_all_are_bounded,
         tasks_kept_are_bounded,
         a_full_store_still_joins,
+        a_full_store_still_knows_a_key,
         what_is_too_large_is_refused,
     }
     reading::{
@@ -136,6 +143,29 @@ pub const CHECKS: &[Check] = checks! {
         every_change_has_a_greater_number,
         a_renewal_changes_nothing_anyone_can_see,
     }
+    stepping::{
+        steps_come_back_in_the_order_in_which_they_began,
+        another_node_that_takes_over_finds_every_step,
+        what_was_learnt_never_changes,
+        who_lost_a_task_learns_nothing_of_it,
+        last_steps_come_with_the_outcome,
+        a_call_that_joins_brings_no_steps,
+        a_forgotten_task_leaves_no_steps,
+        steps_are_bounded,
+    }
+    asking::{
+        a_question_is_answered_by_any_node_and_once,
+        questions_stand_in_the_order_in_which_they_were_asked,
+        what_is_not_asked_is_not_answered,
+        a_foreign_task_takes_no_answers,
+        a_task_that_waits_takes_no_node_and_is_due_when_answered,
+        a_task_that_waits_for_a_time_is_due_then,
+        who_waits_for_what_has_come_is_due_at_once,
+        what_has_ended_asks_nothing,
+        open_questions_are_bounded,
+        answers_that_race_have_one_winner,
+        an_answer_that_meets_a_park_is_never_lost,
+    }
     ending::{
         every_kind_of_outcome_comes_back_as_it_was,
         an_outcome_is_recorded_once,
@@ -154,6 +184,7 @@ pub const CHECKS: &[Check] = checks! {
         an_expired_task_is_not_claimed,
         a_sweep_takes_no_more_than_asked,
         sweeps_that_race_do_each_thing_once,
+        what_is_erased_is_forgotten_at_once,
     }
     watching::{
         a_change_wakes_who_watches_on_any_node,

@@ -1,6 +1,7 @@
 //! The store in memory: the contract in its plainest form, and what a program without a file uses.
 
 mod entries;
+mod steps;
 mod streams;
 mod table;
 
@@ -8,10 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::{entries::Entries, streams::Streams, table::Table};
 use crate::{
-    Batch, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry, EntryKey, Epoch, Event,
-    EventStore, Filter, Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Registry, Scope, Settings,
-    StoreError, StoreFuture, Stream, Swap, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value,
-    Version, WatchHub, clock::StoreClock, event_store::LONGEST_REPLAY, transition,
+    Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry, EntryKey,
+    Epoch, Erasure, Event, EventStore, Filter, Finished, NewTask, NodeId, Outcome, Owner, Page, Record,
+    Registry, Reply, Scope, Settings, Step, StoreError, StoreFuture, Stream, Swap, Swept, SystemClock,
+    TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub, clock::StoreClock,
+    event_store::LONGEST_REPLAY, transition,
 };
 
 /// Tasks, events and entries in this process's memory, gone with it.
@@ -80,6 +82,11 @@ impl Memory {
         record
     }
 
+    /// The task of a worker, for whom one that is gone is as good as taken away.
+    fn of_worker(&self, table: &Table, id: &TaskId, epoch: Epoch) -> Result<Record, StoreError> {
+        table.find(id).cloned().ok_or_else(|| StoreError::Fenced { id: id.clone(), held: epoch })
+    }
+
     /// Lets a worker change its task; `change` says whether anyone can see it.
     fn as_worker(
         &self,
@@ -88,8 +95,7 @@ impl Memory {
         epoch: Epoch,
         change: impl FnOnce(&mut Record) -> Result<bool, StoreError>,
     ) -> Result<Record, StoreError> {
-        let mut record =
-            table.find(id).ok_or_else(|| StoreError::Fenced { id: id.clone(), held: epoch })?.clone();
+        let mut record = self.of_worker(table, id, epoch)?;
         if change(&mut record)? { Ok(self.put(table, record)) } else { Ok(table.keep(record)) }
     }
 
@@ -131,12 +137,16 @@ impl TaskStore for Memory {
     fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
         self.at_once(move |table, this, now| {
             let settings = &this.shared.settings;
-            let record = transition::create(&task, &this.node, now, settings)?;
+            let (record, steps) = transition::create(&task, &this.node, now, settings)?;
+            if let Some(found) = table.again(&record, now) {
+                return found.map(Created::Again);
+            }
             if let Some(found) = table.joinable(&record) {
                 return Ok(Created::Joined(found.clone()));
             }
             table.admit(&record, &settings.limits)?;
             let record = table.insert(record);
+            table.put_steps(&record.id, steps);
             this.shared.hub.wake(&record.id, record.seq);
             Ok(Created::New(record))
         })
@@ -145,6 +155,12 @@ impl TaskStore for Memory {
     fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
         self.at_once(move |table, _, now| {
             Ok(table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now)).cloned())
+        })
+    }
+
+    fn called<'a>(&'a self, owner: &'a Owner, key: &'a CallKey) -> StoreFuture<'a, Option<Record>> {
+        self.at_once(move |table, _, now| {
+            Ok(table.called(owner, key).filter(|record| !record.is_forgotten(now)).cloned())
         })
     }
 
@@ -193,8 +209,37 @@ impl TaskStore for Memory {
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
         self.at_once(move |table, this, now| {
             let limits = &this.shared.settings.limits;
-            let write = |record: &mut Record| transition::write(record, epoch, &batch, now, limits);
-            this.as_worker(table, id, epoch, write).map(|record| record.seq)
+            let mut record = this.of_worker(table, id, epoch)?;
+            let known = &mut |key: &str| Ok(table.step(id, key).cloned());
+            let written = transition::write(&mut record, epoch, &batch, known, now, limits)?;
+            table.put_steps(id, written.steps);
+            Ok(if written.changed { this.put(table, record) } else { table.keep(record) }.seq)
+        })
+    }
+
+    fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
+        self.at_once(move |table, this, _| {
+            transition::check_held(&this.of_worker(table, id, epoch)?, epoch)?;
+            Ok(table.steps(id))
+        })
+    }
+
+    fn answer<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        replies: &'a [Reply],
+    ) -> StoreFuture<'a, Answered> {
+        self.at_once(move |table, this, now| {
+            let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
+            let Some(mut record) = seen.cloned() else { return Ok(Answered::NotFound) };
+            let learnt = transition::answer(&mut record, replies, now, &this.shared.settings.limits)?;
+            let taken = learnt.len();
+            if taken > 0 {
+                table.put_steps(id, learnt);
+                record = this.put(table, record);
+            }
+            Ok(Answered::Recorded { record, taken })
         })
     }
 
@@ -206,15 +251,20 @@ impl TaskStore for Memory {
         last: Batch,
     ) -> StoreFuture<'a, Finished> {
         self.at_once(move |table, this, now| {
-            let mut recorded = false;
-            let record = this.as_worker(table, id, epoch, |record| {
-                if record.is_forgotten(now) {
-                    return Err(StoreError::Fenced { id: id.clone(), held: epoch });
+            let mut record = this.of_worker(table, id, epoch)?;
+            if record.is_forgotten(now) {
+                return Err(StoreError::Fenced { id: id.clone(), held: epoch });
+            }
+            let (known, settings) =
+                (&mut |key: &str| Ok(table.step(id, key).cloned()), &this.shared.settings);
+            let ended = transition::finish(&mut record, epoch, &outcome, &last, known, now, settings)?;
+            Ok(match ended {
+                Some(steps) => {
+                    table.put_steps(id, steps);
+                    Finished::Recorded(this.put(table, record))
                 }
-                recorded = transition::finish(record, epoch, &outcome, &last, now, &this.shared.settings)?;
-                Ok(recorded)
-            })?;
-            Ok(if recorded { Finished::Recorded(record) } else { Finished::AlreadyTerminal(record) })
+                None => Finished::AlreadyTerminal(record),
+            })
         })
     }
 
@@ -231,6 +281,20 @@ impl TaskStore for Memory {
                 Cancellation::Cancelled(this.put(table, record))
             } else {
                 Cancellation::AlreadyTerminal(record)
+            })
+        })
+    }
+
+    fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
+        self.at_once(move |table, this, now| {
+            let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
+            Ok(match seen {
+                None => Erasure::NotFound,
+                Some(record) if !record.is_terminal() => Erasure::Open,
+                Some(_) => {
+                    table.erase(id, now.after(this.shared.settings.tombstone));
+                    Erasure::Erased
+                }
             })
         })
     }

@@ -5,9 +5,10 @@ use std::{
     sync::Arc,
 };
 
+use super::steps::Steps;
 use crate::{
-    Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Phase, Quota, Record, Scope, StoreError,
-    TaskId, Time, transition,
+    CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Phase, Quota, Record, Scope, Step,
+    StoreError, TaskId, Time, transition,
 };
 
 #[derive(Debug, Default)]
@@ -18,6 +19,10 @@ pub(super) struct Table {
     accounts: HashMap<Owner, Account>,
     open: BTreeSet<u64>,
     joins: HashMap<(Owner, Digest), u64>,
+    /// What was created under which key, tombstones included.
+    calls: HashMap<(Owner, CallKey), u64>,
+    /// The steps of those tasks that have any.
+    steps: HashMap<u64, Steps>,
     /// When time next demands something of a task.
     due: BTreeSet<(Time, u64)>,
     living: HashSet<NodeId>,
@@ -79,6 +84,26 @@ impl Table {
         self.tasks.get(ord).map(|slot| &slot.record)
     }
 
+    /// The task of this key, unless it is a tombstone.
+    pub(super) fn called(&self, owner: &Owner, key: &CallKey) -> Option<&Record> {
+        let slot = self.tasks.get(self.calls.get(&(owner.clone(), key.clone()))?)?;
+        slot.removable_at.is_none().then_some(&slot.record)
+    }
+
+    /// What the new task comes to if its key was used before.
+    pub(super) fn again(&self, new: &Record, now: Time) -> Option<Result<Record, StoreError>> {
+        let once = new.once.as_ref()?;
+        let slot = self.tasks.get(self.calls.get(&(new.owner.clone(), once.key.clone()))?)?;
+        let found = &slot.record;
+        Some(if found.once.as_ref().is_none_or(|known| known.of != once.of) {
+            Err(StoreError::KeyTaken)
+        } else if slot.removable_at.is_some() || found.is_forgotten(now) {
+            Err(StoreError::KeySpent { id: found.id.clone() })
+        } else {
+            Ok(found.clone())
+        })
+    }
+
     /// Whether there is room for it.
     pub(super) fn admit(&self, new: &Record, limits: &Limits) -> Result<(), StoreError> {
         if self.by_id.contains_key(&new.id) {
@@ -98,6 +123,9 @@ impl Table {
         account.tasks.insert(account.last, self.seq);
         let slot = Slot { record: record.clone(), nth: account.last, removable_at: None };
         self.by_id.insert(record.id.clone(), self.seq);
+        if let Some(once) = &record.once {
+            self.calls.insert((record.owner.clone(), once.key.clone()), self.seq);
+        }
         self.index(self.seq, &slot);
         self.tasks.insert(self.seq, slot);
         record
@@ -121,11 +149,29 @@ impl Table {
         record
     }
 
+    /// The step of a task under this key.
+    pub(super) fn step(&self, id: &TaskId, key: &str) -> Option<&Step> {
+        self.steps.get(self.by_id.get(id)?)?.find(key)
+    }
+
+    /// All of them.
+    pub(super) fn steps(&self, id: &TaskId) -> Vec<Step> {
+        let steps = self.by_id.get(id).and_then(|ord| self.steps.get(ord));
+        steps.map(|steps| steps.list().to_vec()).unwrap_or_default()
+    }
+
+    pub(super) fn put_steps(&mut self, id: &TaskId, steps: Vec<Step>) {
+        if let Some(ord) = self.by_id.get(id).filter(|_| !steps.is_empty()) {
+            self.steps.entry(*ord).or_default().put(steps);
+        }
+    }
+
     /// Makes a finished task a tombstone.
     pub(super) fn erase(&mut self, id: &TaskId, removable_at: Time) {
         let ord = self.by_id[id];
         let mut slot = self.tasks.remove(&ord).expect("an id points at a task");
         self.unindex(ord, &slot);
+        self.steps.remove(&ord);
         let old = &slot.record;
         let null = crate::Json::parse("null").expect("null is JSON");
         let mut record = Record::new(
@@ -137,6 +183,7 @@ impl Table {
             old.created_at,
         );
         record.phase = Phase::Done(crate::Outcome::cancelled(None));
+        record.once.clone_from(&old.once);
         record.seq = old.seq;
         slot = Slot { record, nth: slot.nth, removable_at: Some(removable_at) };
         self.index(ord, &slot);
@@ -147,6 +194,9 @@ impl Table {
         let Some(ord) = self.by_id.remove(id) else { return };
         let Some(slot) = self.tasks.remove(&ord) else { return };
         self.unindex(ord, &slot);
+        if let Some(once) = slot.record.once {
+            self.calls.remove(&(slot.record.owner.clone(), once.key));
+        }
         if let Some(account) = self.accounts.get_mut(&slot.record.owner) {
             account.tasks.remove(&slot.nth);
             if account.tasks.is_empty() {

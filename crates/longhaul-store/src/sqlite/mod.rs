@@ -13,6 +13,7 @@ mod read;
 mod row;
 mod schema;
 mod sql;
+mod steps;
 mod tx;
 mod watcher;
 mod writer;
@@ -28,8 +29,9 @@ use self::{
     tx::Site,
 };
 use crate::{
-    Batch, Cancellation, Counts, Created, Cursor, Durability, Epoch, Filter, Finished, NewTask, NodeId,
-    Outcome, Owner, Page, Record, Scope, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
+    Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Reply, Scope, Step, StoreError, StoreFuture,
+    Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 /// Tasks, events and entries in one SQLite file.
@@ -150,6 +152,10 @@ impl TaskStore for Sqlite {
         self.read_with(move |conn, site| read::get(conn, site, scope, id, site.clock.now()))
     }
 
+    fn called<'a>(&'a self, owner: &'a Owner, key: &'a CallKey) -> StoreFuture<'a, Option<Record>> {
+        self.read_with(move |conn, site| read::called(conn, site, owner, key, site.clock.now()))
+    }
+
     fn list<'a>(
         &'a self,
         scope: Scope<'a>,
@@ -195,6 +201,22 @@ impl TaskStore for Sqlite {
         self.write_with(&WRITE, move |tx| operation::write(tx, &id, epoch, &batch))
     }
 
+    fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
+        self.read_with(move |conn, site| read::steps(conn, site, id, epoch))
+    }
+
+    fn answer<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        replies: &'a [Reply],
+    ) -> StoreFuture<'a, Answered> {
+        let (owner, id, replies) = (owner_of(scope), id.clone(), replies.to_vec());
+        self.write_with(&ANSWER, move |tx| {
+            operation::answer(tx, owner.as_ref().map_or(Scope::Operator, Scope::Owner), &id, &replies)
+        })
+    }
+
     fn finish<'a>(
         &'a self,
         id: &'a TaskId,
@@ -212,14 +234,18 @@ impl TaskStore for Sqlite {
         id: &'a TaskId,
         reason: Option<&'a str>,
     ) -> StoreFuture<'a, Cancellation> {
-        let owner: Option<Owner> = match scope {
-            Scope::Owner(owner) => Some(owner.clone()),
-            Scope::Operator => None,
-        };
+        let owner = owner_of(scope);
         let (id, reason) = (id.clone(), reason.map(str::to_owned));
         self.write_with(&CANCEL, move |tx| {
             let scope = owner.as_ref().map_or(Scope::Operator, Scope::Owner);
             operation::cancel(tx, scope, &id, reason.as_deref())
+        })
+    }
+
+    fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
+        let (owner, id) = (owner_of(scope), id.clone());
+        self.write_with(&ERASE, move |tx| {
+            operation::erase(tx, owner.as_ref().map_or(Scope::Operator, Scope::Owner), &id)
         })
     }
 
@@ -256,6 +282,14 @@ impl TaskStore for Sqlite {
     }
 }
 
+/// The owner a scope is bound to, for a job that outlives its caller.
+fn owner_of(scope: Scope<'_>) -> Option<Owner> {
+    match scope {
+        Scope::Owner(owner) => Some(owner.clone()),
+        Scope::Operator => None,
+    }
+}
+
 const CREATE: Points = Points { before: "store.create.before", after: "store.create.after" };
 const CLAIM: Points = Points { before: "store.claim.before", after: "store.claim.after" };
 const RENEW: Points = Points { before: "store.renew.before", after: "store.renew.after" };
@@ -263,6 +297,8 @@ const RELEASE: Points = Points { before: "store.release.before", after: "store.r
 /// How much that is past its time goes at once to make room.
 const SWEPT_AT_ONCE: usize = 256;
 const WRITE: Points = Points { before: "store.write.before", after: "store.write.after" };
+const ANSWER: Points = Points { before: "store.answer.before", after: "store.answer.after" };
 const FINISH: Points = Points { before: "store.finish.before", after: "store.finish.after" };
 const CANCEL: Points = Points { before: "store.cancel.before", after: "store.cancel.after" };
+const ERASE: Points = Points { before: "store.erase.before", after: "store.erase.after" };
 const SWEEP: Points = Points { before: "store.sweep.before", after: "store.sweep.after" };

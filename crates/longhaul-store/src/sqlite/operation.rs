@@ -7,21 +7,28 @@ use rusqlite::params;
 use super::{
     fault::corrupt,
     row::{Place, signed},
-    sql,
+    sql, steps,
     tx::Tx,
 };
 use crate::{
-    Batch, Cancellation, Created, Epoch, Finished, NewTask, NodeId, Outcome, Owner, Record, Scope,
-    StoreError, Swept, TaskId, transition,
+    Answered, Batch, Cancellation, Created, Epoch, Erasure, Finished, NewTask, NodeId, Outcome, Owner,
+    Record, Reply, Scope, StoreError, Swept, TaskId, transition,
 };
 
 pub(super) fn create(tx: &mut Tx<'_>, node: &NodeId, task: &NewTask) -> Result<Created, StoreError> {
-    let mut record = transition::create(task, node, tx.now(), tx.settings())?;
+    let (mut record, begun) = transition::create(task, node, tx.now(), tx.settings())?;
+    if let Some(found) = tx.again(&record)? {
+        return Ok(Created::Again(found));
+    }
     if let Some(found) = tx.joinable(&record)? {
         return Ok(Created::Joined(found));
     }
     match tx.admit(&record.owner, &tx.settings().limits) {
-        Ok(()) if tx.insert(&mut record)? => Ok(Created::New(record)),
+        Ok(()) if tx.insert(&mut record)? => {
+            // A task's place is the number of its creation.
+            steps::put(tx, record.seq, &record, &begun)?;
+            Ok(Created::New(record))
+        }
         Err(refusal) if !tx.is_taken(&record.id)? => Err(refusal),
         _ => Err(StoreError::AlreadyExists { id: record.id }),
     }
@@ -88,8 +95,14 @@ pub(super) fn release(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch) -> Result<Reco
 
 pub(super) fn write(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch, batch: &Batch) -> Result<u64, StoreError> {
     let (place, mut record) = as_worker(tx, id, epoch)?;
-    if transition::write(&mut record, epoch, batch, tx.now(), &tx.settings().limits)? {
-        tx.update_report(place.ord, &mut record)?;
+    let known = &mut |key: &str| steps::find(tx, place.ord, key);
+    let limits = &tx.settings().limits;
+    let written = transition::write(&mut record, epoch, batch, known, tx.now(), limits)?;
+    steps::put(tx, place.ord, &record, &written.steps)?;
+    match written.changed {
+        true if batch.park.is_some() => tx.update(place.ord, &mut record, true)?,
+        true => tx.update_report(place.ord, &mut record)?,
+        false => {}
     }
     Ok(record.seq)
 }
@@ -105,11 +118,28 @@ pub(super) fn finish(
     if !place.is_visible() {
         return Err(StoreError::Fenced { id: id.clone(), held: epoch });
     }
-    if !transition::finish(&mut record, epoch, outcome, last, tx.now(), tx.settings())? {
-        return Ok(Finished::AlreadyTerminal(record));
-    }
+    let known = &mut |key: &str| steps::find(tx, place.ord, key);
+    let ended = transition::finish(&mut record, epoch, outcome, last, known, tx.now(), tx.settings())?;
+    let Some(learnt) = ended else { return Ok(Finished::AlreadyTerminal(record)) };
+    steps::put(tx, place.ord, &record, &learnt)?;
     tx.update(place.ord, &mut record, true)?;
     Ok(Finished::Recorded(record))
+}
+
+pub(super) fn answer(
+    tx: &mut Tx<'_>,
+    scope: Scope<'_>,
+    id: &TaskId,
+    replies: &[Reply],
+) -> Result<Answered, StoreError> {
+    let seen = tx.load(id)?.filter(|(place, record)| place.is_visible() && scope.sees(&record.owner));
+    let Some((place, mut record)) = seen else { return Ok(Answered::NotFound) };
+    let learnt = transition::answer(&mut record, replies, tx.now(), &tx.settings().limits)?;
+    if !learnt.is_empty() {
+        steps::put(tx, place.ord, &record, &learnt)?;
+        tx.update(place.ord, &mut record, true)?;
+    }
+    Ok(Answered::Recorded { record, taken: learnt.len() })
 }
 
 pub(super) fn cancel(
@@ -125,6 +155,18 @@ pub(super) fn cancel(
     }
     tx.update(place.ord, &mut record, true)?;
     Ok(Cancellation::Cancelled(record))
+}
+
+pub(super) fn erase(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<Erasure, StoreError> {
+    let seen = tx.load(id)?.filter(|(place, record)| place.is_visible() && scope.sees(&record.owner));
+    Ok(match seen {
+        None => Erasure::NotFound,
+        Some((_, record)) if !record.is_terminal() => Erasure::Open,
+        Some((place, record)) => {
+            tx.erase(place.ord, &record, tx.now().after(tx.settings().tombstone))?;
+            Erasure::Erased
+        }
+    })
 }
 
 pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> {
@@ -148,7 +190,7 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
             tx.update(place.ord, &mut record, true)?;
             swept.expired.push(id);
         } else if record.is_forgotten(now) {
-            tx.erase(place.ord, now.after(tx.settings().tombstone))?;
+            tx.erase(place.ord, &record, now.after(tx.settings().tombstone))?;
             swept.erased += 1;
         }
     }
@@ -178,7 +220,7 @@ fn claimable(
 ) -> Result<Vec<TaskId>, StoreError> {
     let now = tx.now().unix_ms();
     let mut found = Vec::new();
-    let mut statement = tx.prepare(sql::QUEUED)?;
+    let mut statement = tx.prepare(sql::WAITING)?;
     collect(tx, &mut statement, params![now], limit, tools, &mut found)?;
     let mut statement = tx.prepare(sql::OVERDUE)?;
     for node in super::read::lease_holders(tx.conn, tx.site)? {

@@ -10,10 +10,13 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use super::{
     row::{self, Place, encode_owner, signed},
-    sql,
+    sql, steps,
     tx::Site,
 };
-use crate::{Counts, Cursor, Filter, NodeId, Owner, Page, Record, Scope, StoreError, TaskId, Time};
+use crate::{
+    CallKey, Counts, Cursor, Epoch, Filter, NodeId, Owner, Page, Record, Scope, Step, StoreError, TaskId,
+    Time, transition,
+};
 
 /// Connections that only read: as many as threads read at once, of which a few are kept. The last used is used next.
 pub(super) struct Readers {
@@ -87,11 +90,62 @@ pub(super) fn get(
         Scope::Operator => None,
     };
     let mut rows = statement.query(params![id.as_str(), owner]).map_err(failed)?;
-    let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
-    if !Place::of(row, now)?.is_visible() {
-        return Ok(None);
+    visible(conn, site, rows.next().map_err(failed)?, now)
+}
+
+pub(super) fn called(
+    conn: &Connection,
+    site: &Site,
+    owner: &Owner,
+    key: &CallKey,
+    now: Time,
+) -> Result<Option<Record>, StoreError> {
+    let failed = |error| site.error("looking for a call by its key", error);
+    let mut statement = conn.prepare_cached(sql::CALLED).map_err(failed)?;
+    let mut rows = statement.query(params![encode_owner(owner), key.as_str()]).map_err(failed)?;
+    visible(conn, site, rows.next().map_err(failed)?, now)
+}
+
+/// The record of a row that a reader may see.
+fn visible(
+    conn: &Connection,
+    site: &Site,
+    row: Option<&rusqlite::Row<'_>>,
+    now: Time,
+) -> Result<Option<Record>, StoreError> {
+    match row {
+        Some(row) if Place::of(row, now)?.is_visible() => record(conn, site, row).map(Some),
+        _ => Ok(None),
     }
-    row::decode(row).map(Some)
+}
+
+/// The record of a row that is no tombstone, with what its task asks. The row's statement is still under way, so both
+/// are read of one moment.
+pub(super) fn record(conn: &Connection, site: &Site, row: &rusqlite::Row<'_>) -> Result<Record, StoreError> {
+    let mut record = row::decode(row)?;
+    if row::asked(row)? > 0 {
+        record.questions = steps::questions(conn, site, row::ord(row)?)?;
+    }
+    Ok(record)
+}
+
+/// The steps of a task that is held at this epoch.
+pub(super) fn steps(
+    conn: &Connection,
+    site: &Site,
+    id: &TaskId,
+    epoch: Epoch,
+) -> Result<Vec<Step>, StoreError> {
+    let failed = |error| site.error("reading a task", error);
+    let mut statement = conn.prepare_cached(sql::BY_ID).map_err(failed)?;
+    let mut rows = statement.query(params![id.as_str()]).map_err(failed)?;
+    match rows.next().map_err(failed)? {
+        Some(row) if !row::is_tombstone(row)? => {
+            transition::check_held(&row::decode(row)?, epoch)?;
+            steps::all(conn, site, row::ord(row)?)
+        }
+        _ => Err(StoreError::Fenced { id: id.clone(), held: epoch }),
+    }
 }
 
 pub(super) fn list(
@@ -124,7 +178,7 @@ pub(super) fn list(
             None => true,
         };
         if wanted && place.is_visible() {
-            match row::decode(row) {
+            match record(conn, site, row) {
                 Ok(record) => {
                     bytes +=
                         record.arguments.as_str().len() + record.outcome().map_or(0, crate::Outcome::len);
@@ -185,7 +239,7 @@ pub(super) fn has_claimable(
     }
     let now = now.unix_ms();
     if conn
-        .prepare_cached(sql::HAS_QUEUED)
+        .prepare_cached(sql::HAS_WAITING)
         .and_then(|mut statement| statement.exists([now]))
         .map_err(failed)?
     {

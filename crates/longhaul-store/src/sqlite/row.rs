@@ -6,14 +6,15 @@ use rusqlite::{Row, types::ValueRef};
 
 use super::{fault::corrupt, sql::Column};
 use crate::{
-    Dialect, Digest, Epoch, Json, Lease, NodeId, Outcome, Owner, Phase, Progress, Record, Rerun, Retention,
-    StoreError, TaskId, Time,
+    CallKey, Dialect, Digest, Epoch, Json, Lease, NodeId, Once, Outcome, Owner, Phase, Progress, Record,
+    Rerun, Retention, StoreError, TaskId, Time,
 };
 
 /// Phases as they are stored.
 pub(super) mod phase {
     pub(crate) const QUEUED: i64 = 0;
     pub(crate) const RUNNING: i64 = 1;
+    pub(crate) const PARKED: i64 = 2;
     pub(crate) const DONE: i64 = 8;
     pub(crate) const TOMBSTONE: i64 = 9;
 }
@@ -66,7 +67,22 @@ pub(super) fn due(row: &Row<'_>) -> Result<(Place, TaskId, Owner), StoreError> {
     Ok((place, id, decode_owner(read.text(Column::Owner)?)?))
 }
 
-/// Reads a row that is no tombstone.
+/// The number of a row's task.
+pub(super) fn ord(row: &Row<'_>) -> Result<u64, StoreError> {
+    Reader { row }.count(Column::Ord)
+}
+
+/// Whether nothing but its id is left of a row's task.
+pub(super) fn is_tombstone(row: &Row<'_>) -> Result<bool, StoreError> {
+    Ok(Reader { row }.int(Column::Phase)? == phase::TOMBSTONE)
+}
+
+/// How many questions of a row's task wait for an answer.
+pub(super) fn asked(row: &Row<'_>) -> Result<u64, StoreError> {
+    Reader { row }.count(Column::Asked)
+}
+
+/// Reads a row that is no tombstone; what its task asks lies elsewhere.
 pub(super) fn decode(row: &Row<'_>) -> Result<Record, StoreError> {
     let read = Reader { row };
     let id = TaskId::new(read.text(Column::Id)?).map_err(|error| damaged(Column::Id, error))?;
@@ -100,8 +116,11 @@ pub(super) fn decode(row: &Row<'_>) -> Result<Record, StoreError> {
         }),
         None => None,
     };
-    record.join = read.digest(Column::JoinDigest)?;
+    record.join = read.maybe_digest(Column::JoinDigest)?;
+    record.once = decode_once(&read)?;
     record.status_message = read.maybe_text(Column::StatusMessage)?;
+    record.steps = u32::try_from(read.int(Column::Steps)?).map_err(|error| damaged(Column::Steps, error))?;
+    record.step_bytes = read.count(Column::StepBytes)?;
     Ok(record)
 }
 
@@ -132,6 +151,10 @@ impl<'a> Standing<'a> {
         };
         match &record.phase {
             Phase::Queued { not_before } => at.not_before = Some(not_before.unix_ms()),
+            Phase::Parked { until } => {
+                at.phase = phase::PARKED;
+                at.not_before = until.map(Time::unix_ms);
+            }
             Phase::Running { lease } => {
                 at.phase = phase::RUNNING;
                 at.lease_node = Some(lease.node.as_str());
@@ -193,6 +216,7 @@ pub(super) fn decode_owner(text: &str) -> Result<Owner, StoreError> {
 fn decode_phase(read: &Reader<'_, '_>) -> Result<Phase, StoreError> {
     match read.int(Column::Phase)? {
         phase::QUEUED => Ok(Phase::Queued { not_before: read.time(Column::NotBefore)? }),
+        phase::PARKED => Ok(Phase::Parked { until: read.maybe_time(Column::NotBefore)? }),
         phase::RUNNING => {
             let node = NodeId::new(read.text(Column::LeaseNode)?)
                 .map_err(|error| damaged(Column::LeaseNode, error))?;
@@ -256,6 +280,13 @@ fn decode_dialect(number: i64) -> Result<Dialect, StoreError> {
         3 => Ok(Dialect::D3),
         other => Err(damaged(Column::Dialect, other)),
     }
+}
+
+fn decode_once(read: &Reader<'_, '_>) -> Result<Option<Once>, StoreError> {
+    let Some(key) = read.maybe_text(Column::OnceKey)? else { return Ok(None) };
+    let key = CallKey::new(key).map_err(|error| damaged(Column::OnceKey, error))?;
+    let of = read.maybe_digest(Column::OnceDigest)?.ok_or_else(|| damaged(Column::OnceDigest, "null"))?;
+    Ok(Some(Once::new(key, of)))
 }
 
 pub(super) fn encode_retention(retention: Retention) -> (i64, i64) {
@@ -334,7 +365,7 @@ impl<'row> Reader<'row, '_> {
         self.maybe_json(column)?.ok_or_else(|| damaged(column, "null"))
     }
 
-    fn digest(&self, column: Column) -> Result<Option<Digest>, StoreError> {
+    fn maybe_digest(&self, column: Column) -> Result<Option<Digest>, StoreError> {
         let Some(bytes) = self.value(column)?.as_blob_or_null().map_err(|error| damaged(column, error))?
         else {
             return Ok(None);

@@ -11,11 +11,11 @@ use crate::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
-/// 0 queued, 1 running, 8 done, 9 tombstone; 2 to 7 are left for further open phases.
+/// 0 queued, 1 running, 2 parked, 8 done, 9 tombstone; 3 to 7 are left for further open phases.
 const V1: &str = "
 CREATE TABLE store (
     one       INTEGER PRIMARY KEY CHECK (one = 1),
@@ -128,6 +128,40 @@ CREATE UNIQUE INDEX entries_by_name ON entries (is_own, owner, kind, name);
 CREATE INDEX expiring_entries ON entries (expires_at) WHERE expires_at IS NOT NULL;
 ";
 
+/// What calls are known by to their callers.
+const V3: &str = "
+ALTER TABLE tasks ADD COLUMN once_key    TEXT;
+ALTER TABLE tasks ADD COLUMN once_digest BLOB;
+
+CREATE UNIQUE INDEX tasks_by_key ON tasks (owner, once_key) WHERE once_key IS NOT NULL;
+";
+
+/// What the work of tasks has learnt, and tasks that wait without a node: those have a time, as queued ones do.
+const V4: &str = "
+ALTER TABLE tasks ADD COLUMN asked      INTEGER NOT NULL DEFAULT 0;  -- how many questions wait for an answer
+ALTER TABLE tasks ADD COLUMN steps      INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN step_bytes INTEGER NOT NULL DEFAULT 0;
+
+DROP INDEX queued_tasks;
+CREATE INDEX waiting_tasks ON tasks (not_before) WHERE not_before IS NOT NULL;
+
+CREATE TABLE steps (
+    ord         INTEGER PRIMARY KEY,        -- within a task, the order in which they began
+    task        INTEGER NOT NULL,
+    key         TEXT    NOT NULL,
+    fingerprint BLOB    NOT NULL,
+    state       INTEGER NOT NULL,           -- 0 begun, 1 asked, 2 due, 3 learnt, 4 learnt to be an error
+    name        TEXT,                       -- of a question: its public name
+    asked       INTEGER,                    -- of a question: its place among the others
+    asked_at    INTEGER,
+    until       INTEGER,                    -- when it is due, or until when it can be answered
+    json        TEXT
+) STRICT;
+
+CREATE UNIQUE INDEX steps_by_key ON steps (task, key);
+CREATE INDEX open_questions ON steps (task, asked) WHERE state = 1;
+";
+
 /// What a file turns out to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Found {
@@ -210,7 +244,8 @@ mod tests {
         assert_eq!((seq, mood.as_str()), (7, "calm"));
 
         let refusal = look(&conn, place, MIGRATIONS).unwrap_err();
-        assert!(matches!(refusal, StoreError::Newer { found: 3, supported: 2 }), "{refusal}");
+        let StoreError::Newer { found, supported } = refusal else { panic!("{refusal}") };
+        assert_eq!((found as usize, supported as usize), (later.len(), MIGRATIONS.len()));
     }
 
     #[test]

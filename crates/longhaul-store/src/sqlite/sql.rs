@@ -56,6 +56,11 @@ define_columns! {
     Outcome "outcome",
     OutcomeCode "outcome_code",
     JoinDigest "join_digest",
+    OnceKey "once_key",
+    OnceDigest "once_digest",
+    Asked "asked",
+    Steps "steps",
+    StepBytes "step_bytes",
     Tool "tool",
     StatusMessage "status_message",
     ProgressMessage "progress_message",
@@ -69,17 +74,20 @@ pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE
 
 pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, phase, not_before, lease_node, \
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
-    status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments) \
+    status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments, \
+    once_key, once_digest, asked, steps, step_bytes) \
     VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23) ON CONFLICT (id) DO NOTHING";
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28) ON CONFLICT (id) DO NOTHING";
 
 pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
     lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \
     updated_at = ?12, terminal_at = ?13, progress = ?14, progress_total = ?15, progress_message = ?16, \
-    outcome = ?17, outcome_code = ?18, outcome_text = ?19, outcome_json = ?20, status_message = ?21 WHERE ord = ?1";
+    outcome = ?17, outcome_code = ?18, outcome_text = ?19, outcome_json = ?20, status_message = ?21, asked = ?22, \
+    steps = ?23, step_bytes = ?24 WHERE ord = ?1";
 
 pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, progress = ?4, \
-    progress_total = ?5, progress_message = ?6, status_message = ?7 WHERE ord = ?1";
+    progress_total = ?5, progress_message = ?6, status_message = ?7, status_changed_at = ?8, asked = ?9, \
+    steps = ?10, step_bytes = ?11 WHERE ord = ?1";
 
 pub(super) const RENEW: &str = "UPDATE tasks SET lease_until = ?2 WHERE ord = ?1";
 
@@ -122,19 +130,25 @@ pub(super) const SEQ: &str = "SELECT seq FROM tasks WHERE id = ?1";
 
 pub(super) const JOINABLE: &str = "SELECT id FROM tasks WHERE owner = ?1 AND join_digest = ?2 AND phase < 8";
 
+pub(super) const CALLED: &str =
+    concat!("SELECT ", columns!(), " FROM tasks WHERE owner = ?1 AND once_key = ?2");
+
+pub(super) const AGAIN: &str = "SELECT id, once_digest FROM tasks WHERE owner = ?1 AND once_key = ?2";
+
 pub(super) const REMOVE: &str = "DELETE FROM tasks WHERE ord = ?1";
 
 /// The next node after ?1 that holds a lease.
 pub(super) const LEASE_HOLDER: &str =
     "SELECT lease_node FROM tasks WHERE phase = 1 AND lease_node > ?1 ORDER BY lease_node LIMIT 1";
 
-pub(super) const QUEUED: &str = "SELECT id, tool FROM tasks WHERE phase = 0 AND not_before <= ?1 \
+/// Queued or parked: nothing else has a time to wait for.
+pub(super) const WAITING: &str = "SELECT id, tool FROM tasks WHERE not_before <= ?1 \
     AND (expires_at IS NULL OR expires_at > ?1) ORDER BY not_before";
 
 pub(super) const OVERDUE: &str = "SELECT id, tool FROM tasks WHERE phase = 1 AND lease_node = ?2 AND lease_until <= ?3 \
     AND (expires_at IS NULL OR expires_at > ?1) ORDER BY lease_until";
 
-pub(super) const HAS_QUEUED: &str = "SELECT 1 FROM tasks WHERE phase = 0 AND not_before <= ?1 LIMIT 1";
+pub(super) const HAS_WAITING: &str = "SELECT 1 FROM tasks WHERE not_before <= ?1 LIMIT 1";
 
 pub(super) const HAS_OVERDUE: &str =
     "SELECT 1 FROM tasks WHERE phase = 1 AND lease_node = ?1 AND lease_until <= ?2 LIMIT 1";
@@ -143,6 +157,28 @@ pub(super) const DUE: &str =
     concat!("SELECT ", columns!(), " FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2");
 
 pub(super) const HAS_DUE: &str = "SELECT 1 FROM tasks WHERE expires_at <= ?1 LIMIT 1";
+
+/// The columns of a step, as they are read.
+macro_rules! step_columns {
+    () => {
+        "ord, key, fingerprint, state, name, asked_at, until, json"
+    };
+}
+
+pub(super) const STEPS: &str = concat!("SELECT ", step_columns!(), " FROM steps WHERE task = ?1");
+
+pub(super) const STEP: &str = concat!("SELECT ", step_columns!(), " FROM steps WHERE task = ?1 AND key = ?2");
+
+pub(super) const QUESTIONS: &str =
+    concat!("SELECT ", step_columns!(), " FROM steps WHERE task = ?1 AND state = 1 ORDER BY asked");
+
+pub(super) const LAST_ASKED: &str = "SELECT ifnull(max(asked), 0) FROM steps WHERE task = ?1 AND state = 1";
+
+pub(super) const PUT_STEP: &str = "INSERT INTO steps (task, key, fingerprint, state, name, asked, asked_at, until, \
+    json) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (task, key) DO UPDATE SET state = ?4, name = ?5, \
+    asked = ?6, asked_at = ?7, until = ?8, json = ?9";
+
+pub(super) const REMOVE_STEPS: &str = "DELETE FROM steps WHERE task = ?1";
 
 pub(super) const STREAM: &str = "SELECT ord, last, kept, bytes, expires_at FROM streams \
     WHERE owner = ?1 AND session = ?2 AND name = ?3";
@@ -215,14 +251,21 @@ mod tests {
             IS_TAKEN,
             SEQ,
             JOINABLE,
+            CALLED,
+            AGAIN,
             REMOVE,
             LEASE_HOLDER,
-            QUEUED,
+            WAITING,
             OVERDUE,
-            HAS_QUEUED,
+            HAS_WAITING,
             HAS_OVERDUE,
             DUE,
             HAS_DUE,
+            STEPS,
+            STEP,
+            QUESTIONS,
+            LAST_ASKED,
+            REMOVE_STEPS,
             STREAM,
             UPDATE_STREAM,
             STREAMS_OF_SESSION,

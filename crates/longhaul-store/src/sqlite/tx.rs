@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use foldhash::fast::RandomState;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::{
@@ -43,11 +44,12 @@ impl Site {
 }
 
 /// A transaction under way.
-#[derive(Debug)]
 pub(super) struct Tx<'a> {
     pub(super) conn: &'a Connection,
     pub(super) site: &'a Site,
     ledger: Ledger,
+    /// The statement that inserts a task, once one was: most groups insert many.
+    inserting: Option<CachedStatement<'a>>,
     /// The tasks changed so far, and each change's number.
     changes: Vec<(TaskId, u64)>,
     /// How many statements have written something, so that there is anything to commit.
@@ -68,7 +70,7 @@ struct Totals {
 #[derive(Debug)]
 struct Ledger {
     totals: Totals,
-    accounts: HashMap<Owner, Account>,
+    accounts: HashMap<Owner, Account, RandomState>,
     /// How the accounts that the present operation changed were before it.
     undo: Vec<(Owner, Account)>,
 }
@@ -129,8 +131,8 @@ impl<'a> Tx<'a> {
                 Ok((totals, row.get(6)?))
             })?;
         site.clock.observe(Time::from_unix_ms(time));
-        let ledger = Ledger { totals, accounts: HashMap::new(), undo: Vec::new() };
-        Ok(Self { conn, site, ledger, changes: Vec::new(), writes: 0 })
+        let ledger = Ledger { totals, accounts: HashMap::default(), undo: Vec::new() };
+        Ok(Self { conn, site, ledger, inserting: None, changes: Vec::new(), writes: 0 })
     }
 
     /// The latest change so far.
@@ -195,7 +197,7 @@ impl<'a> Tx<'a> {
                 if place.is_tombstone() {
                     Ok(None)
                 } else {
-                    row::decode(row).map(|record| Some((place, record)))
+                    super::read::record(self.conn, self.site, row).map(|record| Some((place, record)))
                 }
             })))
         });
@@ -225,6 +227,27 @@ impl<'a> Tx<'a> {
         Ok(self.load(&id)?.map(|(_, record)| record))
     }
 
+    /// The task that was created under the key of this new one before.
+    pub(super) fn again(&self, new: &Record) -> Result<Option<Record>, StoreError> {
+        let Some(once) = &new.once else { return Ok(None) };
+        let found = self
+            .prepare(sql::AGAIN)?
+            .query_row(params![encode_owner(&new.owner), once.key.as_str()], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, Vec<u8>>(1)?))
+            })
+            .optional()
+            .map_err(|error| self.site.error("looking for a call by its key", error))?;
+        let Some((id, of)) = found else { return Ok(None) };
+        if of != once.of.as_bytes() {
+            return Err(StoreError::KeyTaken);
+        }
+        let id = TaskId::new(id).map_err(corrupt)?;
+        match self.load(&id)? {
+            Some((place, record)) if place.is_visible() => Ok(Some(record)),
+            _ => Err(StoreError::KeySpent { id }),
+        }
+    }
+
     /// Refuses a task there is no room for.
     pub(super) fn admit(&mut self, owner: &Owner, limits: &Limits) -> Result<(), StoreError> {
         let Totals { open, retained, .. } = self.ledger.totals;
@@ -244,9 +267,13 @@ impl<'a> Tx<'a> {
         self.ledger.totals.retained += 1;
         let at = Standing::of(record);
         let (retention, retention_ms) = row::encode_retention(record.retention);
-        let rows = self.execute(
-            sql::INSERT,
-            params![
+        let failed = |error| self.site.error("writing", error);
+        let inserting = match &mut self.inserting {
+            Some(prepared) => prepared,
+            none => none.insert(self.conn.prepare_cached(sql::INSERT).map_err(failed)?),
+        };
+        let rows = inserting
+            .execute(params![
                 signed(record.seq),
                 record.id.as_str(),
                 encode_owner(&record.owner),
@@ -270,8 +297,14 @@ impl<'a> Tx<'a> {
                 record.status_message.as_deref(),
                 record.caller.as_str(),
                 record.arguments.as_str(),
-            ],
-        )?;
+                record.once.as_ref().map(|once| once.key.as_str()),
+                record.once.as_ref().map(|once| once.of.as_bytes().as_slice()),
+                signed(record.questions.len() as u64),
+                record.steps,
+                signed(record.step_bytes),
+            ])
+            .map_err(failed)?;
+        self.writes += u64::from(rows > 0);
         self.changes.push((record.id.clone(), record.seq));
         Ok(rows > 0)
     }
@@ -309,6 +342,9 @@ impl<'a> Tx<'a> {
                 at.outcome_text,
                 at.outcome_json,
                 record.status_message.as_deref(),
+                signed(record.questions.len() as u64),
+                record.steps,
+                signed(record.step_bytes),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));
@@ -329,6 +365,10 @@ impl<'a> Tx<'a> {
                 progress.and_then(|progress| progress.total),
                 progress.and_then(|progress| progress.message.as_deref()),
                 record.status_message.as_deref(),
+                record.status_changed_at.unix_ms(),
+                signed(record.questions.len() as u64),
+                record.steps,
+                signed(record.step_bytes),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));
@@ -341,7 +381,10 @@ impl<'a> Tx<'a> {
     }
 
     /// Takes a finished task's payloads away; its id stays until `until`.
-    pub(super) fn erase(&mut self, ord: u64, until: Time) -> Result<(), StoreError> {
+    pub(super) fn erase(&mut self, ord: u64, record: &Record, until: Time) -> Result<(), StoreError> {
+        if record.steps > 0 {
+            super::steps::remove(self, ord)?;
+        }
         self.execute(sql::ERASE, params![signed(ord), until.unix_ms()]).map(drop)
     }
 

@@ -18,6 +18,10 @@ const ORDERS: &[(&str, &str)] = &[
     ("cancel", "cancel c"),
     ("create@3", "create-brief e"),
     ("sweep", "sweep"),
+    ("erase", "erase c"),
+    ("create@4", "create q"),
+    ("write@2", "ask q 1"),
+    ("answer", "answer q"),
 ];
 
 #[tokio::test]
@@ -60,6 +64,29 @@ async fn without_a_point_everything_happens() {
     assert_eq!(facts(&path).await, expected(ORDERS.len()));
 }
 
+#[tokio::test]
+async fn k1_before_the_commit_the_same_key_creates_the_task() {
+    assert_eq!(killed_while_creating("before"), "new second");
+}
+
+#[tokio::test]
+async fn k2_after_the_commit_the_same_key_gives_the_same_task() {
+    assert_eq!(killed_while_creating("after"), "again first");
+}
+
+/// What another process is told that makes the call again during which the first was killed.
+fn killed_while_creating(moment: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tasks.db");
+    let mut node = start(&path, &format!("store.create.{moment}"));
+    assert!(node.answer().expect("it opens").starts_with("open "));
+    node.order("create-once first");
+    assert_eq!(node.answer(), None, "nobody heard of it");
+    let mut next = Node::start(&path);
+    assert!(next.answer().expect("it opens").starts_with("open "));
+    next.ask("create-once second")
+}
+
 fn start(path: &Path, point: &str) -> Node {
     let report = path.with_file_name("report");
     let report = report.to_str().expect("a plain path");
@@ -81,16 +108,18 @@ fn run(path: &Path, point: &str) -> usize {
     ORDERS.len()
 }
 
-/// What anyone can see of the three tasks: attempt, epoch, whether it ended, message.
+/// What anyone can see of the four tasks: attempt, epoch, whether it ended, message.
 type Facts = Vec<Option<(u32, u64, bool, Option<String>)>>;
 
 async fn facts(path: &Path) -> Facts {
     let store = Sqlite::open(path).expect("it opens");
     let mut facts = Vec::new();
-    for id in ["t", "c", "e"] {
+    for id in ["t", "c", "e", "q"] {
         let found = store.get(Scope::Operator, &TaskId::new(id).unwrap()).await.expect("it can be read");
         facts.push(found.map(|task| {
             let message = task.status_message.as_deref().map(str::to_owned);
+            let message =
+                message.or_else(|| task.questions.first().map(|question| question.request.to_string()));
             (task.attempt, task.epoch.get(), task.is_terminal(), message)
         }));
     }
@@ -113,12 +142,19 @@ fn expected(happened: usize) -> Facts {
     let c = match happened {
         0..7 => None,
         7 => Some((0, 0, false, None)),
-        _ => Some((0, 1, true, None)),
+        8..11 => Some((0, 1, true, None)),
+        _ => None,
     };
     let e = match happened {
         0..9 => None,
         9 => Some((1, 1, false, None)),
         _ => Some((1, 2, true, None)),
     };
-    vec![t, c, e]
+    let q = match happened {
+        0..12 => None,
+        12 => Some((1, 1, false, None)),
+        13 => Some((0, 2, false, Some("\"how?\"".to_owned()))),
+        _ => Some((0, 2, false, None)),
+    };
+    vec![t, c, e, q]
 }

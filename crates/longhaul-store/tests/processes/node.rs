@@ -11,8 +11,9 @@ use std::{
 };
 
 use longhaul_store::{
-    Batch, Epoch, EventStore, Json, NewTask, Outcome, Owner, Rerun, Retention, Scope, Sqlite, SqliteOptions,
-    Start, Stream, TaskId, TaskStore, Time,
+    Answered, Batch, CallKey, Created, Digest, Epoch, EventStore, Fingerprint, Json, NewTask, Once, Outcome,
+    Owner, Park, Question, Reply, Rerun, Retention, Scope, Sqlite, SqliteOptions, Start, Step, StepState,
+    Stream, TaskId, TaskStore, Time,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -132,6 +133,14 @@ async fn obey(store: &Arc<Sqlite>, words: &[&str]) -> String {
             new.start = Start::Queued { not_before: Time::from_unix_ms(0) };
             show(store.create(new).await.map(|created| created.into_record().epoch))
         }
+        ["create-once", id] => {
+            let mut new = task(id);
+            new.once = Some(Once::new(CallKey::new("key").unwrap(), Digest::new([1; 32])));
+            show(store.create(new).await.map(|created| match created {
+                Created::Again(record) => format!("again {}", record.id),
+                other => format!("new {}", other.into_record().id),
+            }))
+        }
         ["claim", limit] => show(store.claim(limit.parse().unwrap(), None).await.map(|claims| {
             let mut ids: Vec<_> = claims.iter().map(|claim| claim.id.to_string()).collect();
             ids.sort();
@@ -143,12 +152,29 @@ async fn obey(store: &Arc<Sqlite>, words: &[&str]) -> String {
             let report = Batch::new().with_status_message(*message);
             show(store.write(&name(id), epoch(at), report).await.map(|_| "written"))
         }
+        ["ask", id, at] => {
+            let question = Question::new("q", Json::parse("\"how?\"").unwrap());
+            let step = Step::new("ask", Fingerprint::new([1; 16]), StepState::Asked(question));
+            let batch = Batch::new().with_step(step).with_park(Park::new(vec!["q".into()], None));
+            show(store.write(&name(id), epoch(at), batch).await.map(|_| "asked"))
+        }
+        ["answer", id] => {
+            let reply = Reply::new("q", Json::parse("\"so\"").unwrap());
+            let answered = store.answer(Scope::Operator, &name(id), &[reply]).await;
+            show(answered.map(|answered| match answered {
+                Answered::Recorded { taken, .. } => taken.to_string(),
+                Answered::NotFound => "not found".to_owned(),
+            }))
+        }
         ["finish", id, at] => {
             let finished = store.finish(&name(id), epoch(at), Outcome::lost("done"), Batch::new()).await;
             show(finished.map(|_| "finished"))
         }
         ["cancel", id] => {
             show(store.request_cancel(Scope::Operator, &name(id), None).await.map(|_| "cancelled"))
+        }
+        ["erase", id] => {
+            show(store.erase(Scope::Operator, &name(id)).await.map(|erasure| format!("{erasure:?}")))
         }
         ["append", text] => show(store.append(Stream::new(&Owner::Anonymous, "s", "t"), text).await),
         ["sweep"] => show(store.sweep(100).await.map(|swept| swept.total())),

@@ -15,13 +15,12 @@ async fn a_rare_task_is_found_in_pieces() {
     create(&store, "common").await;
     let conn = rusqlite::Connection::open(&path).unwrap();
     conn.execute_batch(
-        "CREATE TEMP TABLE copy AS SELECT * FROM tasks WHERE id = 'common'; \
-         WITH RECURSIVE n(x) AS (VALUES (3) UNION ALL SELECT x + 1 FROM n WHERE x < 12000) \
-         INSERT INTO copy SELECT x, 'c' || x, owner, x, x, phase, not_before, lease_node, lease_until, epoch, attempt, \
-         started, rerun, dialect, retention, retention_ms, expires_at, created_at, status_changed_at, updated_at, \
-         terminal_at, poll_interval_ms, progress, progress_total, outcome, outcome_code, join_digest, tool, \
-         status_message, progress_message, outcome_text, caller, arguments, outcome_json FROM n, copy; \
-         INSERT INTO tasks SELECT * FROM copy WHERE ord > 2",
+        "WITH RECURSIVE n(x) AS (VALUES (3) UNION ALL SELECT x + 1 FROM n WHERE x < 12000) \
+         INSERT INTO tasks (ord, id, owner, nth, seq, phase, lease_node, lease_until, epoch, attempt, started, rerun, \
+         dialect, retention, retention_ms, created_at, status_changed_at, updated_at, tool, caller, arguments) \
+         SELECT x, 'c' || x, owner, x, x, phase, lease_node, lease_until, epoch, attempt, started, rerun, dialect, \
+         retention, retention_ms, created_at, status_changed_at, updated_at, tool, caller, arguments \
+         FROM n, tasks WHERE id = 'common'",
     )
     .unwrap();
     let owner = ann();

@@ -21,7 +21,7 @@ impl Journal {
         out.push(VERSION);
         for (key, entry) in &self.entries {
             text(out, key);
-            out.extend_from_slice(&entry.of.0);
+            out.extend_from_slice(entry.of.as_bytes());
             // No JSON value is empty.
             text(out, entry.learnt.as_ref().map_or("", Json::as_str));
         }

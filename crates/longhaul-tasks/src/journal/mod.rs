@@ -2,14 +2,15 @@
 //! where it was.
 //!
 //! Entered again, a handler asks for the same things under the same keys, and is given what it was given before. A
-//! request that is made in several rounds carries its journal along; a task that outlives its process will keep it in
-//! the store.
+//! request that is made in several rounds carries its journal along; a task keeps it in its
+//! store ([`Keeper`](crate::runner::Keeper)).
 
 mod code;
 
-use longhaul_store::Json;
+use longhaul_store::{Json, Step, StepState};
 
 pub use code::Damaged;
+pub use longhaul_store::Fingerprint;
 
 /// What a handler has learnt, in the order in which it first asked.
 #[derive(Clone, Debug, Default)]
@@ -22,21 +23,6 @@ pub struct Journal {
 struct Entry {
     of: Fingerprint,
     learnt: Option<Json>,
-}
-
-/// Tells one question from another. What was learnt is the answer to one question, and to no other that a handler may
-/// ask under the same key when it is entered again.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Fingerprint([u8; Self::LEN]);
-
-impl Fingerprint {
-    /// How many bytes it has.
-    pub const LEN: usize = 16;
-
-    /// The first bytes of a digest of all there is to the question.
-    pub const fn new(bytes: [u8; Self::LEN]) -> Self {
-        Self(bytes)
-    }
 }
 
 /// What a journal knows of a question.
@@ -87,6 +73,14 @@ impl Journal {
     /// Notes what was learnt.
     pub fn learn(&mut self, key: &str, of: Fingerprint, json: Json) {
         self.set(key, Entry { of, learnt: Some(json) });
+    }
+
+    /// All that was learnt, as the steps of a task.
+    pub fn learnt(&self) -> impl Iterator<Item = Step> {
+        self.entries.iter().filter_map(|(key, entry)| {
+            let learnt = entry.learnt.clone()?;
+            Some(Step::new(&**key, entry.of, StepState::learnt(learnt)))
+        })
     }
 
     fn entry(&self, key: &str) -> Option<&Entry> {

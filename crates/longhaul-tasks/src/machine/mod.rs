@@ -34,17 +34,24 @@ pub struct Plan {
     pub row_first: bool,
     /// The call may become durable.
     pub may_be_kept: bool,
+    /// A caller that waits may be handed over to the task.
+    pub hands_over: bool,
 }
 
 impl Plan {
     /// A call that may become durable.
     pub fn new(caller: Caller, row_first: bool) -> Self {
-        Self { caller, row_first, may_be_kept: true }
+        Self { caller, row_first, may_be_kept: true, hands_over: true }
     }
 
     /// A call that its caller waits for to the end, and of which there is never a row.
     pub fn in_place() -> Self {
-        Self { caller: Caller::Waits, row_first: false, may_be_kept: false }
+        Self { caller: Caller::Waits, row_first: false, may_be_kept: false, hands_over: false }
+    }
+
+    /// A call that its caller waits for to the end, and whose row comes first all the same: it is found again by it.
+    pub fn in_place_once() -> Self {
+        Self { hands_over: false, ..Self::new(Caller::Waits, true) }
     }
 }
 
@@ -62,6 +69,10 @@ pub enum Event {
     Refused(Refusal),
     /// The work has run long enough to become durable.
     AfterElapsed,
+    /// The work is about to have an effect, before which it must be durable.
+    WantsRow,
+    /// The work asks whoever called, and waits for the answer.
+    Asks,
     /// The caller has waited long enough.
     HoldElapsed,
     /// The process is about to go: let callers go, keep the work.
@@ -93,18 +104,27 @@ pub struct Refusal {
     pub overloaded: bool,
     /// Trying again will not help.
     pub lasting: bool,
+    /// The caller must call otherwise, and this is the name by which programs know why.
+    pub reason: Option<&'static str>,
 }
 
 impl Refusal {
     /// A refusal.
     pub fn new(message: impl Into<Arc<str>>, overloaded: bool) -> Self {
-        Self { message: message.into(), overloaded, lasting: false }
+        Self { message: message.into(), overloaded, lasting: false, reason: None }
     }
 
     /// The same, for good.
     #[must_use]
     pub fn lasting(mut self) -> Self {
         self.lasting = true;
+        self
+    }
+
+    /// The same, of a call that can never be made so.
+    #[must_use]
+    pub fn because(mut self, reason: &'static str) -> Self {
+        (self.lasting, self.reason) = (true, Some(reason));
         self
     }
 }
@@ -191,6 +211,8 @@ pub struct Machine {
     work: Work,
     /// The call is to become durable as soon as it can.
     due: bool,
+    /// Whoever takes a task is to have it as soon as there is one.
+    tell: bool,
     /// Who waits is to be let go as soon as that can be.
     let_go: bool,
     cancelled: bool,
@@ -208,6 +230,7 @@ impl Machine {
             row: Row::Absent,
             work: Work::Waiting,
             due: false,
+            tell: plan.row_first,
             let_go: false,
             cancelled: false,
             left: false,
@@ -234,6 +257,11 @@ impl Machine {
     /// A call of an earlier process whose work never started: its row is this node's. What to do first.
     pub fn restart() -> (Self, Vec<Effect>) {
         (Self { work: Work::Waiting, ..Self::resume() }, vec![Effect::Admit])
+    }
+
+    /// What was known of it before it began.
+    pub fn plan(&self) -> Plan {
+        self.plan
     }
 
     /// Whether nothing more will happen.
@@ -282,9 +310,10 @@ impl Machine {
                 return effects;
             }
             Event::Refused(_) => {}
-            Event::AfterElapsed => self.due = true,
-            Event::HoldElapsed => self.let_go = true,
-            Event::Draining => (self.due, self.let_go) = (true, true),
+            Event::AfterElapsed | Event::Asks => (self.due, self.tell) = (true, true),
+            Event::WantsRow => self.due = true,
+            Event::HoldElapsed => self.let_go = self.plan.hands_over,
+            Event::Draining => (self.due, self.tell, self.let_go) = (true, true, self.plan.hands_over),
             Event::Committed => self.row = Row::There,
             Event::CallerCancelled => {
                 self.cancelled |= !self.answered;
@@ -361,9 +390,9 @@ impl Machine {
     /// A task is safe: whoever takes one gets it, and whoever has waited long enough is handed over.
     fn acknowledge(&mut self) -> Vec<Effect> {
         match self.plan.caller {
-            Caller::AsksForTask | Caller::TakesTask => self.answer(Reply::Task),
+            Caller::AsksForTask | Caller::TakesTask if self.tell => self.answer(Reply::Task),
             Caller::Waits if self.let_go => self.answer(Reply::HandOver),
-            Caller::Waits => vec![],
+            Caller::AsksForTask | Caller::TakesTask | Caller::Waits => vec![],
         }
     }
 

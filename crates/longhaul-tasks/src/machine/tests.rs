@@ -17,9 +17,9 @@ fn run(plan: Plan, events: impl IntoIterator<Item = Event>) -> (Machine, Vec<Eff
     (machine, effects)
 }
 
-const TAKES: Plan = Plan { caller: Caller::TakesTask, row_first: false, may_be_kept: true };
-const ASKS: Plan = Plan { caller: Caller::AsksForTask, row_first: true, may_be_kept: true };
-const WAITS: Plan = Plan { caller: Caller::Waits, row_first: false, may_be_kept: true };
+const TAKES: Plan = Plan { caller: Caller::TakesTask, row_first: false, may_be_kept: true, hands_over: true };
+const ASKS: Plan = Plan { caller: Caller::AsksForTask, row_first: true, may_be_kept: true, hands_over: true };
+const WAITS: Plan = Plan { caller: Caller::Waits, row_first: false, may_be_kept: true, hands_over: true };
 
 const LOOSE: Effect = Effect::Start { durable: false };
 const DURABLE: Effect = Effect::Start { durable: true };

@@ -5,12 +5,16 @@
 use jiff::Timestamp;
 use longhaul_proto::jsonrpc::{Code, ErrorObject};
 use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
-use longhaul_store::{Outcome, Phase, Record, Retention, Time};
+use longhaul_store::{Outcome, Phase, Question, Record, Retention, Time};
+
+use crate::key;
 
 /// The dialect a task is looked at in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "a new dialect needs every projection looked at")]
 pub enum View {
+    /// SEP-1686 as drafted: what has not been begun is submitted, and its caller has named the task.
+    D1,
     /// 2025-11-25: a result that is an error is a failure, and results are fetched apart.
     D2,
     /// The tasks extension: any result completes, and results are inlined.
@@ -24,6 +28,8 @@ pub fn status(record: &Record, view: View) -> TaskStatus {
         Phase::Done(Outcome::Result { .. }) => TaskStatus::Completed,
         Phase::Done(Outcome::Cancelled { .. }) => TaskStatus::Cancelled,
         Phase::Done(_) => TaskStatus::Failed,
+        Phase::Queued { .. } if view == View::D1 && !record.started => TaskStatus::Submitted,
+        _ if !record.questions.is_empty() => TaskStatus::InputRequired,
         _ => TaskStatus::Working,
     }
 }
@@ -32,24 +38,31 @@ pub fn status(record: &Record, view: View) -> TaskStatus {
 pub fn task(record: &Record, view: View) -> Task {
     let status = status(record, view);
     let last_updated = match view {
-        View::D2 => record.status_changed_at,
+        View::D1 | View::D2 => record.status_changed_at,
         View::D3 => record.updated_at,
     };
-    let mut task =
-        Task::new(record.id.as_str(), status, timestamp(record.created_at), timestamp(last_updated));
+    let mut task = Task::new(id(record, view), status, timestamp(record.created_at), timestamp(last_updated));
     task.status_message = message(record);
-    task.ttl_ms = ttl_ms(record);
+    task.ttl_ms = if view == View::D1 { keep_ms(record) } else { ttl_ms(record) };
     task.poll_interval_ms = record.poll_interval_ms;
-    if view == View::D2 {
+    if view != View::D3 {
         // Reading a result costs what it is long, and nobody would look at it.
         return task;
     }
+    let question = |question: &Question| (question.key.to_string(), (*question.request).to_owned());
+    task.questions = record.questions.iter().map(question).collect();
     match outcome(record) {
         Some(Ok(result)) => task.result = Some(result),
         Some(Err(error)) => task.error = Some(error),
         None => {}
     }
     task
+}
+
+/// By which id a dialect knows the task.
+pub fn id(record: &Record, view: View) -> &str {
+    let drafted = if view == View::D1 { key::drafted_id(record) } else { None };
+    drafted.unwrap_or_else(|| record.id.as_str())
 }
 
 /// How a task ended: the tool's result, or the error its request would have been answered with. `None`
@@ -133,6 +146,16 @@ fn ttl_ms(record: &Record) -> Option<u64> {
     match (record.retention, record.expires_at) {
         (Retention::Unlimited, _) | (_, None) => None,
         (_, Some(at)) => Some(millis(record.created_at, at)),
+    }
+}
+
+/// How long the task is kept, counted from its end; `None` for ever.
+fn keep_ms(record: &Record) -> Option<u64> {
+    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    match (record.terminal_at, record.expires_at, record.retention) {
+        (Some(ended), Some(at), _) => Some(millis(at.since(ended))),
+        (None, _, Retention::AfterTerminal(keep)) => Some(millis(keep)),
+        _ => None,
     }
 }
 

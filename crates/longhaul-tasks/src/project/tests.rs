@@ -42,6 +42,37 @@ fn a_status_is_what_its_dialect_calls_the_fact() {
     }
 }
 
+/// Between two looks a task goes no way that its dialect does not have.
+#[test]
+fn x3_k3_a_drafted_task_is_submitted_until_it_is_claimed_and_never_again() {
+    let due = Time::from_unix_ms(0);
+    let mut queued = record(Phase::Queued { not_before: due });
+    assert_eq!(status(&queued, View::D1), TaskStatus::Submitted);
+    queued.started = true;
+    assert_eq!(status(&queued, View::D1), TaskStatus::Working, "queued again after a crash");
+    let lease = longhaul_store::Lease::new(NodeId::new("n").unwrap(), due);
+    assert_eq!(status(&record(Phase::Running { lease }), View::D1), TaskStatus::Working);
+}
+
+#[test]
+fn x2_a_result_that_is_an_error_fails_in_one_dialect_alone() {
+    let ended = record(result("no", true));
+    let seen = [View::D1, View::D2, View::D3].map(|view| status(&ended, view));
+    assert_eq!(seen, [TaskStatus::Completed, TaskStatus::Failed, TaskStatus::Completed]);
+}
+
+#[test]
+fn r1_11_a_drafted_task_says_for_how_long_it_is_kept_after_its_end() {
+    let keep = std::time::Duration::from_secs(60);
+    let mut kept = record(result("ok", false));
+    kept.retention = Retention::AfterTerminal(keep);
+    let ended = kept.created_at.after(keep * 10);
+    (kept.terminal_at, kept.expires_at) = (Some(ended), Some(ended.after(keep)));
+    assert_eq!(task(&kept, View::D1).ttl_ms, Some(60_000));
+    assert_eq!(task(&kept, View::D2).ttl_ms, Some(660_000));
+    assert_eq!(task(&record(result("ok", false)), View::D1).ttl_ms, None);
+}
+
 #[test]
 fn a_failure_says_why_in_its_status_message() {
     let shown = |phase| task(&record(phase), View::D2).status_message;

@@ -7,10 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use longhaul_store::{Dialect, Digest, Json, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId};
+use longhaul_store::{
+    Dialect, Digest, Json, Once, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId,
+};
+use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::control::{Control, Controls};
+use super::keeper::Keeper;
 use super::runs::{Runs, Waits};
 use crate::environment::BoxFuture;
 use crate::job::ExternalJob;
@@ -64,8 +68,16 @@ pub struct Call {
     pub poll_interval_ms: Option<u64>,
     /// What a second call must match to join this one.
     pub join: Option<Digest>,
+    /// Under which key it is made once. Its plan must be one whose row comes first.
+    pub once: Option<Once>,
     /// What runs.
     pub work: Work,
+    /// What its task will be called; minted when it begins if it is not known before.
+    pub id: Option<TaskId>,
+    /// What the work has learnt.
+    pub keeper: Keeper,
+    /// What is to be written of the caller, for work that is entered again: a JSON value.
+    pub context: Option<Box<RawValue>>,
     /// Where it says how far it is.
     pub reports: (Reporter, Reports),
     /// Who is told of what happens meanwhile.
@@ -88,7 +100,11 @@ impl Call {
             hold: None,
             poll_interval_ms: None,
             join: None,
+            once: None,
             work,
+            id: None,
+            keeper: Keeper::new(),
+            context: None,
             reports: Reporter::new(),
             observer: Arc::new(Nobody),
         }
@@ -99,6 +115,8 @@ impl Call {
 #[derive(Debug)]
 #[expect(clippy::exhaustive_enums, reason = "a server decides on each")]
 pub enum Observed<'a> {
+    /// The call is on disk as this task, while its caller waits.
+    Kept(&'a Record),
     /// The work is further.
     Progress {
         /// How far.

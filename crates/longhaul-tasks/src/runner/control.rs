@@ -22,12 +22,24 @@ pub(super) enum Control {
     Drain,
     /// The row may no longer be this node's.
     LookAgain,
+    /// The work is about to have an effect: there must be a row first.
+    WantsRow,
+    /// The work asks: its caller is to have a task.
+    Asks,
 }
 
 impl Control {
     /// The most urgent first.
-    const ALL: [Self; 6] =
-        [Self::Cancel, Self::Unwanted, Self::Leave, Self::Abandoned, Self::Drain, Self::LookAgain];
+    const ALL: [Self; 8] = [
+        Self::Cancel,
+        Self::Unwanted,
+        Self::Leave,
+        Self::Abandoned,
+        Self::Drain,
+        Self::LookAgain,
+        Self::WantsRow,
+        Self::Asks,
+    ];
 
     const fn bit(self) -> u8 {
         match self {
@@ -37,6 +49,8 @@ impl Control {
             Self::Unwanted => 8,
             Self::Leave => 16,
             Self::Abandoned => 32,
+            Self::WantsRow => 64,
+            Self::Asks => 128,
         }
     }
 }

@@ -2,7 +2,9 @@
 
 mod call;
 mod control;
+mod follow;
 mod join;
+mod keeper;
 mod operation;
 mod recovery;
 mod run;
@@ -15,11 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_store::{
-    Cancellation, Counts, Cursor, Filter, Owner, Page, Record, Scope, StoreError, TaskId, TaskStore,
+    Answered, CallKey, Cancellation, Counts, Cursor, Erasure, Filter, Owner, Page, Record, Reply, Scope,
+    StoreError, TaskId, TaskStore,
 };
 use tokio::sync::watch;
 
-pub use worker::Worker;
+pub use keeper::{Body, Keeper, StepError};
+pub use worker::{Entry, Worker};
 
 pub use call::{Answer, Call, Canceller, Observed, Observer, Ticket, Work};
 
@@ -28,6 +32,7 @@ use crate::id;
 use crate::job::FoundJobs;
 use call::Waiter;
 use control::{Control, Controls};
+use follow::Followers;
 use join::{Joins, Stage};
 use run::Run;
 use runs::{Listed, Runs};
@@ -45,6 +50,13 @@ pub struct Pace {
     pub sweep_every: Duration,
     /// The least time between two reports of one task to the store. Default 1 s.
     pub report_every: Duration,
+    /// How long work that only waits is kept in memory, if it can be entered again. Default 2 s.
+    pub hot_wait: Duration,
+    /// How long work is left alone that has taken a process with it, twice as long each time, up to a minute.
+    /// Default 1 s.
+    pub retry_work: Duration,
+    /// How many attempts at work that is entered again there may be that end with their process. Default 5.
+    pub max_attempts: u32,
     /// How long to wait before trying again to make a call durable. Default 5 s.
     pub retry_commit: Duration,
     /// How long to wait before trying again to start work for which there was no room: twice as long each time, up to
@@ -59,6 +71,9 @@ impl Default for Pace {
             recover_every: Duration::from_secs(2),
             sweep_every: Duration::from_secs(30),
             report_every: Duration::from_secs(1),
+            hot_wait: Duration::from_secs(2),
+            retry_work: Duration::from_secs(1),
+            max_attempts: 5,
             retry_commit: Duration::from_secs(5),
             retry_start: Duration::from_secs(1),
         }
@@ -77,6 +92,7 @@ struct Inner {
     workers: Workers,
     runs: Runs,
     joins: Joins,
+    followers: Followers,
     /// The process is about to go.
     draining: watch::Sender<bool>,
     /// It goes now, whoever waits.
@@ -112,6 +128,7 @@ impl Engine {
             workers: Workers::new(workers),
             runs: Runs::default(),
             joins: Joins::default(),
+            followers: Followers::default(),
             draining: watch::channel(false).0,
             leaving: watch::channel(false).0,
         }))
@@ -173,6 +190,11 @@ impl Engine {
         }
     }
 
+    /// A fresh id for a call of `tool`, which nobody can guess.
+    pub fn mint(&self, tool: &str) -> TaskId {
+        id::mint(tool, &*self.0.environment)
+    }
+
     /// Begins a call. The work goes on when the ticket is dropped; [`Ticket::cancel`] ends it.
     ///
     /// A call that may be joined, and whose like is open on this node, waits for that one instead of running; that
@@ -191,7 +213,7 @@ impl Engine {
                 return ticket;
             }
         };
-        let id = id::mint(&call.tool, &*self.0.environment);
+        let id = call.id.take().unwrap_or_else(|| self.mint(&call.tool));
         let listed = Listed::new(Arc::clone(&self.0), id, controls.clone());
         let (run, ticket) = Run::begin(listed, call, lead);
         if *self.0.draining.borrow() {
@@ -208,6 +230,24 @@ impl Engine {
     /// When the store cannot be read.
     pub async fn find(&self, scope: Scope<'_>, id: &TaskId) -> Result<Option<Record>, StoreError> {
         self.0.store.get(scope, id).await
+    }
+
+    /// The task that this owner created under this key.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub async fn called(&self, owner: &Owner, key: &CallKey) -> Result<Option<Record>, StoreError> {
+        self.0.store.called(owner, key).await
+    }
+
+    /// Forgets a task that has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be written.
+    pub async fn erase(&self, scope: Scope<'_>, id: &TaskId) -> Result<Erasure, StoreError> {
+        self.0.store.erase(scope, id).await
     }
 
     /// Waits until the task has ended, wherever it runs; `None` when the scope sees no such task. Dropping
@@ -244,6 +284,24 @@ impl Engine {
                 changed => return Ok(changed),
             }
         }
+    }
+
+    /// Answers questions of a task, wherever its work is; what waited for them goes on.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be written: nothing is answered.
+    pub async fn answer(
+        &self,
+        scope: Scope<'_>,
+        id: &TaskId,
+        replies: &[Reply],
+    ) -> Result<Answered, StoreError> {
+        let answered = self.0.store.answer(scope, id, replies).await?;
+        if let Answered::Recorded { record, .. } = &answered {
+            recovery::wake(&self.0, record).await;
+        }
+        Ok(answered)
     }
 
     /// A page of tasks, newest first.

@@ -19,8 +19,14 @@ pub(super) enum Done {
     Event(Event),
     /// The row is on disk.
     Committed(Arc<Record>),
+    /// The call was made before, under its key, and is this task.
+    Again(Arc<Record>),
     /// The job runs.
     Started(Arc<dyn JobRun>),
+    /// The task is put aside.
+    Parked,
+    /// It could not be.
+    NotParked,
     /// The record as it is now.
     Seen(Option<Arc<Record>>),
     /// Nothing to report.
@@ -61,6 +67,8 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
             created = inner.store.create(alone).await;
         }
         let error = match created {
+            // Unless an earlier try had written it, and could not say so.
+            Ok(Created::Again(record)) if record.id != task.id => return Done::Again(Arc::new(record)),
             Ok(created) => return Done::Committed(Arc::new(created.into_record())),
             Err(error) => error,
         };
@@ -72,6 +80,15 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
             return Done::Committed(record);
         }
         let overloaded = matches!(error, StoreError::Overloaded { .. });
+        let taken = match error {
+            StoreError::KeyTaken => Some("idempotency_conflict"),
+            StoreError::KeySpent { .. } => Some("idempotency_key_spent"),
+            _ => None,
+        };
+        if let Some(reason) = taken {
+            let refusal = Refusal::new(error.to_string(), false).because(reason);
+            return Done::Event(Event::CommitFailed(refusal));
+        }
         if !overloaded {
             tracing::warn!(%error, "a call could not be made durable");
         }
@@ -82,7 +99,7 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
 
 /// Whether waiting mends nothing: this store will never take that write from this process. A full disk, a lock, or
 /// a file system that is read-only for now will pass, with or without a person's help.
-fn is_final(error: &StoreError) -> bool {
+pub(super) fn is_final(error: &StoreError) -> bool {
     matches!(
         error,
         StoreError::TooLarge { .. }
@@ -128,6 +145,32 @@ pub(super) fn look(inner: Arc<Inner>, id: TaskId) -> Operation {
             Err(error) => {
                 tracing::warn!(task = %id, %error, "a task could not be read");
                 Done::Nothing
+            }
+        }
+    })
+}
+
+/// Puts the task aside, with the latest report. Nothing happens where that cannot be written: the work stays.
+pub(super) fn put_aside(inner: Arc<Inner>, id: TaskId, epoch: Epoch, batch: Batch) -> Operation {
+    Box::pin(async move {
+        match inner.store.write(&id, epoch, batch).await {
+            Ok(_) => Done::Parked,
+            Err(error) => {
+                tracing::warn!(task = %id, %error, "a task that waits could not be put aside");
+                Done::NotParked
+            }
+        }
+    })
+}
+
+/// Gives the task back, for another node to go on with: nothing is charged for it.
+pub(super) fn give_back(inner: Arc<Inner>, id: TaskId, epoch: Epoch) -> Operation {
+    Box::pin(async move {
+        match inner.store.release(&id, epoch).await {
+            Ok(_) => Done::Parked,
+            Err(error) => {
+                tracing::warn!(task = %id, %error, "a task could not be given back: its lease ends with this process");
+                Done::NotParked
             }
         }
     })
@@ -212,11 +255,11 @@ pub(super) fn cancel(inner: Arc<Inner>, id: TaskId) -> Operation {
 }
 
 /// Waits before a write is tried again, each time longer.
-async fn wait(inner: &Inner, pause: &mut Duration) {
+pub(super) async fn wait(inner: &Inner, pause: &mut Duration) {
     inner.environment.sleep(*pause).await;
     *pause = (*pause * 2).min(LONGEST_PAUSE);
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const INTERNAL_ERROR: i64 = -32603;

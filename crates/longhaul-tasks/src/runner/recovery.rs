@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use longhaul_store::{Batch, Filter, Outcome, Page, Record, Rerun, Scope, StoreError};
+use std::time::Duration;
+
+use longhaul_store::{Batch, Filter, Json, Outcome, Page, Phase, Record, Rerun, Scope, StoreError};
 
 use super::Inner;
 use super::control::{Control, Controls};
@@ -18,6 +20,10 @@ const AT_A_TIME: usize = 64;
 
 /// Takes up every task that nobody works on and this node can; says how many.
 pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
+    // What this node gives back is for another.
+    if *inner.draining.borrow() {
+        return Ok(0);
+    }
     Ok(recover_own(inner).await? + recover_others(inner).await?)
 }
 
@@ -94,8 +100,7 @@ fn take_up(inner: &Arc<Inner>, record: Record) {
 
 async fn find_job(listed: Listed, record: Record) {
     let Some(job) = listed.inner.workers.job(&record.tool) else {
-        // A future of the process that is gone: it is not run twice.
-        return lose(listed, &record, "the process that ran it is gone").await;
+        return enter_again(listed, record).await;
     };
     let (reporter, reports) = Reporter::new();
     match job.attach(&record.id, Note::of(&record).begun, reporter.clone()).await {
@@ -115,6 +120,63 @@ async fn find_job(listed: Listed, record: Record) {
         }
     }
 }
+
+/// Enters the work of a task again whose process is gone, or which was put aside.
+async fn enter_again(listed: Listed, record: Record) {
+    let inner = Arc::clone(&listed.inner);
+    let may = matches!(record.rerun, Rerun::Resumable | Rerun::Restart);
+    let Some(entry) = inner.workers.entry(&record.tool).filter(|_| may) else {
+        // A future of the process that is gone: it is not run twice.
+        return lose(listed, &record, "the process that ran it is gone").await;
+    };
+    if record.attempt > inner.pace.max_attempts {
+        return give_up(listed, &record).await;
+    }
+    // Work that has ended its process would end the next one too, as fast as that can start.
+    if let Some(losses) = record.attempt.checked_sub(2) {
+        let pause = inner.pace.retry_work.saturating_mul(1 << losses.min(10));
+        inner.environment.sleep(pause.min(LONGEST_PAUSE)).await;
+    }
+    let steps = match inner.store.steps(&record.id, record.epoch).await {
+        Ok(steps) => steps,
+        Err(error) => {
+            tracing::warn!(task = %record.id, %error, "the steps of a task could not be read yet");
+            // Whoever finds it next tries again, and nothing is charged.
+            inner.environment.sleep(inner.pace.retry_work).await;
+            if let Err(error) = inner.store.release(&record.id, record.epoch).await {
+                tracing::warn!(task = %record.id, %error, "it could not be given back either");
+            }
+            return;
+        }
+    };
+    tracing::info!(task = %record.id, tool = %record.tool, attempt = record.attempt, "entered a task again");
+    let run = Run::enter_again(listed, record, &*entry, steps);
+    inner.environment.spawn(Box::pin(run.drive()));
+}
+
+/// Ends a task whose work has ended one process after another.
+async fn give_up(listed: Listed, record: &Record) {
+    let attempts = record.attempt - 1;
+    tracing::warn!(task = %record.id, tool = %record.tool, attempts, "a task is given up");
+    let data = Json::parse(format!(r#"{{"reason":"attempts_exhausted","attempts":{attempts}}}"#)).ok();
+    let message = format!("given up after {attempts} attempts, each of which ended with its process");
+    let outcome = Outcome::error(INTERNAL_ERROR, message, data);
+    let _ = finish(Arc::clone(&listed.inner), record.id.clone(), record.epoch, outcome, Batch::new()).await;
+}
+
+/// What a task waited for has come: it goes on here, if this node can work on it.
+pub(super) async fn wake(inner: &Arc<Inner>, record: &Record) {
+    if matches!(record.phase, Phase::Queued { .. })
+        && !*inner.draining.borrow()
+        && let Err(error) = try_take_up(inner, record).await
+    {
+        tracing::warn!(task = %record.id, %error, "a task that is due is left to be found later");
+    }
+}
+
+/// The longest pause before work is entered again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const INTERNAL_ERROR: i64 = -32603;
 
 async fn lose(listed: Listed, record: &Record, reason: &str) {
     tracing::warn!(task = %record.id, tool = %record.tool, reason, "a task is lost");

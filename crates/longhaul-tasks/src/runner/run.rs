@@ -1,21 +1,25 @@
 //! One call under way: the loop that carries out what its machine decides.
 
+mod aside;
+
 use std::collections::VecDeque;
 use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_store::{Batch, Epoch, Json, NewTask, Outcome, Record, TaskId, TaskWatch};
+use longhaul_store::{Batch, Epoch, Json, NewTask, Outcome, Record, Step, TaskId, TaskWatch};
 
 use super::call::{Answer, Call, Observed, Observer, Ticket, Waiter, Work};
 use super::control::Control;
+use super::follow::{Again, cancel_for_all};
 use super::join::{Lead, Stage};
+use super::keeper::Keeper;
 use super::operation::{
     Done, Operation, cancel, commit, finish, is_ours, look, read, report, start, stop, tell,
 };
 use super::runs::Listed;
-use super::worker::Place;
+use super::worker::{Entry, Place};
 use crate::environment::BoxFuture;
 use crate::job::{Attached, ExternalJob, JobRun};
 use crate::machine::{Effect, Event, Machine, Reply};
@@ -50,11 +54,21 @@ pub(super) struct Run {
     machine: Machine,
     todo: VecDeque<Effect>,
     operation: Option<Operation>,
+    /// What the work has learnt, if it can be entered again or may ask.
+    keeper: Option<Keeper>,
+    /// Completes once work that can be entered again does nothing but wait.
+    idle: Option<BoxFuture<'static, ()>>,
+    /// The process is about to go: work that can be entered again is given back as soon as that can be.
+    leaving: Option<BoxFuture<'static, ()>>,
+    /// The task was put aside.
+    parked: bool,
     /// What is still to be written when the call becomes durable.
     new_task: Option<Box<NewTask>>,
     /// What the row says besides.
     note: Note,
     record: Option<Arc<Record>>,
+    /// The call was made before, and is this task.
+    found: Option<Arc<Record>>,
     /// The row as it was written, until the caller has been answered with it.
     created: Option<Arc<Record>>,
     tool: Arc<str>,
@@ -108,7 +122,14 @@ impl Run {
             |duration: Option<Duration>| duration.map(|for_| this.listed.inner.environment.sleep(for_));
         let after = if call.plan.row_first { None } else { sleep(call.after) };
         this.timers = Timers { after, hold: sleep(call.hold), ..Timers::default() };
-        this.note.secret = call.secret;
+        (this.note.secret, this.note.caller) = (call.secret, call.context);
+        if unstarted.is_some() {
+            if !call.plan.may_be_kept {
+                call.keeper.stay_loose();
+            }
+            call.keeper.seat(&this.listed.inner, &this.listed.id, &this.listed.controls);
+            this.keeper = Some(call.keeper);
+        }
         (this.new_task, this.unstarted, this.lead) = (Some(Box::new(new_task)), unstarted, lead);
         (this.caller, this.observer) = (Some(caller), Some(call.observer));
         (this, ticket)
@@ -128,10 +149,7 @@ impl Run {
         };
         let (tool, arguments) = (Arc::clone(&record.tool), record.arguments.clone());
         let mut this = Self::new(listed, machine, tool, arguments, Some(job), reports);
-        this.lead = record.join.and_then(|digest| {
-            let stage = Stage::Durable(record.id.clone());
-            this.listed.inner.joins.join_or_lead(&record.owner, digest, stage, &this.listed.controls).ok()
-        });
+        this.lead = this.lead_of(&record);
         if let Some(run) = kept {
             this.place = this.listed.inner.workers.admit_running(&this.tool);
             this.work = Some(Working::on(Arc::clone(&run)));
@@ -139,6 +157,34 @@ impl Run {
         }
         this.hold_row(Arc::new(record));
         this
+    }
+
+    /// A run of a task whose work is entered again; its row is this node's already.
+    pub(super) fn enter_again(
+        listed: Listed,
+        record: Record,
+        entry: &dyn Entry,
+        steps: Vec<Step>,
+    ) -> Box<Self> {
+        let (reporter, reports) = Reporter::new();
+        let keeper = Keeper::resume(steps, record.epoch);
+        keeper.seat(&listed.inner, &listed.id, &listed.controls);
+        let note = Note::of(&record);
+        let work = entry.enter(&record, note.caller.as_deref(), keeper.clone(), reporter.clone());
+        let (tool, arguments) = (Arc::clone(&record.tool), record.arguments.clone());
+        let mut this = Self::new(listed, Machine::restart(), tool, arguments, None, (reporter, reports));
+        this.lead = this.lead_of(&record);
+        (this.keeper, this.unstarted) = (Some(keeper), Some(work));
+        this.hold_row(Arc::new(record));
+        // It may have been answered, or cancelled, since its steps were read.
+        this.stale = true;
+        this
+    }
+
+    /// What lets others join a task that is taken up.
+    fn lead_of(&self, record: &Record) -> Option<Lead> {
+        let (stage, controls) = (Stage::Durable(record.id.clone()), &self.listed.controls);
+        self.listed.inner.joins.join_or_lead(&record.owner, record.join?, stage, controls).ok()
     }
 
     fn new(
@@ -154,9 +200,14 @@ impl Run {
             machine,
             todo: first.into(),
             operation: None,
+            keeper: None,
+            idle: None,
+            leaving: None,
+            parked: false,
             new_task: None,
             note: Note::default(),
             record: None,
+            found: None,
             created: None,
             tool,
             job,
@@ -201,6 +252,9 @@ impl Run {
             }
             self.look_if_stale();
             self.wait().await;
+            if let Some(found) = self.found.take() {
+                return Box::pin(self.follow(found)).await;
+            }
         }
     }
 
@@ -211,8 +265,31 @@ impl Run {
         if self.operation.is_none() || hands_over { self.todo.pop_front() } else { None }
     }
 
+    /// Leaves the call to what was made of it before.
+    async fn follow(mut self: Box<Self>, found: Arc<Record>) {
+        let Some(waiter) = self.caller.take() else { return };
+        if self.machine.is_answered() {
+            // Its caller has cancelled it meanwhile.
+            return cancel_for_all(Arc::clone(&self.listed.inner), &found).await;
+        }
+        let again = Again {
+            inner: Arc::clone(&self.listed.inner),
+            plan: self.machine.plan(),
+            controls: self.listed.controls.clone(),
+            waiter,
+            observer: self.observer.take(),
+            hold: self.timers.hold.take(),
+        };
+        // What was not begun is not needed.
+        drop(self);
+        again.follow(found).await;
+    }
+
     /// A call of which there is no row has left nothing that anybody could ask for.
     async fn clear_up(self: Box<Self>) {
+        if self.parked {
+            return self.leave_parked().await;
+        }
         if let (None, Some(job)) = (&self.record, &self.job) {
             job.discard(&self.listed.id).await;
         }
@@ -233,8 +310,13 @@ impl Run {
                 Control::Abandoned => Some(Event::CallerLeft),
                 // The answer is on its way, and there is no task to hand over to.
                 Control::Drain if self.reading && self.record.is_none() => None,
-                Control::Drain => Some(Event::Draining),
+                Control::Drain => {
+                    self.leave_soon();
+                    Some(Event::Draining)
+                }
                 Control::LookAgain => self.look_again(),
+                Control::WantsRow => Some(Event::WantsRow),
+                Control::Asks => Some(Event::Asks),
             },
             () = changed(&mut self.watch) => self.look_again(),
             place = optional(&mut self.admission) => {
@@ -265,6 +347,15 @@ impl Run {
                 self.write_report();
                 None
             }
+            () = optional(&mut self.leaving) => {
+                self.give_back();
+                None
+            }
+            () = optional(&mut self.idle) => {
+                self.watch_for_idleness();
+                self.park();
+                None
+            }
             () = optional(&mut self.timers.after) => {
                 self.timers.after = None;
                 Some(Event::AfterElapsed)
@@ -282,6 +373,9 @@ impl Run {
     /// Lets the machine decide on what has happened.
     fn happen(&mut self, event: Event) {
         self.tell_joined(&event);
+        if let (Some(keeper), Event::CommitFailed(refusal)) = (&self.keeper, &event) {
+            keeper.commit_failed(refusal);
+        }
         self.todo.extend(self.machine.handle(event));
     }
 
@@ -289,7 +383,8 @@ impl Run {
     fn handle_cancel(&mut self) -> Option<Event> {
         // It was answered, or has cancelled before.
         self.caller.as_ref()?;
-        if self.lead.as_ref().is_none_or(Lead::leave) {
+        let followed = self.listed.inner.followers.any(&self.listed.id);
+        if !followed && self.lead.as_ref().is_none_or(Lead::leave) {
             return Some(Event::CallerCancelled);
         }
         (self.caller, self.observer, self.timers.hold) = (None, None, None);
@@ -319,6 +414,14 @@ impl Run {
         match done {
             Done::Event(event) => Some(event),
             Done::Nothing => None,
+            Done::NotParked => {
+                self.listed.hold(self.epoch());
+                self.look_again()
+            }
+            Done::Parked => {
+                (self.parked, self.work) = (true, None);
+                Some(Event::TakenOver)
+            }
             Done::Started(run) => {
                 self.work = Some(Working::on(Arc::clone(&run)));
                 self.kept = Some(run);
@@ -326,8 +429,15 @@ impl Run {
             }
             Done::Committed(record) => {
                 (self.created, self.new_task) = (Some(Arc::clone(&record)), None);
+                if let Some(observer) = self.observer.as_deref().filter(|_| self.caller.is_some()) {
+                    observer.observe(Observed::Kept(&record)).await;
+                }
                 self.hold_row(record);
                 Some(Event::Committed)
+            }
+            Done::Again(record) => {
+                self.found = Some(record);
+                None
             }
             Done::Seen(record) => self.handle_seen(record).await,
         }
@@ -335,11 +445,15 @@ impl Run {
 
     fn hold_row(&mut self, record: Arc<Record>) {
         self.listed.hold(record.epoch);
+        if let Some(keeper) = &self.keeper {
+            keeper.hold(record.epoch);
+        }
         if let Some(lead) = &self.lead {
             lead.durable(&self.listed.id);
         }
         self.watch = Some(self.listed.inner.store.watch(&self.listed.id));
         self.record = Some(record);
+        self.watch_for_idleness();
     }
 
     /// The record was read again: is it still ours, and has it ended?
@@ -353,6 +467,12 @@ impl Run {
         if ours && record.epoch != self.epoch() {
             // This node's own claim brought it in again, for its lease had run out: the run goes on.
             self.listed.hold(record.epoch);
+            if let Some(keeper) = &self.keeper {
+                keeper.hold(record.epoch);
+            }
+        }
+        if let Some(keeper) = self.keeper.as_ref().filter(|_| ours) {
+            keeper.look(&record).await;
         }
         self.record = Some(record);
         if changed && self.machine.is_answered() {
@@ -427,9 +547,10 @@ impl Run {
             Effect::Commit => {
                 self.note.begun = self.kept.is_some();
                 let note = self.note.json();
+                let steps = self.keeper.as_ref().map(Keeper::begin_commit).unwrap_or_default();
                 self.new_task.as_deref().map(|task| {
                     let mut task = task.clone();
-                    task.caller = note;
+                    (task.caller, task.steps) = (note, steps);
                     commit(inner, task)
                 })
             }
@@ -512,6 +633,7 @@ fn new_task(id: &TaskId, call: &Call) -> NewTask {
     task.dialect = call.dialect;
     task.retention = call.retention;
     task.join = call.join;
+    task.once.clone_from(&call.once);
     task.poll_interval_ms = call.poll_interval_ms;
     task
 }
@@ -535,7 +657,7 @@ async fn observe_change(observer: Option<&dyn Observer>, record: Option<&Record>
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// The future in `slot`, or none that ever completes.
-async fn optional<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
+pub(super) async fn optional<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
     match slot {
         Some(future) => Pin::new(future).await,
         None => pending().await,

@@ -29,13 +29,6 @@ struct Entry {
 }
 
 impl Runs {
-    /// The run of this id holds its task at `epoch`.
-    pub(super) fn hold(&self, id: &TaskId, epoch: Epoch) {
-        if let Some(entry) = self.lock().get_mut(id) {
-            entry.epoch = Some(epoch);
-        }
-    }
-
     /// Tells the run of this id; says whether there is one.
     pub(super) fn tell(&self, id: &TaskId, control: Control) -> bool {
         self.lock().get(id).map(|entry| entry.controls.tell(control)).is_some()
@@ -96,19 +89,29 @@ impl Listed {
         Self { inner, id, controls }
     }
 
+    /// It is no longer among them, and whoever takes its task up does not find it.
+    pub(super) fn leave(&self) {
+        let mut entries = self.inner.runs.lock();
+        if entries.get(&self.id).is_some_and(|entry| entry.controls.same(&self.controls)) {
+            entries.remove(&self.id);
+        }
+    }
+
     /// It holds its task at `epoch`, and the lease is renewed from now on.
     pub(super) fn hold(&self, epoch: Epoch) {
-        self.inner.runs.hold(&self.id, epoch);
+        let mut entries = self.inner.runs.lock();
+        let entry = || Entry { controls: self.controls.clone(), epoch: None };
+        let entry = entries.entry(self.id.clone()).or_insert_with(entry);
+        if entry.controls.same(&self.controls) {
+            entry.epoch = Some(epoch);
+        }
     }
 }
 
 impl Drop for Listed {
     /// Another of the same id since is left alone.
     fn drop(&mut self) {
-        let mut entries = self.inner.runs.lock();
-        if entries.get(&self.id).is_some_and(|entry| entry.controls.same(&self.controls)) {
-            entries.remove(&self.id);
-        }
+        self.leave();
     }
 }
 

@@ -1,10 +1,14 @@
 //! The tools a node can work on.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
+use longhaul_store::{Outcome, Record};
+use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::keeper::Keeper;
 use crate::environment::BoxFuture;
 use crate::job::{ExternalJob, FoundJobs};
 use crate::report::Reporter;
@@ -17,6 +21,8 @@ pub struct Worker {
     pub tool: Arc<str>,
     /// How to reach its jobs, if its calls are jobs outside this process.
     pub job: Option<Arc<dyn ExternalJob>>,
+    /// How to enter its work again, if its calls are futures of this process.
+    pub entry: Option<Arc<dyn Entry>>,
     /// How many of its calls may run at once on this node; the next waits. `None` for any number.
     pub limit: Option<usize>,
 }
@@ -24,13 +30,20 @@ pub struct Worker {
 impl Worker {
     /// A tool whose calls are futures of this process.
     pub fn new(tool: impl Into<Arc<str>>) -> Self {
-        Self { tool: tool.into(), job: None, limit: None }
+        Self { tool: tool.into(), job: None, entry: None, limit: None }
     }
 
     /// The same, its calls jobs outside this process.
     #[must_use]
     pub fn with_job(mut self, job: Arc<dyn ExternalJob>) -> Self {
         self.job = Some(job);
+        self
+    }
+
+    /// The same, its calls futures that can be entered again.
+    #[must_use]
+    pub fn with_entry(mut self, entry: Arc<dyn Entry>) -> Self {
+        self.entry = Some(entry);
         self
     }
 
@@ -42,18 +55,31 @@ impl Worker {
     }
 }
 
+/// Enters work again that an earlier process left.
+pub trait Entry: fmt::Debug + Send + Sync + 'static {
+    /// The work of `record`, from its start: it finds what it has learnt before in its keeper. `caller` is what was
+    /// written of whoever called ([`Call::context`](super::Call::context)).
+    fn enter(
+        &self,
+        record: &Record,
+        caller: Option<&RawValue>,
+        keeper: Keeper,
+        reporter: Reporter,
+    ) -> BoxFuture<'static, Outcome>;
+}
+
 /// The right to run, given back when dropped.
 pub(super) type Place = Option<OwnedSemaphorePermit>;
 
 /// Every tool of a node, with the places for its calls.
 #[derive(Debug, Default)]
 pub(super) struct Workers {
-    entries: RwLock<HashMap<Arc<str>, Entry>>,
+    entries: RwLock<HashMap<Arc<str>, Employed>>,
     /// How to reach what has begun of any other.
     others: OnceLock<Arc<dyn FoundJobs>>,
 }
 
-type Entry = (Worker, Option<Arc<Semaphore>>);
+type Employed = (Worker, Option<Arc<Semaphore>>);
 
 impl Workers {
     pub(super) fn new(workers: impl IntoIterator<Item = Worker>) -> Self {
@@ -79,7 +105,7 @@ impl Workers {
         self.others.get()
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<Arc<str>, Entry>> {
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<Arc<str>, Employed>> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,6 +122,11 @@ impl Workers {
             Some((worker, _)) => worker.job.clone(),
             None => self.others.get().map(|jobs| Arc::clone(jobs) as Arc<dyn ExternalJob>),
         }
+    }
+
+    /// How to enter the work of `tool` again.
+    pub(super) fn entry(&self, tool: &str) -> Option<Arc<dyn Entry>> {
+        self.read().get(tool).and_then(|(worker, _)| worker.entry.clone())
     }
 
     /// A place for one more call of `tool`, or else the wait for one, of which the caller is told.

@@ -3,7 +3,9 @@
 #![expect(clippy::disallowed_methods, reason = "a test steps the runtime's paused clock")]
 
 mod joining;
+mod once;
 mod recovery;
+mod resuming;
 mod rig;
 mod room;
 

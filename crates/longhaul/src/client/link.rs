@@ -10,10 +10,11 @@ use longhaul_proto::model::Progress;
 
 use super::error::Error;
 use super::options::Callback;
-use super::table::Answered;
+use super::table::{Answered, Waiting};
 use crate::driver::StreamLink;
 #[cfg(feature = "http-client")]
 use crate::transport::http::client::HttpLink;
+use crate::wire::{self, By};
 
 /// A connection, whichever way it runs.
 #[derive(Debug)]
@@ -74,6 +75,14 @@ impl<'a> Outgoing<'a> {
             }),
         })
     }
+
+    /// The whole message, under the id that waits for its answer.
+    pub(crate) fn message(&self, waiting: &Waiting) -> Vec<u8> {
+        let mut message = Vec::with_capacity(512);
+        (self.write)(waiting.id(), waiting.progress_token(), &mut message);
+        wire::said(By::Client, self.dialect, None, &message);
+        message
+    }
 }
 
 /// What a method is about, for an error.
@@ -90,15 +99,18 @@ fn noun(method: Method) -> &'static str {
 impl Link {
     /// Sends a request and waits for its answer. Dropping the future gives the request up.
     pub(crate) async fn ask(&self, request: Outgoing<'_>) -> Result<Answered, Error> {
-        match self {
+        let (dialect, method) = (request.dialect, request.method_name);
+        let answered = match self {
             Self::Stream(link) => link.ask(request).await,
             #[cfg(feature = "http-client")]
             Self::Http(link) => link.ask(request).await,
-        }
+        };
+        answered.inspect(|answered| wire::answered(dialect, method, &answered.result))
     }
 
     /// Sends a notification.
     pub(crate) async fn notify(&self, dialect: &'static Dialect, message: Vec<u8>) -> Result<(), Error> {
+        wire::said(By::Client, dialect, None, &message);
         match self {
             Self::Stream(link) => link.notify(message).await,
             #[cfg(feature = "http-client")]

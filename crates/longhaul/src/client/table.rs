@@ -12,7 +12,7 @@ use longhaul_proto::connection::ClientConnection;
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{
     DecodeError, ErrorObject, Message, Notification, ObjectWriter, ProgressToken, Request, RequestId, Text,
-    clip, write_error,
+    clip,
 };
 use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::{LoggingLevel, Progress};
@@ -25,6 +25,7 @@ use tokio::time::{Instant, timeout_at};
 use super::error::Error;
 use super::options::{Callback, LogMessage, Options};
 use crate::trace;
+use crate::wire::{self, By};
 
 /// What an answer is once it has come: the result's text, or the error.
 type Outcome = Result<String, ErrorObject>;
@@ -199,8 +200,10 @@ fn answer(request: &Request<'_>) -> Vec<u8> {
         let mut message = ObjectWriter::new(&mut out);
         message.raw("jsonrpc", "\"2.0\"").field("id", &request.id).raw("result", "{}");
         message.end();
+        wire::said(By::Client, Dialect::newest_legacy(), Some(&request.method), &out);
     } else {
-        write_error(&mut out, Some(&request.id), &ErrorObject::method_not_found(&request.method));
+        let unknown = ErrorObject::method_not_found(&request.method);
+        wire::refuse(By::Client, &mut out, Some(&request.id), &unknown);
     }
     out
 }

@@ -14,6 +14,7 @@ use crate::client::link::Outgoing;
 use crate::client::table::{Answered, Table, unreadable};
 use crate::trace;
 use crate::transport::child::Child;
+use crate::wire::{self, By};
 
 /// A connection of a client over a byte stream.
 #[derive(Debug)]
@@ -61,10 +62,9 @@ impl StreamLink {
         }
     }
 
-    async fn exchange(&self, request: Outgoing<'_>) -> Result<Answered, Error> {
-        let mut waiting = self.table.start(request.idle, request.on_progress)?;
-        let mut message = Vec::with_capacity(512);
-        (request.write)(waiting.id(), waiting.progress_token(), &mut message);
+    async fn exchange(&self, mut request: Outgoing<'_>) -> Result<Answered, Error> {
+        let mut waiting = self.table.start(request.idle, request.on_progress.take())?;
+        let message = request.message(&waiting);
         if let Err(error) = self.send(message).await {
             waiting.settle();
             return Err(error);
@@ -118,7 +118,7 @@ impl Drop for StreamLink {
 
 /// Says that a request is no longer wanted, from wherever its future was dropped.
 fn send_cancelled(outgoing: &mpsc::Sender<Out>, dialect: &'static Dialect, id: &RequestId) {
-    let Some(mut message) = dialect.cancelled(id, "no longer wanted") else { return };
+    let Some(mut message) = wire::cancelled(By::Client, dialect, id, "no longer wanted") else { return };
     trace::sent(&message);
     message.push(b'\n');
     if let Err(mpsc::error::TrySendError::Full(message)) = outgoing.try_send(Out::Message(message))

@@ -15,6 +15,7 @@ use longhaul_proto::model::RequestMeta;
 use tokio::task::AbortHandle;
 
 use crate::server::{CallCanceller, Caller, Dispatcher, Exchange, Line};
+use crate::wire;
 
 /// What is open between the server and one client.
 #[derive(Debug)]
@@ -51,7 +52,9 @@ impl Running {
 impl Exchanges {
     /// A client of `dispatcher` with nothing open, and room for `max_open`.
     pub(crate) fn new(dispatcher: &Dispatcher, max_open: usize) -> Self {
-        let connection = ServerConnection::new(max_open).with_own_methods(dispatcher.own_methods());
+        let connection = ServerConnection::new(max_open)
+            .with_own_methods(dispatcher.own_methods())
+            .with_drafted_tasks(dispatcher.has_drafted_tasks());
         Self { connection, running: HashMap::new(), client_name: None, line: None, closed: false }
     }
 
@@ -94,10 +97,12 @@ impl Exchanges {
         let dialect = settled.inspect_err(|_| {
             let _ = self.connection.handle_answered(&request.id, admitted.serial);
         })?;
+        wire::asked(dialect, Some(&request.id), &request.method, request.params.as_str());
         let caller = self.introduce(caller, &meta);
         let mut exchange = Exchange::new(&request.id, dialect, admitted.method, &request.params, caller);
         exchange.name = &request.method;
         exchange.progress_token = meta.progress_token;
+        exchange.idempotency_key = meta.idempotency_key.map(Into::into);
         Ok((admitted.serial, exchange))
     }
 
@@ -129,6 +134,7 @@ impl Exchanges {
     /// A notification has come: the client may no longer want an answer.
     pub(crate) fn handle_notification(&mut self, notification: &Notification<'_>) {
         let dialect = self.session().map_or(Dialect::newest_modern(), |session| session.dialect);
+        wire::asked(dialect, None, &notification.method, notification.params.as_str());
         if dialect.notice(&notification.method) != Some(Notice::Cancelled) {
             return;
         }

@@ -11,7 +11,7 @@ mod serve;
 pub(crate) use ask::StreamLink;
 pub(crate) use exchanges::Exchanges;
 #[cfg(feature = "http")]
-pub(crate) use serve::serve_caller;
+pub(crate) use serve::{Callers, serve_callers};
 pub use serve::{serve, serve_only_client};
 
 use std::time::Duration;

@@ -9,7 +9,7 @@ use longhaul_proto::connection::Serial;
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{
     Code, DecodeError, ErrorObject, Message, Notification, Request, RequestId, is_batch, join_batch,
-    split_batch, write_error,
+    split_batch,
 };
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
@@ -21,6 +21,7 @@ use super::lines::{Line, Lines};
 use super::{DriverError, Exchanges, LAST_WORDS, Options};
 use crate::server::{Caller, ConnectionPush, Dispatched, Dispatcher, Outgoing, Outlet, Principal, Push};
 use crate::trace;
+use crate::wire::{self, By};
 
 /// Serves one client of several until its input ends, then returns at once. Calls that are still running end, as
 /// their caller is gone; what has become durable goes on. Dropping the future does the same.
@@ -41,15 +42,35 @@ pub async fn serve(
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), DriverError> {
-    let caller = Caller::new(Some(principal));
-    serve_caller(dispatcher, caller, reader, writer, options, shutdown, Duration::ZERO).await
+    let caller = Callers::One(Caller::new(Some(principal)));
+    serve_callers(dispatcher, caller, reader, writer, options, shutdown, Duration::ZERO).await
 }
 
-/// As [`serve`], for a caller of whom other things may be known; after the time that open answers have, what is
+/// Who sends the lines of a connection.
+pub(crate) enum Callers {
+    /// The same for all.
+    One(Caller),
+    /// Each line has its own, who is there when it is read. All are of one principal.
+    #[cfg(feature = "http")]
+    EachLine(mpsc::Receiver<Caller>),
+}
+
+impl Callers {
+    /// Who sends the next line; `None` if nobody has said so.
+    fn next(&mut self) -> Option<Caller> {
+        match self {
+            Self::One(caller) => Some(caller.clone()),
+            #[cfg(feature = "http")]
+            Self::EachLine(callers) => callers.try_recv().ok(),
+        }
+    }
+}
+
+/// As [`serve`], for callers of whom other things may be known; after the time that open answers have, what is
 /// answered within `last_words` is written too.
-pub(crate) async fn serve_caller(
+pub(crate) async fn serve_callers(
     dispatcher: Dispatcher,
-    caller: Caller,
+    callers: Callers,
     reader: impl AsyncRead + Unpin,
     writer: impl AsyncWrite + Unpin,
     options: Options,
@@ -67,7 +88,7 @@ pub(crate) async fn serve_caller(
         tokio::time::sleep(last_words).await;
     };
     tokio::select! {
-        served = pump(dispatcher, caller, reader, writer, options, stopping) => served,
+        served = pump(dispatcher, callers, reader, writer, options, stopping) => served,
         () = time_is_up => Ok(()),
     }
 }
@@ -87,7 +108,7 @@ pub async fn serve_only_client(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), DriverError> {
     let (engine, limit) = (dispatcher.engine().clone(), options.drain);
-    let caller = Caller::new(Some(principal));
+    let caller = Callers::One(Caller::new(Some(principal)));
     let (stop, stopping) = oneshot::channel();
     let stopped = async {
         // The sender lives as long as this is waited for.
@@ -103,7 +124,7 @@ pub async fn serve_only_client(
         std::future::pending().await
     };
     tokio::select! {
-        served = serve_caller(dispatcher, caller, reader, writer, options, stopped, LAST_WORDS) => served,
+        served = serve_callers(dispatcher, caller, reader, writer, options, stopped, LAST_WORDS) => served,
         never = draining => never,
     }
 }
@@ -111,7 +132,7 @@ pub async fn serve_only_client(
 /// Moves messages until the input ends, or until it is told to stop and nothing is open any more.
 async fn pump(
     dispatcher: Dispatcher,
-    caller: Caller,
+    callers: Callers,
     mut reader: impl AsyncRead + Unpin,
     mut writer: impl AsyncWrite + Unpin,
     options: Options,
@@ -119,7 +140,7 @@ async fn pump(
 ) -> Result<(), DriverError> {
     let mut stops = false;
     let mut lines = Lines::new(options.limits.max_bytes);
-    let (mut loop_, mut outgoing) = Loop::new(dispatcher, caller, options);
+    let (mut loop_, mut outgoing) = Loop::new(dispatcher, callers, options);
     loop {
         while !stops && loop_.reads_on() {
             match lines.next() {
@@ -172,6 +193,8 @@ const OUTGOING_BOUND: usize = 256;
 /// The state between two waits.
 struct Loop {
     dispatcher: Dispatcher,
+    callers: Callers,
+    /// Who sent the line that is being handled.
     caller: Caller,
     options: Options,
     exchanges: Exchanges,
@@ -207,12 +230,13 @@ impl Drop for Loop {
 }
 
 impl Loop {
-    fn new(dispatcher: Dispatcher, caller: Caller, options: Options) -> (Self, mpsc::Receiver<Outgoing>) {
+    fn new(dispatcher: Dispatcher, callers: Callers, options: Options) -> (Self, mpsc::Receiver<Outgoing>) {
         let (sender, outgoing) = mpsc::channel(OUTGOING_BOUND);
         let this = Self {
             exchanges: Exchanges::new(&dispatcher, options.max_open),
             dispatcher,
-            caller,
+            callers,
+            caller: Caller::default(),
             options,
             running: JoinSet::new(),
             batched: HashMap::new(),
@@ -230,6 +254,12 @@ impl Loop {
     }
 
     fn handle_line(&mut self, line: Line<'_>) {
+        let Some(caller) = self.callers.next() else {
+            tracing::error!("a line came without its sender");
+            return self
+                .refuse(None, &ErrorObject::internal("internal error: the message could not be taken"));
+        };
+        self.caller = caller;
         let bytes = match line {
             Line::Whole(bytes) => bytes,
             Line::TooLong => {
@@ -346,17 +376,13 @@ impl Loop {
                 let (canceller, delivery) = (answer.canceller(), answer.delivery());
                 let (id, sender) = (request.id.clone(), self.sender.clone());
                 let task = self.running.spawn(async move {
-                    let (_, message) = answer.await;
+                    let (answered, message) = answer.await;
                     // A closed channel means that the connection has ended: nobody is left to answer.
-                    let _ = sender.send(Outgoing::answer(id, serial, message)).await;
+                    let _ = sender.send(Outgoing::answer(id, serial, answered, message)).await;
                     delivery.done();
                 });
                 self.exchanges.run(&request.id, serial, task, canceller);
                 Ok(Some(serial))
-            }
-            Dispatched::Forbidden(needed) => {
-                let _ = self.exchanges.answered(&request.id, serial);
-                Err(ErrorObject::forbidden(&needed))
             }
         }
     }
@@ -371,7 +397,7 @@ impl Loop {
             }
             // A byte stream is one connection for everything.
             Outgoing::LetGo => {}
-            Outgoing::Answer { id, serial, message } => {
+            Outgoing::Answer { id, serial, message, .. } => {
                 let wanted = self.exchanges.answered(&id, serial);
                 match self.batched.remove(&serial) {
                     Some(batch) => {
@@ -390,7 +416,7 @@ impl Loop {
 
     fn refuse(&mut self, id: Option<&RequestId>, error: &ErrorObject) {
         let start = self.out.len();
-        write_error(&mut self.out, id, error);
+        wire::refuse(By::Server, &mut self.out, id, error);
         trace::sent(&self.out[start..]);
         self.out.push(b'\n');
     }

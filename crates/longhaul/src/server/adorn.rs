@@ -5,9 +5,10 @@ use serde::Serialize;
 
 use super::prompt::Prompt;
 use super::resource::Resource;
-use super::state::Need;
+use super::state::{Need, States};
 use super::template::ResourceTemplate;
 use super::tool::Tool;
+use super::{BuildError, address};
 
 macro_rules! adorned {
     ($($kind:ty),*) => {$(
@@ -19,7 +20,9 @@ macro_rules! adorned {
                 self
             }
 
-            /// Shows a picture of it; several may be offered for a client to choose from.
+            /// Shows a picture of it; several may be offered for a client to choose from. Its address begins with `data:`
+            /// or `https://`, or with `http://` and a name of this machine for itself: a server with any other is not put
+            /// together.
             #[must_use]
             pub fn icon(mut self, icon: Icon) -> Self {
                 self.definition.icons.push(icon);
@@ -39,6 +42,15 @@ macro_rules! adorned {
             pub fn needs<T: Send + Sync + 'static>(mut self) -> Self {
                 self.needed.push(Need::of::<T>());
                 self
+            }
+
+            /// Whether what is said of it can be, and all is there that it needs; `of` names it.
+            pub(super) fn check_adorned(&self, states: &States, of: impl Fn() -> String) -> Result<(), BuildError> {
+                let wrong = self.definition.icons.iter().find_map(|icon| address::check_picture(&icon.src).err());
+                match wrong {
+                    Some(what) => Err(BuildError::Icon { of: of(), what }),
+                    None => states.check(&self.needed, of),
+                }
             }
         }
     )*};

@@ -10,30 +10,29 @@ use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, ResultWriter};
 use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId};
+use longhaul_proto::method::Method;
 use longhaul_tasks::runner::Canceller;
 
 use super::context::Cx;
 use super::grant::Scopes;
 use super::outlet::{HeldPush, Outlet};
 use crate::service::Begun;
+use crate::wire::{self, By};
 
 /// What became of an exchange.
 #[must_use]
 #[derive(Debug)]
-#[expect(clippy::exhaustive_enums, reason = "it is answered, it is not yet, or it may not be")]
+#[expect(clippy::exhaustive_enums, reason = "it is answered, or it is not yet")]
 pub enum Dispatched {
     /// The answer is written.
     Answered(Answered),
     /// The answer takes longer.
     Pending(PendingAnswer),
-    /// The caller's grant lacks some of these scopes: nothing has run and nothing is written. How a caller gets
-    /// them is for the transport to say.
-    Forbidden(Scopes),
 }
 
 /// How an exchange was answered.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "JSON-RPC's two answers")]
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "JSON-RPC's two answers, of which one has more to be said of it")]
 pub enum Answered {
     /// With a result.
     Result,
@@ -44,25 +43,43 @@ pub enum Answered {
         /// When to try again, if it says so.
         retry_after: Option<Duration>,
     },
+    /// With an error: the caller's grant lacks some of these scopes, and nothing has run. How a caller gets them is for
+    /// the transport to say.
+    Forbidden(Scopes),
 }
 
 /// The way an answer is addressed and written.
 #[derive(Clone, Debug)]
-pub(super) struct Envelope {
+pub(crate) struct Envelope {
     pub(super) id: RequestId,
     pub(super) dialect: &'static Dialect,
+    /// What is answered.
+    pub(super) method: Method,
     pub(super) server_info: Arc<str>,
 }
 
 impl Envelope {
-    pub(super) fn result(&self, out: &mut Vec<u8>, body: impl FnOnce(&mut ResultWriter<'_>)) -> Answered {
+    pub(crate) fn result(&self, out: &mut Vec<u8>, body: impl FnOnce(&mut ResultWriter<'_>)) -> Answered {
+        let start = out.len();
         self.dialect.write_result(out, &self.id, &self.server_info, body);
+        self.said(&out[start..]);
         Answered::Result
     }
 
     pub(super) fn error(&self, out: &mut Vec<u8>, error: &ErrorObject) -> Answered {
+        let start = out.len();
         let code = self.dialect.write_error(out, &self.id, error);
+        self.said(&out[start..]);
         Answered::Error { code, retry_after: error.retry_after() }
+    }
+
+    pub(super) fn forbidden(&self, out: &mut Vec<u8>, needed: &Scopes) -> Answered {
+        self.error(out, &ErrorObject::forbidden(needed));
+        Answered::Forbidden(needed.clone())
+    }
+
+    fn said(&self, answer: &[u8]) {
+        wire::said(By::Server, self.dialect, self.dialect.name_of(self.method), answer);
     }
 }
 

@@ -9,11 +9,12 @@ use std::time::Duration;
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, clip};
 use longhaul_proto::model::{CallToolParams, CallToolResult, TASKS_EXTENSION};
+use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::machine::{Caller as Stance, Plan};
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::report::Reporter;
-use longhaul_tasks::runner::{Answer, Call, Ticket, Work};
-use longhaul_tasks::store::{Dialect as Door, Digest, Json, Outcome, Record};
+use longhaul_tasks::runner::{Answer, Call, Keeper, Ticket, Work};
+use longhaul_tasks::store::{Dialect as Door, Digest, Json, Once, Outcome, Record};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
@@ -23,10 +24,14 @@ use super::caught::Caught;
 use super::companion::{Companion, beats};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
+use super::drafted::{self, Drafted};
 use super::hand_over::hand_over;
 use super::observer::CallObserver;
+use super::once::once;
 use super::outlet::HeldPush;
 use super::policy::TaskMode;
+use super::resumed::written as written_of_caller;
+use super::tasks::stopping;
 use super::tool::{Kind, Tool, ToolHandler};
 
 pub(super) fn call_tool(
@@ -50,15 +55,43 @@ pub(super) fn call_tool(
     };
     // Whoever may begin a task may follow it: only here are a tool's scopes asked for.
     if exchange.caller.grant.as_ref().is_some_and(|grant| !grant.allows(&tool.scopes)) {
-        return Dispatched::Forbidden(tool.scopes.clone());
+        return Dispatched::Answered(envelope.forbidden(out, &tool.scopes));
     }
     if let Err(lacking) =
         tool.asks.iter().try_for_each(|what| what.check(envelope.dialect, &exchange.caller.capabilities))
     {
         return refuse(out, lacking);
     }
-    match Way::choose(&tool, &envelope, &exchange, params.asks_for_task, dispatcher.0.capabilities.tasks) {
+    let offers = dispatcher.0.capabilities.tasks;
+    let asks = params.asks_for_task && envelope.dialect.asks_for_tasks();
+    if !asks && drafted::concerns(dispatcher, envelope.dialect) {
+        let drafted = Drafted::of(&tool, &exchange.caller.owner(), &exchange, params.arguments);
+        match drafted {
+            Err(error) => return refuse(out, error),
+            Ok(None) => {}
+            Ok(Some(drafted)) => {
+                let once = Some(drafted.once.clone());
+                let begin =
+                    Begin { dispatcher, tool: &tool, stance: Stance::Waits, once, drafted: Some(drafted) };
+                return begin.begin(envelope, exchange, params.arguments, out);
+            }
+        }
+    }
+    let key = exchange.idempotency_key.as_deref().filter(|_| offers);
+    let once = match once(&tool, &exchange.caller.owner(), key, params.arguments) {
+        Ok(once) => once,
+        Err(error) => return refuse(out, error),
+    };
+    match Way::choose(&tool, &envelope, &exchange, params.asks_for_task, offers) {
         Err(error) => refuse(out, error),
+        Ok(Way::InPlace(_)) if once.is_some() => {
+            Begin { dispatcher, tool: &tool, stance: Stance::Waits, once, drafted: None }.begin(
+                envelope,
+                exchange,
+                params.arguments,
+                out,
+            )
+        }
         Ok(Way::InPlace(handler)) => InPlace { dispatcher, tool: &tool, handler: &**handler }.answer(
             envelope,
             exchange,
@@ -67,7 +100,8 @@ pub(super) fn call_tool(
         ),
         Ok(Way::Engine(stance)) => {
             let arguments = params.arguments;
-            Begin { dispatcher, tool: &tool, stance }.begin(envelope, exchange, arguments, out)
+            Begin { dispatcher, tool: &tool, stance, once, drafted: None }
+                .begin(envelope, exchange, arguments, out)
         }
     }
 }
@@ -237,6 +271,10 @@ struct Begin<'s> {
     dispatcher: &'s Dispatcher,
     tool: &'s Tool,
     stance: Stance,
+    /// Under which key it is made once.
+    once: Option<Once>,
+    /// The drafted task that it is to be, which its caller waits for all the same.
+    drafted: Option<Drafted>,
 }
 
 impl Begin<'_> {
@@ -249,14 +287,21 @@ impl Begin<'_> {
     ) -> Dispatched {
         let (reporter, reports) = Reporter::new();
         let Exchange { caller, progress_token, outlet, push, params, .. } = exchange;
-        let cx = Cx::new(
+        // Known before anything runs, for effects are named after it.
+        let id = self.dispatcher.0.engine.mint(&self.tool.definition.name);
+        let keeper = Keeper::of(id.clone(), self.tool.is_entered_again());
+        let cx = Cx::of_task(
             self.dispatcher.0.states(),
             envelope.dialect,
             caller,
             progress_token,
             outlet,
-            Some(reporter.clone()),
+            reporter.clone(),
+            keeper.clone(),
         );
+        if let Some(drafted) = &self.drafted {
+            cx.be_drafted(Arc::clone(&drafted.id));
+        }
         let (desk, topic) = (&self.dispatcher.0.desk, topic(self.tool, arguments));
         match self.asking(envelope.dialect) {
             Asking::OnItsLine => {}
@@ -265,11 +310,13 @@ impl Begin<'_> {
                 Ok(Begun::GoOn(held)) => return now_or_later(envelope, cx.clone(), None, held.run(cx), out),
                 Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
             },
-            Asking::Nothing => cx.interview().close(TASKS_ASK_NOTHING),
+            Asking::InTask => cx.interview().leave_to_task(),
         }
         let (work, arguments) = match self.work(&cx, arguments) {
             Ok(Prepared::Pending(work, arguments)) => (work, arguments),
             Ok(Prepared::Asking(future)) => {
+                // Made again it begins anew; held where it stands it is never a task.
+                keeper.stay_loose();
                 let handler = Box::pin(async move { reply(future.await) });
                 let rounds = Rounds::new(desk, &cx, topic, None);
                 return now_or_later(envelope, cx.clone(), None, rounds.run(cx, handler), out);
@@ -293,7 +340,10 @@ impl Begin<'_> {
         };
         let mut call = Call::new(cx.caller().owner(), self.tool.definition.name.as_str(), arguments, work);
         self.lay_out(&mut call);
-        call.reports = (reporter, reports);
+        (call.reports, call.keeper, call.id) = ((reporter, reports), keeper, Some(id));
+        if self.tool.is_entered_again() {
+            call.context = written_of_caller(&cx);
+        }
         let push =
             push.filter(|_| self.stance == Stance::AsksForTask).map(|push| Arc::new(HeldPush::new(push)));
         call.observer = Arc::new(CallObserver::new(cx.clone(), push.clone()));
@@ -302,18 +352,18 @@ impl Begin<'_> {
         let began = Instant::now();
         let (waiting, shared) = (cx.clone(), Arc::clone(&self.dispatcher.0));
         let answered = async move {
+            // Nobody waits then whom the work could ask: whoever follows the task is asked.
+            let _left = LeftToTask(waiting.clone());
             let answer = if waiting.hears_progress() {
                 Box::pin(in_company(ticket, &waiting)).await
             } else {
                 ticket.await
             };
-            // Nobody waits any more whom the work could ask.
-            waiting.interview().close(TASKS_ASK_NOTHING);
-            told(&shared, answer, began.elapsed())
+            told(&shared, &waiting, answer, began.elapsed())
         };
         match now_or_later(envelope, cx, Some(canceller), answered, out) {
             Dispatched::Pending(answer) => Dispatched::Pending(answer.with_push(push)),
-            answered @ (Dispatched::Answered(_) | Dispatched::Forbidden(_)) => {
+            answered @ Dispatched::Answered(_) => {
                 if let Some(push) = push {
                     push.release();
                 }
@@ -328,16 +378,16 @@ impl Begin<'_> {
             TaskMode::Never => false,
             TaskMode::Required => true,
         };
-        at_once || self.stance == Stance::AsksForTask
+        at_once || self.stance == Stance::AsksForTask || self.once.is_some()
     }
 
     /// How its calls can ask. Before the engine has it, a function that may be entered again asks in rounds.
     fn asking(&self, dialect: &Dialect) -> Asking {
         let polled_first = !self.row_first() && self.tool.policy.limit.is_none();
         match (dialect.asks_by_request(), self.stance) {
-            (true, Stance::Waits) => Asking::OnItsLine,
+            (true, Stance::Waits) if self.drafted.is_none() => Asking::OnItsLine,
             (false, _) if polled_first && self.tool.is_reentrant() => Asking::InRounds,
-            _ => Asking::Nothing,
+            _ => Asking::InTask,
         }
     }
 
@@ -360,16 +410,14 @@ impl Begin<'_> {
                     }
                 }
                 if !cx.dialect().asks_by_request() {
-                    cx.interview().close(TASKS_ASK_NOTHING);
+                    cx.interview().leave_to_task();
+                }
+                if let Some(keeper) = cx.keeper() {
+                    keeper.adopt(&cx.interview().journal());
                 }
                 let arguments = Json::parse(arguments)
                     .map_err(|error| CallToolResult::error(format!("invalid arguments: {error}")))?;
-                let (guard, cx) = (cx.cancel_on_drop(), cx.clone());
-                let work = Work::Future(Box::pin(async move {
-                    let outcome = cx.interview().to_the_end(future).await.and_then(|outcome| outcome);
-                    guard.defuse();
-                    outcome_of(outcome)
-                }));
+                let work = Work::Future(work_of(cx.clone(), future));
                 Ok(Prepared::Pending(work, arguments))
             }
         }
@@ -381,18 +429,22 @@ impl Begin<'_> {
             call.secret = job.secret();
         }
         call.plan = match policy.mode {
+            TaskMode::Never if self.once.is_some() => Plan::in_place_once(),
             TaskMode::Never => Plan::in_place(),
             TaskMode::After(_) | TaskMode::Required => Plan::new(self.stance, self.row_first()),
         };
         call.dialect = match self.stance {
             Stance::AsksForTask => Door::D2,
             Stance::TakesTask => Door::D3,
+            Stance::Waits if self.drafted.is_some() => Door::D1,
             Stance::Waits => Door::Held,
         };
-        call.rerun = policy.rerun;
-        call.retention = policy.retention(&call.owner);
+        call.rerun = self.tool.rerun();
+        let keep = self.drafted.as_ref().and_then(|drafted| drafted.keep);
+        call.retention = policy.retention(&call.owner, keep);
         call.poll_interval_ms = u64::try_from(policy.poll_interval.as_millis()).ok();
-        let may_hand_over = self.stance == Stance::Waits && policy.mode != TaskMode::Never;
+        let may_hand_over =
+            self.stance == Stance::Waits && policy.mode != TaskMode::Never && self.drafted.is_none();
         call.hold = policy.hold.filter(|_| may_hand_over);
         call.after = match policy.mode {
             // A caller is handed over only to what is durable.
@@ -401,7 +453,19 @@ impl Begin<'_> {
             TaskMode::Never => None,
         };
         // Only who is handed over needs to find its call again: whoever has a task has its id.
-        call.join = (policy.join && may_hand_over).then(|| digest(&call.tool, &call.arguments));
+        // A key says more of which call is which than its arguments.
+        let joins = policy.join && may_hand_over && self.once.is_none();
+        call.join = joins.then(|| digest(&call.tool, &call.arguments));
+        call.once.clone_from(&self.once);
+    }
+}
+
+/// Leaves what a call asks to its task once it is dropped.
+struct LeftToTask(Cx);
+
+impl Drop for LeftToTask {
+    fn drop(&mut self) {
+        self.0.interview().leave_to_task();
     }
 }
 
@@ -413,9 +477,15 @@ async fn in_company(ticket: Ticket, cx: &Cx) -> Answer {
     }
 }
 
-/// The inputs of tasks are not there yet.
-const TASKS_ASK_NOTHING: &str = "a call that may become a task can ask in a session while its caller waits for it, and \
-                                 elsewhere before it waits for anything else, if its tool is reentrant; not later";
+/// The work of a call that goes to the engine.
+pub(super) fn work_of(cx: Cx, future: Caught) -> BoxFuture<'static, Outcome> {
+    let guard = cx.cancel_on_drop();
+    Box::pin(async move {
+        let outcome = cx.interview().to_the_end(future).await.and_then(|outcome| outcome);
+        guard.defuse();
+        outcome_of(outcome)
+    })
+}
 
 /// What two calls must share for one to join the other.
 fn digest(tool: &str, arguments: &Json) -> Digest {
@@ -432,7 +502,8 @@ enum Asking {
     OnItsLine,
     /// Until the engine has it.
     InRounds,
-    Nothing,
+    /// As a task, of whoever follows it.
+    InTask,
 }
 
 enum Prepared {
@@ -451,14 +522,35 @@ fn outcome_of(outcome: Result<CallToolResult, ErrorObject>) -> Outcome {
 }
 
 /// What the caller of a call that went to the engine is told, which has waited this long.
-fn told(shared: &Shared, answer: Answer, waited: Duration) -> Write {
+fn told(shared: &Shared, cx: &Cx, answer: Answer, waited: Duration) -> Write {
+    let drafted = cx.drafted().cloned();
     match answer {
+        Answer::Outcome(outcome) if let Some(id) = drafted => match project::answer(&outcome, Some(&id)) {
+            Ok(result) => Box::new(move |envelope, out| {
+                envelope.result(out, |writer| {
+                    writer.drafted_task(&id);
+                    result.write(writer);
+                })
+            }),
+            Err(error) => refused(error),
+        },
+        Answer::HandOver(_) if drafted.is_some() => refused(stopping()),
         Answer::Outcome(outcome) => written(project::answer(&outcome, None)),
+        Answer::Task(record) if !is_seen(cx.dialect(), &record) => refused(
+            ErrorObject::invalid_params(
+                "this key was used in a later revision, whose tasks this one does not see",
+            )
+            .with_data(&serde_json::json!({ "reason": "idempotency_conflict" })),
+        ),
         Answer::Task(record) => created(record),
         Answer::HandOver(record) => written(Ok(hand_over(shared, &record, Some(waited)))),
         Answer::Refused(refusal) => {
             let message = refusal.message.to_string();
-            refused(if refusal.overloaded {
+            refused(if let (Some(reason), Some(id)) = (refusal.reason, drafted) {
+                drafted::taken(&id, reason)
+            } else if let Some(reason) = refusal.reason {
+                ErrorObject::invalid_params(message).with_data(&serde_json::json!({ "reason": reason }))
+            } else if refusal.overloaded {
                 ErrorObject::overloaded(message, RETRY_AFTER)
             } else {
                 ErrorObject::internal(message)
@@ -478,6 +570,15 @@ fn created(record: Arc<Record>) -> Write {
 /// How tasks look in a dialect.
 pub(super) fn view(dialect: &Dialect) -> View {
     if dialect.has_tasks_extension() { View::D3 } else { View::D2 }
+}
+
+/// Whether a task of that door is there for a request of this dialect.
+pub(super) fn is_seen(dialect: &Dialect, record: &Record) -> bool {
+    match view(dialect) {
+        View::D1 => record.dialect == Door::D1,
+        View::D2 => matches!(record.dialect, Door::D2 | Door::Held),
+        View::D3 => matches!(record.dialect, Door::D3 | Door::D2 | Door::Held),
+    }
 }
 
 /// When to try again what was not begun for want of room.

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::outlet::Push;
+use crate::wire::{self, By};
 
 /// How long changes are gathered before they are told.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -231,9 +232,10 @@ impl News {
             (self.resources, Notice::ResourcesChanged),
         ];
         let lists = lists.into_iter().filter(|(changed, _)| *changed);
-        let lists = lists.filter_map(|(_, notice)| dialect.notification(notice, |params| mark(params)));
+        let lists = lists
+            .filter_map(|(_, notice)| wire::notification(By::Server, dialect, notice, |params| mark(params)));
         let updated = self.uris.iter().filter(|uri| watches(uri)).filter_map(|uri| {
-            dialect.notification(Notice::ResourceUpdated, |params| {
+            wire::notification(By::Server, dialect, Notice::ResourceUpdated, |params| {
                 params.field("uri", uri);
                 mark(params);
             })

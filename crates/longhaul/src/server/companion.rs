@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
+use super::ask::courier::deliver;
 use super::call::written;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
@@ -101,9 +102,8 @@ impl Companion {
         };
         let mut definition = model::Tool::new(self.name(), schema);
         definition.description = Some(description.to_owned());
-        let mut annotations = ToolAnnotations::default();
-        annotations.read_only_hint = Some(!matches!(self, Self::Cancel));
-        annotations.open_world_hint = Some(false);
+        let reads = !matches!(self, Self::Cancel);
+        let annotations = ToolAnnotations::new().with_read_only(reads).with_open_world(false);
         definition.annotations = Some(annotations);
         definition
     }
@@ -189,12 +189,21 @@ impl Companions {
                 Err(refusal) => written(refusal),
             },
             never = beats(&self.cx) => match never {},
+            never = self.deliver(&id) => match never {},
             () = self.cx.outlet().abandoned() => refused(unheard()),
             () = time_is_up(&self.dispatcher.0.engine, up_to) => match self.find(&id, None).await {
                 Ok(record) if record.is_terminal() => self.result_of(&record),
                 Ok(record) => written(Ok(hand_over(&self.dispatcher.0, &record, Some(began.elapsed())))),
                 Err(refusal) => written(refusal),
             },
+        }
+    }
+
+    /// Puts what the task asks to who waits for it.
+    async fn deliver(&self, id: &str) -> Infallible {
+        match TaskId::new(id) {
+            Ok(id) => deliver(&self.cx, &self.dispatcher.0.engine, &self.cx.owner(), &id).await,
+            Err(_) => std::future::pending().await,
         }
     }
 

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use longhaul_proto::dialect::{Dialect, write_related_task};
-use longhaul_proto::jsonrpc::ProgressToken;
+use longhaul_proto::dialect::{Dialect, write_drafted_relation, write_related_task};
+use longhaul_proto::jsonrpc::{ObjectWriter, ProgressToken};
 use longhaul_proto::method::Notice;
 use longhaul_proto::model::{ClientCapabilities, LoggingLevel, Progress};
 use longhaul_tasks::report::Reporter;
+use longhaul_tasks::runner::Keeper;
 use longhaul_tasks::store::{self, Principal};
 use serde::Serialize;
 use tokio::sync::Notify;
@@ -18,6 +19,7 @@ use super::dispatch::Caller;
 use super::grant::Grant;
 use super::outlet::Outlet;
 use super::state::{State, States};
+use crate::wire::{self, By};
 
 /// A handler's view of its call, the same in every revision and on every transport. Clones are the same
 /// call.
@@ -34,8 +36,12 @@ struct Call {
     /// Where progress goes of a call that may become a task: the engine sends it on.
     reporter: Option<Reporter>,
     interview: Interview,
+    /// What the work of a call that may become a task has learnt.
+    keeper: Option<Keeper>,
     /// The request by which the call goes on, once it was made again.
     successor: Mutex<Option<Cx>>,
+    /// The drafted task that the call is: whatever is said of it names the task.
+    drafted: OnceLock<Arc<str>>,
     cancelled: AtomicBool,
     on_cancel: Notify,
 }
@@ -49,6 +55,31 @@ impl Cx {
         outlet: Outlet,
         reporter: Option<Reporter>,
     ) -> Self {
+        Self::with(states, dialect, caller, progress_token, outlet, reporter, None)
+    }
+
+    /// The same of a call that may become a task.
+    pub(super) fn of_task(
+        states: Option<&Arc<States>>,
+        dialect: &'static Dialect,
+        caller: Caller,
+        progress_token: Option<ProgressToken>,
+        outlet: Outlet,
+        reporter: Reporter,
+        keeper: Keeper,
+    ) -> Self {
+        Self::with(states, dialect, caller, progress_token, outlet, Some(reporter), Some(keeper))
+    }
+
+    fn with(
+        states: Option<&Arc<States>>,
+        dialect: &'static Dialect,
+        caller: Caller,
+        progress_token: Option<ProgressToken>,
+        outlet: Outlet,
+        reporter: Option<Reporter>,
+        keeper: Option<Keeper>,
+    ) -> Self {
         Self(Arc::new(Call {
             states: states.cloned(),
             dialect,
@@ -58,7 +89,9 @@ impl Cx {
             outlet,
             reporter,
             interview: Interview::default(),
+            keeper,
             successor: Mutex::new(None),
+            drafted: OnceLock::new(),
             cancelled: AtomicBool::new(false),
             on_cancel: Notify::new(),
         }))
@@ -71,6 +104,22 @@ impl Cx {
     /// What the call has asked and been answered.
     pub(super) fn interview(&self) -> &Interview {
         &self.0.interview
+    }
+
+    /// The call is this drafted task.
+    pub(super) fn be_drafted(&self, id: Arc<str>) {
+        // It is said once, before anything runs.
+        let _ = self.0.drafted.set(id);
+    }
+
+    /// The drafted task that it is, by its caller's name.
+    pub(super) fn drafted(&self) -> Option<&Arc<str>> {
+        self.0.drafted.get()
+    }
+
+    /// What its work has learnt, if it may become a task.
+    pub(super) fn keeper(&self) -> Option<&Keeper> {
+        self.0.keeper.as_ref()
     }
 
     /// The call goes on by another request, which from now on is where its caller hears of it.
@@ -172,14 +221,35 @@ impl Cx {
         progress: &Progress,
         task: Option<&str>,
     ) -> Option<Vec<u8>> {
-        self.0.dialect.notification(Notice::Progress, |params| {
+        wire::notification(By::Server, self.0.dialect, Notice::Progress, |params| {
             params.field("progressToken", token).field("progress", &progress.value);
             params.optional("total", progress.total.as_ref());
             params.optional("message", progress.message.as_ref());
             if let Some(task) = task {
                 write_related_task(params, task);
             }
+            self.relate(params);
         })
+    }
+
+    /// Names the drafted task in what is said of it.
+    fn relate(&self, params: &mut ObjectWriter<'_>) {
+        if let Some(id) = self.drafted() {
+            write_drafted_relation(params, id);
+        }
+    }
+
+    /// Says that there is a drafted task, which can be asked after from now on.
+    pub(super) fn notify_created(&self) {
+        if self.drafted().is_none() {
+            return;
+        }
+        let message = wire::notification(By::Server, self.0.dialect, Notice::TaskCreated, |params| {
+            self.relate(params);
+        });
+        if let Some(message) = message {
+            self.0.outlet.try_notify(message);
+        }
     }
 
     /// Sends a log message, if the caller wants messages that severe.
@@ -188,8 +258,9 @@ impl Cx {
         if now.0.caller.log_level.is_none_or(|least| level < least) {
             return;
         }
-        let message = now.0.dialect.notification(Notice::Log, |params| {
+        let message = wire::notification(By::Server, now.0.dialect, Notice::Log, |params| {
             params.field("level", &level).field("data", data);
+            now.relate(params);
         });
         if let Some(message) = message {
             now.0.outlet.notify(message).await;

@@ -30,7 +30,7 @@ use super::prompt::get_prompt;
 use super::resource::read_resource;
 use super::shelf::{Cursor, Item, Shelf};
 use super::state::States;
-use super::{call, layered, tasks};
+use super::{call, drafted, layered, tasks};
 use crate::service::Next;
 
 /// Finds and runs the handler of a request. Clones share one server.
@@ -124,6 +124,8 @@ pub struct Exchange<'r, 'a> {
     pub params: &'r Params<'a>,
     /// The caller wants progress under this token.
     pub progress_token: Option<ProgressToken>,
+    /// The caller's own name for this call, under which it is made once.
+    pub idempotency_key: Option<Arc<str>>,
     /// Who asks.
     pub caller: Caller,
     /// How to reach the caller before the answer.
@@ -148,6 +150,7 @@ impl<'r, 'a> Exchange<'r, 'a> {
             name: "",
             params,
             progress_token: None,
+            idempotency_key: None,
             caller,
             outlet: Outlet::None,
             push: None,
@@ -195,6 +198,11 @@ impl Dispatcher {
         self.0.methods.names()
     }
 
+    /// Whether calls can become tasks as they were drafted.
+    pub(crate) fn has_drafted_tasks(&self) -> bool {
+        self.0.capabilities.drafted_tasks
+    }
+
     /// Whether it is a method of the server's own.
     #[cfg(feature = "http")]
     pub(crate) fn has_own_method(&self, name: &str) -> bool {
@@ -225,16 +233,16 @@ impl Dispatcher {
         }
     }
 
+    pub(crate) fn envelope(&self, id: &RequestId, dialect: &'static Dialect, method: Method) -> Envelope {
+        Envelope { id: id.clone(), dialect, method, server_info: Arc::clone(&self.0.info_json) }
+    }
+
     /// The same, past all layers.
     pub(crate) fn begin(&self, mut exchange: Exchange<'_, '_>, out: &mut Vec<u8>) -> Dispatched {
         if let Some(line) = exchange.caller.line.take() {
             exchange.caller.line = Some(line.with_push(exchange.push.clone()));
         }
-        let envelope = Envelope {
-            id: exchange.id.clone(),
-            dialect: exchange.dialect,
-            server_info: Arc::clone(&self.0.info_json),
-        };
+        let envelope = self.envelope(exchange.id, exchange.dialect, exchange.method);
         let offers = &self.0.capabilities;
         match exchange.method {
             Method::CallTool => call::call_tool(self, envelope, exchange, out),
@@ -247,6 +255,9 @@ impl Dispatcher {
                 if offers.tasks =>
             {
                 tasks::answer(self, envelope, exchange, out)
+            }
+            Method::ListTasks | Method::DeleteTask if offers.drafted_tasks => {
+                drafted::answer(self, envelope, exchange, out)
             }
             _ => Dispatched::Answered(match self.at_once(&envelope, &exchange, out) {
                 Ok(answered) => answered,

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::BuildError;
 use super::context::Cx;
+use super::once::{DURABLE_TASKS, Offer};
 
 impl Cx {
     /// What the caller has declared of the extension `id`, read as `T`; `None` when it has not declared it. In the legacy
@@ -26,10 +27,16 @@ impl Cx {
 }
 
 /// The extensions of a server, as it declares them.
-pub(super) fn declared(extensions: Vec<(String, Option<Box<RawValue>>)>) -> Result<Meta, BuildError> {
+pub(super) fn declared(
+    extensions: Vec<(String, Option<Box<RawValue>>)>,
+    has_tasks: bool,
+) -> Result<Meta, BuildError> {
     let mut declared = Meta::new();
+    if has_tasks {
+        declared = declared.with(DURABLE_TASKS, &Offer::OURS);
+    }
     for (id, payload) in extensions {
-        let problem = if id == TASKS_EXTENSION {
+        let problem = if id == TASKS_EXTENSION || id == DURABLE_TASKS {
             Some("is declared when there are tasks, and not otherwise")
         } else if !is_identifier(&id) {
             Some("is no identifier: write a prefix and a name, as `com.example/weather`")

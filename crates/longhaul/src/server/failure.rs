@@ -35,6 +35,18 @@ impl Failure {
     pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self(ErrorObject::invalid_params(message))
     }
+
+    /// There is no resource of that URI. Each revision has its own code for that.
+    ///
+    /// ```
+    /// use longhaul::proto::jsonrpc::{Code, ErrorObject};
+    /// use longhaul::server::Failure;
+    ///
+    /// assert_eq!(ErrorObject::from(Failure::not_found("notes://7")).code, Code::RESOURCE_NOT_FOUND);
+    /// ```
+    pub fn not_found(uri: &str) -> Self {
+        Self(super::resource::not_found(uri))
+    }
 }
 
 impl<E: Error + 'static> From<E> for Failure {

@@ -10,6 +10,7 @@ use super::changes::MAX_WATCHED;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::resource::not_found;
+use crate::wire::{self, By};
 
 /// `subscriptions/listen`: acknowledged first, then one notification after another until somebody ends it. When the
 /// server does, it answers (2026-07-28, Patterns, Subscriptions).
@@ -34,7 +35,7 @@ pub(super) fn listen(
     let stream = cx.clone();
     let answer = async move {
         let outlet = stream.outlet();
-        let acknowledged = dialect.notification(Notice::Listening, |params| {
+        let acknowledged = wire::notification(By::Server, dialect, Notice::Listening, |params| {
             params.field("notifications", &agreed);
             write_subscription_id(params, &id);
         });
@@ -56,7 +57,7 @@ pub(super) fn listen(
         }
         // Where many streams share a connection, the end of one is said by name (2026-07-28, Cancellation).
         if outlet.is_shared()
-            && let Some(cancelled) = dialect.notification(Notice::Cancelled, |params| {
+            && let Some(cancelled) = wire::notification(By::Server, dialect, Notice::Cancelled, |params| {
                 params.field("requestId", &id).field("reason", "the server is stopping");
                 write_subscription_id(params, &id);
             })

@@ -1,5 +1,6 @@
 //! Writing a server: what it offers, and how a request finds its handler.
 
+mod address;
 mod adorn;
 mod answer;
 mod ask;
@@ -12,6 +13,7 @@ mod companion;
 mod completion;
 mod context;
 mod dispatch;
+mod drafted;
 mod extension;
 mod failure;
 mod grant;
@@ -22,14 +24,17 @@ mod listen;
 mod method;
 mod observer;
 mod offer;
+mod once;
 mod outlet;
 mod policy;
 mod principal;
 mod prompt;
 mod resource;
+mod resumed;
 mod schema;
 mod shelf;
 mod state;
+mod step;
 mod tasks;
 mod template;
 mod tool;
@@ -70,6 +75,7 @@ pub use principal::{Principal, local_user};
 pub use prompt::{IntoPrompt, Prompt, PromptArguments, PromptFuture};
 pub use resource::{IntoContents, OUTPUT_SCHEME, ReadFuture, Resource, Resources, not_found, output_uri};
 pub use state::State;
+pub use step::{StepCall, StepName};
 pub use template::ResourceTemplate;
 #[cfg(feature = "macros")]
 pub(crate) use tool::blocking;
@@ -98,6 +104,7 @@ pub struct Server {
     extensions: Vec<(String, Option<Box<RawValue>>)>,
     layers: Layers,
     page_size: usize,
+    drafted_tasks: bool,
     /// Who may change it while it serves.
     catalogue: Option<Catalogue>,
     store: Option<Arc<dyn TaskStore>>,
@@ -119,6 +126,22 @@ pub enum BuildError {
     #[non_exhaustive]
     ReservedTool {
         /// The name.
+        name: String,
+    },
+    /// No client may be asked to fetch an icon.
+    #[error("{of} has an icon that no client should fetch: {what}")]
+    #[non_exhaustive]
+    Icon {
+        /// Whose.
+        of: String,
+        /// What is wrong with its address.
+        what: &'static str,
+    },
+    /// The schema of a tool's arguments is not one of objects, as clients ask for before they take any tool.
+    #[error("the input schema of the tool {name:?} must say \"type\": \"object\" at its root")]
+    #[non_exhaustive]
+    InputSchema {
+        /// The tool.
         name: String,
     },
     /// A tool's schema marks an argument for a header as none may be marked, so that clients would leave the tool out.
@@ -200,7 +223,7 @@ pub enum BuildError {
     },
     /// A tool's policy says of lost tasks what cannot be done with them.
     #[error(
-        "the `rerun` of {name:?} is {rerun:?}: a function's can only be `Never`, a job's also `Reattach`"
+        "the `rerun` of {name:?} is {rerun:?}: a function's can be `Never`, `Resumable` or `Restart`, a job's `Never` or `Reattach`"
     )]
     #[non_exhaustive]
     Rerun {
@@ -241,6 +264,7 @@ impl Server {
             extensions: Vec::new(),
             layers: Layers::default(),
             page_size: PAGE_SIZE,
+            drafted_tasks: false,
             catalogue: None,
             store: None,
             registry: None,
@@ -384,6 +408,29 @@ impl Server {
         self
     }
 
+    /// Lets callers of every revision with sessions make their calls tasks as SEP-1686 drafted them, where a tool's calls
+    /// become tasks. Off by default: no revision has such tasks, and whoever is not signed in shares their ids with all
+    /// others who are not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use longhaul::server::TaskPolicy;
+    /// use longhaul::{Server, Tool};
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct NoArguments {}
+    ///
+    /// let build = Tool::typed("build", "Build", |_, NoArguments {}| async { "built" }).task(TaskPolicy::always());
+    /// let server = Server::new("builds", "1.0.0").tool(build).drafted_tasks(true);
+    /// # assert!(server.dispatcher().is_ok());
+    /// ```
+    #[must_use]
+    pub fn drafted_tasks(mut self, drafted_tasks: bool) -> Self {
+        self.drafted_tasks = drafted_tasks;
+        self
+    }
+
     /// Lists at most so many things on one page. Default 500.
     #[must_use]
     pub fn page_size(mut self, page_size: usize) -> Self {
@@ -449,7 +496,7 @@ impl Server {
             return Err(BuildError::KnownMethod { name: name.to_owned() });
         }
         let dynamic = self.catalogue.is_some();
-        let extensions = extension::declared(self.extensions)?;
+        let extensions = extension::declared(self.extensions, offer.has_tasks)?;
         let capabilities = ServerCapabilities::default()
             .with_tools(dynamic || !offer.tools.stock().is_empty())
             .with_resources(dynamic || offer.has_resources())
@@ -458,6 +505,7 @@ impl Server {
             .with_changes(dynamic)
             .with_logging(true)
             .with_tasks(offer.has_tasks)
+            .with_drafted_tasks(offer.has_tasks && self.drafted_tasks)
             .with_extensions(extensions);
         let store = self.store.unwrap_or_else(|| Arc::new(Memory::new()));
         let engine = Engine::new(store, Arc::new(Tokio::new()), self.pace, offer.workers());
@@ -483,12 +531,14 @@ impl Server {
 
     /// Serves one client over this process's standard input and output, until the input ends.
     ///
-    /// Nothing else may write to standard output meanwhile.
+    /// Nothing else may write to standard output meanwhile. A person who starts this in a terminal is told on standard
+    /// error that it waits for a host.
     ///
     /// # Errors
     ///
     /// When the server cannot be put together, or the output can no longer be written.
     pub async fn serve_stdio(self) -> Result<(), ServeError> {
+        stdio::greet_person();
         self.serve_stdio_until(std::future::pending()).await
     }
 

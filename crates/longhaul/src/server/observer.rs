@@ -12,6 +12,7 @@ use longhaul_tasks::store::{self, Record};
 
 use super::context::Cx;
 use super::outlet::{HeldPush, Push as _};
+use crate::wire::{self, By};
 
 #[derive(Debug)]
 pub(super) struct CallObserver {
@@ -39,8 +40,9 @@ impl CallObserver {
         let Some(push) = &self.push else { return };
         let task = project::task(record, View::D2);
         let dialect = self.cx.dialect();
-        let message =
-            dialect.notification(Notice::TaskStatus, |params| dialect.write_task_status(&task, params));
+        let message = wire::notification(By::Server, dialect, Notice::TaskStatus, |params| {
+            dialect.write_task_status(&task, params);
+        });
         if let Some(message) = message {
             push.push(message);
         }
@@ -51,6 +53,7 @@ impl Observer for CallObserver {
     fn observe<'a>(&'a self, observed: Observed<'a>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             match observed {
+                Observed::Kept(_) => self.cx.notify_created(),
                 Observed::Progress { progress, task: None } => {
                     // The call must not wait for a caller that does not read.
                     self.cx.try_notify_progress(&of(progress));

@@ -14,6 +14,8 @@ use super::hand_over::or_hand_over;
 use super::policy::TaskMode;
 use super::prompt::Prompt;
 use super::resource::{Resource, Resources};
+use super::resumed::FunctionEntry;
+use super::schema;
 use super::shelf::{Item, Shelf, Taken};
 use super::state::States;
 use super::template::ResourceTemplate;
@@ -72,7 +74,7 @@ fn shelf<T: Item>(kind: &'static str, items: Vec<T>) -> Result<Shelf<T>, BuildEr
 impl Offer {
     /// Every tool, as the engine works on it.
     pub(super) fn workers(&self) -> Vec<Worker> {
-        self.tools.stock().iter().map(|tool| tool.worker()).collect()
+        self.tools.stock().iter().map(|tool| tool.worker(&self.states)).collect()
     }
 
     /// Whether anything can be completed.
@@ -131,7 +133,10 @@ impl Tool {
     pub(super) fn check(&self, has_tasks: bool, states: &States) -> Result<(), BuildError> {
         let name = &self.definition.name;
         model::Tool::check_name(name)?;
-        states.check(&self.needed, || format!("tool {name:?}"))?;
+        self.check_adorned(states, || format!("tool {name:?}"))?;
+        if !schema::is_of_objects(&self.definition.input_schema) {
+            return Err(BuildError::InputSchema { name: name.clone() });
+        }
         if has_tasks && Companion::named(name).is_some() {
             return Err(BuildError::ReservedTool { name: name.clone() });
         }
@@ -139,15 +144,21 @@ impl Tool {
             return Err(BuildError::Annotation { name: name.clone(), source: source.clone() });
         }
         match (self.policy.rerun, &self.kind) {
-            (Rerun::Never, _) | (Rerun::Reattach, Kind::Job(_)) => Ok(()),
+            (Rerun::Never, _)
+            | (Rerun::Reattach, Kind::Job(_))
+            | (Rerun::Resumable | Rerun::Restart, Kind::Function(_)) => Ok(()),
             (rerun, _) => Err(BuildError::Rerun { name: name.clone(), rerun }),
         }
     }
 
-    pub(super) fn worker(&self) -> Worker {
+    pub(super) fn worker(&self, states: &Arc<States>) -> Worker {
         let worker = Worker::new(self.definition.name.as_str()).with_limit(self.policy.limit);
         match &self.kind {
-            Kind::Function(_) => worker,
+            Kind::Function(handler) => {
+                let (handler, states) =
+                    (Arc::clone(handler), Some(states).filter(|all| !all.is_empty()).cloned());
+                worker.with_entry(Arc::new(FunctionEntry { handler, states }))
+            }
             Kind::Job(job) => worker.with_job(Arc::clone(job) as _),
         }
     }

@@ -12,6 +12,8 @@ use longhaul_proto::connection::Serial;
 use longhaul_proto::jsonrpc::RequestId;
 use tokio::sync::mpsc;
 
+use super::answer::Answered;
+
 /// What a call sends towards its caller.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -31,6 +33,8 @@ pub enum Outgoing {
         id: RequestId,
         /// Which exchange.
         serial: Serial,
+        /// How it answers.
+        answered: Answered,
         /// The whole message.
         message: Vec<u8>,
     },
@@ -40,8 +44,8 @@ pub enum Outgoing {
 
 impl Outgoing {
     /// The answer `message` to request `id`.
-    pub fn answer(id: RequestId, serial: Serial, message: Vec<u8>) -> Self {
-        Self::Answer { id, serial, message }
+    pub fn answer(id: RequestId, serial: Serial, answered: Answered, message: Vec<u8>) -> Self {
+        Self::Answer { id, serial, answered, message }
     }
 
     /// A notification that belongs to no request.
@@ -293,10 +297,10 @@ impl Outlet {
 
     /// Sends the answer on the stream of this exchange alone, after all that was sent before.
     #[cfg(feature = "http")]
-    pub(crate) async fn answer(&self, id: RequestId, serial: Serial, message: Vec<u8>) {
+    pub(crate) async fn answer(&self, id: RequestId, serial: Serial, answered: Answered, message: Vec<u8>) {
         let Some((sender, _)) = self.sender() else { return };
         // A closed stream means that the caller is gone: there is nobody to tell.
-        let _ = sender.send(Outgoing::answer(id, serial, message)).await;
+        let _ = sender.send(Outgoing::answer(id, serial, answered, message)).await;
     }
 
     /// Lets the connection of a stream of this exchange alone go.
@@ -333,6 +337,8 @@ impl OwnStream {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Context;
+
     use super::*;
 
     #[tokio::test]

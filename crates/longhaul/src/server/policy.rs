@@ -11,8 +11,10 @@ use longhaul_tasks::store::{Owner, Rerun, Retention};
 pub struct TaskPolicy {
     /// When a call becomes a task.
     pub mode: TaskMode,
-    /// What becomes of a task whose process is gone, while its work still runs. Default [`Rerun::Never`]: it ends as
-    /// lost. A job outside the process may be [`Rerun::Reattach`]: it goes on. A server refuses any other when it is
+    /// What becomes of a task whose process is gone. Default [`Rerun::Never`]: it ends as lost, unless its tool's
+    /// annotations say that it only reads or is idempotent. A job outside the process may be [`Rerun::Reattach`]: it goes
+    /// on. A function may be [`Rerun::Resumable`] or [`Rerun::Restart`]: it is entered again, and finds what its
+    /// [steps](super::Cx::step) have done. A server refuses any other when it is
     /// [put together](super::Server::dispatcher).
     pub rerun: Rerun,
     /// How long a task is kept after it has ended. Default 24 h, at most seven days, and no more than 24 h for a
@@ -70,12 +72,14 @@ impl TaskPolicy {
     }
 
     /// How long a task of `owner` is kept.
-    pub(super) fn retention(&self, owner: &Owner) -> Retention {
+    ///
+    /// `wanted` is how long its caller wants it kept, if it says so.
+    pub(super) fn retention(&self, owner: &Owner, wanted: Option<Duration>) -> Retention {
         let longest = match owner {
             Owner::Principal(_) => LONGEST,
             Owner::Anonymous => LONGEST_ANONYMOUS,
         };
-        Retention::AfterTerminal(self.ttl.min(longest))
+        Retention::AfterTerminal(wanted.unwrap_or(self.ttl).min(longest))
     }
 }
 

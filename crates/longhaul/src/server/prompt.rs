@@ -132,7 +132,7 @@ impl Prompt {
 
     /// Whether it has the arguments that it completes, and the server what it needs.
     pub(super) fn check(&self, states: &States) -> Result<(), BuildError> {
-        states.check(&self.needed, || format!("prompt {:?}", self.definition.name))?;
+        self.check_adorned(states, || format!("prompt {:?}", self.definition.name))?;
         match self.completers.arguments().find(|argument| !self.has_argument(argument)) {
             None => Ok(()),
             Some(argument) => Err(BuildError::NoSuchArgument {

@@ -132,7 +132,7 @@ impl Resource {
 
     /// Whether the server has what it needs.
     pub(super) fn check(&self, states: &States) -> Result<(), BuildError> {
-        states.check(&self.needed, || format!("resource {:?}", self.definition.uri))
+        self.check_adorned(states, || format!("resource {:?}", self.definition.uri))
     }
 
     fn start(&self, cx: Cx) -> Reading {

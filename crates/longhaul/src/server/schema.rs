@@ -19,6 +19,16 @@ pub(super) fn of_output<T: JsonSchema>() -> Option<Box<RawValue>> {
     (!schema.is_empty()).then(|| raw(&schema))
 }
 
+/// Whether a schema says at its root that it is of objects.
+pub(super) fn is_of_objects(schema: &RawValue) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Root {
+        #[serde(rename = "type")]
+        kind: Value,
+    }
+    serde_json::from_str::<Root>(schema.get()).is_ok_and(|root| root.kind == "object")
+}
+
 /// A member of a struct, as its schema describes it.
 pub(super) struct Member {
     pub(super) name: String,

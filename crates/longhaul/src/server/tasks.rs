@@ -1,6 +1,8 @@
 //! The methods that are about tasks.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::pending;
 use std::time::Duration;
 
 use longhaul_proto::dialect::Dialect;
@@ -8,13 +10,18 @@ use longhaul_proto::jsonrpc::{ErrorObject, Params, Text};
 use longhaul_proto::method::Method;
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::runner::Engine;
-use longhaul_tasks::store::{Cancellation, Dialect as Door, Owner, Record, Scope, StoreError, TaskId};
-use serde::de::IgnoredAny;
+use longhaul_tasks::store::{
+    Answered, Cancellation, Dialect as Door, Owner, Record, Reply, Scope, StoreError, TaskId,
+};
+use serde_json::value::RawValue;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
-use super::call::{missing_tasks, view};
+use super::ask::courier::deliver;
+use super::ask::in_task::check;
+use super::call::{is_seen, missing_tasks, view};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
+use super::drafted;
 
 pub(super) fn answer(
     dispatcher: &Dispatcher,
@@ -30,27 +37,49 @@ pub(super) fn answer(
         declared: exchange.caller.capabilities.extensions.tasks,
     };
     let method = exchange.method;
+    let drafted = if drafted::concerns(dispatcher, envelope.dialect) {
+        let id = exchange.params.read::<Text<'_>>("taskId").ok().flatten();
+        id.map(|Text(id)| (drafted::Asking::new(dispatcher, &exchange), id.into_owned()))
+    } else {
+        None
+    };
     let cx = Cx::new(dispatcher.0.states(), exchange.dialect, exchange.caller, None, exchange.outlet, None);
     let waiting = cx.clone();
+    let (engine, owner) = (request.engine.clone(), request.owner.clone());
+    let asked = id.as_ref().ok().and_then(|asked| Some(asked.as_ref()?.0.clone()));
     let answer = async move {
         let answered = tokio::select! {
             biased;
-            answered = request.answer(method, id) => answered,
+            answered = request.answer_drafted_or_not(method, id, drafted) => answered,
             () = waiting.outlet().abandoned(), if method == Method::TaskResult => Err(unheard()),
+            never = courier(&waiting, &engine, &owner, asked.as_ref()), if method == Method::TaskResult => {
+                match never {}
+            }
         };
         answered.unwrap_or_else(refused)
     };
     now_or_later(envelope, cx, None, answer, out)
 }
 
-/// The task that is asked about; `None` when there can be none of that id.
-fn read_id(method: Method, params: &Params<'_>) -> Result<Option<TaskId>, ErrorObject> {
-    let Text(id) = params.require("taskId")?;
-    if method == Method::UpdateTask {
-        // Nothing asks yet, so that no key is outstanding and every one is ignored.
-        params.require::<HashMap<String, IgnoredAny>>("inputResponses")?;
+/// Puts what a task asks to who waits for its result.
+async fn courier(cx: &Cx, engine: &Engine, owner: &Owner, id: Option<&TaskId>) -> Infallible {
+    match id {
+        Some(id) => deliver(cx, engine, owner, id).await,
+        None => pending().await,
     }
-    Ok(TaskId::new(id.as_ref()).ok())
+}
+
+/// Answers to a task's questions, by their keys.
+type Answers = HashMap<String, Box<RawValue>>;
+
+/// The task that is asked about, and what it is told; `None` when there can be none of that id.
+fn read_id(method: Method, params: &Params<'_>) -> Result<Option<(TaskId, Answers)>, ErrorObject> {
+    let Text(id) = params.require("taskId")?;
+    let answers = match method {
+        Method::UpdateTask => params.require("inputResponses")?,
+        _ => HashMap::new(),
+    };
+    Ok(TaskId::new(id.as_ref()).ok().map(|id| (id, answers)))
 }
 
 /// A request about a task, and as whom it is made.
@@ -62,16 +91,37 @@ struct Request {
 }
 
 impl Request {
+    /// A drafted task may bear any id that its caller chose.
+    async fn answer_drafted_or_not(
+        &self,
+        method: Method,
+        id: Result<Option<(TaskId, Answers)>, ErrorObject>,
+        drafted: Option<(drafted::Asking, String)>,
+    ) -> Result<Write, ErrorObject> {
+        if let Some((asking, id)) = drafted
+            && matches!(method, Method::GetTask | Method::TaskResult)
+            && let Some(answer) = asking.about(method, &id).await?
+        {
+            return Ok(answer);
+        }
+        // An older revision has no other tasks.
+        if self.dialect.asks_for_tasks() || self.dialect.has_tasks_extension() {
+            self.answer(method, id).await
+        } else {
+            id.and(Err(not_found()))
+        }
+    }
+
     async fn answer(
         &self,
         method: Method,
-        id: Result<Option<TaskId>, ErrorObject>,
+        id: Result<Option<(TaskId, Answers)>, ErrorObject>,
     ) -> Result<Write, ErrorObject> {
         let may = !self.dialect.has_tasks_extension() || self.declared;
         // Whoever does not declare the extension learns nothing of what exists, but for its own tasks of
         // the revision before, which it knows.
-        let id = match id {
-            Ok(Some(id)) => id,
+        let (id, answers) = match id {
+            Ok(Some(asked)) => asked,
             Ok(None) if may => return Err(not_found()),
             Err(error) if may => return Err(error),
             _ => return Err(missing_tasks()),
@@ -84,7 +134,7 @@ impl Request {
         match method {
             Method::GetTask => Ok(shown(record)),
             Method::TaskResult => self.result(&id).await,
-            Method::UpdateTask => Ok(Box::new(|envelope, out| envelope.result(out, |_| ()))),
+            Method::UpdateTask => self.update(&record, answers).await,
             _ => self.cancel(&id).await,
         }
     }
@@ -92,10 +142,7 @@ impl Request {
     /// The task, if this caller may see it in this dialect.
     async fn find(&self, id: &TaskId) -> Result<Option<Record>, ErrorObject> {
         let record = self.engine.find(Scope::Owner(&self.owner), id).await.map_err(|e| failed(&e))?;
-        Ok(record.filter(|record| match view(self.dialect) {
-            View::D2 => matches!(record.dialect, Door::D2 | Door::Held),
-            View::D3 => matches!(record.dialect, Door::D3 | Door::D2 | Door::Held),
-        }))
+        Ok(record.filter(|record| is_seen(self.dialect, record)))
     }
 
     /// What the call would have been answered with, once it has ended (2025-11-25, Tasks, Retrieving Task
@@ -115,6 +162,37 @@ impl Request {
                 result.write(writer);
             })
         }))
+    }
+
+    /// Answers what the task asks; an answer to anything else is passed over (SEP-2663, Updating a Task).
+    async fn update(&self, record: &Record, answers: Answers) -> Result<Write, ErrorObject> {
+        let mut replies = Vec::with_capacity(answers.len().min(record.questions.len()));
+        for (key, answer) in answers {
+            let Some(question) = record.questions.iter().find(|question| *question.key == *key) else {
+                continue;
+            };
+            check(&question.request, &answer).map_err(|wrong| {
+                let message =
+                    format!("the answer to {key} does not fit the question: {wrong}; it is asked still");
+                ErrorObject::invalid_params(message)
+            })?;
+            replies.push(Reply::new(key, answer.into()));
+        }
+        let scope = Scope::Owner(&self.owner);
+        let answered = match replies.is_empty() {
+            true => Ok(Answered::Recorded { record: record.clone(), taken: 0 }),
+            false => self.engine.answer(scope, &record.id, &replies).await,
+        };
+        let refused = |error| match error {
+            error @ (StoreError::TooLarge { .. } | StoreError::Overloaded { .. }) => {
+                ErrorObject::invalid_params(format!("the answers are not taken: {error}"))
+            }
+            error => failed(&error),
+        };
+        match answered.map_err(refused)? {
+            Answered::NotFound => Err(not_found()),
+            Answered::Recorded { .. } => Ok(Box::new(|envelope, out| envelope.result(out, |_| ()))),
+        }
     }
 
     async fn cancel(&self, id: &TaskId) -> Result<Write, ErrorObject> {
@@ -146,17 +224,17 @@ fn shown(record: Record) -> Write {
 }
 
 /// Unknown, expired and somebody else's are the same to whoever asks.
-fn not_found() -> ErrorObject {
+pub(super) fn not_found() -> ErrorObject {
     ErrorObject::invalid_params("task not found: the id is unknown, or the task has expired")
 }
 
 /// The task goes on: its result can be asked for again where it goes on.
-fn stopping() -> ErrorObject {
+pub(super) fn stopping() -> ErrorObject {
     let error = ErrorObject::internal("the server is stopping; the task is kept: ask for its result again");
     error.for_now("stopping", Duration::from_secs(1))
 }
 
-fn failed(error: &StoreError) -> ErrorObject {
+pub(super) fn failed(error: &StoreError) -> ErrorObject {
     tracing::error!(%error, "the store failed");
     ErrorObject::internal("internal error: the task store could not be used; try again")
 }

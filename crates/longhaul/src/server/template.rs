@@ -146,7 +146,7 @@ impl ResourceTemplate {
     /// Whether it can be offered.
     pub(super) fn check(&self, states: &States) -> Result<(), BuildError> {
         let of = || format!("template {:?}", self.definition.uri_template);
-        states.check(&self.needed, of)?;
+        self.check_adorned(states, of)?;
         if let Err(problem) = &self.template {
             return Err(BuildError::UriTemplate { of: of(), problem: problem.clone() });
         }

@@ -10,7 +10,7 @@ use longhaul_proto::http::{InvalidAnnotation, MirroredParameter};
 use longhaul_proto::jsonrpc::{ErrorObject, without_place};
 use longhaul_proto::model::{self, CallToolResult, InputKind, ToolAnnotations};
 use longhaul_tasks::job::ExternalJob;
-use longhaul_tasks::store::Json as StoredJson;
+use longhaul_tasks::store::{Json as StoredJson, Rerun};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinError;
@@ -95,7 +95,11 @@ impl Tool {
         F: Future<Output = R> + Send + 'static,
         R: IntoToolResult,
     {
-        Self::described::<A, R>(name, description, Typed { function, arguments: PhantomData::<fn(A)> })
+        Self::described::<A, R>(
+            name,
+            description,
+            Typed { function: Arc::new(function), arguments: PhantomData::<fn(A)> },
+        )
     }
 
     /// The same for a plain function that takes its time: each call runs on a thread of the blocking pool. One that is
@@ -186,12 +190,27 @@ impl Tool {
     }
 
     pub(super) fn is_reentrant(&self) -> bool {
-        self.reentrant.unwrap_or_else(|| {
-            let hints = self.definition.annotations.as_ref();
-            hints.is_some_and(|hints| {
-                hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
-            })
-        })
+        self.reentrant.unwrap_or_else(|| self.is_entered_again())
+    }
+
+    /// Whether its annotations say that it only reads, or that once more changes nothing more.
+    pub(super) fn is_repeatable(&self) -> bool {
+        let hints = self.definition.annotations.as_ref();
+        hints.is_some_and(|hints| hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true))
+    }
+
+    /// Whether the engine may enter its function again.
+    pub(super) fn is_entered_again(&self) -> bool {
+        matches!(self.rerun(), Rerun::Resumable | Rerun::Restart)
+    }
+
+    /// What may be done with a task of it whose process is gone. What only reads, or changes nothing more when it is
+    /// done once more, may be run again, whether it says so or not.
+    pub(super) fn rerun(&self) -> Rerun {
+        match self.policy.rerun {
+            Rerun::Never if self.is_repeatable() => Rerun::Restart,
+            said => said,
+        }
     }
 
     /// Lets only callers with all these scopes call it, on top of what the server asks of every caller. Callers
@@ -230,7 +249,7 @@ impl fmt::Debug for Tool {
 }
 
 struct Typed<A, F> {
-    function: F,
+    function: Arc<F>,
     arguments: PhantomData<fn(A)>,
 }
 
@@ -243,8 +262,9 @@ where
 {
     fn call(&self, cx: Cx, arguments: &str) -> Result<ToolFuture, CallToolResult> {
         let arguments = serde_json::from_str(arguments).map_err(|_| invalid::<A>(arguments))?;
-        let future = (self.function)(cx, arguments);
-        Ok(Box::pin(async move { future.await.into_tool_result() }))
+        let function = Arc::clone(&self.function);
+        // Begun when it is first polled, for it may have to wait until it is on disk that it was called.
+        Ok(Box::pin(async move { function(cx, arguments).await.into_tool_result() }))
     }
 }
 

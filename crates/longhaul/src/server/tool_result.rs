@@ -2,11 +2,12 @@
 
 use std::error::Error;
 
-use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::jsonrpc::{Code, ErrorObject};
 use longhaul_proto::model::{CallToolResult, Content};
+use longhaul_tasks::store::Json as StoredJson;
 use schemars::JsonSchema;
-use serde::Serialize;
-use serde_json::value::RawValue;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::failure::in_words;
 use super::schema;
@@ -112,7 +113,7 @@ pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema + Send + 'static> IntoToolResult for Json<T> {
     fn into_tool_result(self) -> Result<CallToolResult, ErrorObject> {
-        Ok(match serde_json::value::to_raw_value(&self.0) {
+        Ok(match to_raw_value(&self.0) {
             Ok(json) => CallToolResult::text(json.get()).with_structured(json),
             Err(error) => CallToolResult::error(format!("the result cannot be written as JSON: {error}")),
         })
@@ -166,6 +167,51 @@ impl ToolError {
     /// Not a result at all: the call is answered with the protocol's error.
     pub fn protocol(error: ErrorObject) -> Self {
         Self(Box::new(Failed::Protocol(error)))
+    }
+}
+
+/// A failure as a step keeps it.
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Kept {
+    Told(Box<RawValue>),
+    Protocol {
+        code: i64,
+        message: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        data: Option<Box<RawValue>>,
+    },
+}
+
+impl ToolError {
+    /// The failure, for a step to keep.
+    pub(super) fn to_record(&self) -> StoredJson {
+        let kept = match &*self.0 {
+            Failed::Told(result) => to_raw_value(result).map(Kept::Told),
+            Failed::Protocol(error) => {
+                let (code, message, data) = (error.code.0, error.message.to_string(), error.data.clone());
+                Ok(Kept::Protocol { code, message, data })
+            }
+        };
+        kept.and_then(|kept| to_raw_value(&kept)).map_or_else(|_| StoredJson::null(), StoredJson::from)
+    }
+
+    /// The failure that a step has kept.
+    pub(super) fn recorded(json: &StoredJson) -> Self {
+        let told = |result: &RawValue| serde_json::from_str::<CallToolResult>(result.get()).ok();
+        match serde_json::from_str(json.as_str()) {
+            Ok(Kept::Protocol { code, message, data }) => {
+                let error = ErrorObject::new(Code(code), message);
+                Self::protocol(match data {
+                    Some(data) => error.with_data(&data),
+                    None => error,
+                })
+            }
+            Ok(Kept::Told(result)) if let Some(result) = told(&result) => {
+                Self(Box::new(Failed::Told(result)))
+            }
+            _ => Self::new("the step failed, and why cannot be read any more"),
+        }
     }
 }
 

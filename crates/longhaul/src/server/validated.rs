@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::Arc;
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use longhaul_proto::jsonrpc::clip;
@@ -81,13 +82,13 @@ impl Tool {
         R: IntoToolResult,
     {
         let validator = compile(definition.input_schema.get())?;
-        Ok(Self::raw(definition, Validated { validator, function }))
+        Ok(Self::raw(definition, Validated { validator, function: Arc::new(function) }))
     }
 }
 
 struct Validated<F> {
     validator: Validator,
-    function: F,
+    function: Arc<F>,
 }
 
 impl<F, Fut, R> ToolHandler for Validated<F>
@@ -107,8 +108,8 @@ where
         if !faults.is_empty() {
             return Err(refuse(faults.join("; ")));
         }
-        let future = (self.function)(cx, arguments);
-        Ok(Box::pin(async move { future.await.into_tool_result() }))
+        let function = Arc::clone(&self.function);
+        Ok(Box::pin(async move { function(cx, arguments).await.into_tool_result() }))
     }
 }
 

@@ -45,9 +45,9 @@ impl Outcome {
     pub(super) fn of(answered: &Result<Response, BoxError>) -> Self {
         match answered {
             Ok(response) => match response.answered() {
-                Some(Answered::Result) => Self::Result,
-                Some(Answered::Error { code, .. }) => Self::Error(code),
-                None => Self::Forbidden,
+                Answered::Result => Self::Result,
+                Answered::Error { code, .. } => Self::Error(*code),
+                Answered::Forbidden(_) => Self::Forbidden,
             },
             Err(error) => {
                 let error = error.downcast_ref::<ErrorObject>();

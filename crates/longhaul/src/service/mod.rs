@@ -4,7 +4,8 @@
 //! every request, those of a method, or those of one item ([`Server::layer`](crate::Server::layer)). Ours are [`Timeout`],
 //! [`PerCaller`], [`Trace`] and [`Metrics`]; `tower`'s own work as well where their services can be cloned. An error of a
 //! layer is the request's answer if it is an [`ErrorObject`](longhaul_proto::jsonrpc::ErrorObject), else an internal error
-//! that says nothing of it. Without layers a request takes none of this way.
+//! that says nothing of it. A layer may answer by itself ([`Request::answer`]), and is tried by itself with [`Request::new`]
+//! and [`Next::server`]. Without layers a request takes none of this way.
 //!
 //! # Examples
 //!
@@ -39,7 +40,7 @@ pub use level::Level;
 pub(crate) use level::{Layers, run};
 pub use metrics::{Figures, Metrics, Outcome};
 pub use per_caller::PerCaller;
-pub(crate) use request::{Answer, Begun, Stored};
+pub(crate) use request::Begun;
 pub use request::{BoxError, Next, Request, Response};
 pub use timeout::Timeout;
 pub use trace::Trace;

@@ -7,14 +7,16 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use longhaul_proto::dialect::{Dialect, Revision};
-use longhaul_proto::jsonrpc::{ProgressToken, RequestId, StoredParams};
+use longhaul_proto::dialect::{Dialect, ResultWriter, Revision};
+use longhaul_proto::jsonrpc::{
+    ErrorObject, Limits, Message, ObjectWriter, Params, ProgressToken, RequestId, StoredParams, Text,
+};
 use longhaul_proto::method::Method;
+use serde::Serialize;
 use tower_service::Service;
 
 use crate::server::{
     Answered, CallCanceller, Caller, Delivery, Dispatched, Dispatcher, Exchange, Outlet, Principal, Push,
-    Scopes,
 };
 
 /// Any error of a layer.
@@ -22,23 +24,24 @@ pub type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A request that has been admitted. Nothing of it has run.
 pub struct Request {
-    pub(crate) dispatcher: Dispatcher,
-    pub(crate) stored: Stored,
-    pub(crate) item: Option<String>,
+    dispatcher: Dispatcher,
+    stored: Stored,
+    item: Option<String>,
     pub(crate) begun: Begun,
 }
 
 /// An exchange that outlives the message it came in.
-pub(crate) struct Stored {
-    pub(crate) id: RequestId,
-    pub(crate) dialect: &'static Dialect,
-    pub(crate) method: Method,
-    pub(crate) name: String,
-    pub(crate) params: StoredParams,
-    pub(crate) progress_token: Option<ProgressToken>,
-    pub(crate) caller: Caller,
-    pub(crate) outlet: Outlet,
-    pub(crate) push: Option<Arc<dyn Push>>,
+struct Stored {
+    id: RequestId,
+    dialect: &'static Dialect,
+    method: Method,
+    name: String,
+    params: StoredParams,
+    progress_token: Option<ProgressToken>,
+    idempotency_key: Option<Arc<str>>,
+    caller: Caller,
+    outlet: Outlet,
+    push: Option<Arc<dyn Push>>,
 }
 
 /// What is known of a call once it has begun, behind its layers. Clones are of one call.
@@ -56,6 +59,87 @@ impl Begun {
 }
 
 impl Request {
+    /// A request as nobody in particular makes it, past all layers of `dispatcher`: for tests of a layer by itself.
+    ///
+    /// # Errors
+    ///
+    /// When the revision has no such method, or `params` make no object.
+    pub fn new(
+        dispatcher: &Dispatcher,
+        revision: Revision,
+        method: Method,
+        params: &(impl Serialize + ?Sized),
+    ) -> Result<Self, ErrorObject> {
+        let dialect = Dialect::of(revision);
+        let name =
+            dialect.name_of(method).ok_or_else(|| ErrorObject::method_not_found(&format!("{method:?}")))?;
+        let mut message = Vec::new();
+        let mut object = ObjectWriter::new(&mut message);
+        object.raw("jsonrpc", "\"2.0\"").field("id", &1).field("method", name).field("params", params);
+        object.end();
+        match Message::decode(&message, &Limits::default()) {
+            Ok(Message::Request(request)) => {
+                let caller = Caller::new(None);
+                let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
+                exchange.name = name;
+                Ok(Self::of(dispatcher, exchange))
+            }
+            Ok(_) => Err(ErrorObject::invalid_params("no request")),
+            Err(error) => Err(error.to_error_object()),
+        }
+    }
+
+    pub(crate) fn of(dispatcher: &Dispatcher, exchange: Exchange<'_, '_>) -> Self {
+        let named = exchange.method.named_by();
+        let item = named.and_then(|member| exchange.params.read::<Text<'_>>(member).ok().flatten());
+        Self {
+            dispatcher: dispatcher.clone(),
+            item: item.map(|Text(item)| item.into_owned()),
+            begun: Begun::default(),
+            stored: Stored {
+                id: exchange.id.clone(),
+                dialect: exchange.dialect,
+                method: exchange.method,
+                name: exchange.name.to_owned(),
+                params: exchange.params.to_stored(),
+                progress_token: exchange.progress_token,
+                idempotency_key: exchange.idempotency_key,
+                caller: exchange.caller,
+                outlet: exchange.outlet,
+                push: exchange.push,
+            },
+        }
+    }
+
+    /// The same, made by `principal`.
+    #[must_use]
+    pub fn with_principal(mut self, principal: Principal) -> Self {
+        self.stored.caller.principal = Some(principal);
+        self
+    }
+
+    /// A result for it, which a layer may answer with by itself; an error is what a layer fails with.
+    ///
+    /// ```
+    /// use longhaul::proto::model::CallToolResult;
+    /// use longhaul::service::{Request, Response};
+    ///
+    /// fn closed(request: &Request) -> Response {
+    ///     request.answer(|result| CallToolResult::text("closed for today").write(result))
+    /// }
+    /// ```
+    pub fn answer(&self, write: impl FnOnce(&mut ResultWriter<'_>)) -> Response {
+        let Stored { id, dialect, method, .. } = &self.stored;
+        let mut message = Vec::with_capacity(256);
+        let answered = self.dispatcher.envelope(id, dialect, *method).result(&mut message, write);
+        Response { answered, message }
+    }
+
+    /// With which parameters.
+    pub fn params(&self) -> Params<'_> {
+        self.stored.params.as_params()
+    }
+
     /// What is asked.
     pub fn method(&self) -> Method {
         self.stored.method
@@ -109,22 +193,20 @@ impl fmt::Debug for Request {
 
 /// How a request was answered.
 #[derive(Debug)]
-pub struct Response(pub(crate) Answer);
-
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Written(Answered, Vec<u8>),
-    /// How the caller gets the scopes is for the transport to say.
-    Forbidden(Scopes),
+pub struct Response {
+    pub(crate) answered: Answered,
+    pub(crate) message: Vec<u8>,
 }
 
 impl Response {
-    /// With a result or with which error; `None` if the caller's grant was not enough.
-    pub fn answered(&self) -> Option<Answered> {
-        match &self.0 {
-            Answer::Written(answered, _) => Some(*answered),
-            Answer::Forbidden(_) => None,
-        }
+    /// With a result or with which error.
+    pub fn answered(&self) -> &Answered {
+        &self.answered
+    }
+
+    /// The whole message.
+    pub fn message(&self) -> &[u8] {
+        &self.message
     }
 }
 
@@ -135,8 +217,8 @@ pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response, BoxErro
 pub struct Next(pub(super) Arc<dyn Fn(Request) -> Answering + Send + Sync>);
 
 impl Next {
-    /// The server itself.
-    pub(super) fn server() -> Self {
+    /// The server itself, with no layer in between.
+    pub fn server() -> Self {
         Self(Arc::new(|request| Box::pin(answer(request))))
     }
 }
@@ -163,24 +245,24 @@ impl fmt::Debug for Next {
 
 async fn answer(request: Request) -> Result<Response, BoxError> {
     let Request { dispatcher, stored, begun, .. } = request;
-    let mut out = Vec::with_capacity(512);
+    let mut message = Vec::with_capacity(512);
     let dispatched = {
         let params = stored.params.as_params();
         let mut exchange = Exchange::new(&stored.id, stored.dialect, stored.method, &params, stored.caller);
         exchange.name = &stored.name;
         exchange.progress_token = stored.progress_token;
+        exchange.idempotency_key = stored.idempotency_key;
         exchange.outlet = stored.outlet;
         exchange.push = stored.push;
-        dispatcher.begin(exchange, &mut out)
+        dispatcher.begin(exchange, &mut message)
     };
-    Ok(Response(match dispatched {
-        Dispatched::Answered(answered) => Answer::Written(answered, out),
-        Dispatched::Forbidden(needed) => Answer::Forbidden(needed),
+    Ok(match dispatched {
+        Dispatched::Answered(answered) => Response { answered, message },
         Dispatched::Pending(pending) => {
             // It is begun once: a request cannot be cloned.
             let _ = begun.0.set((pending.canceller(), pending.delivery()));
             let (answered, message) = pending.await;
-            Answer::Written(answered, message)
+            Response { answered, message }
         }
-    }))
+    })
 }

@@ -4,8 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use longhaul::driver::Options;
-use longhaul::server::RoundOptions;
+use longhaul::proto::model::ElicitUrl;
+use longhaul::server::{RoundOptions, ToolError};
 use longhaul::store::{Memory, Registry};
+use longhaul::{Cx, Tool};
 use longhaul_test::{Astray, replay_always};
 use serde_json::{Value, json};
 
@@ -413,4 +415,30 @@ async fn a_call_asks_in_rounds_before_it_becomes_a_task() {
     let refused = bare.call(tool("task_once")).await;
     assert_eq!(code(&refused), -32603);
     assert!(refused["error"]["message"].as_str().unwrap().contains("may become a task"), "{refused}");
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Page {
+    url: String,
+}
+
+#[tokio::test]
+async fn s65_nobody_is_sent_to_what_is_no_page() {
+    let bare = Bare::with(|server| {
+        server.tool(Tool::typed("send", "Send the user away", |cx: Cx, Page { url }| async move {
+            Ok::<_, ToolError>(format!("{:?}", cx.elicit_url(ElicitUrl::new("Go", url, "e1")).await?))
+        }))
+    });
+    let call = |url: &str| json!({"name": "send", "arguments": {"url": url}});
+    for url in ["javascript:alert(1)", "file:///etc/passwd", "http://example.com/", "https://a@b.example/"] {
+        let refused = bare.call(call(url)).await;
+        assert_eq!(refused["result"]["isError"], true, "{refused}");
+        assert!(text(&refused).starts_with("nobody is sent to this page: its address"), "{refused}");
+        assert!(!text(&refused).contains(url), "an address may hold what is secret: {refused}");
+    }
+    for url in ["https://example.com/in", "http://localhost:3000/in"] {
+        let answer = bare.call(call(url)).await;
+        let [key] = asked(&answer)[..] else { panic!("{answer}") };
+        assert_eq!(answer["result"]["inputRequests"][key]["params"]["url"], url);
+    }
 }

@@ -184,23 +184,36 @@ async fn a_call_that_may_become_a_task_asks_while_its_caller_waits() {
     let question = client.receive().await;
     client.answer(&question, accept(json!({"name": "Ada"}))).await;
     assert_eq!(text(&client.receive().await), "rested");
-    // Who asked for a task is not waiting: there is nobody to ask.
+    // Who asked for a task is asked once it comes for the result.
     client.call(2, json!({"name": "task_once", "arguments": {}, "task": {}})).await;
     let created = client.receive().await;
-    let id = created["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));
+    let id = created["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned();
     let ask = json!({"jsonrpc": "2.0", "id": 3, "method": "tasks/result", "params": {"taskId": id}});
     client.send(ask).await;
-    let mut failed = client.receive().await;
-    while failed["id"] != 3 {
-        assert_ne!(failed["method"], "elicitation/create");
-        failed = client.receive().await;
+    let mut question = client.receive().await;
+    while question["method"] != "elicitation/create" {
+        assert_eq!(question["method"], "notifications/tasks/status", "{question}");
+        question = client.receive().await;
     }
-    assert_eq!(code(&failed), -32603);
-    // Once it is handed over, an open question ends it.
+    let related = &question["params"]["_meta"]["io.modelcontextprotocol/related-task"];
+    assert_eq!(related, &json!({"taskId": id}), "{question}");
+    client.answer(&question, accept(json!({"name": "Ada"}))).await;
+    let mut result = client.receive().await;
+    while result["id"] != 3 {
+        result = client.receive().await;
+    }
+    assert_eq!(text(&result), "rested");
+    // Once it is handed over, an open question is the task's, and is put to who waits for that.
     client.call(4, json!({"name": "task_once", "arguments": {}})).await;
     assert_eq!(client.receive().await["method"], "elicitation/create");
     let handed_over = client.receive().await;
     assert!(text(&handed_over).contains("Still running"), "{handed_over}");
+    let id = handed_over["result"]["structuredContent"]["taskId"].clone();
     let withdrawn = client.receive().await;
     assert_eq!(withdrawn["method"], "notifications/cancelled", "{withdrawn}");
+    client.call(5, json!({"name": "task_wait", "arguments": {"id": id}})).await;
+    let question = client.receive().await;
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    client.answer(&question, accept(json!({"name": "Ada"}))).await;
+    assert_eq!(text(&client.receive().await), "rested");
 }

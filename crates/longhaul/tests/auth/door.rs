@@ -31,7 +31,7 @@ async fn host() -> (Host, LocalIssuer, Signer) {
 async fn s4_without_a_token_nothing_is_there_but_the_metadata() {
     let (host, _issuer, _signer) = host().await;
     for path in
-        ["/mcp", "/mcp/", "/", "/sse", "/message", "/messages", "/health", "/admin", "/.well-known/", "//mcp"]
+        ["/mcp", "/mcp/", "/", "/sse", "/message", "/messages", "/health", "/admin", "/.well-known", "//mcp"]
     {
         for method in ["GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "BREW"] {
             for session in [None, Some("0123456789abcdef0123456789abcdef")] {
@@ -51,6 +51,19 @@ async fn s4_without_a_token_nothing_is_there_but_the_metadata() {
         let answer = host.send(request(method, "/healthz").body(Full::default()).unwrap()).await;
         assert_eq!(answer.status.as_u16(), status, "{method}");
         assert!(matches!(answer.body.as_str(), "ok" | "") || status == 401, "{answer:?}");
+    }
+    // Documents of others, which clients look for: a token would not make them be here.
+    for path in
+        ["/.well-known/", "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"]
+    {
+        for method in ["GET", "POST", "OPTIONS"] {
+            let answer = host.send(request(method, path).body(Full::default()).unwrap()).await;
+            assert_eq!(
+                (answer.status, answer.header("www-authenticate")),
+                (StatusCode::NOT_FOUND, ""),
+                "{path}"
+            );
+        }
     }
     for request in [
         modern("", "tools/call", Some("whoami"), json!({"name": "whoami"})),

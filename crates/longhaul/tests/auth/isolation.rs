@@ -1,12 +1,11 @@
 //! What one caller has is nobody else's.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, StatusCode};
+use longhaul_test::Log;
 use serde_json::{Value, json};
 
 use crate::rig::{Host, LocalIssuer, Signer, claims, legacy, modern, now};
@@ -132,28 +131,12 @@ async fn s62_a_task_outlives_the_token_that_began_it() {
     assert_eq!(answer["result"]["status"], "completed", "{answer}");
 }
 
-/// Where everything that is logged goes.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn s64_r12_no_token_is_logged_or_told() {
     let log = Log::default();
-    let sink = log.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
-        .with_writer(move || sink.clone())
+        .with_writer(log.writer())
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let signer = Signer::new("k", "EdDSA");
@@ -172,7 +155,7 @@ async fn s64_r12_no_token_is_logged_or_told() {
         answers += &format!("{:?}", host.whoami(&broken).await);
         tokens.extend([token, broken]);
     }
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = log.text();
     assert!(log.contains("the token has expired"), "it is said why somebody was not let in: {log}");
     for token in &tokens {
         for part in token.split(['.', '-']).filter(|part| part.len() > 30) {

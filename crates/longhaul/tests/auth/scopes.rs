@@ -1,12 +1,21 @@
 //! What a token lets its caller do.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper::StatusCode;
+use longhaul::proto::method::Method;
 use longhaul::server::Scopes;
+use longhaul::service::{BoxError, Level, Next, Request, Response};
+use longhaul::transport::http::server::Options;
 use serde_json::json;
+use tower_layer::layer_fn;
+use tower_service::Service;
 
-use crate::rig::{Host, LocalIssuer, METADATA, Signer, TOOL_RUNS, claims, legacy};
+use crate::rig::{Host, LocalIssuer, METADATA, Signer, TOOL_RUNS, claims, legacy, server};
 
 #[tokio::test]
 async fn s61_a_tool_is_out_of_reach_until_its_scopes_are_granted() {
@@ -79,5 +88,57 @@ async fn who_lacks_a_scope_sees_the_tool_and_is_answered_in_its_own_words() {
     ] {
         let refused = host.send(legacy(&token, Some(&session), "tools/call", call)).await;
         assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    }
+}
+
+/// A layer that waits before it lets a call through hides neither the status nor the way to the scopes.
+#[tokio::test]
+async fn who_lacks_a_scope_learns_it_behind_a_layer_that_waits() {
+    let signer = Signer::new("k", "EdDSA");
+    let issuer = LocalIssuer::start(&[&signer]).await;
+    let guard = Host::protection(&issuer).guard().unwrap();
+    let slow = server().layer(Level::Server, layer_fn(|inner| Slow { inner }));
+    let host = Host::of(slow, Options::default().guard(guard)).await;
+    let token = signer.sign(&claims(&issuer, "ann", json!({"scope": "mcp"})));
+    let session = host.initialize(&token).await;
+    let call = json!({"name": "deploy", "arguments": {}});
+    for refused in [
+        host.call(&token, "deploy", json!({})).await,
+        host.send(legacy(&token, Some(&session), "tools/call", call)).await,
+    ] {
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{refused:?}");
+        assert_eq!(refused.json()["error"]["code"], -31003);
+        let challenge = refused.header("www-authenticate");
+        assert!(
+            challenge.contains("scope=\"audit deploy mcp\", error=\"insufficient_scope\""),
+            "{challenge}"
+        );
+    }
+}
+
+/// A layer that takes a moment.
+#[derive(Clone)]
+struct Slow {
+    inner: Next,
+}
+
+impl Service<Request> for Slow {
+    type Response = Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let mut inner = self.inner.clone();
+        Box::pin(async move {
+            // The handshake of a session does not wait.
+            if request.method() == Method::CallTool {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            inner.call(request).await
+        })
     }
 }

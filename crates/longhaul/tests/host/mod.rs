@@ -2,12 +2,12 @@
 //! says.
 #![expect(dead_code, reason = "no test needs all of it")]
 
-use std::path::Path;
 use std::time::Duration;
 
 use longhaul::driver::{self, DriverError, Options};
 use longhaul::proto::dialect::{Dialect, Era, Revision};
 use longhaul::server::{Dispatcher, Principal};
+use longhaul_test::transcript::Book;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::oneshot;
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) struct Host {
     pub(crate) dialect: &'static Dialect,
-    schema: Value,
+    book: Book,
     reader: BufReader<ReadHalf<DuplexStream>>,
     writer: WriteHalf<DuplexStream>,
     pub(crate) served: JoinHandle<Result<(), DriverError>>,
@@ -48,12 +48,17 @@ impl Host {
         };
         let served =
             tokio::spawn(driver::serve_only_client(dispatcher, principal, reader, writer, options, stopping));
-        let file = format!("../../conformance/schema/{}.json", dialect.revision());
-        let schema = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
-        let schema = serde_json::from_str(&schema).unwrap();
         let (reader, writer) = tokio::io::split(ours);
         let reader = BufReader::new(reader);
-        let mut host = Self { dialect, schema, reader, writer, served, stop: Some(stop), next_id: 1 };
+        let mut host = Self {
+            dialect,
+            book: Book::load().unwrap(),
+            reader,
+            writer,
+            served,
+            stop: Some(stop),
+            next_id: 1,
+        };
         if dialect.era() == Era::Legacy {
             let revision = dialect.revision().as_str();
             let info = json!({"name": "t", "version": "1"});
@@ -117,12 +122,6 @@ impl Host {
 
     #[track_caller]
     pub(crate) fn check(&self, definition: &str, value: &Value) {
-        let root = if self.schema.get("$defs").is_some() { "$defs" } else { "definitions" };
-        assert!(self.schema[root].get(definition).is_some(), "no {definition}");
-        let mut schema = self.schema.clone();
-        schema["$ref"] = json!(format!("#/{root}/{definition}"));
-        let validator = jsonschema::validator_for(&schema).unwrap();
-        let errors: Vec<String> = validator.iter_errors(value).map(|error| error.to_string()).collect();
-        assert!(errors.is_empty(), "{definition}: {errors:?}\n{value:#}");
+        self.book.check_as(self.dialect.revision().as_str(), definition, value).unwrap();
     }
 }

@@ -56,12 +56,7 @@ impl Peer {
         assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
         let tasks = &meta["io.modelcontextprotocol/clientCapabilities"]["extensions"];
         assert_eq!(tasks["io.modelcontextprotocol/tasks"], json!({}));
-        let result = json!({
-            "supportedVersions": ["2026-07-28"], "resultType": "complete", "ttlMs": 0, "cacheScope": "public",
-            "capabilities": { "tools": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } },
-            "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "peer", "version": "9" } },
-        });
-        self.answer(&discover, result).await;
+        self.answer(&discover, discovered()).await;
     }
 
     /// Plays the opening of a server of the legacy era.
@@ -81,6 +76,15 @@ impl Peer {
         self.answer(&initialize, result).await;
         self.expect("notifications/initialized").await;
     }
+}
+
+/// What a server of the modern era with tasks says of itself.
+pub(crate) fn discovered() -> Value {
+    json!({
+        "supportedVersions": ["2026-07-28"], "resultType": "complete", "ttlMs": 0, "cacheScope": "public",
+        "capabilities": { "tools": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } },
+        "_meta": { "io.modelcontextprotocol/serverInfo": { "name": "peer", "version": "9" } },
+    })
 }
 
 /// A client of a peer that has welcomed it in the modern era.

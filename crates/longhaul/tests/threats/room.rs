@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use longhaul::proto::jsonrpc::Limits;
 use longhaul::transport::http::server::Options;
+use longhaul_test::Log;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -214,4 +215,69 @@ async fn s20_what_is_too_much_is_refused_before_it_runs() {
     // Who hung up makes room.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(host.call("echo", json!({"message": "hi"})).await.status, 200);
+}
+
+/// However many sessions somebody opens, their streams do not keep others out, and somebody else's stream stays.
+#[tokio::test]
+async fn s9_the_streams_of_many_sessions_leave_room_for_others() {
+    let host = Host::with(Options::default().max_connections(16)).await;
+    let honest = host.initialize().await;
+    let mut stays = host.listen(&honest).await;
+    let mut streams = Vec::new();
+    for _ in 0..6 {
+        let session = host.initialize().await;
+        for nth in 0..5 {
+            let opened = tokio::time::timeout(Duration::from_secs(20), host.listen(&session)).await;
+            streams.push(opened.unwrap_or_else(|_| panic!("stream {nth} is refused")));
+        }
+    }
+    assert_eq!(host.call("echo", json!({"message": "hi"})).await.status, 200);
+    assert_eq!(host.request("GET", "/healthz", &[], "").await.body, "ok");
+    let mut byte = [0; 512];
+    while let Ok(read) = tokio::time::timeout(Duration::from_millis(100), stays.read(&mut byte)).await {
+        assert_ne!(read.unwrap(), 0, "the stream of whoever has one makes no room for those who have many");
+    }
+}
+
+/// Where every connection is busy, whoever asks whether the server serves is answered; and whoever asks for more
+/// waits a moment for a place, and then is told to come back.
+#[tokio::test]
+async fn a_server_whose_connections_are_all_busy_says_so() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.writer()).finish();
+    let _until_the_end = tracing::subscriber::set_default(subscriber);
+    let host = Host::with(Options::default().max_connections(2)).await;
+    let nap = async |millis: u64| {
+        let call = modern("tools/call", json!({"name": "nap", "arguments": {"millis": millis}})).to_string();
+        let mut stream = host.connect().await;
+        let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\n\
+            MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: nap\r\n";
+        let request = format!("{head}Content-Length: {}\r\n\r\n{call}", call.len());
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    };
+    let _busy = [nap(60_000).await, nap(4_000).await];
+    while host.runs() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..40 {
+        let health = host.request("GET", "/healthz", &[], "").await;
+        assert_eq!((health.status, health.body.as_str()), (200, "ok"));
+    }
+    let refused = host.call("echo", json!({"message": "hi"})).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("5")), "{refused:?}");
+    assert_eq!(host.runs(), 2, "it has not run");
+    let said = log.text();
+    let warned =
+        said.lines().filter(|line| line.contains("WARN") && line.contains("every connection")).count();
+    assert_eq!(warned, 1, "once a minute: {said}");
+    // Once there is a place, it is had by whoever waits for it.
+    let mut status = 503;
+    for _ in 0..10 {
+        status = host.call("echo", json!({"message": "hi"})).await.status;
+        if status != 503 {
+            break;
+        }
+    }
+    assert_eq!(status, 200);
 }

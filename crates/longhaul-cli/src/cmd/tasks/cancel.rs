@@ -60,7 +60,7 @@ async fn cancel(local: &Local, given: &str) -> Outcome<String> {
             let status = project::status(&record, View::D3).as_str();
             let message = format!("task {} has ended already: {status}", record.id);
             Err(Failure::new(Exit::Failed, "already_ended", message)
-                .next(format!("longhaul tasks result {}", record.id)))
+                .next(local.command("result", record.id.as_str())))
         }
         Cancellation::NotFound => {
             let message = format!("task {} has been forgotten", record.id);

@@ -4,7 +4,7 @@ use longhaul::store::Record;
 use longhaul::tasks::shown_arguments;
 
 use super::node::settled;
-use super::origin::Origin;
+use super::origin::{Local, Origin};
 use super::view::{Shown, age, ask, now, took};
 use crate::exit::Exit;
 use crate::failure::Outcome;
@@ -25,7 +25,7 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
             if manner.is_json() {
                 print(&Shown::of_record(&record).json()?)?;
             } else {
-                show(&record, local.store.now())?;
+                show(&record, local)?;
             }
         }
         Origin::Server(remote) => {
@@ -46,7 +46,8 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
     Ok(Exit::Done)
 }
 
-fn show(record: &Record, at: longhaul::store::Time) -> Outcome<()> {
+fn show(record: &Record, local: &Local) -> Outcome<()> {
+    let at = local.store.now();
     let shown = Shown::of_record(record);
     let tool = clean::line(&record.tool, 128);
     let (id, status) = (&record.id, shown.status.replace('_', " "));
@@ -63,7 +64,8 @@ fn show(record: &Record, at: longhaul::store::Time) -> Outcome<()> {
     }
     if is_terminal() {
         let next = if record.is_terminal() { "result" } else { "watch" };
-        note(&format!("longhaul tasks {next} {id}   longhaul tasks log {id}"));
+        let id = id.as_str();
+        note(&format!("{}   {}", local.command(next, id), local.command("log", id)));
     }
     Ok(())
 }

@@ -93,10 +93,11 @@ fn table(records: &[Record], at: longhaul::store::Time) -> String {
 async fn hint(records: &[Record], has_more: bool, local: &Local) -> Outcome {
     if is_terminal() {
         let counts = local.store.counts().await?;
-        let newest = records.first().map(|record| record.id.to_string()).unwrap_or_default();
+        let newest = records.first().map(|record| local.command("watch", record.id.as_str()));
+        let newest = newest.unwrap_or_default();
         let more = if has_more { "   more: --limit 1000" } else { "" };
         let (shown, kept) = (records.len(), counts.retained);
-        note(&format!("{shown} of {kept}.   watch one: longhaul tasks watch {newest}{more}"));
+        note(&format!("{shown} of {kept}.   watch one: {newest}{more}"));
     }
     Ok(Exit::Done)
 }

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Exit {
 }
 
 async fn tasks(args: &Args, manner: Manner) -> Outcome {
-    let origin = args.origin.open().await?;
+    let origin = args.origin.open(manner.is_json()).await?;
     let done = on(&origin, args, manner).await;
     origin.close().await;
     done

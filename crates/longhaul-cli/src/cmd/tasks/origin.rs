@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::store;
 use crate::target::{Server, TargetArgs};
+use crate::term::clean;
 
 /// How to find the tasks.
 #[derive(clap::Args, Debug)]
@@ -27,7 +28,7 @@ pub(crate) struct OriginArgs {
     #[arg(long, value_name = "DIR", global = true)]
     state: Option<PathBuf>,
     /// The configuration that names the store.
-    #[arg(long, value_name = "FILE", default_value = "longhaul.toml", global = true)]
+    #[arg(long, value_name = "FILE", default_value = CONFIG, global = true)]
     config: PathBuf,
     /// With --url: speak this protocol revision.
     #[arg(long, value_name = "DATE", value_parser = crate::target::revision, global = true, requires = "url")]
@@ -49,24 +50,27 @@ pub(crate) enum Origin {
 pub(crate) struct Local {
     pub(crate) store: Arc<dyn TaskStore>,
     settings: config::Store,
+    /// The options that found it.
+    found_by: String,
 }
 
 /// A server, connected to for as long as the verb runs.
 pub(crate) struct Remote {
     pub(crate) client: Client,
-    pub(crate) url: String,
+    /// The options that found it.
+    found_by: String,
 }
 
 impl OriginArgs {
-    pub(crate) async fn open(&self) -> Outcome<Origin> {
+    pub(crate) async fn open(&self, json: bool) -> Outcome<Origin> {
         if let Some(url) = &self.url {
             let target = TargetArgs {
                 revision: self.revision,
                 token_env: self.token_env.clone(),
                 command: Vec::new(),
             };
-            let client = Server::Url(url.clone()).connect(target.options()?).await?;
-            return Ok(Origin::Server(Remote { client, url: url.clone() }));
+            let client = Server::Url(url.clone()).connect(target.options()?, json).await?;
+            return Ok(Origin::Server(Remote { client, found_by: self.as_options() }));
         }
         let settings = self.settings()?;
         match &settings.url {
@@ -81,7 +85,25 @@ impl OriginArgs {
             StoreUrl::Sqlite(_) => {}
         }
         let store = store::open(&settings.url)?.tasks;
-        Ok(Origin::Store(Local { store, settings }))
+        Ok(Origin::Store(Local { store, settings, found_by: self.as_options() }))
+    }
+
+    /// How the next command finds the same tasks: the options that were given, as one types them.
+    fn as_options(&self) -> String {
+        let mut options = String::new();
+        let mut given = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                options += &format!(" --{name} {}", shell_word(&clean::line(&value, 400)));
+            }
+        };
+        given("url", self.url.clone());
+        given("store", self.store.as_ref().map(ToString::to_string));
+        given("state", self.state.as_ref().map(|state| state.display().to_string()));
+        let config = self.url.is_none() && self.store.is_none() && self.config != Path::new(CONFIG);
+        given("config", config.then(|| self.config.display().to_string()));
+        given("revision", self.revision.map(|revision| revision.as_str().to_owned()));
+        given("token-env", self.token_env.clone());
+        options
     }
 
     fn settings(&self) -> Outcome<config::Store> {
@@ -94,6 +116,19 @@ impl OriginArgs {
             settings.state = Some(state.clone());
         }
         Ok(settings)
+    }
+}
+
+/// The configuration that is meant where none is named.
+const CONFIG: &str = "longhaul.toml";
+
+/// A word as a shell takes it for one.
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,[]".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -117,10 +152,25 @@ impl Origin {
     }
 }
 
+impl Remote {
+    /// The command that goes on with a task here.
+    pub(crate) fn command(&self, verb: &str, id: &str) -> String {
+        format!("longhaul tasks {verb} {}{}", clean::line(id, 128), self.found_by)
+    }
+}
+
+/// How many are named when the beginning of an id is not enough.
+const NAMED: usize = 10;
+
 /// How many tasks are looked through for the beginning of an id.
 const LOOKED_THROUGH: usize = 100_000;
 
 impl Local {
+    /// The command that goes on with a task here.
+    pub(crate) fn command(&self, verb: &str, id: &str) -> String {
+        format!("longhaul tasks {verb} {}{}", clean::line(id, 128), self.found_by)
+    }
+
     /// The task of that id, or the only one whose id begins so.
     pub(crate) async fn find(&self, given: &str) -> Outcome<Record> {
         let unknown = || Failure::new(Exit::NotFound, "no_such_task", format!("no task is called `{given}`"));
@@ -136,17 +186,22 @@ impl Local {
             seen += page.tasks.len();
             found.extend(page.tasks.into_iter().filter(|record| record.id.as_str().starts_with(given)));
             after = page.next;
-            if after.is_none() || found.len() > 8 || seen >= LOOKED_THROUGH {
+            if after.is_none() || found.len() > NAMED || seen >= LOOKED_THROUGH {
                 break;
             }
         }
         match found.len() {
-            0 => Err(unknown().next("`longhaul tasks` shows what there is")),
+            0 => Err(unknown().next(format!("`longhaul tasks{}` shows what there is", self.found_by))),
             1 => Ok(found.swap_remove(0)),
             _ => {
-                let ids: Vec<&str> = found.iter().take(8).map(|record| record.id.as_str()).collect();
+                // The store lists the newest first.
+                let mut ids: String =
+                    found.iter().take(NAMED).map(|record| format!("\n  {}", record.id)).collect();
+                if found.len() > NAMED {
+                    ids += "\n  and others before";
+                }
                 Err(Failure::usage(format!("more than one task's id begins with `{given}`"))
-                    .next(format!("one of {}", ids.join(", "))))
+                    .next(format!("say more of the one that is meant; the newest first:{ids}")))
             }
         }
     }

@@ -25,7 +25,7 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
                 None => {
                     let message = format!("task {} is still running", record.id);
                     let failure = Failure::new(Exit::StillRunning, "still_running", message);
-                    return Err(failure.next(format!("longhaul tasks watch {}", record.id)));
+                    return Err(failure.next(local.command("watch", record.id.as_str())));
                 }
             }
         }
@@ -34,9 +34,7 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
             task.result().await.map_err(|error| {
                 let failure = Failure::from(error);
                 match failure.exit {
-                    Exit::StillRunning => {
-                        failure.next(format!("longhaul tasks watch {} --url {}", args.id, remote.url))
-                    }
+                    Exit::StillRunning => failure.next(remote.command("watch", &args.id)),
                     _ => failure,
                 }
             })?

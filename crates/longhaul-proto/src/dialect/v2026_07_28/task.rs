@@ -18,8 +18,15 @@ pub(in super::super) fn write_members(task: &Task, out: &mut ResultWriter<'_>) {
     out.optional("pollIntervalMs", task.poll_interval_ms.as_ref());
 }
 
-/// Writes how a task ended, as `tasks/get` shows it.
+/// Writes what a task asks, or how it ended, as `tasks/get` shows it.
 pub(in super::super) fn write_outcome(task: &Task, out: &mut ResultWriter<'_>) {
+    if task.status == TaskStatus::InputRequired {
+        let mut requests = out.object("inputRequests");
+        for (key, question) in &task.questions {
+            requests.raw(key, question.get());
+        }
+        requests.end();
+    }
     if let (TaskStatus::Completed, Some(result)) = (task.status, &task.result) {
         out.result("result", |nested| result.write(nested));
     }

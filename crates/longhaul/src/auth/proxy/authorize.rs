@@ -350,7 +350,7 @@ impl Broker {
             Err(error) => {
                 let cause = &error as &dyn std::error::Error;
                 tracing::warn!(error = cause, "a sign-in failed upstream");
-                let code = if matches!(error, UpstreamError::Busy) {
+                let code = if matches!(error, UpstreamError::Busy | UpstreamError::JustFailed) {
                     "temporarily_unavailable"
                 } else {
                     "server_error"

@@ -13,11 +13,11 @@ use reqwest::header::{ACCEPT, CACHE_CONTROL, HeaderMap};
 use reqwest::redirect::Policy;
 use reqwest::{Url, tls};
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::super::fetch::{FetchError, is_safe};
 use super::client::{self, Client, Source};
+use super::turns::Turns;
 use crate::transport::http::client::is_loopback;
 
 /// Fetches what clients publish.
@@ -26,7 +26,7 @@ pub(super) struct Documents {
     http: reqwest::Client,
     /// Whether this machine counts as public.
     local: bool,
-    places: Semaphore,
+    turns: Turns,
     known: Mutex<HashMap<String, (Client, Instant)>>,
 }
 
@@ -35,9 +35,6 @@ const LONGEST: usize = 64 << 10;
 
 /// How long fetching one may take in all.
 const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How many are fetched at once; more are refused.
-const MAX_FETCHED: usize = 8;
 
 /// How many are kept.
 const MAX_KNOWN: usize = 256;
@@ -59,7 +56,7 @@ impl Documents {
             .https_only(!local)
             .dns_resolver(Arc::new(Public { local }));
         let http = builder.build().map_err(FetchError::Tls)?;
-        Ok(Self { http, local, places: Semaphore::new(MAX_FETCHED), known: Mutex::default() })
+        Ok(Self { http, local, turns: Turns::default(), known: Mutex::default() })
     }
 
     /// The client that publishes itself at `id`.
@@ -75,7 +72,7 @@ impl Documents {
             return Ok(client);
         }
         let busy = "Too many programs are being asked who they are: try again in a moment.";
-        let _place = self.places.try_acquire().map_err(|_| busy)?;
+        let _turn = self.turns.take(url.host_str().unwrap_or_default()).ok_or(busy)?;
         let (document, kept) = self.fetch(url).await.map_err(|error| {
             let error = error.without_url();
             tracing::debug!(

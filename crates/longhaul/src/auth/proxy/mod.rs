@@ -15,6 +15,7 @@ mod document;
 mod form;
 mod redirect;
 mod token;
+mod turns;
 mod upstream;
 mod vault;
 

@@ -158,6 +158,8 @@ pub(super) enum UpstreamError {
     Fetch(#[from] FetchError),
     #[error("too many sign in at once")]
     Busy,
+    #[error("the authorization server could not be asked a moment ago, and is asked again soon")]
+    JustFailed,
     #[error("what the authorization server says of who signed in does not count: {0}")]
     Identity(&'static str),
 }
@@ -291,7 +293,7 @@ impl Door {
             return Ok(Arc::clone(endpoints));
         }
         if search.failed.is_some_and(|failed| failed.elapsed() < RETRY_AFTER) {
-            return Err(UpstreamError::Busy);
+            return Err(UpstreamError::JustFailed);
         }
         let (of, http) = (self.of.clone(), self.http.clone());
         // Whoever asked first may go away in the middle: the others wait for the answer all the same.
@@ -304,7 +306,7 @@ impl Door {
             found
         });
         // It ends otherwise only with the whole process.
-        Ok(looked.await.map_err(|_| UpstreamError::Busy)??)
+        Ok(looked.await.map_err(|_| UpstreamError::JustFailed)??)
     }
 }
 

@@ -9,11 +9,11 @@ use sha2::{Digest, Sha256};
 
 /// The request a state was given for: whoever brings the state must be the same caller, asking for the same.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Binding(pub(super) [u8; 32]);
+pub(in crate::server) struct Binding(pub(super) [u8; 32]);
 
 impl Binding {
     /// `arguments` is JSON text, whose members may come in any order.
-    pub(super) fn new(owner: &Owner, method: &str, name: &str, arguments: &str) -> Self {
+    pub(in crate::server) fn new(owner: &Owner, method: &str, name: &str, arguments: &str) -> Self {
         let mut hash = Sha256::new();
         match owner {
             Owner::Anonymous => part(&mut hash, 0, ""),
@@ -26,6 +26,10 @@ impl Binding {
             Err(_) => part(&mut hash, 4, arguments),
         }
         Self(hash.finalize().into())
+    }
+
+    pub(in crate::server) fn digest(self) -> [u8; 32] {
+        self.0
     }
 }
 

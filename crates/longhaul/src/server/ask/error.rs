@@ -42,4 +42,11 @@ pub enum AskError {
         /// Which part of it, and why.
         what: String,
     },
+    /// No client may be asked to open the page.
+    #[error("nobody is sent to this page: {what}")]
+    #[non_exhaustive]
+    NoPage {
+        /// What is wrong with its address.
+        what: &'static str,
+    },
 }

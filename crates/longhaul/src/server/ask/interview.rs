@@ -23,16 +23,16 @@ pub(in super::super) struct Interview(Mutex<State>);
 struct State {
     /// Questions end the round.
     in_rounds: bool,
-    /// Why nothing more can be asked.
-    closed: Option<&'static str>,
+    /// Questions are the task's: nobody waits any more who could be asked.
+    in_task: bool,
     /// The keys that are taken.
     keys: HashSet<String>,
     journal: Journal,
     /// Answers that came with the request, not yet held against their questions.
     offered: HashMap<String, String>,
     open: Vec<Open>,
-    /// How many questions wait for an answer on the session's line.
-    on_line: usize,
+    /// The questions that wait on the session's line, to be told that nobody waits there any more.
+    line_wakers: Vec<Waker>,
     refusal: Option<ErrorObject>,
     /// What drives the call.
     driver: Option<Waker>,
@@ -43,6 +43,24 @@ struct Open {
     key: String,
     question: Arc<InputRequest>,
     waker: Waker,
+}
+
+/// Whether its caller can follow a task, and so answer what it asks.
+fn follows_tasks(cx: &Cx) -> bool {
+    cx.drafted().is_none() && (cx.dialect().asks_by_request() || cx.caller().capabilities.extensions.tasks)
+}
+
+const NOBODY_TO_ASK: &str = "a call that may become a task can ask a caller that follows no tasks only before it waits \
+                             for anything else, and only if its tool can be entered again";
+
+/// How a question is asked.
+pub(super) enum Way {
+    /// By a request of ours, in a session.
+    Line(Line),
+    /// By the answer to the request, in the modern era.
+    Round,
+    /// Of whoever follows the task.
+    Task,
 }
 
 /// How a call stands that has been driven as far as it goes.
@@ -72,22 +90,61 @@ impl Interview {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// From here on nothing can be asked, and what is open ends the call.
-    pub(in super::super) fn close(&self, why: &'static str) {
+    /// From here on whoever follows the task is asked; what is open on a line is asked again so.
+    pub(in super::super) fn leave_to_task(&self) {
         let mut state = self.lock();
-        state.closed = Some(why);
-        if state.on_line > 0 || !state.open.is_empty() {
-            state.refuse(ErrorObject::internal(why));
+        (state.in_task, state.in_rounds) = (true, false);
+        let waiting: Vec<Waker> = state.line_wakers.drain(..).collect();
+        let waiting: Vec<Waker> =
+            waiting.into_iter().chain(state.open.drain(..).map(|open| open.waker)).collect();
+        drop(state);
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether whoever follows the task is asked.
+    pub(super) fn is_left_to_task(&self) -> bool {
+        self.lock().in_task
+    }
+
+    /// Wakes `task` once nobody waits on a line any more.
+    pub(super) fn wait_on_line(&self, task: &Context<'_>) {
+        let mut state = self.lock();
+        if !state.line_wakers.iter().any(|waker| waker.will_wake(task.waker())) {
+            state.line_wakers.push(task.waker().clone());
+        }
+        state.look_again_if_left(task);
+    }
+
+    /// Ends the call with an error.
+    pub(in super::super) fn end(&self, error: ErrorObject) {
+        self.lock().refuse(error);
+    }
+
+    /// What is known under this key.
+    pub(in super::super) fn known(&self, key: &str, of: Fingerprint) -> Known {
+        self.lock().journal.find(key, of)
+    }
+
+    /// Notes what was learnt otherwise than by asking.
+    pub(in super::super) fn learn(&self, key: &str, of: Fingerprint, json: Json) {
+        let mut state = self.lock();
+        if state.in_rounds {
+            state.journal.learn(key, of, json);
         }
     }
 
+    /// The key that is reserved next under `name`.
+    pub(in super::super) fn next(&self, name: &str) -> String {
+        self.lock().next(name)
+    }
+
     /// What was learnt so far.
-    pub(super) fn journal(&self) -> Journal {
+    pub(in super::super) fn journal(&self) -> Journal {
         self.lock().journal.clone()
     }
 
     /// A key of that name, or that name with a number.
-    pub(super) fn reserve(&self, name: &str) -> String {
+    pub(in super::super) fn reserve(&self, name: &str) -> String {
         self.lock().reserve(name)
     }
 
@@ -98,36 +155,30 @@ impl Interview {
         state.reserve(to)
     }
 
-    /// How questions can be asked now: on a line, or, without one, in a round.
+    /// How questions can be asked now.
     ///
     /// # Errors
     ///
     /// Why it cannot.
-    pub(super) fn way(&self, now: &Cx) -> Result<Option<Line>, ErrorObject> {
+    pub(super) fn way(&self, now: &Cx) -> Result<Way, ErrorObject> {
         let (state, dialect) = (self.lock(), now.dialect());
-        match (state.closed, &now.caller().line) {
-            (Some(why), _) => Err(ErrorObject::internal(why)),
-            (None, _) if state.in_rounds => Ok(None),
-            (None, Some(line)) if dialect.asks_by_request() => Ok(Some(line.clone())),
-            (None, _) => Err(ErrorObject::internal("nothing can be asked while this request is answered")),
+        match &now.caller().line {
+            _ if state.in_rounds => Ok(Way::Round),
+            Some(line) if dialect.asks_by_request() && !state.in_task => Ok(Way::Line(line.clone())),
+            // Whoever can neither be asked nor take a task could never answer.
+            _ if now.keeper().is_some() && !follows_tasks(now) => Err(ErrorObject::internal(NOBODY_TO_ASK)),
+            _ if now.keeper().is_some() => Ok(Way::Task),
+            _ => Err(ErrorObject::internal("nothing can be asked while this request is answered")),
         }
     }
 
     /// Begins to ask; a refusal ends the call.
-    pub(super) fn begin(&self, now: &Cx, question: &InputRequest) -> Result<Option<Line>, ErrorObject> {
+    pub(super) fn begin(&self, now: &Cx, question: &InputRequest) -> Result<Way, ErrorObject> {
         let way = question.check(now.dialect(), &now.caller().capabilities).and_then(|()| self.way(now));
-        let mut state = self.lock();
-        match &way {
-            Ok(Some(_)) => state.on_line += 1,
-            Ok(None) => {}
-            Err(error) => state.refuse(error.clone()),
+        if let Err(error) = &way {
+            self.lock().refuse(error.clone());
         }
         way
-    }
-
-    /// A question waits on the line no longer.
-    pub(super) fn line_let_go(&self) {
-        self.lock().on_line -= 1;
     }
 
     /// The answer to a question of a round, if there is one that can be read; else it is open from now on.
@@ -156,6 +207,7 @@ impl Interview {
             state.open.retain(|open| open.key != key);
             return Poll::Ready(answer);
         }
+        state.look_again_if_left(task);
         state.journal.ask(key, of);
         let waker = task.waker().clone();
         match state.open.iter_mut().find(|open| open.key == key) {
@@ -217,13 +269,26 @@ impl Interview {
 
 impl State {
     fn reserve(&mut self, name: &str) -> String {
+        let key = self.next(name);
+        self.keys.insert(key.clone());
+        key
+    }
+
+    fn next(&self, name: &str) -> String {
         let mut key = name.to_owned();
         let mut number = 1;
-        while !self.keys.insert(key.clone()) {
+        while self.keys.contains(&key) {
             number += 1;
             key = format!("{name}#{number}");
         }
         key
+    }
+
+    /// Whoever waits since nobody else does any more would never be woken.
+    fn look_again_if_left(&self, task: &Context<'_>) {
+        if self.in_task {
+            task.waker().wake_by_ref();
+        }
     }
 
     fn refuse(&mut self, error: ErrorObject) {

@@ -1,6 +1,6 @@
 //! The line to the client of a session, on which a server asks by requests of its own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::super::context::Cx;
 use super::super::outlet::Push;
 use super::AskError;
+use crate::wire::{self, By};
 
 /// How many questions may be open in a session at once.
 const MAX_OPEN: usize = 64;
@@ -31,6 +32,8 @@ struct Questions {
     salt: String,
     next: u64,
     waiting: HashMap<RequestId, oneshot::Sender<Result<String, ErrorObject>>>,
+    /// What tasks ask that some request of the session has put.
+    put: HashSet<String>,
 }
 
 impl Line {
@@ -42,7 +45,7 @@ impl Line {
             let _ = write!(salt, "{byte:02x}");
             salt
         });
-        let questions = Questions { salt, next: 1, waiting: HashMap::new() };
+        let questions = Questions { salt, next: 1, waiting: HashMap::new(), put: HashSet::new() };
         Self { questions: Arc::new(Mutex::new(questions)), push: None }
     }
 
@@ -50,6 +53,12 @@ impl Line {
     pub(in super::super) fn with_push(mut self, push: Option<Arc<dyn Push>>) -> Self {
         self.push = push;
         self
+    }
+
+    /// The right to put what a task asks, which one request has at a time.
+    pub(super) fn put(&self, question: &str) -> Option<Put> {
+        let is_free = self.lock().put.insert(question.to_owned());
+        is_free.then(|| Put { line: self.clone(), question: question.to_owned() })
     }
 
     /// Whether an answer is awaited.
@@ -84,6 +93,18 @@ impl Line {
     }
 }
 
+/// The right to put what a task asks, until it is dropped.
+pub(super) struct Put {
+    line: Line,
+    question: String,
+}
+
+impl Drop for Put {
+    fn drop(&mut self) {
+        self.line.lock().put.remove(&self.question);
+    }
+}
+
 /// Asks on the stream of the call, and waits for the answer.
 pub(super) async fn ask(
     line: Line,
@@ -91,9 +112,23 @@ pub(super) async fn ask(
     question: Arc<InputRequest>,
     patience: Duration,
 ) -> Result<String, AskError> {
+    let dialect = cx.dialect();
+    let method = question.method();
+    put(line, cx, method, move |out, id| dialect.write_question(out, id, &question), patience).await
+}
+
+/// Puts a question by `method`, which `write` writes.
+pub(super) async fn put(
+    line: Line,
+    cx: Cx,
+    method: &str,
+    write: impl FnOnce(&mut Vec<u8>, &RequestId),
+    patience: Duration,
+) -> Result<String, AskError> {
     let (id, answer) = line.open()?;
     let mut message = Vec::with_capacity(256);
-    cx.dialect().write_question(&mut message, &id, &question);
+    write(&mut message, &id);
+    wire::said(By::Server, cx.dialect(), None, &message);
     let mut open = Open { line, cx: cx.clone(), dialect: cx.dialect(), id, sent: false };
     let asked = async {
         if !cx.outlet().is_open() {
@@ -104,6 +139,9 @@ pub(super) async fn ask(
         match answer.await {
             Ok(answer) => {
                 open.sent = false;
+                if let Ok(answer) = &answer {
+                    wire::answered(cx.dialect(), method, answer);
+                }
                 answer.map_err(AskError::Refused)
             }
             Err(_) => Err(AskError::Gone),
@@ -128,7 +166,7 @@ impl Drop for Open {
         if !self.sent {
             return;
         }
-        if let Some(message) = self.dialect.cancelled(&self.id, "no longer asked") {
+        if let Some(message) = wire::cancelled(By::Server, self.dialect, &self.id, "no longer asked") {
             self.cx.outlet().withdraw(message, self.line.push.as_deref());
         }
     }

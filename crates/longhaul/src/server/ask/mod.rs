@@ -5,10 +5,12 @@
 //! asked, and the call is made again with the answers ([`rounds`]).
 
 mod binding;
+pub(super) mod courier;
 mod desk;
 mod error;
 mod form;
 mod held;
+pub(super) mod in_task;
 mod interview;
 mod line;
 mod rounds;
@@ -30,10 +32,14 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use super::address;
 use super::context::Cx;
+use crate::wire::{self, By};
+pub(super) use binding::Binding;
 pub(super) use desk::Desk;
 pub use desk::RoundOptions;
 pub use error::AskError;
+use interview::Way;
 pub(super) use interview::{Interview, Turn};
 pub(crate) use line::Line;
 pub(super) use rounds::{Begun, Reply, Rounds, Topic, when_answered};
@@ -99,10 +105,12 @@ impl Cx {
     }
 
     /// Sends the client's user to a page, where what is secret stays. Accepted means that they went, not that they
-    /// are done there.
+    /// are done there. Its address begins with `https://`, or with `http://` and a name of this machine for itself: any
+    /// other is [`AskError::NoPage`], and the client is not asked.
     pub fn elicit_url(&self, page: ElicitUrl) -> Ask<Elicited<()>> {
-        let question = InputRequest::Elicit(ElicitParams::Url(page));
-        Ask::new(self, "elicit", Ok(question), |_, answer| {
+        let checked = address::check(&page.url).map_err(|what| AskError::NoPage { what });
+        let question = checked.map(|()| InputRequest::Elicit(ElicitParams::Url(page)));
+        Ask::new(self, "elicit", question, |_, answer| {
             let result: ElicitResult = read(answer)?;
             Ok(match result.action {
                 ElicitAction::Accept => Elicited::Accepted(()),
@@ -116,7 +124,7 @@ impl Cx {
     /// [`ElicitUrl::id`]. Only 2025-11-25 has a word for it; in the others nothing is said.
     pub async fn elicitation_complete(&self, id: &str) {
         let now = self.now();
-        let said = now.dialect().notification(Notice::ElicitationComplete, |params| {
+        let said = wire::notification(By::Server, now.dialect(), Notice::ElicitationComplete, |params| {
             params.field("elicitationId", id);
         });
         if let Some(said) = said {
@@ -177,7 +185,7 @@ pub struct Ask<T> {
     key: String,
     question: Result<Arc<InputRequest>, AskError>,
     read: Read<T>,
-    within: Duration,
+    within: Option<Duration>,
     step: Step,
 }
 
@@ -186,6 +194,8 @@ enum Step {
     New,
     /// It waits for the answer to a request of ours.
     Line(Pin<Box<dyn Future<Output = Result<String, AskError>> + Send>>),
+    /// It waits for the answer of whoever follows the task.
+    Task(Pin<Box<dyn Future<Output = Result<String, AskError>> + Send>>),
     /// It waits for a round that brings the answer.
     Round(Fingerprint),
     /// It cannot be asked, which ends the call.
@@ -195,7 +205,7 @@ enum Step {
 impl<T> Ask<T> {
     fn new(cx: &Cx, kind: &str, question: Result<InputRequest, AskError>, read: Read<T>) -> Self {
         let (cx, key) = (cx.clone(), cx.interview().reserve(kind));
-        Self { cx, key, question: question.map(Arc::new), read, within: PATIENCE, step: Step::New }
+        Self { cx, key, question: question.map(Arc::new), read, within: None, step: Step::New }
     }
 
     /// Names the question among those of the call. Another of the same name gets a number.
@@ -204,10 +214,11 @@ impl<T> Ask<T> {
         self
     }
 
-    /// Waits this long for the answer to a request of ours, instead of 15 minutes. Between the rounds of a call
-    /// nothing waits: how long a round may take is the [server's](RoundOptions::patience) to say.
+    /// Waits this long for the answer to a request of ours, instead of 15 minutes; or of whoever follows the task,
+    /// instead of for ever. Between the rounds of a call nothing waits: how long a round may take is the
+    /// [server's](RoundOptions::patience) to say.
     pub fn within(mut self, patience: Duration) -> Self {
-        self.within = patience;
+        self.within = Some(patience);
         self
     }
 }
@@ -225,22 +236,46 @@ impl<T> Future for Ask<T> {
             match &mut this.step {
                 Step::New => {
                     let now = this.cx.now();
+                    let of = || binding::fingerprint(now.dialect(), &question);
                     this.step = match this.cx.interview().begin(&now, &question) {
-                        Ok(Some(line)) => Step::Line(Box::pin(line::ask(
-                            line,
+                        Ok(Way::Line(line)) => {
+                            let within = this.within.unwrap_or(PATIENCE);
+                            let asking = line::ask(line, this.cx.clone(), question.clone(), within);
+                            let (cx, key, of) = (this.cx.clone(), this.key.clone(), of());
+                            Step::Line(Box::pin(in_task::kept(cx, key, of, asking)))
+                        }
+                        Ok(Way::Task) => Step::Task(Box::pin(in_task::ask(
                             this.cx.clone(),
+                            this.key.clone(),
+                            of(),
                             question.clone(),
                             this.within,
                         ))),
-                        Ok(None) => Step::Round(binding::fingerprint(now.dialect(), &question)),
+                        Ok(Way::Round) => Step::Round(of()),
                         Err(_) => Step::Refused,
                     };
                 }
-                Step::Line(answer) => {
+                Step::Round(_) if this.cx.interview().is_left_to_task() => {
+                    this.let_go();
+                    this.step = Step::New;
+                }
+                Step::Task(answer) => {
                     let answer = ready!(answer.as_mut().poll(task));
                     return Poll::Ready(answer.and_then(|answer| {
                         (this.read)(&question, &answer).map_err(|what| AskError::Invalid { what })
                     }));
+                }
+                Step::Line(answer) => {
+                    if let Poll::Ready(answer) = answer.as_mut().poll(task) {
+                        return Poll::Ready(answer.and_then(|answer| {
+                            (this.read)(&question, &answer).map_err(|what| AskError::Invalid { what })
+                        }));
+                    }
+                    if !this.cx.interview().is_left_to_task() {
+                        this.cx.interview().wait_on_line(task);
+                        return Poll::Pending;
+                    }
+                    this.step = Step::New;
                 }
                 Step::Round(of) => {
                     let read = |answer: &str| (this.read)(&question, answer).ok();
@@ -254,13 +289,18 @@ impl<T> Future for Ask<T> {
     }
 }
 
+impl<T> Ask<T> {
+    /// It is no longer asked as it was.
+    fn let_go(&self) {
+        if let Step::Round(_) = self.step {
+            self.cx.interview().withdraw(&self.key);
+        }
+    }
+}
+
 impl<T> Drop for Ask<T> {
     fn drop(&mut self) {
-        match self.step {
-            Step::Round(_) => self.cx.interview().withdraw(&self.key),
-            Step::Line(_) => self.cx.interview().line_let_go(),
-            Step::New | Step::Refused => {}
-        }
+        self.let_go();
     }
 }
 

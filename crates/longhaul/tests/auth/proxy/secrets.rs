@@ -1,40 +1,15 @@
 //! What is said of a sign-in: nothing that anybody could use.
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use http::StatusCode;
-use tracing_subscriber::fmt::MakeWriter;
+use longhaul_test::Log;
 
 use crate::rig::{APP, Browser, Front, VERIFIER, asks, field, parameters};
-
-/// Everything that is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'w> MakeWriter<'w> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'w self) -> Self {
-        self.clone()
-    }
-}
 
 #[tokio::test]
 async fn s64_r12_no_token_code_state_or_secret_is_logged() {
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone());
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.writer());
     let _until_the_end = tracing::subscriber::set_default(subscriber.finish());
     let front = Front::start().await;
     let client = front.register("App", APP).await;
@@ -69,7 +44,7 @@ async fn s64_r12_no_token_code_state_or_secret_is_logged() {
         "wrong-code".into(),
         "a-bad-token".into(),
     ]);
-    let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let said = log.text();
     assert!(said.contains("a sign-in failed upstream"), "it says something: {said}");
     for secret in secrets {
         assert!(!said.contains(&secret), "{secret} is in\n{said}");

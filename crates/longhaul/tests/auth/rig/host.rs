@@ -45,7 +45,7 @@ async fn work(_: Cx, Work { millis }: Work) -> &'static str {
 }
 
 /// A server whose tool `deploy` asks for the scopes `audit` and `deploy`.
-fn server() -> Server {
+pub(crate) fn server() -> Server {
     Server::new("protected", "1.0.0")
         .tool(Tool::typed("whoami", "Say who calls", whoami))
         .tool(Tool::typed("deploy", "Deploy", deploy).scopes(Scopes::parse("deploy audit").unwrap()))
@@ -97,9 +97,14 @@ impl Host {
     }
 
     pub(crate) async fn with(options: Options) -> Self {
+        Self::of(server(), options).await
+    }
+
+    /// Of this server.
+    pub(crate) async fn of(server: Server, options: Options) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let dispatcher = server().dispatcher().unwrap();
+        let dispatcher = server.dispatcher().unwrap();
         tokio::spawn(serve(dispatcher, listener, options, std::future::pending()));
         Self { address }
     }

@@ -9,7 +9,7 @@ mod upstream;
 
 pub(crate) use browser::{Browser, damaged, field};
 pub(crate) use front::{APP, CLI, Front, VERIFIER, asks};
-pub(crate) use host::{Answer, Host, TOOL_RUNS, legacy, modern};
+pub(crate) use host::{Answer, Host, TOOL_RUNS, legacy, modern, server};
 pub(crate) use issuer::LocalIssuer;
 pub(crate) use signer::{Signer, base64};
 pub(crate) use upstream::{LocalUpstream, parameters};

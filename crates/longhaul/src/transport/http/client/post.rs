@@ -15,14 +15,14 @@ use super::{PROTOCOL_VERSION, SESSION_ID, Session, Shared, lock, mirrored};
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
 use crate::client::table::{Answered, Waiting, unreadable};
+use crate::wire::{self, By};
 
 /// Sends a request and waits for its answer. Dropped before it, the request is given up: the modern era
 /// says so by the connection that closes, the legacy era by a notification.
-pub(super) async fn ask(shared: &Arc<Shared>, request: Outgoing<'_>) -> Result<Answered, Error> {
+pub(super) async fn ask(shared: &Arc<Shared>, mut request: Outgoing<'_>) -> Result<Answered, Error> {
     let headers = mirrored(&request);
-    let mut waiting = shared.table.start(request.idle, request.on_progress)?;
-    let mut message = Vec::with_capacity(512);
-    (request.write)(waiting.id(), waiting.progress_token(), &mut message);
+    let mut waiting = shared.table.start(request.idle, request.on_progress.take())?;
+    let message = request.message(&waiting);
     let dialect = request.dialect;
     if request.cancellable && !dialect.cancels_on_disconnect() {
         let beside = shared.beside.clone();
@@ -166,7 +166,7 @@ fn reply_with(shared: &Shared, dialect: &'static Dialect, reply: Vec<u8>) {
 
 /// Says that a request is no longer wanted, from wherever its future was dropped.
 fn cancel(beside: &mpsc::Sender<Beside>, dialect: &'static Dialect, id: &RequestId) {
-    let Some(message) = dialect.cancelled(id, "no longer wanted") else { return };
+    let Some(message) = wire::cancelled(By::Client, dialect, id, "no longer wanted") else { return };
     if let Err(mpsc::error::TrySendError::Full(message)) = beside.try_send(Beside::Message(dialect, message))
         && let Ok(runtime) = tokio::runtime::Handle::try_current()
     {

@@ -11,14 +11,15 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use longhaul_proto::http::{Accept, status_of, write_comment, write_event, write_priming};
-use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId, write_error};
+use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
 use super::stream::EventId;
-use super::{Options, Place};
+use super::{Options, Place, door};
 use crate::server::{Answered, Cx, Outgoing, PendingAnswer};
 use crate::trace;
+use crate::wire::{self, By};
 
 /// What a response carries.
 pub(super) enum Body {
@@ -118,8 +119,9 @@ fn poll_sent(mut next: impl FnMut() -> Poll<Option<Outgoing>>) -> Poll<Option<Se
     loop {
         let (message, answered) = match next() {
             Poll::Ready(Some(Outgoing::Notification { message, .. })) => (message, None),
-            // The legacy era has one status for all answers.
-            Poll::Ready(Some(Outgoing::Answer { message, .. })) => (message, Some(Answered::Result)),
+            Poll::Ready(Some(Outgoing::Answer { answered, message, .. })) => {
+                (message, Some(of_session(answered)))
+            }
             Poll::Ready(Some(Outgoing::LetGo)) => continue,
             Poll::Ready(None) => return Poll::Ready(None),
             Poll::Pending => return Poll::Pending,
@@ -134,7 +136,9 @@ pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: S
     if !accept.events {
         loop {
             match source.next().await {
-                Some(Sent { message, answered: Some(answered), .. }) => return json(answered, message),
+                Some(Sent { message, answered: Some(answered), .. }) => {
+                    return json(options, answered, message);
+                }
                 Some(_) => {}
                 None => {
                     return text(
@@ -149,7 +153,7 @@ pub(super) async fn answer_with(options: &Options, accept: Accept, mut source: S
         Ok(Some(Sent { message, answered: Some(answered), .. }))
             if !options.always_stream || !matches!(answered, Answered::Result) =>
         {
-            json(answered, message)
+            json(options, answered, message)
         }
         Ok(first) => events(options, source, first),
         Err(_) => events(options, source, None),
@@ -263,13 +267,24 @@ impl HttpBody for Body {
 }
 
 /// A JSON answer. Only what says that the request could not be served at all has a status of its own.
-pub(super) fn json(answered: Answered, message: Vec<u8>) -> Response<Body> {
+pub(super) fn json(options: &Options, answered: Answered, message: Vec<u8>) -> Response<Body> {
     match answered {
+        Answered::Forbidden(needed) => {
+            door::with_step_up(options, json_with(StatusCode::FORBIDDEN, None, message), &needed)
+        }
         Answered::Error {
             code: code @ (Code::METHOD_NOT_FOUND | Code::MISSING_CAPABILITY | Code::OVERLOADED),
             retry_after,
         } => json_with(status_for(code), retry_after, message),
         _ => json_with(StatusCode::OK, None, message),
+    }
+}
+
+/// The same answer in a session, where all have one status but the one that sends its caller for another credential.
+pub(super) fn of_session(answered: Answered) -> Answered {
+    match answered {
+        forbidden @ Answered::Forbidden(_) => forbidden,
+        _ => Answered::Result,
     }
 }
 
@@ -294,7 +309,7 @@ fn json_with(status: StatusCode, retry_after: Option<Duration>, message: Vec<u8>
 /// A JSON-RPC error as the whole answer.
 pub(super) fn refusal(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> Response<Body> {
     let mut out = Vec::with_capacity(160);
-    write_error(&mut out, id, error);
+    wire::refuse(By::Server, &mut out, id, error);
     let retry_after = if status.is_success() { None } else { error.retry_after() };
     json_with(status, retry_after, out)
 }
@@ -304,6 +319,13 @@ pub(super) fn text(status: StatusCode, sentence: String) -> Response<Body> {
     let mut response = Response::new(Body::Whole(Some(sentence.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// `503`: there is no room for the request now.
+pub(super) fn no_room(sentence: &str) -> Response<Body> {
+    let mut response = text(StatusCode::SERVICE_UNAVAILABLE, sentence.into());
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(super::RETRY_AFTER.as_secs()));
     response
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Response, StatusCode};
 use longhaul_proto::http::Accept;
 use longhaul_proto::jsonrpc::{
-    Code, ErrorObject, MAX_BATCH, Message, Request, RequestId, join_batch, split_batch, write_error,
+    Code, ErrorObject, MAX_BATCH, Message, Request, RequestId, join_batch, split_batch,
 };
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
@@ -16,6 +16,7 @@ use super::answer::{Body, empty, json, refusal};
 use super::legacy::{Started, start, stream};
 use super::session::Session;
 use crate::server::{Answered, Caller, Outgoing};
+use crate::wire::{self, By};
 
 /// Answers a batch: in one array, or in a stream if that is accepted and an answer takes longer.
 pub(super) async fn answer(
@@ -33,11 +34,8 @@ pub(super) async fn answer(
     for message in messages {
         match Message::decode(message, &endpoint.options.limits) {
             Ok(Message::Request(request)) => match begin(endpoint, session, caller, &request) {
-                Ok(Started::Answered(answer)) => answers.push(answer),
+                Ok(Started::Answered(_, answer)) => answers.push(answer),
                 Ok(Started::Running(receiver)) => running.extend(receiver),
-                Ok(Started::Forbidden(needed)) => {
-                    answers.push(refused(Some(&request.id), &ErrorObject::forbidden(&needed)));
-                }
                 Err(error) => answers.push(refused(Some(&request.id), &error)),
             },
             Ok(Message::Notification(notification)) => {
@@ -51,7 +49,7 @@ pub(super) async fn answer(
         return empty(StatusCode::ACCEPTED);
     }
     if running.is_empty() {
-        return json(Answered::Result, join_batch(&answers));
+        return json(&endpoint.options, Answered::Result, join_batch(&answers));
     }
     if accept.events && endpoint.options.sessions {
         return stream(endpoint, session, None, joined(answers, running)).await;
@@ -62,7 +60,7 @@ pub(super) async fn answer(
             answers.push(message);
         }
     }
-    json(Answered::Result, join_batch(&answers))
+    json(&endpoint.options, Answered::Result, join_batch(&answers))
 }
 
 /// One stream of the answers that are there and of everything that comes of the rest.
@@ -108,6 +106,6 @@ fn begin(
 
 fn refused(id: Option<&RequestId>, error: &ErrorObject) -> Vec<u8> {
     let mut out = Vec::with_capacity(160);
-    write_error(&mut out, id, error);
+    wire::refuse(By::Server, &mut out, id, error);
     out
 }

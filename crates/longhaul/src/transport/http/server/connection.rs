@@ -6,19 +6,23 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Extensions, Request, Response};
+use http::header::CONNECTION;
+use http::{Extensions, HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::route::route;
+use super::answer::{Body, no_room};
+use super::peer::Known;
+use super::places::{Place, Places};
+use super::route::{asks_for_health, route};
 use super::service::AnswerBody;
 use super::stalled::UntilStalled;
-use super::waiting::{Connection, OpenRequest, Waiting};
+use super::waiting::{Connection, OpenRequest, Standing};
 use super::{Endpoint, Listen};
 
 pub(super) async fn accept(
@@ -26,8 +30,7 @@ pub(super) async fn accept(
     listener: impl Listen,
     shutdown: impl Future<Output = ()>,
 ) -> std::io::Result<()> {
-    let places = Arc::new(Semaphore::new(endpoint.options.max_connections));
-    let waiting = Arc::new(Waiting::default());
+    let places = Arc::new(Places::new(endpoint.options.max_connections));
     let (closing, _) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
@@ -35,7 +38,7 @@ pub(super) async fn accept(
     loop {
         let accepted = tokio::select! {
             () = &mut shutdown => break,
-            accepted = next(&listener, &places, &waiting) => accepted,
+            accepted = next(&listener, &places) => accepted,
         };
         let (stream, known, place) = match accepted {
             Ok(accepted) => accepted,
@@ -49,14 +52,15 @@ pub(super) async fn accept(
         };
         failing = false;
         let (endpoint, closing) = (Arc::clone(&endpoint), closing.subscribe());
-        let connection = Connection::new(&waiting);
+        let connection = Connection::new(place.waiting());
+        let spare = place.is_spare().then(|| Arc::clone(&places));
         connections.spawn(async move {
             tokio::select! {
                 biased;
                 () = connection.let_go() => {
                     tracing::debug!("a connection that waited for its client made room for another");
                 }
-                () = converse(endpoint, stream, known, closing, &connection) => {}
+                () = converse(endpoint, stream, known, closing, &connection, spare) => {}
             }
             connection.end();
             drop(place);
@@ -77,21 +81,10 @@ async fn ended(connections: &mut JoinSet<()>) {
     while connections.join_next().await.is_some() {}
 }
 
-/// The next connection, once there is a place for it, which one that waits for its client gives up. When accepting
-/// fails it should be tried again.
-async fn next<L: Listen>(
-    listener: &L,
-    places: &Arc<Semaphore>,
-    waiting: &Waiting,
-) -> std::io::Result<(L::Stream, Extensions, OwnedSemaphorePermit)> {
+/// The next connection, once there is a place for it. When accepting fails it should be tried again.
+async fn next<L: Listen>(listener: &L, places: &Places) -> std::io::Result<(L::Stream, Extensions, Place)> {
     match listener.accept().await {
-        Ok((stream, known)) => {
-            let place = match Arc::clone(places).try_acquire_owned() {
-                Ok(place) => place,
-                Err(_) => make_room(places, waiting).await?,
-            };
-            Ok((stream, known, place))
-        }
+        Ok((stream, known)) => Ok((stream, known, places.take().await?)),
         Err(error) => {
             // Out of file descriptors, or the peer was gone already: the next attempt may do.
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -100,37 +93,22 @@ async fn next<L: Listen>(
     }
 }
 
-/// The place of a connection that waits for its client, now or later, or one that becomes free by itself.
-async fn make_room(places: &Arc<Semaphore>, waiting: &Waiting) -> std::io::Result<OwnedSemaphorePermit> {
-    let mut free = pin!(Arc::clone(places).acquire_owned());
-    let mut asked = waiting.let_longest_go();
-    if !asked && waiting.may_complain() {
-        tracing::warn!("every connection there may be is open and busy; the next one waits");
-    }
-    loop {
-        tokio::select! {
-            biased;
-            place = &mut free => return place.map_err(std::io::Error::other),
-            () = waiting.more(), if !asked => asked = waiting.let_longest_go(),
-        }
-    }
-}
-
-/// Serves one connection to its end.
+/// Serves one connection to its end. One that has a place to spare has each request wait for a place among these.
 async fn converse(
     endpoint: Arc<Endpoint>,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    known: Extensions,
+    mut known: Extensions,
     mut closing: watch::Receiver<bool>,
     this: &Arc<Connection>,
+    spare: Option<Arc<Places>>,
 ) {
     let header_timeout = endpoint.options.header_timeout;
     let stream = UntilStalled::new(stream, endpoint.options.write_timeout);
     #[cfg(feature = "http2")]
     let either_version = endpoint.options.http2;
-    let answer = move |mut request: Request<Incoming>| {
-        request.extensions_mut().extend(known.clone());
-        respond(Arc::clone(&endpoint), this.open(), request)
+    let known = Known::of(&mut known);
+    let answer = move |request: Request<Incoming>| {
+        respond(Arc::clone(&endpoint), this.open(), spare.clone(), known.clone(), request)
     };
     #[cfg(feature = "http2")]
     if either_version {
@@ -165,12 +143,37 @@ async fn converse(
 /// Answers a request, which is open as long as its answer is.
 async fn respond(
     endpoint: Arc<Endpoint>,
-    open: OpenRequest,
+    mut open: OpenRequest,
+    spare: Option<Arc<Places>>,
+    known: Known,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
     open.in_time().await;
+    let ends = spare.is_some() && request.version() < Version::HTTP_2;
+    let place = match spare {
+        Some(places) if !asks_for_health(&request) => match places.take_soon().await {
+            Some(place) => Some(place),
+            None => return ending(no_room(FULL), ends).map(|body| AnswerBody::new(body).holding(open, None)),
+        },
+        _ => None,
+    };
     let request = request.map(|body| open.body(body));
-    route(&endpoint, request).await.map(|body| AnswerBody::new(body).holding(open))
+    let mut response = route(&endpoint, known, request).await;
+    if let Some(stream) = response.extensions_mut().remove::<Standing>() {
+        open.stands(stream);
+    }
+    ending(response, ends).map(|body| AnswerBody::new(body).holding(open, place))
+}
+
+/// What is said where there is no place for a request.
+const FULL: &str = "as many connections are busy as may be: come back later";
+
+/// The same answer, after which its connection ends if it is to.
+fn ending(mut response: Response<Body>, ends: bool) -> Response<Body> {
+    if ends {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
 }
 
 /// Completes when the server is asked to stop, or is gone.

@@ -1,12 +1,12 @@
 //! Who comes in: what the guard says of a request, as an answer of HTTP. Without one everybody does, and is
 //! nobody in particular.
 
-use http::{HeaderMap, Request, Response, StatusCode};
-use longhaul_proto::jsonrpc::{ErrorObject, RequestId};
+use http::{HeaderMap, Request, Response};
 
-use super::answer::{Body, refusal};
+use super::answer::Body;
+use super::peer::Known;
 use super::route::RequestBody;
-use super::{Endpoint, Peer};
+use super::{Endpoint, Options};
 use crate::server::{Caller, Scopes};
 
 #[cfg(feature = "auth")]
@@ -17,6 +17,11 @@ use open as on;
 /// The answer to a request for what everybody may read, signed in or not. Nothing else is public.
 pub(super) fn public<B>(endpoint: &Endpoint, request: &Request<B>) -> Option<Response<Body>> {
     on::public(endpoint, request)
+}
+
+/// Whether there is something at `path` that everybody may read, in whatever page.
+pub(super) fn is_public(endpoint: &Endpoint, path: &str) -> bool {
+    on::is_public(endpoint, path)
 }
 
 /// The answer to a request for a token, or to what leads to one; whoever asks has none yet. Any other request is given
@@ -37,31 +42,27 @@ pub(super) async fn admit(
     endpoint: &Endpoint,
     headers: &HeaderMap,
     query: Option<&str>,
-    known: Option<Caller>,
-    peer: Option<Peer>,
+    known: Known,
 ) -> Result<Caller, Box<Response<Body>>> {
-    on::admit(endpoint, headers, query, known.unwrap_or_default(), peer).await
+    on::admit(endpoint, headers, query, known).await
 }
 
-/// `403`: the caller's credential lacks some of the scopes `needed`.
-pub(super) fn forbidden(endpoint: &Endpoint, id: &RequestId, needed: &Scopes) -> Response<Body> {
-    let response = refusal(StatusCode::FORBIDDEN, Some(id), &ErrorObject::forbidden(needed));
-    on::with_step_up(endpoint, response, needed)
+/// The refusal of a caller whose credential lacks some of the scopes `needed`, with the way to get them.
+pub(super) fn with_step_up(options: &Options, refusal: Response<Body>, needed: &Scopes) -> Response<Body> {
+    on::with_step_up(options, refusal, needed)
 }
 
 #[cfg(feature = "auth")]
 mod guarded {
     use std::time::Duration;
 
-    use http::header::{
-        ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_TYPE,
-        ORIGIN, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
-    };
+    use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
     use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 
     use super::super::answer::{Body, empty, text};
+    use super::super::peer::Known;
     use super::super::route::RequestBody;
-    use super::super::{Endpoint, Peer, post};
+    use super::super::{Endpoint, Options, Peer, post};
     use crate::auth::{Guard, LONGEST_BODY, Refusal};
     use crate::server::{Caller, Scopes};
 
@@ -78,28 +79,26 @@ mod guarded {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=300"));
         } else {
-            headers.insert(ALLOW, READS);
-        }
-        // A page that came this far is of an origin that is allowed.
-        if let Some(origin) = request.headers().get(ORIGIN) {
-            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-            headers.insert(ACCESS_CONTROL_ALLOW_METHODS, READS);
-            headers.insert(VARY, HeaderValue::from_static("Origin"));
+            headers.insert(ALLOW, HeaderValue::from_static("GET, OPTIONS"));
         }
         Some(response)
     }
 
-    const READS: HeaderValue = HeaderValue::from_static("GET, OPTIONS");
+    pub(super) fn is_public(endpoint: &Endpoint, path: &str) -> bool {
+        endpoint.options.guard.as_ref().is_some_and(|guard| guard.metadata(path).is_some())
+    }
 
     pub(super) async fn granting<B: RequestBody>(
         endpoint: &Endpoint,
         request: Request<B>,
     ) -> Result<Request<B>, Box<Response<Body>>> {
-        let found = endpoint.options.guard.as_ref().and_then(|guard| {
-            let place = guard.endpoint(request.uri().path())?;
-            Some((guard, place))
-        });
-        let Some((guard, place)) = found else { return Ok(request) };
+        let Some(guard) = &endpoint.options.guard else { return Ok(request) };
+        let path = request.uri().path();
+        let Some(place) = guard.endpoint(path) else {
+            // Clients look for documents that others have. A token would not make them be here.
+            let nothing = || text(StatusCode::NOT_FOUND, "no such document is here".into());
+            return if path.starts_with(WELL_KNOWN) { Err(Box::new(nothing())) } else { Ok(request) };
+        };
         let (head, body) = request.into_parts();
         if head.method != place.method() {
             let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, format!("{} this", place.method()));
@@ -113,17 +112,19 @@ mod guarded {
         Err(Box::new(answer.unwrap_or_default().map(|body| Body::Whole(Some(body)))))
     }
 
+    /// What clients look for before they know anything (RFC 8615).
+    const WELL_KNOWN: &str = "/.well-known/";
+
     pub(super) async fn admit(
         endpoint: &Endpoint,
         headers: &HeaderMap,
         query: Option<&str>,
-        known: Caller,
-        peer: Option<Peer>,
+        known: Known,
     ) -> Result<Caller, Box<Response<Body>>> {
-        let Some(guard) = &endpoint.options.guard else { return Ok(known) };
+        let Some(guard) = &endpoint.options.guard else { return Ok(known.caller.unwrap_or_default()) };
         guard.admit(headers, query).await.map_err(|refusal| {
             tracing::debug!(%refusal, "a request was not let in");
-            let wait = peer.and_then(|Peer(peer)| guard.refused(peer, &refusal));
+            let wait = known.peer.and_then(|Peer(peer)| guard.refused(peer, &refusal));
             Box::new(wait.map_or_else(|| turned_away(guard, &refusal), too_often))
         })
     }
@@ -148,12 +149,12 @@ mod guarded {
     const TRY_AGAIN: Duration = Duration::from_secs(10);
 
     pub(super) fn with_step_up(
-        endpoint: &Endpoint,
+        options: &Options,
         mut response: Response<Body>,
         needed: &Scopes,
     ) -> Response<Body> {
         let refusal = Refusal::Scope(needed.clone());
-        if let Some(challenge) = endpoint.options.guard.as_ref().and_then(|guard| guard.challenge(&refusal)) {
+        if let Some(challenge) = options.guard.as_ref().and_then(|guard| guard.challenge(&refusal)) {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
         response
@@ -165,11 +166,16 @@ mod open {
     use http::{HeaderMap, Request, Response};
 
     use super::super::answer::Body;
-    use super::super::{Endpoint, Peer};
+    use super::super::peer::Known;
+    use super::super::{Endpoint, Options};
     use crate::server::{Caller, Scopes};
 
     pub(super) fn public<B>(_: &Endpoint, _: &Request<B>) -> Option<Response<Body>> {
         None
+    }
+
+    pub(super) fn is_public(_: &Endpoint, _: &str) -> bool {
+        false
     }
 
     pub(super) async fn granting<B>(
@@ -183,13 +189,12 @@ mod open {
         _: &Endpoint,
         _: &HeaderMap,
         _: Option<&str>,
-        known: Caller,
-        _: Option<Peer>,
+        known: Known,
     ) -> Result<Caller, Box<Response<Body>>> {
-        Ok(known)
+        Ok(known.caller.unwrap_or_default())
     }
 
-    pub(super) fn with_step_up(_: &Endpoint, response: Response<Body>, _: &Scopes) -> Response<Body> {
+    pub(super) fn with_step_up(_: &Options, response: Response<Body>, _: &Scopes) -> Response<Body> {
         response
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::http::Accept;
 use longhaul_proto::jsonrpc::{self, Code, ErrorObject, Notification, Request, RequestId};
@@ -10,14 +10,13 @@ use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 use tokio::sync::mpsc;
 
-use super::answer::{Body, Source, answer_with, empty, events, json, refusal, status_for, text};
-use super::door::forbidden;
+use super::answer::{Body, Source, answer_with, empty, events, json, of_session, refusal, status_for, text};
 use super::route::{SESSION_ID, VERSION, not_allowed, value};
 use super::session::Session;
 use super::stream::Stream;
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
-use crate::server::{Answered, Caller, Cx, Dispatched, Outgoing, Outlet, Scopes};
+use crate::server::{Answered, Caller, Cx, Dispatched, Outgoing, Outlet};
 
 /// How many messages may wait in a session's own stream; more are lost.
 const STREAM_BOUND: usize = 64;
@@ -46,17 +45,16 @@ pub(super) async fn answer(
     };
     let streams = accept.events && endpoint.options.sessions;
     match start(endpoint, &session, caller, request, meta) {
-        Ok(Started::Answered(out)) if streams && endpoint.options.always_stream => {
+        Ok(Started::Answered(Answered::Result, out)) if streams && endpoint.options.always_stream => {
             stream(endpoint, &session, Some(Outgoing::pushed(out)), mpsc::channel(1).1).await
         }
-        Ok(Started::Answered(out)) => json(Answered::Result, out),
+        Ok(Started::Answered(answered, out)) => json(&endpoint.options, answered, out),
         Ok(Started::Running(Some(receiver))) if streams => stream_later(endpoint, &session, receiver).await,
         Ok(Started::Running(receiver)) => {
             let mut accept = accept;
             accept.events = false;
             answer_with(&endpoint.options, accept, Source::Apart(receiver)).await
         }
-        Ok(Started::Forbidden(needed)) => forbidden(endpoint, &request.id, &needed),
         Err(error) => refusal(StatusCode::OK, Some(&request.id), &error),
     }
 }
@@ -69,8 +67,11 @@ async fn stream_later(
 ) -> Response<Body> {
     let options = &endpoint.options;
     let first = match tokio::time::timeout(options.stream_after, receiver.recv()).await {
+        Ok(Some(Outgoing::Answer { answered: answered @ Answered::Forbidden(_), message, .. })) => {
+            return json(options, answered, message);
+        }
         Ok(Some(Outgoing::Answer { message, .. })) if !options.always_stream => {
-            return json(Answered::Result, message);
+            return json(options, Answered::Result, message);
         }
         Ok(first) => first,
         Err(_) => None,
@@ -95,7 +96,13 @@ async fn push_stream(endpoint: &Endpoint, session: &Session) -> Response<Body> {
     let (stream, kept) = Stream::new();
     let pushed = session.open_push(Arc::clone(&stream), STREAM_BOUND);
     let priming = session.streams().open(stream, session.primes_streams(), None, pushed).await;
-    events(&endpoint.options, Source::Kept(kept), priming)
+    standing(session, events(&endpoint.options, Source::Kept(kept), priming))
+}
+
+/// The same stream, which its client can come back to if it has to make room.
+fn standing(session: &Session, mut stream: Response<Body>) -> Response<Body> {
+    stream.extensions_mut().insert(session.standing());
+    stream
 }
 
 /// A request outside any session: the handshake that opens one, or a ping.
@@ -119,13 +126,13 @@ fn without_session(
         return refuse(&ErrorObject::internal("internal error: the handshake did not end"));
     };
     let _ = exchanges.answered(&request.id, serial);
-    let mut response = json(Answered::Result, out);
+    let mut response = json(&endpoint.options, Answered::Result, out);
     if opens && endpoint.options.sessions {
         match endpoint.sessions.open(exchanges, principal) {
             Ok(session) => {
                 endpoint.dispatcher.attend(dialect, &session.push());
                 let id = HeaderValue::from_str(session.id()).expect("a session id is hexadecimal");
-                response.headers_mut().insert(HeaderName::from_static(SESSION_ID), id);
+                response.headers_mut().insert(SESSION_ID.clone(), id);
             }
             Err(limit) => {
                 let full = ErrorObject::overloaded(limit.to_string(), RETRY_AFTER);
@@ -139,11 +146,9 @@ fn without_session(
 /// What became of a request within a session.
 pub(super) enum Started {
     /// Its answer.
-    Answered(Vec<u8>),
+    Answered(Answered, Vec<u8>),
     /// It runs apart from the connection; this is where its messages come.
     Running(Option<mpsc::Receiver<Outgoing>>),
-    /// Its caller may not have it without these scopes.
-    Forbidden(Scopes),
 }
 
 pub(super) fn start(
@@ -165,13 +170,9 @@ pub(super) fn start(
     exchange.push = Some(session.push());
     let mut out = Vec::with_capacity(512);
     match endpoint.dispatcher.dispatch(exchange, &mut out) {
-        Dispatched::Answered(_) => {
+        Dispatched::Answered(answered) => {
             session.answered(&request.id, serial);
-            Ok(Started::Answered(out))
-        }
-        Dispatched::Forbidden(needed) => {
-            session.answered(&request.id, serial);
-            Ok(Started::Forbidden(needed))
+            Ok(Started::Answered(of_session(answered), out))
         }
         Dispatched::Pending(answer) => {
             let (canceller, delivery) = (answer.canceller(), answer.delivery());
@@ -181,10 +182,10 @@ pub(super) fn start(
             // Held until the task is entered, so that it cannot end before.
             let mut state = session.lock();
             let running = tokio::spawn(async move {
-                let (_, message) = answer.await;
+                let (answered, message) = answer.await;
                 if session_then.answered(&id, serial) {
                     // A closed stream means that the connection was lost: the work was not.
-                    stream.0.outlet().answer(id, serial, message).await;
+                    stream.0.outlet().answer(id, serial, answered, message).await;
                     delivery.done();
                 }
                 drop(place);
@@ -254,7 +255,7 @@ pub(super) async fn open_stream(
     match last_event {
         None => push_stream(endpoint, &session).await,
         Some(last) => match session.streams().resume(last).await {
-            Some(rest) => events(&endpoint.options, Source::Kept(rest), None),
+            Some(rest) => standing(&session, events(&endpoint.options, Source::Kept(rest), None)),
             None => text(
                 StatusCode::BAD_REQUEST,
                 "what followed that Last-Event-ID is not known, or no longer: ask again without it".into(),
@@ -280,9 +281,9 @@ pub(super) fn session_with_batches(
     headers: &HeaderMap,
 ) -> Option<Arc<Session>> {
     let session = if endpoint.options.sessions {
-        endpoint.sessions.find(value(headers, SESSION_ID)?, caller.principal.as_ref())?
+        endpoint.sessions.find(value(headers, &SESSION_ID)?, caller.principal.as_ref())?
     } else {
-        let version = value(headers, VERSION);
+        let version = value(headers, &VERSION);
         endpoint.sessions.apart(
             Exchanges::of_header(&endpoint.dispatcher, endpoint.options.max_open, version),
             caller.principal.clone(),

@@ -17,8 +17,8 @@ pub trait Listen: Send + Sync {
     /// A connection.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    /// The next connection, and what it tells of who is at its other end, which goes among the extensions of each of its
-    /// requests: a [`Peer`], or a [`Caller`](crate::server::Caller), who counts where there is no guard.
+    /// The next connection, and what it tells of who is at its other end, which holds for each of its requests: a
+    /// [`Peer`], or a [`Caller`](crate::server::Caller), who counts where there is no guard.
     ///
     /// Dropping the future loses no connection. After an error it is asked again, a moment later.
     ///

@@ -16,7 +16,9 @@ mod modern;
 mod options;
 mod pair;
 mod peer;
+mod places;
 mod post;
+mod reading;
 mod route;
 mod service;
 mod session;
@@ -48,6 +50,7 @@ pub use socket::Socket;
 use crate::driver::LAST_WORDS;
 use crate::server::Dispatcher;
 use pair::Pairs;
+use reading::Reading;
 use session::Sessions;
 
 /// What every request of one server shares.
@@ -59,6 +62,7 @@ struct Endpoint {
     mounted: bool,
     sessions: Sessions,
     pairs: Pairs,
+    reading: Reading,
     /// Room for running exchanges.
     room: Arc<Semaphore>,
 }
@@ -75,7 +79,9 @@ impl Endpoint {
         let events = options.events.clone().unwrap_or_else(|| Arc::new(Memory::new()));
         let sessions = Sessions::new(&options, events);
         let room = Arc::new(Semaphore::new(places(&options) as usize));
-        Self { dispatcher, options, mounted: false, sessions, pairs: Pairs::default(), room }
+        // One alone always has room.
+        let reading = Reading::new(options.max_reading.max(options.limits.max_bytes));
+        Self { dispatcher, options, mounted: false, sessions, pairs: Pairs::default(), reading, room }
     }
 
     /// Room for one more exchange; none is needed for what never takes long, so that tasks can be asked after and

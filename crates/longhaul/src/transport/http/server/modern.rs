@@ -10,10 +10,11 @@ use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 
 use super::answer::{Body, Sent, Source, answer_with, events, json, refusal, status_for, text};
-use super::door::forbidden;
-use super::route::{VERSION, value};
+use super::route::{METHOD, NAME, VERSION, value};
+use super::waiting::Standing;
 use super::{Endpoint, Place};
-use crate::server::{Answered, Caller, Dispatched, Exchange, Outlet};
+use crate::server::{Answered, Caller, Dispatched, Exchange, Outlet, Principal};
+use crate::wire;
 
 pub(super) async fn answer(
     endpoint: &Arc<Endpoint>,
@@ -24,12 +25,17 @@ pub(super) async fn answer(
     meta: RequestMeta<'_>,
 ) -> Response<Body> {
     let mut accept = accept;
+    let mut standing = None;
     match Dialect::claimed(meta.protocol_version.as_deref()).request(&request.method) {
         // A poll is answered by one object, however long it takes.
         Some(Method::GetTask) => accept.events = false,
         Some(Method::Listen) if !accept.events => {
             let advice = "a subscription is a stream: send Accept: application/json, text/event-stream";
             return text(StatusCode::NOT_ACCEPTABLE, advice.into());
+        }
+        // Callers without a principal cannot be told apart.
+        Some(Method::Listen) => {
+            standing = Some(Standing(caller.principal.as_ref().map_or("", Principal::as_str).into()));
         }
         _ => {}
     }
@@ -41,11 +47,14 @@ pub(super) async fn answer(
             let answer = Sent { id: None, message: out, answered: Some(Answered::Result) };
             events(&endpoint.options, Source::Apart(None), Some(answer))
         }
-        Ok((Dispatched::Answered(answered), _)) => json(answered, out),
+        Ok((Dispatched::Answered(answered), _)) => json(&endpoint.options, answered, out),
         Ok((Dispatched::Pending(pending), place)) => {
-            answer_with(&endpoint.options, accept, Source::own(pending, place)).await
+            let mut response = answer_with(&endpoint.options, accept, Source::own(pending, place)).await;
+            if let Some(stream) = standing {
+                response.extensions_mut().insert(stream);
+            }
+            response
         }
-        Ok((Dispatched::Forbidden(needed), _)) => forbidden(endpoint, &request.id, &needed),
         Err(error) => refusal(status_for(error.code), Some(&request.id), &error),
     }
 }
@@ -60,11 +69,8 @@ fn start(
     out: &mut Vec<u8>,
 ) -> Result<(Dispatched, Option<Place>), ErrorObject> {
     let known = Dialect::claimed(meta.protocol_version.as_deref()).request(&request.method);
-    let mirrored = MirroredHeaders::new(
-        value(headers, VERSION),
-        value(headers, "mcp-method"),
-        value(headers, "mcp-name"),
-    );
+    let mirrored =
+        MirroredHeaders::new(value(headers, &VERSION), value(headers, &METHOD), value(headers, &NAME));
     mirrored.check(meta.protocol_version.as_deref(), &request.method, known, &request.params)?;
     if known == Some(Method::CallTool) {
         endpoint.dispatcher.check_mirrored(&request.params, |name| header(headers, name))?;
@@ -73,11 +79,13 @@ fn start(
     let own = || endpoint.dispatcher.has_own_method(&request.method).then_some(Method::Own);
     let method = dialect.request(&request.method).or_else(own);
     let method = method.ok_or_else(|| ErrorObject::method_not_found(&request.method))?;
+    wire::asked(dialect, Some(&request.id), &request.method, request.params.as_str());
     caller.capabilities = meta.client_capabilities.unwrap_or_default();
     caller.log_level = meta.log_level;
     let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
     exchange.name = &request.method;
     exchange.progress_token = meta.progress_token;
+    exchange.idempotency_key = meta.idempotency_key.map(Into::into);
     exchange.outlet = Outlet::own();
     let place = endpoint.place(method)?;
     Ok((endpoint.dispatcher.dispatch(exchange, out), place))

@@ -20,7 +20,8 @@ pub struct Options {
     /// The size and depth of a message.
     pub limits: Limits,
     /// How many connections may be open at once. The next takes the place of the one that has waited longest for its
-    /// client: to ask something, or to send the rest of a body. If there is none, it waits. Default 1024.
+    /// client: to ask something, or to send the rest of a body; then of a stream that its client can open again. If there
+    /// is none, its request waits a second for a place, and is refused. Default 1024.
     pub max_connections: usize,
     /// How many legacy sessions may be open at once; the next is refused. Default 10 000.
     pub max_sessions: usize,
@@ -33,6 +34,9 @@ pub struct Options {
     /// [`legacy_sse`](Self::legacy_sse) are not counted here: each has [`max_open`](Self::max_open), and there are
     /// [`max_sessions`](Self::max_sessions) of them at most. Default 4096.
     pub max_running: usize,
+    /// How many bytes of bodies may be half read at once, whatever connections they come by. When there are more, the
+    /// body is refused that has been read longest. Default 128 MiB, and never less than one message may have.
+    pub max_reading: usize,
     /// How long a client may take over its headers. Default 10 s.
     pub header_timeout: Duration,
     /// How long a client may take over its body. Default 30 s.
@@ -125,6 +129,13 @@ impl Options {
     #[must_use]
     pub fn max_running(mut self, max_running: usize) -> Self {
         self.max_running = max_running;
+        self
+    }
+
+    /// Lets this many bytes of bodies be half read at once.
+    #[must_use]
+    pub fn max_reading(mut self, max_reading: usize) -> Self {
+        self.max_reading = max_reading;
         self
     }
 
@@ -240,6 +251,7 @@ impl Default for Options {
             session_idle: Duration::from_secs(30 * 60),
             max_open: 256,
             max_running: 4096,
+            max_reading: 128 << 20,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),

@@ -9,15 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::header::{ACCEPT, ALLOW};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use longhaul_proto::http::{accepts, write_named_event};
+use longhaul_proto::jsonrpc::{DecodeError, Message};
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
 
-use super::answer::{Body, Sent, Source, empty, opened, text};
-use super::route::{RequestBody, has_json, value};
+use super::answer::{Body, Sent, Source, empty, no_room, opened, refusal, text};
+use super::route::{FETCH_MODE, RequestBody, has_json, value};
 use super::session::new_id;
 use super::{Endpoint, post};
-use crate::driver::{self, LAST_WORDS};
-use crate::server::{Caller, Grant, Scopes};
+use crate::driver::{self, Callers, LAST_WORDS};
+use crate::server::{Caller, Principal};
 use crate::transport::message::{Receive, Transmit, lines};
 
 /// Where the stream is opened.
@@ -35,13 +36,16 @@ pub(super) struct Pairs {
 
 #[derive(Debug)]
 struct Pair {
-    /// Who opened it, as whom all that is POSTed for it runs.
-    caller: Caller,
-    input: mpsc::Sender<Vec<u8>>,
+    /// Who opened it, and who alone may POST for it.
+    principal: Option<Principal>,
+    input: mpsc::Sender<(Caller, Vec<u8>)>,
 }
 
 /// How many messages wait for a connection; others wait in their requests.
 const INPUT_BOUND: usize = 1;
+
+/// How many callers wait for their messages to be cut into lines, which are read some at a time.
+const CALLERS: usize = 64;
 
 /// How many messages wait for a stream before its connection waits too.
 const BOUND: usize = 16;
@@ -87,7 +91,7 @@ pub(super) async fn answer<B: RequestBody>(
 /// Whether a stream is what is asked for. A browser that goes somewhere takes anything, but no stream: the link may be
 /// of any site.
 fn takes_events(headers: &HeaderMap) -> bool {
-    accepts(value(headers, ACCEPT.as_str())).events && value(headers, "sec-fetch-mode") != Some("navigate")
+    accepts(value(headers, &ACCEPT)).events && value(headers, &FETCH_MODE) != Some("navigate")
 }
 
 /// `405`, where one method is taken.
@@ -99,12 +103,12 @@ fn allowed(method: &'static str, advice: &str) -> Response<Body> {
 
 fn open(endpoint: &Arc<Endpoint>, caller: &Caller) -> Response<Body> {
     let (input, messages) = mpsc::channel(INPUT_BOUND);
-    let pair = Arc::new(Pair { caller: caller.clone(), input });
+    let pair = Arc::new(Pair { principal: caller.principal.clone(), input });
     let id = new_id();
     {
         let mut open = endpoint.pairs.lock();
         if open.len() >= endpoint.options.max_sessions {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "as many streams are open as may be".into());
+            return no_room("as many streams are open as may be: come back later");
         }
         open.insert(id.clone(), pair);
     }
@@ -113,20 +117,26 @@ fn open(endpoint: &Arc<Endpoint>, caller: &Caller) -> Response<Body> {
     let messages_at = if endpoint.mounted { &MESSAGES[1..] } else { MESSAGES };
     write_named_event(&mut ready, "endpoint", format!("{messages_at}?session={id}").as_bytes());
     let (client, sent) = mpsc::channel(BOUND);
-    let (endpoint_then, caller) = (Arc::clone(endpoint), caller.clone());
+    let endpoint_then = Arc::clone(endpoint);
     tokio::spawn(async move {
-        converse(&endpoint_then, caller, messages, client).await;
+        converse(&endpoint_then, messages, client).await;
         endpoint_then.pairs.lock().remove(&id);
     });
     opened(&endpoint.options, Source::Kept(sent), ready)
 }
 
 /// What is POSTed.
-struct Posted(mpsc::Receiver<Vec<u8>>);
+struct Posted {
+    messages: mpsc::Receiver<(Caller, Vec<u8>)>,
+    /// Who has POSTed each message, in their order.
+    callers: mpsc::Sender<Caller>,
+}
 
 impl Receive for Posted {
     async fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
-        Ok(self.0.recv().await)
+        let Some((caller, message)) = self.messages.recv().await else { return Ok(None) };
+        self.callers.send(caller).await.map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(Some(message))
     }
 }
 
@@ -143,8 +153,7 @@ impl Transmit for Streamed {
 /// The connection behind the stream. It ends with its client, and drops what runs then.
 async fn converse(
     endpoint: &Endpoint,
-    caller: Caller,
-    messages: mpsc::Receiver<Vec<u8>>,
+    messages: mpsc::Receiver<(Caller, Vec<u8>)>,
     client: mpsc::Sender<Sent>,
 ) {
     let mut stopping = endpoint.pairs.stopping.subscribe();
@@ -155,21 +164,17 @@ async fn converse(
     let options = &endpoint.options;
     let limits =
         driver::Options::default().limits(options.limits).max_open(options.max_open).drain(options.drain);
-    let (reader, writer) = lines(Posted(messages), Streamed(client.clone()));
+    let (callers, who) = mpsc::channel(CALLERS);
+    let (reader, writer) = lines(Posted { messages, callers }, Streamed(client.clone()));
     let dispatcher = endpoint.dispatcher.clone();
     tokio::select! {
-        served = driver::serve_caller(dispatcher, caller, reader, writer, limits, stopped, LAST_WORDS) => {
+        served = driver::serve_callers(dispatcher, Callers::EachLine(who), reader, writer, limits, stopped, LAST_WORDS) => {
             if let Err(error) = served {
                 tracing::debug!(%error, "a connection behind a stream ended early");
             }
         }
         () = client.closed() => {}
     }
-}
-
-/// What a credential lets its caller do; `None` when nothing is out of its reach.
-fn scopes(caller: &Caller) -> Option<&Scopes> {
-    caller.grant.as_deref().and_then(Grant::scopes)
 }
 
 /// A message for the connection behind a stream.
@@ -182,14 +187,9 @@ async fn take(
     let id = head.uri.query().and_then(|query| query.strip_prefix("session="));
     let pair = id.and_then(|id| endpoint.pairs.lock().get(id).cloned());
     // Anybody else's is none.
-    let Some(pair) = pair.filter(|pair| pair.caller.principal == caller.principal) else {
+    let Some(pair) = pair.filter(|pair| pair.principal == caller.principal) else {
         return text(StatusCode::NOT_FOUND, format!("no such stream: GET {STREAM} opens one"));
     };
-    // What is sent runs with what the stream was granted: neither more nor less than who sends it may.
-    if scopes(&pair.caller) != scopes(caller) {
-        let advice = "the stream was opened with other scopes: open one with this token";
-        return text(StatusCode::FORBIDDEN, advice.into());
-    }
     if !has_json(&head.headers) {
         return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json".into());
     }
@@ -198,13 +198,18 @@ async fn take(
         Ok(message) => message,
         Err(response) => return *response,
     };
+    // Whoever sends this learns it here: what is no JSON has no id by which the stream could say so.
+    let wrong = Message::decode(&message, &endpoint.options.limits).err();
+    if let Some(error @ (DecodeError::NotJson(_) | DecodeError::NotUtf8(_))) = wrong {
+        return refusal(StatusCode::BAD_REQUEST, None, &error.to_error_object());
+    }
     // Whole or not at all, though the request may be given up meanwhile.
-    match pair.input.send_timeout(message.into(), endpoint.options.body_timeout).await {
+    let input = (caller.clone(), message.into());
+    match pair.input.send_timeout(input, endpoint.options.body_timeout).await {
         Ok(()) => empty(StatusCode::ACCEPTED),
         Err(SendTimeoutError::Closed(_)) => text(StatusCode::NOT_FOUND, "the stream has just ended".into()),
-        Err(SendTimeoutError::Timeout(_)) => text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too much waits to be answered: read the stream, then send this again".into(),
-        ),
+        Err(SendTimeoutError::Timeout(_)) => {
+            no_room("too much waits to be answered: read the stream, then send this again")
+        }
     }
 }

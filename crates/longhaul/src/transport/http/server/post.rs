@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::header::{ACCEPT, CONTENT_LENGTH};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -11,7 +11,7 @@ use longhaul_proto::http::{Accept, accepts};
 use longhaul_proto::jsonrpc::{ErrorObject, Message, is_batch};
 use longhaul_proto::model::RequestMeta;
 
-use super::answer::{Body, empty, refusal, text};
+use super::answer::{Body, empty, no_room, refusal, text};
 use super::route::{RequestBody, SESSION_ID, VERSION, has_json, value};
 use super::{Endpoint, batch, legacy, modern};
 use crate::server::Caller;
@@ -23,7 +23,7 @@ pub(super) async fn answer(
     request: Request<impl RequestBody>,
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
-    let accept = accepts(value(&head.headers, ACCEPT.as_str()));
+    let accept = accepts(value(&head.headers, &ACCEPT));
     if !has_json(&head.headers) {
         return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json".into());
     }
@@ -57,12 +57,24 @@ pub(super) async fn read(
 ) -> Result<Bytes, Box<Response<Body>>> {
     let too_long =
         || Box::new(text(StatusCode::PAYLOAD_TOO_LARGE, format!("a message may have {limit} bytes at most")));
-    let length = value(headers, CONTENT_LENGTH.as_str()).and_then(|length| length.parse::<usize>().ok());
+    let length = value(headers, &CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
     if length.is_some_and(|length| length > limit) {
         return Err(too_long());
     }
-    let collected = Limited::new(body, limit).collect();
-    match tokio::time::timeout(endpoint.options.body_timeout, collected).await {
+    let reading = endpoint.reading.begin();
+    let body = body.map_frame(|frame| {
+        reading.grow(frame.data_ref().map_or(0, Buf::remaining));
+        frame
+    });
+    let collected = tokio::time::timeout(endpoint.options.body_timeout, Limited::new(body, limit).collect());
+    let collected = tokio::select! {
+        biased;
+        () = reading.given_up() => {
+            return Err(Box::new(no_room("too much is being sent at once: send this again later")));
+        }
+        collected = collected => collected,
+    };
+    match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
         Ok(Err(_)) => Err(Box::new(text(StatusCode::BAD_REQUEST, "the body ended early".into()))),
@@ -79,8 +91,8 @@ async fn choose(
     accept: Accept,
     message: Message<'_>,
 ) -> Response<Body> {
-    let version = value(headers, VERSION);
-    let session_id = value(headers, SESSION_ID);
+    let version = value(headers, &VERSION);
+    let session_id = value(headers, &SESSION_ID);
     let claims_modern = version.is_some_and(|version| !names_legacy(version));
     let unknown = version
         .filter(|version| Revision::from_date(version).is_none())
@@ -92,8 +104,9 @@ async fn choose(
     }
     match message {
         Message::Request(request) => {
-            let meta = match request.params.read::<RequestMeta<'_>>("_meta") {
-                Ok(meta) => meta.unwrap_or_default(),
+            let meta = request.params.read::<RequestMeta<'_>>("_meta").map(Option::unwrap_or_default);
+            let meta = match meta.and_then(|meta| keyed(meta, headers)) {
+                Ok(meta) => meta,
                 Err(error) => return refusal(StatusCode::BAD_REQUEST, Some(&request.id), &error),
             };
             // A body that names a revision too is first held against its headers.
@@ -119,6 +132,17 @@ async fn choose(
         }
         Message::Response(response) => legacy::response(endpoint, &caller, session_id, response),
     }
+}
+
+/// The same with the key that its header says (`Idempotency-Key`, as itself or as a string of RFC 9651).
+fn keyed<'m>(mut meta: RequestMeta<'m>, headers: &'m HeaderMap) -> Result<RequestMeta<'m>, ErrorObject> {
+    for key in headers.get_all("idempotency-key") {
+        let unreadable = |_| ErrorObject::invalid_params("invalid params: Idempotency-Key is not ASCII text");
+        let key = key.to_str().map_err(unreadable)?;
+        let quoted = key.strip_prefix('"').and_then(|key| key.strip_suffix('"'));
+        meta.add_idempotency_key(quoted.unwrap_or(key))?;
+    }
+    Ok(meta)
 }
 
 /// Whether the version header names a revision with sessions.

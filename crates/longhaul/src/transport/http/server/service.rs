@@ -14,13 +14,21 @@ use tokio::task::AbortHandle;
 use tower_service::Service;
 
 use super::answer::Body as Answer;
+use super::peer::Known;
+use super::places::Place;
 use super::route::route;
 use super::waiting::OpenRequest;
 use super::{Endpoint, Options};
 use crate::server::Dispatcher;
 
-/// A server's endpoint, to be mounted in an application that speaks HTTP: with axum by `route_service` or
-/// `nest_service`. Clones are one endpoint.
+/// A server's endpoint, to be mounted in an application that speaks HTTP: with axum by `route_service`. Clones are one
+/// endpoint.
+///
+/// A server whose callers sign in has paths beside its endpoint, at the root of its host: the documents under
+/// `/.well-known/` by which clients learn how, and with a proxy of authorization `/authorize`, `/token` and others.
+/// `route_service` and `nest_service` keep requests for these from it. Such a server is the application's
+/// `fallback_service`, which has whatever the application has no route for. So is one with
+/// [`legacy_sse`](Options::legacy_sse).
 ///
 /// Which paths are its own is for the application to say: whatever it is asked for, but for what [`Options`] put at
 /// paths of their own, is its endpoint. Hosts, origins, credentials, sizes and times are checked as
@@ -37,7 +45,8 @@ use crate::server::Dispatcher;
 ///
 /// # #[tokio::main] async fn main() -> Result<(), longhaul::ServeError> {
 /// let service: HttpService = Server::new("weather", "1.0.0").into_http_service(Options::default()).await?;
-/// // axum: Router::new().route_service("/mcp", service.clone())
+/// // axum: Router::new().route_service("/mcp", service.clone()), or with a guard
+/// //       Router::new().route("/", page).fallback_service(service.clone())
 /// service.stop().await;
 /// # Ok(()) }
 /// ```
@@ -92,18 +101,19 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let endpoint = Arc::clone(&self.0.endpoint);
-        Box::pin(async move { Ok(route(&endpoint, request).await.map(AnswerBody::new)) })
+        let known = Known::of(request.extensions_mut());
+        Box::pin(async move { Ok(route(&endpoint, known, request).await.map(AnswerBody::new)) })
     }
 }
 
 /// The body of an answer: one JSON object, or events as they come. Dropping it cancels a call of the modern era.
 pub struct AnswerBody {
     answer: Answer,
-    /// Its request, which is open as long as it is.
+    /// Its request, which is open as long as it is, and its place where its connection has none.
     #[expect(dead_code, reason = "it is held")]
-    request: Option<OpenRequest>,
+    request: Option<(OpenRequest, Option<Place>)>,
 }
 
 impl AnswerBody {
@@ -111,8 +121,8 @@ impl AnswerBody {
         Self { answer, request: None }
     }
 
-    pub(super) fn holding(self, request: OpenRequest) -> Self {
-        Self { request: Some(request), ..self }
+    pub(super) fn holding(self, request: OpenRequest, place: Option<Place>) -> Self {
+        Self { request: Some((request, place)), ..self }
     }
 }
 

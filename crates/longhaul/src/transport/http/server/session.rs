@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::Options;
 use super::stream::{Stream, Streams};
+use super::waiting::Standing;
 use crate::driver::Exchanges;
 use crate::server::{Outgoing, Principal, Push};
 
@@ -226,6 +227,11 @@ impl Sessions {
 impl Session {
     pub(super) fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Whose its streams are that belong to no request: its principal's, or its own where it has none.
+    pub(super) fn standing(&self) -> Standing {
+        Standing(self.principal.as_ref().map_or(&*self.id, Principal::as_str).into())
     }
 
     fn is_of(&self, principal: Option<&Principal>) -> bool {

@@ -1,7 +1,8 @@
 //! Connections that wait for their clients: to ask something, or to send the rest of it. When every place is taken, the
-//! one that has waited longest makes room.
+//! one that has waited longest makes room. If there is none, one does that only carries a stream which belongs to no
+//! request, and which its client can open again: the oldest of whoever has most of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The connections of one server that wait for their clients.
@@ -25,18 +26,36 @@ pub(super) struct Waiting {
 struct State {
     next: u64,
     /// How to let each go, the one that has waited longest first.
-    connections: BTreeMap<u64, Arc<Notify>>,
+    idle: BTreeMap<u64, Arc<Notify>>,
+    /// The same for those that only carry streams, and whose they are.
+    carrying: BTreeMap<u64, (Standing, Arc<Notify>)>,
     complained: Option<Instant>,
+}
+
+/// A stream that belongs to no request, and whose it is. It is among the extensions of its response.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Standing(pub(super) Arc<str>);
+
+/// For what a connection waits.
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Waits {
+    /// For its client to say something.
+    Idle,
+    /// For something to happen that its client wants to hear of.
+    Carrying(Standing),
 }
 
 /// How often it is said that there is no room.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 impl Waiting {
-    /// Lets the one go that has waited longest, if there is one.
-    pub(super) fn let_longest_go(&self) -> bool {
-        let longest = self.lock().connections.pop_first();
-        longest.inspect(|(_, let_go)| let_go.notify_one()).is_some()
+    /// Lets one go, if any waits.
+    pub(super) fn let_one_go(&self) -> bool {
+        let mut state = self.lock();
+        let Some(let_go) = state.longest_idle().or_else(|| state.oldest_of_most()) else { return false };
+        drop(state);
+        let_go.notify_one();
+        true
     }
 
     /// Completes once there may be one more.
@@ -44,22 +63,27 @@ impl Waiting {
         self.more.notified().await;
     }
 
-    /// Whether it is time to say that there is no room.
-    pub(super) fn may_complain(&self) -> bool {
+    /// Says, now and then, that there is no room.
+    pub(super) fn complain(&self) {
         let mut state = self.lock();
-        let may = state.complained.is_none_or(|last| last.elapsed() >= COMPLAIN_EVERY);
-        if may {
+        if state.complained.is_none_or(|last| last.elapsed() >= COMPLAIN_EVERY) {
             state.complained = Some(Instant::now());
+            drop(state);
+            tracing::warn!(
+                "every connection there may be is open and busy; the next ones are told to come back"
+            );
         }
-        may
     }
 
-    fn enter(&self, let_go: &Arc<Notify>) -> u64 {
+    fn enter(&self, waits: &Waits, let_go: &Arc<Notify>) -> u64 {
         let number = {
             let mut state = self.lock();
             state.next += 1;
-            let number = state.next;
-            state.connections.insert(number, Arc::clone(let_go));
+            let (number, let_go) = (state.next, Arc::clone(let_go));
+            match waits {
+                Waits::Idle => drop(state.idle.insert(number, let_go)),
+                Waits::Carrying(stream) => drop(state.carrying.insert(number, (stream.clone(), let_go))),
+            }
             number
         };
         self.more.notify_one();
@@ -68,7 +92,8 @@ impl Waiting {
 
     /// `false` means that it has been let go.
     fn leave(&self, number: u64) -> bool {
-        self.lock().connections.remove(&number).is_some()
+        let mut state = self.lock();
+        state.idle.remove(&number).is_some() || state.carrying.remove(&number).is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -76,11 +101,30 @@ impl Waiting {
     }
 }
 
+impl State {
+    fn longest_idle(&mut self) -> Option<Arc<Notify>> {
+        self.idle.pop_first().map(|(_, let_go)| let_go)
+    }
+
+    fn oldest_of_most(&mut self) -> Option<Arc<Notify>> {
+        let mut oldest = HashMap::<&Standing, (usize, u64)>::new();
+        for (number, (stream, _)) in &self.carrying {
+            oldest.entry(stream).or_insert((0, *number)).0 += 1;
+        }
+        // Of two who have as many, the older.
+        let most = oldest.into_values().max_by_key(|(count, number)| (*count, std::cmp::Reverse(*number)));
+        most.and_then(|(_, number)| self.carrying.remove(&number)).map(|(_, let_go)| let_go)
+    }
+}
+
 /// One connection, as far as it waits for its client.
 #[derive(Debug)]
 pub(super) struct Connection {
     all: Arc<Waiting>,
-    requests: watch::Sender<Requests>,
+    requests: Mutex<Requests>,
+    /// The requests are others than before.
+    #[cfg(feature = "http2")]
+    changed: Notify,
     let_go: Arc<Notify>,
 }
 
@@ -90,8 +134,12 @@ struct Requests {
     open: usize,
     /// Those of them of which the body is awaited.
     unfinished: usize,
-    /// What it is known by while it waits.
-    number: Option<u64>,
+    /// Those of them that are answered by a stream which belongs to no request.
+    standing: usize,
+    /// Whose the last of those is.
+    whose: Option<Standing>,
+    /// For what it waits, and what it is known by meanwhile.
+    waits: Option<(Waits, u64)>,
     /// It has been let go, or has ended.
     gone: bool,
 }
@@ -99,8 +147,13 @@ struct Requests {
 impl Connection {
     /// A connection has been accepted.
     pub(super) fn new(all: &Arc<Waiting>) -> Arc<Self> {
-        let (requests, _) = watch::channel(Requests::default());
-        let this = Self { all: Arc::clone(all), requests, let_go: Arc::default() };
+        let this = Self {
+            all: Arc::clone(all),
+            requests: Mutex::default(),
+            #[cfg(feature = "http2")]
+            changed: Notify::new(),
+            let_go: Arc::default(),
+        };
         this.change(|_| {});
         Arc::new(this)
     }
@@ -108,7 +161,7 @@ impl Connection {
     /// A request has come.
     pub(super) fn open(self: &Arc<Self>) -> OpenRequest {
         let in_time = self.change(|requests| requests.open += 1);
-        OpenRequest { connection: Arc::clone(self), in_time }
+        OpenRequest { connection: Arc::clone(self), in_time, stands: false }
     }
 
     /// Completes once it has to make room.
@@ -124,33 +177,48 @@ impl Connection {
     /// Completes once no request has been open for so long.
     #[cfg(feature = "http2")]
     pub(super) async fn idle_for(&self, limit: Duration) {
-        let mut requests = self.requests.subscribe();
         loop {
-            // It is never closed: its sender is here.
-            let _ = requests.wait_for(|requests| requests.open == 0).await;
-            if tokio::time::timeout(limit, requests.changed()).await.is_err() {
+            // It hears of what changes after the look, too.
+            let changed = self.changed.notified();
+            if self.lock().open > 0 {
+                changed.await;
+            } else if tokio::time::timeout(limit, changed).await.is_err() {
                 return;
             }
         }
     }
 
-    /// Whether it still has its place after the change. It waits while nothing it was asked can be answered yet.
+    /// Whether it still has its place after the change.
     fn change(&self, change: impl FnOnce(&mut Requests)) -> bool {
-        let mut stays = true;
-        self.requests.send_modify(|requests| {
-            change(requests);
-            let waits = !requests.gone && requests.open == requests.unfinished;
-            match requests.number {
-                None if waits => requests.number = Some(self.all.enter(&self.let_go)),
-                Some(number) if !waits => {
-                    requests.number = None;
-                    requests.gone |= !self.all.leave(number);
-                }
-                _ => {}
+        let mut requests = self.lock();
+        change(&mut requests);
+        let waits = requests.wait_for();
+        if requests.waits.as_ref().map(|(waits, _)| waits) != waits.as_ref() {
+            if let Some((_, number)) = requests.waits.take() {
+                requests.gone |= !self.all.leave(number);
             }
-            stays = !requests.gone;
-        });
-        stays
+            if !requests.gone {
+                requests.waits = waits.map(|waits| (waits.clone(), self.all.enter(&waits, &self.let_go)));
+            }
+        }
+        #[cfg(feature = "http2")]
+        self.changed.notify_waiters();
+        !requests.gone
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Requests {
+    /// For what they make their connection wait, if nothing that it was asked can be answered yet.
+    fn wait_for(&self) -> Option<Waits> {
+        if self.gone || self.open != self.unfinished + self.standing {
+            return None;
+        }
+        let stream = self.whose.as_ref().filter(|_| self.standing > 0);
+        Some(stream.map_or(Waits::Idle, |stream| Waits::Carrying(stream.clone())))
     }
 }
 
@@ -159,6 +227,8 @@ impl Connection {
 pub(super) struct OpenRequest {
     connection: Arc<Connection>,
     in_time: bool,
+    /// It is answered by a stream that belongs to no request.
+    stands: bool,
 }
 
 impl OpenRequest {
@@ -169,6 +239,15 @@ impl OpenRequest {
         }
     }
 
+    /// It is answered by this stream.
+    pub(super) fn stands(&mut self, stream: Standing) {
+        self.stands = true;
+        self.connection.change(|requests| {
+            requests.standing += 1;
+            requests.whose = Some(stream);
+        });
+    }
+
     /// Its body.
     pub(super) fn body(&self, body: Incoming) -> Awaited {
         Awaited { body, connection: Arc::clone(&self.connection), unfinished: false }
@@ -177,7 +256,10 @@ impl OpenRequest {
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.connection.change(|requests| requests.open -= 1);
+        self.connection.change(|requests| {
+            requests.open -= 1;
+            requests.standing -= usize::from(self.stands);
+        });
     }
 }
 

@@ -1,0 +1,176 @@
+//! What the work of a task has learnt from outside itself, so that it can be entered again and go on where it was.
+
+use std::{fmt, sync::Arc};
+
+use crate::{Json, Time};
+
+/// One step of a task's work, under the key by which the work finds it again.
+///
+/// A step begins and is learnt, each once: what was learnt never changes.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Step {
+    /// Its key, of which there is one in the task.
+    pub key: Arc<str>,
+    /// What it is, so that another step under the same key is told from it.
+    pub of: Fingerprint,
+    /// How far it is.
+    pub state: StepState,
+}
+
+impl Step {
+    /// A step.
+    #[must_use]
+    pub fn new(key: impl Into<Arc<str>>, of: Fingerprint, state: StepState) -> Self {
+        Self { key: key.into(), of, state }
+    }
+
+    /// Bytes that it takes, as the limits count them.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        let state = match &self.state {
+            StepState::Begun | StepState::Due(_) => 0,
+            StepState::Asked(question) => question.key.len() + question.request.as_str().len(),
+            StepState::Learnt { value, .. } => value.as_str().len(),
+        };
+        self.key.len() + Fingerprint::LEN + state
+    }
+}
+
+/// How far a step is.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "whoever enters work again must decide on each")]
+pub enum StepState {
+    /// It may have had its effect, and nothing is known of it.
+    Begun,
+    /// Somebody is to answer.
+    Asked(Question),
+    /// It is over at this time.
+    Due(Time),
+    /// It came to this.
+    Learnt {
+        /// What was learnt: a result, an answer, or an error.
+        value: Json,
+        /// Whether it is an error.
+        is_error: bool,
+    },
+}
+
+impl StepState {
+    /// A step that came to `value`.
+    #[must_use]
+    pub fn learnt(value: Json) -> Self {
+        Self::Learnt { value, is_error: false }
+    }
+}
+
+/// A question to whoever follows the task.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Question {
+    /// Its public name: random, so that it means this question for ever and no other.
+    pub key: Arc<str>,
+    /// The key of its step.
+    pub step: Arc<str>,
+    /// What its step is.
+    pub of: Fingerprint,
+    /// What is asked; not read here.
+    pub request: Json,
+    /// When it was asked, by the store's time.
+    pub asked_at: Time,
+    /// Until when it can be answered.
+    pub deadline: Option<Time>,
+}
+
+impl Question {
+    /// A question without a deadline. The store says when it was asked, and of which step.
+    #[must_use]
+    pub fn new(key: impl Into<Arc<str>>, request: Json) -> Self {
+        Self {
+            key: key.into(),
+            step: "".into(),
+            of: Fingerprint::new([0; Fingerprint::LEN]),
+            request,
+            asked_at: Time::from_unix_ms(0),
+            deadline: None,
+        }
+    }
+
+    /// The same, to be answered by then.
+    #[must_use]
+    pub fn until(mut self, deadline: Option<Time>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+}
+
+/// An answer to a question of a task.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Reply {
+    /// The question's public name.
+    pub key: Arc<str>,
+    /// The answer.
+    pub value: Json,
+    /// Whether it is an error instead.
+    pub is_error: bool,
+}
+
+impl Reply {
+    /// The answer `value` to the question `key`.
+    #[must_use]
+    pub fn new(key: impl Into<Arc<str>>, value: Json) -> Self {
+        Self { key: key.into(), value, is_error: false }
+    }
+
+    /// An error in place of an answer.
+    #[must_use]
+    pub fn error(key: impl Into<Arc<str>>, value: Json) -> Self {
+        Self { is_error: true, ..Self::new(key, value) }
+    }
+}
+
+/// When the work of a task that is put aside goes on.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Park {
+    /// The public names of the questions it waits for: if one is no longer open, the task is due at once.
+    pub on: Vec<Arc<str>>,
+    /// It goes on at this time in any case.
+    pub until: Option<Time>,
+}
+
+impl Park {
+    /// Until one of these questions is answered, or that time has come.
+    #[must_use]
+    pub fn new(on: Vec<Arc<str>>, until: Option<Time>) -> Self {
+        Self { on, until }
+    }
+}
+
+/// Tells one step from another: the first bytes of a digest of all there is to it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Fingerprint([u8; Self::LEN]);
+
+impl Fingerprint {
+    /// How many bytes it has.
+    pub const LEN: usize = 16;
+
+    /// The fingerprint with these bytes.
+    #[must_use]
+    pub const fn new(bytes: [u8; Self::LEN]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}

@@ -1,0 +1,155 @@
+//! What becomes of a task's steps and questions.
+
+use std::sync::Arc;
+
+use super::{fits, touch};
+use crate::{Limits, Park, Phase, Question, Quota, Record, Reply, Step, StepState, StoreError, Time};
+
+/// Takes the steps of a worker's report; `known` is the step under a key as it is kept. Gives those that are to be
+/// kept from now on, each in the place of the one under its key.
+///
+/// # Errors
+///
+/// [`StoreError::Recorded`], [`StoreError::TooLarge`], [`StoreError::Overloaded`].
+pub fn take_steps(
+    record: &mut Record,
+    steps: &[Step],
+    known: &mut dyn FnMut(&str) -> Result<Option<Step>, StoreError>,
+    now: Time,
+    limits: &Limits,
+) -> Result<Vec<Step>, StoreError> {
+    let mut taken: Vec<Step> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let earlier = taken.iter().position(|earlier| earlier.key == step.key);
+        let before = match earlier {
+            Some(at) => Some(taken[at].clone()),
+            None => known(&step.key)?,
+        };
+        let Some(step) = take_step(record, before.as_ref(), step, now, limits)? else { continue };
+        match earlier {
+            Some(at) => taken[at] = step,
+            None => taken.push(step),
+        }
+    }
+    Ok(taken)
+}
+
+/// One of them; `None` if it says nothing new.
+fn take_step(
+    record: &mut Record,
+    before: Option<&Step>,
+    step: &Step,
+    now: Time,
+    limits: &Limits,
+) -> Result<Option<Step>, StoreError> {
+    if let Some(before) = before {
+        if before.of != step.of || !may_become(&before.state, &step.state) {
+            return Err(StoreError::Recorded { id: record.id.clone(), key: step.key.clone() });
+        }
+        if is_same(&before.state, &step.state) {
+            return Ok(None);
+        }
+    }
+    fits("a step", step.size(), limits.max_step)?;
+    if before.is_none() && record.steps >= limits.max_steps {
+        return Err(StoreError::Overloaded { what: Quota::Steps, limit: limits.max_steps.into() });
+    }
+    weigh(record, before.map_or(0, Step::size), step.size(), limits)?;
+    record.steps += u32::from(before.is_none());
+    let asked_before = !record.questions.is_empty();
+    record.questions.retain(|question| question.step != step.key);
+    let mut step = step.clone();
+    if let StepState::Asked(question) = &mut step.state {
+        if record.questions.len() >= limits.max_questions {
+            let limit = limits.max_questions as u64;
+            return Err(StoreError::Overloaded { what: Quota::Questions, limit });
+        }
+        (question.step, question.of, question.asked_at) = (step.key.clone(), step.of, now);
+        record.questions.push(question.clone());
+    }
+    asked(record, asked_before, now);
+    Ok(Some(step))
+}
+
+/// Whether a step that stood so may stand so: what was learnt stays, and a key asks one question for ever.
+fn may_become(before: &StepState, after: &StepState) -> bool {
+    match (before, after) {
+        (StepState::Begun, _) | (StepState::Asked(_) | StepState::Due(_), StepState::Learnt { .. }) => true,
+        (StepState::Asked(_), StepState::Begun) => true,
+        _ => is_same(before, after),
+    }
+}
+
+fn is_same(before: &StepState, after: &StepState) -> bool {
+    match (before, after) {
+        (StepState::Asked(before), StepState::Asked(after)) => before.key == after.key,
+        _ => before == after,
+    }
+}
+
+/// Puts the task aside and ends the worker's lease. What it waits for may have come meanwhile; and where nothing
+/// would ever wake it, it is due at once.
+pub(super) fn park(record: &mut Record, park: &Park, now: Time) {
+    let is_open = |key: &Arc<str>| record.questions.iter().any(|question| question.key == *key);
+    let waits = park.on.iter().all(is_open) && !(park.on.is_empty() && park.until.is_none());
+    record.phase =
+        if waits { Phase::Parked { until: park.until } } else { Phase::Queued { not_before: now } };
+    record.attempt = record.attempt.saturating_sub(1);
+    record.epoch = record.epoch.next();
+}
+
+/// Takes the answers to what is asked; gives the steps as they are to be kept from now on.
+///
+/// # Errors
+///
+/// [`StoreError::TooLarge`], [`StoreError::Overloaded`].
+pub fn answer(
+    record: &mut Record,
+    replies: &[Reply],
+    now: Time,
+    limits: &Limits,
+) -> Result<Vec<Step>, StoreError> {
+    let mut learnt = Vec::new();
+    for reply in replies {
+        let is_open = |question: &Question| {
+            question.key == reply.key && question.deadline.is_none_or(|deadline| deadline > now)
+        };
+        let Some(at) = record.questions.iter().position(is_open) else { continue };
+        let question = record.questions[at].clone();
+        let of = question.of;
+        let state = StepState::Learnt { value: reply.value.clone(), is_error: reply.is_error };
+        let step = Step::new(question.step.clone(), of, state);
+        let before = Step::new(question.step.clone(), of, StepState::Asked(question)).size();
+        fits("an answer", reply.value.as_str().len(), limits.max_step)?;
+        weigh(record, before, step.size(), limits)?;
+        record.questions.remove(at);
+        learnt.push(step);
+    }
+    if !learnt.is_empty() {
+        asked(record, true, now);
+        if matches!(record.phase, Phase::Parked { .. }) {
+            record.phase = Phase::Queued { not_before: now };
+        }
+    }
+    Ok(learnt)
+}
+
+fn weigh(record: &mut Record, before: usize, after: usize, limits: &Limits) -> Result<(), StoreError> {
+    let bytes = record.step_bytes.saturating_sub(before as u64) + after as u64;
+    if bytes > limits.max_step_bytes {
+        return Err(StoreError::Overloaded { what: Quota::StepBytes, limit: limits.max_step_bytes });
+    }
+    record.step_bytes = bytes;
+    Ok(())
+}
+
+/// What is asked may have changed: a status does when the first question comes or the last goes.
+fn asked(record: &mut Record, before: bool, now: Time) {
+    let after = !record.questions.is_empty();
+    if before || after {
+        touch(record, now);
+    }
+    if before != after {
+        record.status_changed_at = record.updated_at;
+    }
+}

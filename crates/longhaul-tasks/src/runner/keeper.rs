@@ -1,0 +1,462 @@
+//! The journal of one call: in memory while there is no row, on disk from then on.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use longhaul_store::{Batch, Epoch, Fingerprint, Park, Record, Step, StepState, StoreError, TaskId, Time};
+use tokio::sync::Notify;
+
+use super::Inner;
+use super::control::{Control, Controls};
+use super::operation::{FIRST_PAUSE, is_final, wait};
+use crate::journal::Journal;
+use crate::machine::Refusal;
+
+/// What the work of one call has learnt, and how it learns more. Clones keep the same journal.
+///
+/// A call that is no task yet keeps it in memory; with the row it is written, and every later step on its own. Work
+/// that has lost its task hears nothing more: what it asks of its keeper never completes, until it is dropped.
+#[derive(Clone, Default)]
+pub struct Keeper(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// Tells that something has changed.
+    news: Notify,
+    seat: OnceLock<Seat>,
+    /// What the call will be called as a task, known before anything runs.
+    id: OnceLock<TaskId>,
+    /// The work may be entered again.
+    entered_again: bool,
+}
+
+/// How the run of the call is reached, and the store.
+struct Seat {
+    inner: Arc<Inner>,
+    id: TaskId,
+    controls: Controls,
+}
+
+#[derive(Default)]
+struct State {
+    standing: Standing,
+    steps: Vec<Step>,
+    by_key: HashMap<Arc<str>, usize>,
+    /// Steps whose effect is under way: the work cannot be put aside.
+    bodies: usize,
+    /// What the work waits for.
+    waits: Vec<Arc<Wait>>,
+    /// Counts whatever the work does.
+    moves: u64,
+}
+
+#[derive(Default)]
+enum Standing {
+    /// There is no row.
+    #[default]
+    Loose,
+    /// The row is being written.
+    Writing,
+    /// There is none, and none is wanted: nothing of the call survives its process.
+    InPlace,
+    /// It could not be written.
+    Refused(Refusal),
+    /// The row is held at this epoch.
+    Held(Epoch),
+}
+
+enum Wait {
+    /// For the answer to the question of this public name.
+    Question(Arc<str>),
+    /// For a time.
+    Time(Time),
+}
+
+/// Why a step is not recorded, which ends the work or is for it to know.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StepError {
+    /// Another step is recorded under this key: entered again, the work did not repeat itself.
+    #[error("step {key} is recorded otherwise: entered again, the work did something else than before")]
+    #[non_exhaustive]
+    Diverged {
+        /// The key.
+        key: Arc<str>,
+    },
+    /// The store will not take it.
+    #[error("a step could not be recorded")]
+    Refused(#[source] StoreError),
+    /// The call cannot become a task, as it must before it has an effect.
+    #[error("the call could not be made durable: {}", .0.message)]
+    NotDurable(Refusal),
+}
+
+impl StepError {
+    /// The work did something else under `key` than before.
+    pub fn diverged(key: &str) -> Self {
+        Self::Diverged { key: key.into() }
+    }
+}
+
+impl Keeper {
+    /// The journal of a call that begins, and whose work is never entered again.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The journal of a call that begins, as `id` if it becomes a task; `entered_again`: its work may be.
+    pub fn of(id: TaskId, entered_again: bool) -> Self {
+        Self(Arc::new(Shared { id: id.into(), entered_again, ..Shared::default() }))
+    }
+
+    /// The journal of a task that is entered again, with what was learnt before.
+    pub(super) fn resume(steps: Vec<Step>, epoch: Epoch) -> Self {
+        let this = Self(Arc::new(Shared { entered_again: true, ..Shared::default() }));
+        let mut state = this.lock();
+        steps.into_iter().for_each(|step| state.put(step));
+        state.standing = Standing::Held(epoch);
+        drop(state);
+        this
+    }
+
+    /// From now on the call is reached so.
+    pub(super) fn seat(&self, inner: &Arc<Inner>, id: &TaskId, controls: &Controls) {
+        let seat = Seat { inner: Arc::clone(inner), id: id.clone(), controls: controls.clone() };
+        let _once = (self.0.id.set(id.clone()), self.0.seat.set(seat));
+        self.0.news.notify_waiters();
+    }
+
+    /// There will be no row.
+    pub fn stay_loose(&self) {
+        self.change(|state| state.standing = Standing::InPlace);
+    }
+
+    /// The row is about to be written, with these steps.
+    pub(super) fn begin_commit(&self) -> Vec<Step> {
+        let mut state = self.lock();
+        state.standing = Standing::Writing;
+        state.steps.clone()
+    }
+
+    /// The row could not be written; for good, if the refusal says so.
+    pub(super) fn commit_failed(&self, refusal: &Refusal) {
+        self.change(|state| state.standing = Standing::Refused(refusal.clone()));
+    }
+
+    /// The row is held at `epoch`.
+    pub(super) fn hold(&self, epoch: Epoch) {
+        self.change(|state| state.standing = Standing::Held(epoch));
+    }
+
+    /// Looks whether anything was learnt from elsewhere, by a record that has just been read and is ours.
+    pub(super) async fn look(&self, record: &Record) {
+        let is_answered = |step: &Step| match &step.state {
+            StepState::Asked(asked) => !record.questions.iter().any(|open| open.key == asked.key),
+            _ => false,
+        };
+        if self.lock().steps.iter().any(is_answered) {
+            self.reload(record.epoch).await;
+        }
+    }
+
+    async fn reload(&self, epoch: Epoch) {
+        let Some(seat) = self.0.seat.get() else { return };
+        match seat.inner.store.steps(&seat.id, epoch).await {
+            Ok(steps) => self.change(|state| steps.into_iter().for_each(|step| state.put(step))),
+            // Who is fenced learns so from its record.
+            Err(StoreError::Fenced { .. }) => seat.controls.tell(Control::LookAgain),
+            Err(error) => {
+                tracing::warn!(task = %seat.id, %error, "the steps of a task could not be read");
+                seat.controls.tell(Control::LookAgain);
+            }
+        }
+    }
+
+    /// What the work waits for, if that is all it does.
+    pub(super) fn idle(&self) -> Option<Park> {
+        let state = self.lock();
+        if state.bodies > 0 || state.waits.is_empty() || !matches!(state.standing, Standing::Held(_)) {
+            return None;
+        }
+        let (mut on, mut until) = (Vec::new(), None::<Time>);
+        for wait in &state.waits {
+            match &**wait {
+                Wait::Question(key) => on.push(Arc::clone(key)),
+                Wait::Time(at) => until = Some(until.map_or(*at, |until| until.min(*at))),
+            }
+        }
+        Some(Park::new(on, until))
+    }
+
+    /// Completes once the work has done nothing but wait for so long.
+    pub(super) async fn idled(&self, hot: Duration) {
+        let Some(seat) = self.0.seat.get() else { return pending().await };
+        loop {
+            let news = self.0.news.notified();
+            let moves = self.lock().moves;
+            if self.idle().is_none() {
+                news.await;
+                continue;
+            }
+            seat.inner.environment.sleep(hot).await;
+            if self.lock().moves == moves && self.idle().is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Takes over what was learnt before the call went to the engine.
+    pub fn adopt(&self, journal: &Journal) {
+        self.change(|state| journal.learnt().for_each(|step| state.put(step)));
+    }
+
+    /// Completes once no effect is under way.
+    pub(super) async fn quiet(&self) {
+        loop {
+            let news = self.0.news.notified();
+            if self.lock().bodies == 0 {
+                return;
+            }
+            news.await;
+        }
+    }
+
+    /// How far the step under `key` is.
+    ///
+    /// # Errors
+    ///
+    /// [`StepError::Diverged`] if it is another step than `of`.
+    pub fn find(&self, key: &str, of: Fingerprint) -> Result<Option<StepState>, StepError> {
+        match self.lock().find(key) {
+            None => Ok(None),
+            Some(step) if step.of == of => Ok(Some(step.state.clone())),
+            Some(step) => Err(StepError::Diverged { key: Arc::clone(&step.key) }),
+        }
+    }
+
+    /// Records a step: when this returns, a crash does not lose it, if there is a row.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`StepError`] there is.
+    pub async fn record(&self, step: Step) -> Result<(), StepError> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let news = self.0.news.notified();
+            let epoch = match &mut *self.lock() {
+                state @ State {
+                    standing: Standing::Loose | Standing::InPlace | Standing::Refused(_), ..
+                } => {
+                    state.put(step);
+                    return Ok(());
+                }
+                State { standing: Standing::Held(epoch), .. } => Some(*epoch),
+                State { standing: Standing::Writing, .. } => None,
+            };
+            let (Some(epoch), Some(seat)) = (epoch, self.0.seat.get()) else {
+                news.await;
+                continue;
+            };
+            let batch = Batch::new().with_step(step.clone());
+            match seat.inner.store.write(&seat.id, epoch, batch).await {
+                Ok(_) => {
+                    // An answer may have come before it: a question is read again with the record.
+                    let asks = matches!(step.state, StepState::Asked(_));
+                    self.change(|state| state.put(step));
+                    if asks {
+                        seat.controls.tell(Control::LookAgain);
+                    }
+                    return Ok(());
+                }
+                Err(StoreError::Fenced { .. }) => {
+                    seat.controls.tell(Control::LookAgain);
+                    news.await;
+                }
+                Err(StoreError::Recorded { key, .. }) => {
+                    self.reload(epoch).await;
+                    return Err(StepError::Diverged { key });
+                }
+                Err(error @ (StoreError::TooLarge { .. } | StoreError::Overloaded { .. })) => {
+                    return Err(StepError::Refused(error));
+                }
+                Err(error) if is_final(&error) => return Err(StepError::Refused(error)),
+                Err(error) => {
+                    tracing::warn!(task = %seat.id, %error, "a step could not be recorded yet");
+                    wait(&seat.inner, &mut pause).await;
+                }
+            }
+        }
+    }
+
+    /// Whether the call is a task, so that what is recorded survives.
+    pub fn is_durable(&self) -> bool {
+        matches!(self.lock().standing, Standing::Held(_))
+    }
+
+    /// Makes the call a task, if it is none: what has an effect needs that first. `asking`: and its caller is to be
+    /// told of it, for it has something to do.
+    ///
+    /// # Errors
+    ///
+    /// [`StepError::NotDurable`].
+    pub async fn become_durable(&self, asking: bool) -> Result<(), StepError> {
+        let mut told = false;
+        loop {
+            let news = self.0.news.notified();
+            match &self.lock().standing {
+                Standing::InPlace if !asking => return Ok(()),
+                Standing::InPlace => {
+                    let refusal = Refusal::new("a call that becomes no task asks nobody later", false);
+                    return Err(StepError::NotDurable(refusal));
+                }
+                Standing::Held(_) if !asking || told => return Ok(()),
+                Standing::Refused(refusal) if told || refusal.lasting => {
+                    return Err(StepError::NotDurable(refusal.clone()));
+                }
+                _ => {}
+            }
+            match self.0.seat.get().filter(|_| !told) {
+                Some(seat) => {
+                    // What it was refused before may be granted now.
+                    self.change(State::try_again);
+                    seat.controls.tell(if asking { Control::Asks } else { Control::WantsRow });
+                    told = true;
+                }
+                None => news.await,
+            }
+        }
+    }
+
+    /// What came of the step under `key`, once that is known: an answer, by whomever it was given.
+    pub async fn learnt(&self, key: &str) -> (longhaul_store::Json, bool) {
+        let question = match self.lock().find(key).map(|step| &step.state) {
+            Some(StepState::Asked(question)) => Some(Arc::clone(&question.key)),
+            _ => None,
+        };
+        let _waits = question.map(|key| self.wait_for(Wait::Question(key)));
+        loop {
+            let news = self.0.news.notified();
+            if let Some(StepState::Learnt { value, is_error }) = self.lock().find(key).map(|step| &step.state)
+            {
+                return (value.clone(), *is_error);
+            }
+            news.await;
+        }
+    }
+
+    /// Completes at `time`, by the store's clock.
+    pub async fn until(&self, time: Time) {
+        let Some(seat) = self.0.seat.get() else { return pending().await };
+        let _waits = self.wait_for(Wait::Time(time));
+        loop {
+            let now = seat.inner.store.now();
+            if now >= time {
+                return;
+            }
+            // The store's clock may be stepped by more than ours has run.
+            seat.inner.environment.sleep(time.since(now).min(LONGEST_SLEEP)).await;
+        }
+    }
+
+    /// The store's time.
+    pub fn now(&self) -> Option<Time> {
+        self.0.seat.get().map(|seat| seat.inner.store.now())
+    }
+
+    /// The task's id, by which effects are told from those of other tasks.
+    pub fn id(&self) -> Option<TaskId> {
+        self.0.id.get().cloned()
+    }
+
+    /// Whether the work may be entered again, so that what it learns is worth keeping.
+    pub fn is_entered_again(&self) -> bool {
+        self.0.entered_again
+    }
+
+    /// Fills `bytes` with randomness that nobody can guess.
+    pub fn random(&self, bytes: &mut [u8]) {
+        if let Some(seat) = self.0.seat.get() {
+            seat.inner.environment.random(bytes);
+        }
+    }
+
+    /// An effect is under way, until this is dropped: the work is not put aside meanwhile.
+    pub fn body(&self) -> Body {
+        self.change(|state| state.bodies += 1);
+        Body(self.clone())
+    }
+
+    fn wait_for(&self, wait: Wait) -> Waits {
+        let wait = Arc::new(wait);
+        self.change(|state| state.waits.push(Arc::clone(&wait)));
+        Waits(self.clone(), wait)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        change(&mut state);
+        state.moves += 1;
+        drop(state);
+        self.0.news.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper").field("steps", &self.lock().steps.len()).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    fn find(&self, key: &str) -> Option<&Step> {
+        self.by_key.get(key).map(|at| &self.steps[*at])
+    }
+
+    fn try_again(&mut self) {
+        if let Standing::Refused(_) = self.standing {
+            self.standing = Standing::Loose;
+        }
+    }
+
+    /// What was learnt stays.
+    fn put(&mut self, step: Step) {
+        match self.by_key.get(&step.key) {
+            Some(at) if matches!(self.steps[*at].state, StepState::Learnt { .. }) => {}
+            Some(at) => self.steps[*at] = step,
+            None => {
+                self.by_key.insert(Arc::clone(&step.key), self.steps.len());
+                self.steps.push(step);
+            }
+        }
+    }
+}
+
+/// An effect that is under way, until dropped.
+#[derive(Debug)]
+pub struct Body(Keeper);
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        self.0.change(|state| state.bodies -= 1);
+    }
+}
+
+/// Something the work waits for, until dropped.
+struct Waits(Keeper, Arc<Wait>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.change(|state| state.waits.retain(|wait| !Arc::ptr_eq(wait, &self.1)));
+    }
+}
+
+/// How long the clocks of the store and of this process are trusted to run alike.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);

@@ -1,0 +1,148 @@
+//! Work that can be entered again: given back, put aside, given up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use longhaul_store::{
+    Fingerprint, Json, Memory, NewTask, Outcome, Owner, Phase, Question, Record, Reply, Rerun, Scope, Step,
+    StepState, TaskId, TaskStore as _,
+};
+use longhaul_tasks::environment::{BoxFuture, Tokio};
+use longhaul_tasks::machine::{Caller, Plan};
+use longhaul_tasks::report::Reporter;
+use longhaul_tasks::runner::{Answer, Call, Engine, Entry, Keeper, Pace, Work, Worker};
+use serde_json::value::RawValue;
+
+const OF: Fingerprint = Fingerprint::new([7; Fingerprint::LEN]);
+
+fn done() -> Outcome {
+    Outcome::result(Json::parse("{}").unwrap(), false)
+}
+
+/// Work that lingers until it is let go, and asks first if it is told to.
+#[derive(Clone, Debug, Default)]
+struct Lingering {
+    entered: Arc<AtomicUsize>,
+    let_go: Arc<AtomicBool>,
+    asks: bool,
+}
+
+impl Lingering {
+    fn work(&self, keeper: Keeper) -> BoxFuture<'static, Outcome> {
+        let this = self.clone();
+        Box::pin(async move {
+            this.entered.fetch_add(1, Ordering::SeqCst);
+            if this.asks {
+                if keeper.find("ask", OF).unwrap().is_none() {
+                    keeper.become_durable(true).await.unwrap();
+                    let question = Question::new("q", Json::parse("{}").unwrap());
+                    keeper.record(Step::new("ask", OF, StepState::Asked(question))).await.unwrap();
+                }
+                keeper.learnt("ask").await;
+            }
+            while !this.let_go.load(Ordering::SeqCst) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            done()
+        })
+    }
+
+    fn engine(&self, store: &Memory) -> Engine {
+        let mut pace = Pace::default();
+        (pace.hot_wait, pace.recover_every) = (Duration::from_millis(50), Duration::from_millis(10));
+        let worker = Worker::new("linger").with_entry(Arc::new(self.clone()));
+        Engine::new(Arc::new(store.another_node()), Arc::new(Tokio::new()), pace, [worker])
+    }
+
+    async fn begin(&self, engine: &Engine) -> TaskId {
+        let keeper = Keeper::new();
+        let work = Work::Future(self.work(keeper.clone()));
+        let mut call = Call::new(Owner::Anonymous, "linger", Json::parse("{}").unwrap(), work);
+        (call.plan, call.rerun, call.keeper) = (Plan::new(Caller::TakesTask, true), Rerun::Resumable, keeper);
+        match engine.call(call).await {
+            Answer::Task(record) => record.id.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Entry for Lingering {
+    fn enter(
+        &self,
+        _: &Record,
+        _: Option<&RawValue>,
+        keeper: Keeper,
+        _: Reporter,
+    ) -> BoxFuture<'static, Outcome> {
+        self.work(keeper)
+    }
+}
+
+/// The record, once it is as it should be.
+async fn until(store: &Memory, id: &TaskId, is: impl Fn(&Record) -> bool) -> Record {
+    for _ in 0..1000 {
+        let record = store.get(Scope::Operator, id).await.unwrap().unwrap();
+        if is(&record) {
+            return record;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{:?}", store.get(Scope::Operator, id).await);
+}
+
+#[tokio::test]
+async fn k27_a_node_that_stops_in_order_gives_its_tasks_back_and_charges_nothing() {
+    let (store, work) = (Memory::new(), Lingering::default());
+    let one = work.engine(&store);
+    one.start().await.unwrap();
+    let id = work.begin(&one).await;
+    until(&store, &id, |_| work.entered.load(Ordering::SeqCst) == 1).await;
+    one.drain(Duration::from_secs(5)).await;
+    let given_back = until(&store, &id, |record| matches!(record.phase, Phase::Queued { .. })).await;
+    assert_eq!(given_back.attempt, 0);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(work.entered.load(Ordering::SeqCst), 1, "who goes does not take it up again");
+
+    let two = work.engine(&store);
+    assert_eq!(two.start().await.unwrap(), 1);
+    work.let_go.store(true, Ordering::SeqCst);
+    let ended = until(&store, &id, Record::is_terminal).await;
+    assert_eq!((ended.outcome(), ended.attempt), (Some(&done()), 1));
+    assert_eq!(work.entered.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn work_that_only_waits_is_put_aside_and_goes_on_when_it_is_answered() {
+    let (store, work) = (Memory::new(), Lingering { asks: true, ..Lingering::default() });
+    work.let_go.store(true, Ordering::SeqCst);
+    let engine = work.engine(&store);
+    engine.start().await.unwrap();
+    let id = work.begin(&engine).await;
+    let parked = until(&store, &id, |record| matches!(record.phase, Phase::Parked { .. })).await;
+    assert_eq!((parked.questions.len(), parked.attempt), (1, 0));
+    let reply = Reply::new("q", Json::parse("true").unwrap());
+    engine.answer(Scope::Operator, &id, &[reply]).await.unwrap();
+    let ended = until(&store, &id, Record::is_terminal).await;
+    assert_eq!((ended.outcome(), ended.attempt), (Some(&done()), 1));
+    assert_eq!(work.entered.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn k26_work_that_ends_one_process_after_another_is_given_up() {
+    let (store, work) = (Memory::new(), Lingering::default());
+    let id = TaskId::new("poison").unwrap();
+    let mut new = NewTask::new(id.clone(), Owner::Anonymous, "linger", Json::parse("{}").unwrap());
+    new.rerun = Rerun::Resumable;
+    store.another_node().create(new).await.unwrap();
+    for _ in 0..5 {
+        // A node that is gone as soon as it has the task: its work has ended it.
+        store.another_node().claim_one(&id).await.unwrap().unwrap();
+    }
+    let last = work.engine(&store);
+    last.start().await.unwrap();
+    let ended = until(&store, &id, Record::is_terminal).await;
+    let Some(Outcome::Error { code, data, .. }) = ended.outcome() else { panic!("{ended:?}") };
+    let data = data.as_ref().map(Json::as_str);
+    assert_eq!((*code, data), (-32603, Some(r#"{"reason":"attempts_exhausted","attempts":6}"#)));
+}

@@ -1,0 +1,123 @@
+//! What programs of ours have noted of what they said and heard, held against the schema of each message's revision.
+//!
+//! A debug build of `longhaul` notes it in the folder that the variable `LONGHAUL_WIRE` names.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::transcript::Book;
+
+/// What came of holding messages against their schemas.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Held {
+    /// How many messages were looked at. One that differs from another in nothing but its id is not.
+    pub messages: usize,
+    /// What is wrong with each that is invalid, and where it was said.
+    pub invalid: Vec<String>,
+}
+
+/// Holds everything noted in `folder` against its schema: what ours said, and with `peers` what they heard as well.
+///
+/// # Errors
+///
+/// Says what cannot be read.
+pub fn hold(folder: &Path, peers: bool) -> Result<Held, String> {
+    let book = Book::load()?;
+    let (mut held, mut known) = (Held::default(), HashSet::new());
+    for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        let program = path.file_name().unwrap_or_default().display().to_string();
+        let text = fs::read_to_string(&path).map_err(|error| format!("{program}: {error}"))?;
+        // The last line of a process that was killed may lack its end.
+        for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
+            let note = Note::read(line).map_err(|error| format!("{program}: {error}"))?;
+            if (note.by == "Peer" && !peers) || !known.insert(note.without_id()) {
+                continue;
+            }
+            held.messages += 1;
+            if let Err(why) = note.check(&book) {
+                held.invalid.push(format!("{} in {program} {}: {why}", note.by, note.test));
+            }
+        }
+    }
+    Ok(held)
+}
+
+/// A message, and what it does not say itself.
+struct Note {
+    by: String,
+    revision: String,
+    /// The method of the request that it answers.
+    asked: Option<String>,
+    /// The thread that said it, which has the name of its test.
+    test: String,
+    message: Result<Value, String>,
+}
+
+impl Note {
+    fn read(line: &str) -> serde_json::Result<Self> {
+        let mut note: Value = serde_json::from_str(line)?;
+        let mut member = |name: &str| match note[name].take() {
+            Value::String(text) => Some(text),
+            _ => None,
+        };
+        let text = member("message").unwrap_or_default();
+        Ok(Self {
+            by: member("by").unwrap_or_default(),
+            revision: member("revision").unwrap_or_default(),
+            asked: member("asked"),
+            test: member("test").unwrap_or_default(),
+            message: serde_json::from_str(&text).map_err(|error| format!("{error}: {text}")),
+        })
+    }
+
+    /// What it is known by among others that say the same.
+    fn without_id(&self) -> String {
+        let mut message = self.message.clone().unwrap_or_else(Value::String);
+        if let Some(object) = message.as_object_mut() {
+            object.insert("id".to_owned(), object.contains_key("id").into());
+        }
+        format!("{} {} {:?} {message}", self.by, self.revision, self.asked)
+    }
+
+    fn check(&self, book: &Book) -> Result<(), String> {
+        book.check(&self.revision, self.message.as_ref()?, self.asked.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(lines: &[&str], peers: bool) -> Held {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("notes"), lines.join("\n")).unwrap();
+        hold(folder.path(), peers).unwrap()
+    }
+
+    fn note(by: &str, asked: &str, message: &str) -> String {
+        let revision = "2025-11-25";
+        serde_json::json!({"by": by, "revision": revision, "asked": asked, "message": message}).to_string()
+    }
+
+    #[test]
+    fn what_a_server_of_ours_says_is_held_against_its_schema() {
+        let list = |id: i64, result: &str| {
+            note("Server", "tools/list", &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
+        };
+        let (good, again, bad) = (list(1, r#"{"tools":[]}"#), list(2, r#"{"tools":[]}"#), list(3, "{}"));
+        let peer = note("Peer", "", r#"{"jsonrpc":"2.0","id":1,"method":"tools/call"}"#);
+        let torn = list(4, "{}");
+        let lines = [&good, &again, &bad, &peer, &note("Server", "", "oops"), &torn[..9]];
+
+        let ours = held(&lines.map(AsRef::as_ref), false);
+        assert_eq!(ours.messages, 3, "one of those that say the same, and none of the peer's");
+        assert_eq!(ours.invalid.len(), 2, "{ours:?}");
+        assert!(ours.invalid[0].contains("ListToolsResult of 2025-11-25"), "{ours:?}");
+        assert_eq!(held(&lines.map(AsRef::as_ref), true).invalid.len(), 3);
+    }
+}

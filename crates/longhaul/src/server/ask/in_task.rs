@@ -1,0 +1,186 @@
+//! Asking whoever follows a task: the question is a fact of the task, and so is its answer.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_proto::dialect::RELATED_TASK;
+use longhaul_proto::jsonrpc::{Code, ErrorObject};
+use longhaul_proto::model::{
+    CreateMessageResult, ElicitAction, ElicitResult, Form, InputRequest, ListRootsResult,
+};
+use longhaul_tasks::journal::Fingerprint;
+use longhaul_tasks::runner::{Keeper, StepError};
+use longhaul_tasks::store::{Json, Question, Step, StepState};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::super::context::Cx;
+use super::AskError;
+
+/// An answer that is an error, as it is kept.
+#[derive(Deserialize, Serialize)]
+pub(in super::super) struct Refused {
+    pub(in super::super) code: i64,
+    pub(in super::super) message: String,
+}
+
+/// Asks once, however often the work is entered again, and waits for the first answer that is recorded.
+pub(super) async fn ask(
+    cx: Cx,
+    key: String,
+    of: Fingerprint,
+    question: Arc<InputRequest>,
+    within: Option<Duration>,
+) -> Result<String, AskError> {
+    let Some(keeper) = cx.keeper() else { return Err(AskError::Gone) };
+    match asked(&cx, keeper, &key, of, &question, within).await {
+        Ok(answer) => answer,
+        Err(error) => cx.end(error).await,
+    }
+}
+
+/// The answer that `asking` brings, kept as a step's, so that work that is entered again need not ask.
+pub(super) async fn kept(
+    cx: Cx,
+    key: String,
+    of: Fingerprint,
+    asking: impl Future<Output = Result<String, AskError>> + Send,
+) -> Result<String, AskError> {
+    let answer = asking.await?;
+    if let Some(keeper) = cx.keeper().filter(|keeper| keeper.is_entered_again())
+        && let Ok(json) = Json::parse(answer.as_str())
+        && let Err(error) = keeper.record(Step::new(key, of, StepState::learnt(json))).await
+    {
+        cx.end(error).await;
+    }
+    Ok(answer)
+}
+
+async fn asked(
+    cx: &Cx,
+    keeper: &Keeper,
+    key: &str,
+    of: Fingerprint,
+    question: &InputRequest,
+    within: Option<Duration>,
+) -> Result<Result<String, AskError>, StepError> {
+    let deadline = loop {
+        match keeper.find(key, of)? {
+            Some(StepState::Learnt { value, is_error }) => return Ok(read(&value, is_error)),
+            Some(StepState::Asked(question)) => break question.deadline,
+            Some(_) => return Err(StepError::diverged(key)),
+            None => {}
+        }
+        keeper.become_durable(true).await?;
+        let deadline = within.and_then(|within| Some(keeper.now()?.after(within)));
+        let question = Question::new(public_key(keeper), stored(cx, keeper, question)).until(deadline);
+        match keeper.record(Step::new(key, of, StepState::Asked(question))).await {
+            Ok(()) | Err(StepError::Diverged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    };
+    let Some(deadline) = deadline else {
+        let (value, is_error) = keeper.learnt(key).await;
+        return Ok(read(&value, is_error));
+    };
+    tokio::select! {
+        biased;
+        (value, is_error) = keeper.learnt(key) => Ok(read(&value, is_error)),
+        () = keeper.until(deadline) => {
+            let after = within.unwrap_or_default();
+            let value = refusal(&ErrorObject::new(Code::INTERNAL, TIMED_OUT));
+            match keeper.record(Step::new(key, of, StepState::Learnt { value, is_error: true })).await {
+                // An answer was there first.
+                Err(StepError::Diverged { .. }) => {
+                    let (value, is_error) = keeper.learnt(key).await;
+                    Ok(read(&value, is_error))
+                }
+                Err(error) => Err(error),
+                Ok(()) => Ok(Err(AskError::TimedOut { after })),
+            }
+        }
+    }
+}
+
+fn read(value: &Json, is_error: bool) -> Result<String, AskError> {
+    if !is_error {
+        return Ok(value.as_str().to_owned());
+    }
+    let refused = serde_json::from_str(value.as_str());
+    let refused =
+        refused.unwrap_or_else(|_| Refused { code: Code::INTERNAL.0, message: "refused".to_owned() });
+    if refused.message == TIMED_OUT {
+        return Err(AskError::TimedOut { after: Duration::ZERO });
+    }
+    Err(AskError::Refused(ErrorObject::new(Code(refused.code), refused.message)))
+}
+
+/// An error in place of an answer, as it is kept.
+pub(in super::super) fn refusal(error: &ErrorObject) -> Json {
+    let refused = Refused { code: error.code.0, message: error.message.to_string() };
+    serde_json::value::to_raw_value(&refused).map_or_else(|_| Json::null(), Json::from)
+}
+
+/// 128 random bits: the name means this question for ever.
+fn public_key(keeper: &Keeper) -> String {
+    let mut random = [0; 16];
+    keeper.random(&mut random);
+    random.iter().fold(String::new(), |mut key, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(key, "{byte:02x}");
+        key
+    })
+}
+
+/// The question as it is put to a client of the revision that called: its method and parameters.
+fn stored(cx: &Cx, keeper: &Keeper, question: &InputRequest) -> Json {
+    let mut text = Vec::with_capacity(256);
+    cx.dialect().write_input_request(&mut text, question);
+    let mut question: Value = serde_json::from_slice(&text).unwrap_or_default();
+    if cx.dialect().asks_by_request()
+        && let Some(id) = keeper.id()
+        && let Some(Value::Object(params)) = question.get_mut("params")
+    {
+        params.insert("_meta".to_owned(), json!({ RELATED_TASK: { "taskId": id.as_str() } }));
+    }
+    serde_json::value::to_raw_value(&question).map_or_else(|_| Json::null(), Json::from)
+}
+
+const TIMED_OUT: &str = "no answer came in time";
+
+/// Whether `answer` answers `question`, by what was asked: a form is to be filled in as it says.
+pub(in super::super) fn check(question: &RawValue, answer: &RawValue) -> Result<(), String> {
+    #[derive(Deserialize)]
+    struct Asked {
+        method: String,
+        #[serde(default)]
+        params: AskedParams,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct AskedParams {
+        #[serde(default)]
+        requested_schema: Option<Form>,
+    }
+    let asked: Asked = serde_json::from_str(question.get()).map_err(|error| error.to_string())?;
+    fn reads<T: DeserializeOwned>(answer: &RawValue) -> Result<T, String> {
+        serde_json::from_str(answer.get()).map_err(|error| error.to_string())
+    }
+    match asked.method.as_str() {
+        "elicitation/create" => {
+            let result: ElicitResult = reads(answer)?;
+            match (result.action, asked.params.requested_schema) {
+                (ElicitAction::Accept, Some(form)) => {
+                    let content = result.content.as_deref().map_or("{}", RawValue::get);
+                    form.check(content).map_err(|wrong| wrong.to_string())
+                }
+                _ => Ok(()),
+            }
+        }
+        "sampling/createMessage" => reads::<CreateMessageResult>(answer).map(drop),
+        _ => reads::<ListRootsResult>(answer).map(drop),
+    }
+}

@@ -1,0 +1,126 @@
+//! Entering a tool's function again, for a task whose process is gone or which was put aside.
+
+use std::fmt;
+use std::future::ready;
+use std::sync::Arc;
+
+use longhaul_proto::dialect::{Dialect, Revision};
+use longhaul_proto::model::{ClientCapabilities, Elicitation, Sampling};
+use longhaul_tasks::environment::BoxFuture;
+use longhaul_tasks::report::Reporter;
+use longhaul_tasks::runner::{Entry, Keeper};
+use longhaul_tasks::store::{Outcome, Owner, Record};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
+
+use super::call::work_of;
+use super::caught::Caught;
+use super::context::Cx;
+use super::dispatch::Caller;
+use super::grant::{Grant, Scopes};
+use super::outlet::Outlet;
+use super::state::States;
+use super::tool::ToolHandler;
+
+/// What a row says of a caller: what it can be asked, and what its issuer said of it. No credential is kept.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    revision: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    elicits: Option<(bool, bool)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    samples: Option<(bool, bool)>,
+    #[serde(default)]
+    roots: bool,
+    #[serde(default)]
+    tasks: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scopes: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claims: Option<Map<String, Value>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+}
+
+/// What is to be written of the caller of `cx`.
+pub(super) fn written(cx: &Cx) -> Option<Box<RawValue>> {
+    let caller = cx.caller();
+    let capabilities = &caller.capabilities;
+    let written = Written {
+        revision: cx.dialect().revision().as_str().to_owned(),
+        elicits: capabilities.elicitation.as_ref().map(|how| (how.form, how.url)),
+        samples: capabilities.sampling.as_ref().map(|how| (how.tools, how.context)),
+        roots: capabilities.roots,
+        tasks: capabilities.extensions.tasks,
+        scopes: cx.grant().and_then(Grant::scopes).map(Scopes::to_string),
+        claims: cx.grant().map(|grant| grant.claims().clone()),
+        client: caller.client_name.as_deref().map(str::to_owned),
+    };
+    to_raw_value(&written).ok()
+}
+
+impl Written {
+    fn caller(self, owner: &Owner) -> Caller {
+        let principal = match owner {
+            Owner::Principal(principal) => Some(principal.clone()),
+            Owner::Anonymous => None,
+        };
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = self.elicits.map(|(form, url)| Elicitation::new(form, url));
+        capabilities.sampling = self.samples.map(|(tools, context)| Sampling::new(tools, context));
+        capabilities.roots = self.roots;
+        capabilities.extensions.tasks = self.tasks;
+        let mut caller = Caller::new(principal);
+        caller.grant = self.claims.map(|claims| {
+            Arc::new(Grant::new(self.scopes.and_then(|scopes| Scopes::parse(&scopes).ok()), claims))
+        });
+        (caller.capabilities, caller.client_name) = (capabilities, self.client.map(Arc::from));
+        caller
+    }
+}
+
+/// Nobody listens: what is sent there is dropped.
+fn unheard() -> Outlet {
+    let outlet = Outlet::own();
+    drop(outlet.take_stream());
+    outlet
+}
+
+/// A tool's function, as the engine enters it.
+pub(super) struct FunctionEntry {
+    pub(super) handler: Arc<dyn ToolHandler>,
+    pub(super) states: Option<Arc<States>>,
+}
+
+impl Entry for FunctionEntry {
+    fn enter(
+        &self,
+        record: &Record,
+        caller: Option<&RawValue>,
+        keeper: Keeper,
+        reporter: Reporter,
+    ) -> BoxFuture<'static, Outcome> {
+        let written = caller.map(|caller| serde_json::from_str::<Written>(caller.get()));
+        let Some(Ok(written)) = written else {
+            return Box::pin(ready(Outcome::lost("what was written of its caller cannot be read")));
+        };
+        let Some(dialect) = Revision::from_date(&written.revision).map(Dialect::of) else {
+            return Box::pin(ready(Outcome::lost("it was called in a revision that is not spoken here")));
+        };
+        let caller = written.caller(&record.owner);
+        let cx = Cx::of_task(self.states.as_ref(), dialect, caller, None, unheard(), reporter, keeper);
+        cx.interview().leave_to_task();
+        match Caught::start(|| self.handler.call(cx.clone(), record.arguments.as_str())) {
+            Ok(future) => work_of(cx, future),
+            Err(refusal) => Box::pin(ready(longhaul_tasks::project::stored(&refusal))),
+        }
+    }
+}
+
+impl fmt::Debug for FunctionEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FunctionEntry")
+    }
+}

@@ -1,0 +1,334 @@
+//! Steps: what a handler does once, however often it is entered again.
+
+use std::fmt;
+use std::future::{Future, IntoFuture, pending};
+use std::pin::Pin;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_tasks::journal::{Fingerprint, Known};
+use longhaul_tasks::runner::{Keeper, StepError};
+use longhaul_tasks::store::{Json, Step as Recorded, StepState};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+
+use super::context::Cx;
+use super::tool_result::ToolError;
+
+type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;
+type Body<'a, T> = Box<dyn FnOnce() -> Doing<'a, T> + Send + 'a>;
+type Ask<'a, T> = Box<dyn FnOnce(String) -> Doing<'a, Option<T>> + Send + 'a>;
+
+impl Cx {
+    /// Does something once: what `body` gives is recorded under `name`, and a handler that is entered again, by a
+    /// process that took over, is given that instead. So is an error.
+    ///
+    /// A tool whose policy lets it be entered again ([`Rerun`](longhaul_tasks::store::Rerun)) should touch the outside
+    /// world in steps only, and decide by nothing but its arguments and what steps and answers have told it. In a tool
+    /// that is never entered again a step just runs.
+    ///
+    /// Steps of the same name are numbered in the order in which they are made. Where that order is not always the
+    /// same, name them apart: a pair such as `("shard", 7)` is a name.
+    ///
+    /// A crash can come between the effect of a step and its record. What is done then is the step's to say: by default
+    /// it is done again ([`StepCall::at_most_once`], [`StepCall::reconcile`], [`StepCall::pure`]).
+    ///
+    /// ```
+    /// # use longhaul::{Cx, server::ToolError};
+    /// # async fn resolve(name: &str) -> Result<String, std::io::Error> { Ok(name.to_owned()) }
+    /// # async fn bill(amount: u64, key: &str) -> Result<String, std::io::Error> { Ok(key.to_owned()) }
+    /// async fn order(cx: Cx, name: String) -> Result<String, ToolError> {
+    ///     let item = cx.step("resolve", || resolve(&name)).pure().await?;
+    ///     let key = cx.effect_key("charge");
+    ///     let receipt = cx.step("charge", || bill(250, &key)).at_most_once().await?;
+    ///     Ok(format!("{item}: {receipt}"))
+    /// }
+    /// ```
+    pub fn step<'a, T, E, F>(
+        &self,
+        name: impl StepName,
+        body: impl FnOnce() -> F + Send + 'a,
+    ) -> StepCall<'a, T>
+    where
+        T: Serialize + DeserializeOwned + Send + 'a,
+        E: Into<ToolError>,
+        F: Future<Output = Result<T, E>> + Send + 'a,
+    {
+        let body: Body<'a, T> = Box::new(move || {
+            let doing = body();
+            Box::pin(async move { doing.await.map_err(Into::into) })
+        });
+        let key = self.interview().reserve(&format!("step:{}", name.step_name()));
+        StepCall { cx: self.clone(), key, body, care: Care::AtLeastOnce }
+    }
+
+    /// A key for the effect of the next step of this name: the same in every attempt, and no other step's, in any
+    /// task. A service that takes such a key does once what it is asked twice.
+    pub fn effect_key(&self, name: impl StepName) -> String {
+        let key = self.interview().next(&format!("step:{}", name.step_name()));
+        match self.keeper().and_then(Keeper::id) {
+            Some(id) => format!("{id}/{key}"),
+            // Nothing of this call is ever done again.
+            None => {
+                let mut random = [0; 16];
+                getrandom::fill(&mut random).expect("the system has randomness");
+                format!("{:032x}/{key}", u128::from_le_bytes(random))
+            }
+        }
+    }
+
+    /// Waits for so long, counted from when it was first asked for: a crash does not start it anew, and a task that may
+    /// be entered again takes no memory meanwhile.
+    pub async fn sleep(&self, duration: Duration) {
+        let key = self.interview().reserve("sleep");
+        match self.keeper().filter(|keeper| keeper.is_entered_again()) {
+            Some(keeper) => {
+                if let Err(error) = self.sleep_in_task(keeper, &key, duration).await {
+                    self.end(error).await
+                }
+            }
+            None => tokio::time::sleep(duration).await,
+        }
+    }
+
+    async fn sleep_in_task(&self, keeper: &Keeper, key: &str, duration: Duration) -> Result<(), StepError> {
+        let of = fingerprint("sleep");
+        let due = match keeper.find(key, of)? {
+            Some(StepState::Due(due)) => due,
+            Some(StepState::Learnt { .. }) => return Ok(()),
+            Some(_) | None => {
+                keeper.become_durable(false).await?;
+                let Some(now) = keeper.now().filter(|_| keeper.is_durable()) else {
+                    tokio::time::sleep(duration).await;
+                    return Ok(());
+                };
+                let due = now.after(duration);
+                keeper.record(Recorded::new(key, of, StepState::Due(due))).await?;
+                due
+            }
+        };
+        keeper.until(due).await;
+        Ok(())
+    }
+
+    /// The time, the same whenever the handler is entered again.
+    pub async fn now_once(&self) -> Result<SystemTime, ToolError> {
+        let millis = self
+            .step("now", || async {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                Ok::<_, ToolError>(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+            })
+            .pure()
+            .await?;
+        Ok(UNIX_EPOCH + Duration::from_millis(millis))
+    }
+
+    /// A random number, the same whenever the handler is entered again.
+    pub async fn random_once(&self) -> Result<u64, ToolError> {
+        let draw = || async {
+            let mut bytes = [0; 8];
+            getrandom::fill(&mut bytes).map_err(|error| ToolError::new(error.to_string()))?;
+            Ok::<_, ToolError>(u64::from_le_bytes(bytes))
+        };
+        self.step("random", draw).pure().await
+    }
+
+    /// Ends the call: its handler did not do what it had done before, or what it did cannot be kept.
+    pub(super) async fn end(&self, error: StepError) -> ! {
+        let reason = match error {
+            StepError::Diverged { .. } => "nondeterminism",
+            StepError::Refused(_) => "step_refused",
+            _ => "not_durable",
+        };
+        tracing::error!(%error, reason, "a task's work cannot go on");
+        let data = serde_json::json!({ "reason": reason });
+        self.interview().end(ErrorObject::internal(super::failure::in_words(&error)).with_data(&data));
+        pending().await
+    }
+}
+
+/// What names a step.
+pub trait StepName {
+    /// The name.
+    fn step_name(&self) -> String;
+}
+
+impl StepName for &str {
+    fn step_name(&self) -> String {
+        (*self).to_owned()
+    }
+}
+
+impl StepName for String {
+    fn step_name(&self) -> String {
+        self.clone()
+    }
+}
+
+impl<N: StepName, K: fmt::Display> StepName for (N, K) {
+    fn step_name(&self) -> String {
+        format!("{}[{}]", self.0.step_name(), self.1)
+    }
+}
+
+/// What is done about a step that may have had its effect before a crash.
+enum Care<'a, T> {
+    /// There is no effect: nothing is written before it.
+    Pure,
+    AtLeastOnce,
+    AtMostOnce,
+    Reconcile(Ask<'a, T>),
+}
+
+/// A step, done once it is awaited.
+#[must_use = "a step is done once it is awaited"]
+pub struct StepCall<'a, T> {
+    cx: Cx,
+    key: String,
+    body: Body<'a, T>,
+    care: Care<'a, T>,
+}
+
+impl<'a, T> StepCall<'a, T> {
+    /// It only reads or computes: to do it again does no harm, and nothing is written before it. It makes no task of
+    /// its call.
+    pub fn pure(mut self) -> Self {
+        self.care = Care::Pure;
+        self
+    }
+
+    /// It is never done twice: after a crash that may have come behind its effect it is an error.
+    pub fn at_most_once(mut self) -> Self {
+        self.care = Care::AtMostOnce;
+        self
+    }
+
+    /// After a crash that may have come behind its effect, `ask` tells by the effect's key what it came to; `None`
+    /// where it never happened, and then it is done.
+    pub fn reconcile<E, F>(mut self, ask: impl FnOnce(String) -> F + Send + 'a) -> Self
+    where
+        E: Into<ToolError>,
+        F: Future<Output = Result<Option<T>, E>> + Send + 'a,
+    {
+        self.care = Care::Reconcile(Box::new(move |key| {
+            let asking = ask(key);
+            Box::pin(async move { asking.await.map_err(Into::into) })
+        }));
+        self
+    }
+}
+
+impl<'a, T: Serialize + DeserializeOwned + Send + 'a> IntoFuture for StepCall<'a, T> {
+    type Output = Result<T, ToolError>;
+    type IntoFuture = Doing<'a, T>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let cx = self.cx.clone();
+            match cx.keeper().filter(|keeper| keeper.is_entered_again()) {
+                None => self.in_rounds().await,
+                Some(keeper) => match self.in_task(keeper).await {
+                    Ok(outcome) => outcome,
+                    Err(error) => cx.end(error).await,
+                },
+            }
+        })
+    }
+}
+
+impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
+    /// In a call that is no task: where it may be made again in rounds, its journal travels.
+    async fn in_rounds(self) -> Result<T, ToolError> {
+        let of = fingerprint("step");
+        if let Known::Learnt(json) = self.cx.interview().known(&self.key, of)
+            && let Ok(value) = serde_json::from_str(json.as_str())
+        {
+            return Ok(value);
+        }
+        let value = (self.body)().await?;
+        if let Ok(json) = serde_json::value::to_raw_value(&value) {
+            self.cx.interview().learn(&self.key, of, json.into());
+        }
+        Ok(value)
+    }
+
+    async fn in_task(self, keeper: &Keeper) -> Result<Result<T, ToolError>, StepError> {
+        let Self { cx, key, body, care } = self;
+        let of = fingerprint("step");
+        let began = match keeper.find(&key, of)? {
+            Some(StepState::Learnt { value, is_error: false }) => return Ok(read(&key, &value)),
+            Some(StepState::Learnt { value, is_error: true }) => return Ok(Err(ToolError::recorded(&value))),
+            Some(_) => true,
+            None => false,
+        };
+        if matches!(care, Care::Pure)
+            && let Known::Learnt(json) = cx.interview().known(&key, of)
+        {
+            return Ok(read(&key, &json));
+        }
+        let effect = || keeper.id().map_or_else(|| key.clone(), |id| format!("{id}/{key}"));
+        let _under_way = keeper.body();
+        let known = match care {
+            Care::AtMostOnce if began => {
+                return Ok(Err(ToolError::new(format!(
+                    "step {key} is in doubt: a crash came before its end was recorded, and it is not done twice"
+                ))));
+            }
+            Care::Reconcile(ask) if began => match ask(effect()).await {
+                Ok(known) => known,
+                Err(error) => return Ok(Err(error)),
+            },
+            Care::Pure => None,
+            _ => {
+                keeper.become_durable(false).await?;
+                keeper.record(Recorded::new(key.as_str(), of, StepState::Begun)).await?;
+                None
+            }
+        };
+        let outcome = match known {
+            Some(value) => Ok(value),
+            None => body().await,
+        };
+        let state = match &outcome {
+            Ok(value) => match serde_json::value::to_raw_value(value) {
+                Ok(json) => {
+                    let json = Json::from(json);
+                    cx.interview().learn(&key, of, json.clone());
+                    StepState::learnt(json)
+                }
+                Err(error) => {
+                    return Ok(Err(ToolError::new(format!("step {key} gave what is no JSON: {error}"))));
+                }
+            },
+            Err(error) => StepState::Learnt { value: error.to_record(), is_error: true },
+        };
+        match keeper.record(Recorded::new(key.as_str(), of, state)).await {
+            Err(StepError::Refused(error)) => Ok(Err(ToolError::new(format!("step {key}: {error}")))),
+            Err(error) => Err(error),
+            Ok(()) => Ok(outcome),
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(key: &str, value: &Json) -> Result<T, ToolError> {
+    serde_json::from_str(value.as_str()).map_err(|error| {
+        ToolError::new(format!(
+            "what step {key} came to was recorded as something else than it gives now: {error}"
+        ))
+    })
+}
+
+/// What kind of step it is: one that is entered again as another is not the same.
+fn fingerprint(kind: &str) -> Fingerprint {
+    let digest: [u8; 32] = Sha256::digest(kind).into();
+    let mut first = [0; Fingerprint::LEN];
+    first.copy_from_slice(&digest[..Fingerprint::LEN]);
+    Fingerprint::new(first)
+}
+
+impl<T> fmt::Debug for StepCall<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepCall").field("key", &self.key).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,304 @@
+//! Tools that are entered again: what is done once, what is asked once, and who goes on after a crash.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use longhaul::proto::dialect::Dialect;
+use longhaul::proto::jsonrpc::{Limits, Message};
+use longhaul::proto::model::RequestMeta;
+use longhaul::server::{
+    Caller, Dispatched, Dispatcher, Elicited, Exchange, Principal, TaskMode, TaskPolicy, ToolError,
+};
+use longhaul::store::{Memory, Rerun};
+use longhaul::tasks::runner::Pace;
+use longhaul::{Cx, Server, Tool};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Approve {
+    go: bool,
+}
+
+/// What the tools have done, for all processes.
+#[derive(Clone, Debug, Default)]
+struct World {
+    charged: Arc<AtomicUsize>,
+    begun: Arc<AtomicUsize>,
+    keys: Arc<Mutex<Vec<String>>>,
+    /// The first time a step gets that far it never ends.
+    hang: Arc<AtomicUsize>,
+}
+
+impl World {
+    fn charged(&self) -> usize {
+        self.charged.load(Ordering::SeqCst)
+    }
+
+    fn begun(&self) -> usize {
+        self.begun.load(Ordering::SeqCst)
+    }
+}
+
+/// Charges, asks, and ships.
+async fn order(world: World, cx: Cx) -> Result<String, ToolError> {
+    world.begun.fetch_add(1, Ordering::SeqCst);
+    let key = cx.effect_key("charge");
+    let receipt = cx
+        .step("charge", || async {
+            world.keys.lock().unwrap().push(key.clone());
+            Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst) + 1)
+        })
+        .await?;
+    let shipped = match cx.elicit::<Approve>("Ship it?").await? {
+        Elicited::Accepted(Approve { go: true }) => "shipped",
+        _ => "kept",
+    };
+    Ok(format!("receipt {receipt}, {shipped}"))
+}
+
+/// A step that the first process never ends.
+async fn stuck(world: World, cx: Cx, at_most_once: bool) -> Result<String, ToolError> {
+    let step = cx.step("effect", || async {
+        let time = world.hang.fetch_add(1, Ordering::SeqCst) + 1;
+        if time == 1 {
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, ToolError>(time)
+    });
+    let times = if at_most_once { step.at_most_once().await } else { step.await };
+    Ok(match times {
+        Ok(times) => format!("done the time number {times}"),
+        Err(error) => format!("not done: {error:?}"),
+    })
+}
+
+fn policy() -> TaskPolicy {
+    let mut policy = TaskPolicy::always();
+    policy.rerun = Rerun::Resumable;
+    policy
+}
+
+fn server(world: &World) -> Server {
+    let (five, mut later) = (world.clone(), policy());
+    later.mode = TaskMode::After(Duration::from_secs(60));
+    let (one, two, three, four) = (world.clone(), world.clone(), world.clone(), world.clone());
+    Server::new("durable", "1")
+        .tool(Tool::typed("order", "Order", move |cx, _: Nothing| order(one.clone(), cx)).task(policy()))
+        .tool(Tool::typed("later", "Order", move |cx, _: Nothing| order(five.clone(), cx)).task(later))
+        .tool(
+            Tool::typed("again", "Again", move |cx, _: Nothing| stuck(two.clone(), cx, false)).task(policy()),
+        )
+        .tool(
+            Tool::typed("once", "Once", move |cx, _: Nothing| stuck(three.clone(), cx, true)).task(policy()),
+        )
+        .tool(
+            Tool::typed("nap", "Nap", move |cx: Cx, _: Nothing| {
+                let world = four.clone();
+                async move {
+                    world.begun.fetch_add(1, Ordering::SeqCst);
+                    cx.sleep(Duration::from_millis(600)).await;
+                    "rested"
+                }
+            })
+            .task(policy()),
+        )
+}
+
+/// A server in a process of its own: a runtime, and a node of the store.
+struct Process {
+    runtime: Runtime,
+    dispatcher: Dispatcher,
+}
+
+impl Process {
+    fn start(world: &World, store: &Memory) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let mut pace = Pace::default();
+        (pace.hot_wait, pace.recover_every) = (Duration::from_millis(100), Duration::from_millis(20));
+        let dispatcher = server(world).store(Arc::new(store.another_node())).pace(pace).dispatcher().unwrap();
+        runtime.block_on(dispatcher.start()).unwrap();
+        Self { runtime, dispatcher }
+    }
+
+    /// Everything of it is gone at once.
+    fn crash(self) {
+        self.runtime.shutdown_background();
+        drop(self.dispatcher);
+    }
+
+    fn ask(&self, method: &str, mut params: Value) -> Value {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities":
+                {"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+        });
+        let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let Message::Request(request) = Message::decode(text.as_bytes(), &Limits::default()).unwrap() else {
+            panic!("{text}");
+        };
+        let meta: RequestMeta<'_> = request.params.read("_meta").unwrap().unwrap();
+        let dialect = Dialect::of_request(&meta, None, method).unwrap();
+        let mut caller = Caller::new(Some(Principal::new("ann").unwrap()));
+        caller.capabilities = meta.client_capabilities.unwrap();
+        let method = dialect.request(method).unwrap();
+        let exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
+        let mut out = Vec::new();
+        self.runtime.block_on(async {
+            match self.dispatcher.dispatch(exchange, &mut out) {
+                Dispatched::Answered(_) => {}
+                Dispatched::Pending(answer) => (_, out) = answer.await,
+            }
+        });
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    fn call(&self, tool: &str) -> String {
+        let created = self.ask("tools/call", json!({"name": tool, "arguments": {}}));
+        assert_eq!(created["result"]["resultType"], "task", "{created}");
+        created["result"]["taskId"].as_str().unwrap().to_owned()
+    }
+
+    fn get(&self, id: &str) -> Value {
+        self.ask("tasks/get", json!({"taskId": id}))["result"].clone()
+    }
+
+    /// The task, once it is no longer only working.
+    #[track_caller]
+    fn settled(&self, id: &str) -> Value {
+        for _ in 0..500 {
+            let task = self.get(id);
+            if task["status"] != "working" {
+                return task;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{}", self.get(id));
+    }
+
+    fn answer(&self, id: &str, key: &str, answer: &Value) -> Value {
+        self.ask("tasks/update", json!({"taskId": id, "inputResponses": {key: answer}}))
+    }
+}
+
+#[track_caller]
+fn question(task: &Value) -> String {
+    assert_eq!(task["status"], "input_required", "{task}");
+    let requests = task["inputRequests"].as_object().unwrap();
+    assert_eq!(requests.len(), 1, "{task}");
+    requests.keys().next().unwrap().clone()
+}
+
+fn yes() -> Value {
+    json!({"action": "accept", "content": {"go": true}})
+}
+
+#[track_caller]
+fn text(task: &Value) -> &str {
+    assert_eq!(task["status"], "completed", "{task}");
+    task["result"]["content"][0]["text"].as_str().unwrap()
+}
+
+#[test]
+fn a_question_outlives_its_process_and_what_was_done_is_not_done_again() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::start(&world, &store);
+    let id = one.call("order");
+    let asked = question(&one.settled(&id));
+    one.crash();
+
+    let two = Process::start(&world, &store);
+    assert_eq!(question(&two.settled(&id)), asked, "the same question");
+    assert_eq!(two.answer(&id, &asked, &yes())["result"]["resultType"], "complete");
+    assert_eq!(text(&two.settled(&id)), "receipt 1, shipped");
+    assert_eq!(world.charged(), 1);
+    let keys = world.keys.lock().unwrap().clone();
+    assert!(keys.len() == 1 && keys[0].starts_with(&id), "{keys:?}");
+    two.crash();
+}
+
+#[test]
+fn a_task_that_waits_long_takes_no_memory_and_any_node_answers_it() {
+    let (world, store) = (World::default(), Memory::new());
+    let (one, two) = (Process::start(&world, &store), Process::start(&world, &store));
+    let id = one.call("order");
+    let asked = question(&one.settled(&id));
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(world.begun(), 1, "it was put aside, not begun again");
+    one.crash();
+
+    two.answer(&id, &asked, &yes());
+    assert_eq!(text(&two.settled(&id)), "receipt 1, shipped");
+    assert_eq!((world.charged(), world.begun()), (1, 2));
+    two.crash();
+}
+
+#[test]
+fn the_first_answer_stays_and_one_that_does_not_fit_changes_nothing() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::start(&world, &store);
+    let id = one.call("order");
+    let asked = question(&one.settled(&id));
+    let wrong = one.answer(&id, &asked, &json!({"action": "accept", "content": {"go": "maybe"}}));
+    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    assert_eq!(question(&one.get(&id)), asked);
+    for (key, answer) in [("unknown", yes()), (&asked, json!({"action": "decline"})), (&asked, yes())] {
+        assert!(one.answer(&id, key, &answer)["result"].is_object());
+    }
+    assert_eq!(text(&one.settled(&id)), "receipt 1, kept");
+    one.crash();
+}
+
+#[test]
+fn k5_inside_a_step_it_is_done_again_unless_it_must_not_be() {
+    for (tool, outcome) in [("again", "done the time number 2"), ("once", "not done")] {
+        let (world, store) = (World::default(), Memory::new());
+        let one = Process::start(&world, &store);
+        let id = one.call(tool);
+        while world.hang.load(Ordering::SeqCst) == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        one.crash();
+        let two = Process::start(&world, &store);
+        let task = two.settled(&id);
+        assert!(text(&task).starts_with(outcome), "{task}");
+        assert_eq!(world.hang.load(Ordering::SeqCst), if tool == "again" { 2 } else { 1 });
+        two.crash();
+    }
+}
+
+#[test]
+fn a_sleep_ends_when_it_was_to_end_whoever_waits() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::start(&world, &store);
+    let id = one.call("nap");
+    std::thread::sleep(Duration::from_millis(300));
+    one.crash();
+    let two = Process::start(&world, &store);
+    assert_eq!(two.get(&id)["status"], "working");
+    assert_eq!(text(&two.settled(&id)), "rested");
+    assert_eq!(world.begun(), 2, "put aside by the first, entered again when its time had come");
+    two.crash();
+}
+
+#[test]
+fn an_effect_is_named_after_its_task_before_there_is_one() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::start(&world, &store);
+    // Its step makes it durable, and its question a task.
+    let id = one.call("later");
+    let asked = question(&one.settled(&id));
+    let keys = world.keys.lock().unwrap().clone();
+    assert!(keys.len() == 1 && keys[0].starts_with(&id), "{keys:?}");
+    one.crash();
+    let two = Process::start(&world, &store);
+    two.answer(&id, &asked, &yes());
+    assert_eq!(text(&two.settled(&id)), "receipt 1, shipped");
+    two.crash();
+}
