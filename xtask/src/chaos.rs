@@ -1,14 +1,14 @@
 //! Killing the program: what `chaos/` plays, on builds made for it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use crate::site::Site;
 use crate::tally::Tally;
+use crate::test::program;
 use crate::tools::system;
 
 /// How long random kills may take.
@@ -31,23 +31,8 @@ struct Chaos {
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
     system::require(site, &system::STRACE)?;
     let mut tally = Tally::default();
-    // Both programs have one name, so the one that can be armed is put aside before the other is built.
-    site.must_run(&mut site.cargo(&[
-        "build",
-        "--release",
-        "--locked",
-        "--quiet",
-        "-p",
-        "longhaul-cli",
-        "--features",
-        "crash-points",
-    ]))?;
-    let armed = site.target.join("chaos").join("longhaul-crash-points");
-    fs::create_dir_all(site.target.join("chaos"))?;
-    fs::copy(site.target.join("release").join("longhaul"), &armed)
-        .context("the armed program cannot be kept")?;
     let chaos = Chaos::build(site)?;
-    tally += chaos.play(site, &armed, &["points"])?;
+    tally += chaos.play(site, &program(site, "longhaul")?, &["points"])?;
     tally += chaos.play(site, &chaos.program, &["kills", "--kills", MANY, "--servers", "4"])?;
     tally += chaos.play(site, &chaos.program, &["kills", "--kills", FEW])?;
     tally +=
@@ -70,10 +55,9 @@ pub(crate) fn run(site: &Site, arguments: &[String]) -> Result<Tally> {
 
 impl Chaos {
     fn build(site: &Site) -> Result<Self> {
-        site.must_run(&mut site.cargo(&["build", "--locked", "--quiet", "-p", "longhaul-chaos"]))?;
         site.must_run(&mut site.cargo(&["build", "--release", "--locked", "--quiet", "-p", "longhaul-cli"]))?;
         Ok(Self {
-            driver: site.target.join("debug").join("longhaul-chaos"),
+            driver: program(site, "longhaul-chaos")?,
             program: site.target.join("release").join("longhaul"),
         })
     }

@@ -201,10 +201,5 @@ fn run(command: Command) -> Result<Tally> {
 /// The workspace around the current folder, and so much time from now on.
 fn site(budget: Duration) -> Result<Site> {
     let workspace = Workspace::members(&std::env::current_dir()?)?;
-    Ok(Site {
-        root: workspace.workspace_root,
-        target: workspace.target_directory,
-        deadline: Instant::now() + budget,
-        notes: None,
-    })
+    Ok(Site::new(workspace.workspace_root, workspace.target_directory, Instant::now() + budget))
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +26,8 @@ pub(crate) struct Site {
     pub(crate) deadline: Instant,
     /// Where programs of ours note what they say, if they do.
     pub(crate) notes: Option<PathBuf>,
+    /// What commands said of what failed.
+    complaints: Arc<Mutex<Vec<String>>>,
 }
 
 /// What a command did.
@@ -36,6 +40,11 @@ pub(crate) struct Ran {
 }
 
 impl Site {
+    /// A place where nothing has run yet.
+    pub(crate) fn new(root: PathBuf, target: PathBuf, deadline: Instant) -> Self {
+        Self { root, target, deadline, notes: None, complaints: Arc::default() }
+    }
+
     /// A cargo command in the root.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -75,7 +84,14 @@ impl Site {
         };
         let lines =
             reader.join().map_err(|_| anyhow::anyhow!("the reader of a command's output panicked"))?;
+        let complaints = lines.iter().filter(|line| is_complaint(line)).cloned();
+        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).extend(complaints);
         Ok(Ran { success, lines })
+    }
+
+    /// The lines in which commands named what failed, since this was last asked.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        mem::take(&mut *self.complaints.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// As [`Site::run`], for a command whose failure leaves nothing to go on with.
@@ -113,6 +129,13 @@ pub(crate) fn shown(command: &Command) -> String {
         program.file_name().filter(|name| *name == "cargo").unwrap_or_else(|| command.get_program());
     let words = std::iter::once(program).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a line of a command's output names something that failed, as libtest, TAP and our drivers do.
+fn is_complaint(line: &str) -> bool {
+    line.starts_with("not ok ")
+        || line.starts_with("FAILED ")
+        || (line.starts_with("test ") && line.ends_with("FAILED"))
 }
 
 fn echo(mut reader: impl BufRead) -> Vec<String> {
@@ -158,7 +181,7 @@ mod tests {
 
     fn site(allowed: Duration) -> Site {
         let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-        Site { target: root.clone(), root, deadline: Instant::now() + allowed, notes: None }
+        Site::new(root.clone(), root, Instant::now() + allowed)
     }
 
     #[test]
@@ -168,6 +191,15 @@ mod tests {
             .unwrap();
         assert!(!ran.success);
         assert_eq!(ran.lines, ["a", "b"]);
+    }
+
+    #[test]
+    fn what_commands_say_of_failures_is_kept() {
+        let site = site(Duration::from_secs(60));
+        let said = "echo 'test a ... ok'; echo 'test b ... FAILED'; echo 'not ok 3 - c'; echo 'FAILED  d'";
+        site.run(Command::new("sh").args(["-c", said])).unwrap();
+        assert_eq!(site.complaints(), ["test b ... FAILED", "not ok 3 - c", "FAILED  d"]);
+        assert!(site.complaints().is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::site::Site;
 use crate::tally::Tally;
-use crate::test::TESTED;
+use crate::test::program;
 
 /// Whose messages are held against the schemas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +26,10 @@ pub(crate) enum Whose {
 /// As `stage`, or when the notes cannot be kept or read.
 pub(crate) fn held(site: &Site, whose: Whose, stage: impl FnOnce(&Site) -> Result<Tally>) -> Result<Tally> {
     let folder = emptied(&site.target.join("wire"))?;
-    let noting = Site { notes: Some(folder.clone()), ..site.clone() };
+    let mut noting = site.clone();
+    noting.notes = Some(folder.clone());
     let mut tally = stage(&noting)?;
-    // With the features of the tests, which have built it already.
-    let build = ["build", "--quiet", "--locked", "--workspace", "--features", TESTED, "--bin", "wire"];
-    site.must_run(&mut site.cargo(&build))?;
-    let mut check = Command::new(site.target.join("debug").join("wire"));
+    let mut check = Command::new(program(site, "wire")?);
     check.current_dir(&site.root).arg(&folder).args((whose == Whose::All).then_some("--peers"));
     tally += Tally::one(site.run(&mut check)?.success);
     Ok(tally)

@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn an_unknown_bench_is_refused_with_the_known_ones() {
-        let site = Site { root: ".".into(), target: ".".into(), deadline: Instant::now(), notes: None };
+        let site = Site::new(".".into(), ".".into(), Instant::now());
         let error = run(&site, &["htp".to_owned()], NonZeroUsize::MIN).unwrap_err().to_string();
         assert!(error.contains("\"htp\"") && error.contains("http, stdio, streams, creates"), "{error}");
     }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use crate::interop::HttpServer;
 use crate::site::Site;
 use crate::tally::Tally;
+use crate::test::program;
 use crate::tools::Node;
 use crate::wire::{self, Whose, emptied};
 use report::Expected;
@@ -50,9 +51,8 @@ pub(crate) fn server(site: &Site) -> Result<Tally> {
 }
 
 fn suite(site: &Site) -> Result<Tally> {
-    site.must_run(&mut site.cargo(&["build", "--quiet", "--locked", "-p", SERVER]))?;
+    let program = program(site, SERVER)?;
     let node = Node::with(site, "conformance", SUITE, OLDEST_NODE)?;
-    let program = site.target.join("debug").join(SERVER);
     let server =
         HttpServer::start(site, program.to_str().context("the build folder's path is not UTF-8")?, &[])?;
     let mut tally = Tally::default();

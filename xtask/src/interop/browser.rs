@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use super::tap::Tap;
 use crate::site::Site;
 use crate::tally::Tally;
+use crate::test::program;
 use crate::tools::{Node, system};
 use crate::wire::{self, Whose};
 
@@ -20,12 +21,11 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
 
 fn pages(site: &Site) -> Result<Tally> {
     system::require(site, &system::CHROMIUM)?;
-    let build = ["build", "--quiet", "--locked", "-p", "longhaul-examples", "--bin", "browser"];
-    site.must_run(&mut site.cargo(&build))?;
+    let server = program(site, "browser")?;
     let node = Node::with(site, "browser", EXAMPLE, OLDEST_NODE)?;
     let script = site.root.join(EXAMPLE).join("test.mjs");
     let mut test = node.script(site, script.to_str().context("the repository's path is not UTF-8")?);
-    test.arg(node.packages()).arg(site.target.join("debug/browser")).arg(system::CHROMIUM.name());
+    test.arg(node.packages()).arg(server).arg(system::CHROMIUM.name());
     let ran = site.run(&mut test)?;
     Ok(Tap::read(&ran.lines).tally(ran.success))
 }

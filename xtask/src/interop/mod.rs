@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::site::Site;
 use crate::tally::Tally;
+use crate::test::program;
 use crate::tools::{Node, Python};
 use crate::wire::{self, Whose};
 pub(crate) use browser::stage as browser;
@@ -50,11 +51,11 @@ enum Server {
 impl Server {
     const ALL: [Self; 2] = [Self::Everything, Self::Commands];
 
-    /// The package that builds it, and its binary.
-    const fn package(self) -> (&'static str, &'static str) {
+    /// Its program's name.
+    const fn name(self) -> &'static str {
         match self {
-            Self::Everything => ("longhaul-everything", "longhaul-everything"),
-            Self::Commands => ("longhaul-cli", "longhaul"),
+            Self::Everything => "longhaul-everything",
+            Self::Commands => "longhaul",
         }
     }
 
@@ -147,8 +148,8 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
 }
 
 fn clients_in_turn(site: &Site) -> Result<Tally> {
-    for (package, _) in Server::ALL.map(Server::package) {
-        site.must_run(&mut site.cargo(&["build", "--quiet", "--locked", "-p", package]))?;
+    for server in Server::ALL {
+        program(site, server.name())?;
     }
     let rigs = Rigs::new(site)?;
     let rigs = &rigs;
@@ -180,7 +181,7 @@ fn clients_in_turn(site: &Site) -> Result<Tally> {
     }
     for script in SIGNING_IN {
         let mut command = rigs.node.script(site, script);
-        command.arg(site.target.join("debug").join(Server::Commands.package().1));
+        command.arg(site.target.join("debug").join(Server::Commands.name()));
         let ran = site.run(&mut command)?;
         tally += Tap::read(&ran.lines).tally(ran.success);
     }
@@ -192,7 +193,7 @@ const AT_ONCE: usize = 4;
 
 /// Every client that has the set, against one server over one transport.
 fn run_once(site: &Site, rigs: &Rigs, server: Server, set: &str, over: Transport) -> Result<Tally> {
-    let program = site.target.join("debug").join(server.package().1);
+    let program = site.target.join("debug").join(server.name());
     let program = program.to_str().context("the build folder's path is not UTF-8")?;
     let arguments = server.arguments(site)?;
     match over {

@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_server_that_ends_at_once_is_an_error() {
-        let site = Site { root: ".".into(), target: ".".into(), deadline: Instant::now(), notes: None };
+        let site = Site::new(".".into(), ".".into(), Instant::now());
         let error = HttpServer::start(&site, "false", &[]).unwrap_err().to_string();
         assert!(error.contains("ended") && error.contains("before it listened"), "{error}");
     }

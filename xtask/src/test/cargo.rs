@@ -1,6 +1,9 @@
 //! The stages that are cargo's own: format, lints, tests, documentation, the release build.
 
-use anyhow::Result;
+use std::path::PathBuf;
+use std::thread;
+
+use anyhow::{Result, bail};
 
 use super::libtest::Tests;
 use crate::site::Site;
@@ -15,9 +18,20 @@ pub(super) fn fmt(site: &Site) -> Result<Tally> {
     Ok(Tally::one(site.run(&mut site.cargo(&["fmt", "--all", "--check"]))?.success))
 }
 
-/// No warning in any target, nor in any library under each of its features alone, none of them, and all.
+/// No warning in any target, nor in any library under each of its features alone, none of them, and all. Meanwhile
+/// the program is built as users build it: crates that wait for one another leave half of two processors idle.
 pub(super) fn clippy(site: &Site) -> Result<Tally> {
     system::require_component(site, "clippy", "clippy")?;
+    thread::scope(|scope| {
+        let built = scope.spawn(|| site.run(&mut site.cargo(&["build", "--release", "--locked", "--quiet"])));
+        let mut tally = lint(site)?;
+        let built = built.join().unwrap_or_else(|_| bail!("the release build panicked"));
+        tally += Tally::one(built?.success);
+        Ok(tally)
+    })
+}
+
+fn lint(site: &Site) -> Result<Tally> {
     let mut tally = Tally::default();
     for arguments in clippy_runs(&Workspace::members(&site.root)?) {
         let mut command = site.cargo(&["clippy", "--quiet", "--locked"]);
@@ -28,8 +42,23 @@ pub(super) fn clippy(site: &Site) -> Result<Tally> {
 }
 
 /// The features without which a test would be left out in silence.
-pub(crate) const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul-store/conformance,\
+const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul-store/conformance,\
     longhaul-store/sqlite,longhaul-store/crash-points,longhaul-gateway/crash-points";
+
+/// The program of this name, built with what the tests are built with, so that after them it is there already. Its
+/// crash points can be armed.
+///
+/// # Errors
+///
+/// When it does not build.
+pub(crate) fn program(site: &Site, name: &str) -> Result<PathBuf> {
+    let build = ["build", "--quiet", "--locked", "--workspace", "--features", TESTED, "--bin", name];
+    site.must_run(&mut site.cargo(&build))?;
+    Ok(site.target.join("debug").join(name))
+}
+
+/// How many tests run at once: most wait for a process or for a time.
+const AT_ONCE: &str = "8";
 
 /// Every test of every crate, and the examples in the documentation; and that all our servers and clients have said in
 /// them is what the schemas say.
@@ -41,6 +70,8 @@ pub(super) fn tests(site: &Site) -> Result<Tally> {
 fn run_tests(site: &Site) -> Result<Tally> {
     let features = ["--features", TESTED];
     let mut command = site.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    // Tests panic on purpose, in processes of their own too, and a failed one says where it stands.
+    command.env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", AT_ONCE);
     let ran = site.run(command.args(features))?;
     let tests = Tests::read(&ran.lines, ran.success);
     for name in &tests.ignored {
@@ -61,11 +92,6 @@ pub(super) fn docs(site: &Site) -> Result<Tally> {
         }
     }
     Ok(tally)
-}
-
-/// The program builds as users build it.
-pub(super) fn build(site: &Site) -> Result<Tally> {
-    Ok(Tally::one(site.run(&mut site.cargo(&["build", "--release", "--locked", "--quiet"]))?.success))
 }
 
 /// What clippy looks at, one list of arguments a run.

@@ -11,7 +11,7 @@ use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
 use crate::{chaos, conformance, interop, tidy};
-pub(crate) use cargo::TESTED;
+pub(crate) use cargo::program;
 
 /// The most time everything may take together.
 pub(crate) const BUDGET: Duration = Duration::from_secs(29 * 60);
@@ -22,11 +22,10 @@ type Stage = (&'static str, &'static str, fn(&Site) -> Result<Tally>);
 /// Every stage, in the order they run.
 const STAGES: &[Stage] = &[
     ("fmt", "every file is formatted", cargo::fmt),
-    ("clippy", "no warning, under any feature", cargo::clippy),
+    ("clippy", "no warning, under any feature; and the program builds for release", cargo::clippy),
     ("tidy", "the shape of the tree (cargo xtask tidy --help)", shape),
     ("tests", "unit, integration and documentation tests of every crate", cargo::tests),
     ("docs", "the documentation builds without a warning", cargo::docs),
-    ("build", "the program builds for release", cargo::build),
     ("crash", "the program is killed at every moment, and nothing acknowledged is lost", chaos::stage),
     ("interop", "clients in other languages work with our server", interop::stage),
     ("browser", "a page in Chromium uses our server, and one of a foreign origin cannot", interop::browser),
@@ -62,6 +61,8 @@ pub(crate) fn run(site: &Site, names: &[String]) -> Result<Tally> {
         summary.push(format!("{:>8} min  {name}: {tally}", minutes(begun.elapsed())));
         println!("{name}: {tally}");
         sum += tally;
+        // Again where whoever looks at the end of it all finds them.
+        summary.extend(site.complaints().into_iter().map(|line| format!("              {line}")));
     }
     println!("\n== sum");
     for line in summary {
@@ -120,7 +121,7 @@ mod tests {
 
     #[test]
     fn an_unknown_stage_is_refused_with_the_known_ones() {
-        let site = Site { root: ".".into(), target: ".".into(), deadline: Instant::now(), notes: None };
+        let site = Site::new(".".into(), ".".into(), Instant::now());
         let error = run(&site, &["lints".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("\"lints\"") && error.contains("fmt, clippy, tidy, tests"), "{error}");
     }

@@ -60,7 +60,7 @@ mod tests {
     fn a_folder_is_made_again_when_its_lock_file_changes() {
         let root = tempfile::tempdir().unwrap();
         let deadline = Instant::now();
-        let site = Site { root: root.path().into(), target: root.path().into(), deadline, notes: None };
+        let site = Site::new(root.path().into(), root.path().into(), deadline);
         let lock = root.path().join("lock");
         fs::write(&lock, "1").unwrap();
         let folder = Folder::new(&site, "x", std::slice::from_ref(&lock)).unwrap();
