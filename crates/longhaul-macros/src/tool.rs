@@ -7,12 +7,14 @@ use syn::{Error, LitStr, Result};
 use crate::function::Function;
 use crate::options::{Options, duration};
 
-const OPTIONS: [&str; 14] = [
+const OPTIONS: [&str; 16] = [
     "name",
     "title",
     "description",
     "task",
     "rerun",
+    "version",
+    "accepts",
     "ttl",
     "hold",
     "limit",
@@ -37,6 +39,8 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> Result<Toke
         ));
     };
     let title = options.text("title")?.map(|title| quote!(.title(#title)));
+    let version = options.text("version")?.map(|version| quote!(.version(#version)));
+    let accepts = options.text("accepts")?.map(|accepts| quote!(.accepts(#accepts)));
     let (annotations, policy) = (annotations(&options)?, policy(&options)?);
     let (value, arguments, taken) = (function.value(), function.arguments_type(), function.taken());
     let (running, needs) = (function.running(&options)?, function.needs());
@@ -49,7 +53,7 @@ pub(crate) fn expand(options: TokenStream, function: TokenStream) -> Result<Toke
             fn from(_: #ident) -> Self {
                 #arguments
                 #typed(#name, #description, |cx: ::longhaul::Cx, #taken| { #running })
-                    #title #annotations #policy #needs
+                    #title #annotations #policy #version #accepts #needs
             }
         }
     })

@@ -50,6 +50,7 @@ mod sqlite;
 mod step;
 mod task_store;
 mod time;
+mod tool_version;
 pub mod transition;
 mod watch;
 
@@ -77,4 +78,5 @@ pub use task_store::{
     Swept, TaskStore,
 };
 pub use time::Time;
+pub use tool_version::{Accepts, InvalidToolVersion, Runnable, ToolVersion};
 pub use watch::{TaskWatch, WatchHub};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Dialect, Digest, Json, Once, Owner, Rerun, Retention, Step, TaskId, Time};
+use crate::{Dialect, Digest, Json, Once, Owner, Rerun, Retention, Step, TaskId, Time, ToolVersion};
 
 /// A task that does not exist yet.
 ///
@@ -22,6 +22,8 @@ pub struct NewTask {
     pub owner: Owner,
     /// The tool that does the work.
     pub tool: Arc<str>,
+    /// The version of it. Default 0.0.0, which says none.
+    pub version: ToolVersion,
     /// What the tool is called with.
     pub arguments: Json,
     /// What the layer above must remember of the caller. Default `null`.
@@ -60,6 +62,7 @@ impl NewTask {
             id,
             owner,
             tool: tool.into(),
+            version: ToolVersion::default(),
             arguments,
             caller: Json::parse("null").expect("null is JSON"),
             rerun: Rerun::Never,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{Epoch, Json, NodeId, Once, Outcome, Owner, Question, TaskId, Time};
+use crate::{Epoch, Json, NodeId, Once, Outcome, Owner, Question, TaskId, Time, ToolVersion};
 
 /// The facts of one task. Statuses are not among them: each revision derives its own from these.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,8 @@ pub struct Record {
     pub owner: Owner,
     /// The tool that does the work.
     pub tool: Arc<str>,
+    /// The version of it that began the work: only a node that accepts it goes on.
+    pub version: ToolVersion,
     /// What the tool was called with.
     pub arguments: Json,
     /// What may be done with it when its worker is gone.
@@ -79,6 +81,7 @@ impl Record {
             id,
             owner,
             tool: tool.into(),
+            version: ToolVersion::default(),
             arguments,
             rerun: Rerun::Never,
             dialect: Dialect::Held,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Entry, EntryKey, Epoch,
     Erasure, Event, EventStore, Filter, Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Registry,
-    Reply, Scope, Step, StoreFuture, Stream, Swap, Swept, TaskId, TaskStore, TaskWatch, Time, Value, Version,
+    Reply, Runnable, Scope, Step, StoreFuture, Stream, Swap, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Value, Version,
 };
 
 impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
@@ -31,8 +32,8 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
         (**self).list(scope, filter, after, limit)
     }
 
-    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>> {
-        (**self).claim(limit, tools)
+    fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
+        (**self).claim(limit, runs)
     }
 
     fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {

@@ -3,8 +3,8 @@
 use std::{fmt, pin::Pin, sync::Arc};
 
 use crate::{
-    CallKey, Cursor, Epoch, NewTask, NodeId, Outcome, Owner, Page, Park, Progress, Record, Reply, Scope,
-    Step, StoreError, TaskId, TaskWatch, Time,
+    CallKey, Cursor, Epoch, NewTask, NodeId, Outcome, Owner, Page, Park, Progress, Record, Reply, Runnable,
+    Scope, Step, StoreError, TaskId, TaskWatch, Time,
 };
 
 /// What an operation returns: boxed, so that a store can be a `dyn TaskStore`.
@@ -62,8 +62,9 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     ) -> StoreFuture<'a, Page>;
 
     /// Takes up to `limit` tasks that nobody works on: queued and due, or whose holder is dead or let its lease run
-    /// out. With `tools`, only tasks of those. Each comes with this node's lease and the epoch to show.
-    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>>;
+    /// out. With `runs`, only tasks of those tools in those versions. Each comes with this node's lease and the epoch to
+    /// show.
+    fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>>;
 
     /// Takes this task if [`claim`](Self::claim) could.
     fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>>;

@@ -41,6 +41,7 @@ pub fn create(
         task.caller.clone(),
         now,
     );
+    record.version.clone_from(&task.version);
     record.rerun = task.rerun;
     record.dialect = task.dialect;
     record.retention = task.retention;

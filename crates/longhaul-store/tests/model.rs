@@ -4,9 +4,9 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use longhaul_store::{
-    Batch, CallKey, Digest, Epoch, Filter, Fingerprint, Json, Lease, Memory, NewTask, NodeId, Once, Outcome,
-    Owner, Park, Phase, Progress, Question, Record, Reply, Rerun, Retention, Scope, Settings, SqliteOptions,
-    Start, Step, StepClock, StepState, StoreError, TaskId, TaskStore, Time,
+    Accepts, Batch, CallKey, Digest, Epoch, Filter, Fingerprint, Json, Lease, Memory, NewTask, NodeId, Once,
+    Outcome, Owner, Park, Phase, Progress, Question, Record, Reply, Rerun, Retention, Runnable, Scope,
+    Settings, SqliteOptions, Start, Step, StepClock, StepState, StoreError, TaskId, TaskStore, Time,
 };
 use proptest::prelude::*;
 
@@ -129,7 +129,7 @@ impl Side {
                 self.show(store.get(scoped(*scope, &owner), &id(*task)).await)
             }
             Operation::Claim { tool } => {
-                let tools = tool.map(|tool| [Arc::from(format!("tool{tool}"))]);
+                let tools = tool.map(|tool| [Runnable::new(format!("tool{tool}"), Accepts::default())]);
                 let claimed =
                     store.claim(100, tools.as_ref().map(<[_; 1]>::as_slice)).await.map(|mut claimed| {
                         claimed.sort_by(|a, b| a.id.cmp(&b.id));

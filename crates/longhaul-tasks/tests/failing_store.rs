@@ -9,7 +9,8 @@ use std::time::Duration;
 use longhaul_store::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Digest, Durability, Epoch, Erasure,
     Filter, Finished, Json, Limits, Memory, NewTask, NodeId, Once, Outcome, Owner, Page, Record, Reply,
-    Scope, Settings, Step, StoreError, StoreFuture, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time,
+    Runnable, Scope, Settings, Step, StoreError, StoreFuture, Swept, SystemClock, TaskId, TaskStore,
+    TaskWatch, Time,
 };
 use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::machine::{Caller, Plan};
@@ -78,8 +79,8 @@ impl TaskStore for Failing {
     ) -> StoreFuture<'a, Page> {
         self.store.list(scope, filter, after, limit)
     }
-    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>> {
-        self.store.claim(limit, tools)
+    fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
+        self.store.claim(limit, runs)
     }
     fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
         self.store.claim_one(id)

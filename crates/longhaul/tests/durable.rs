@@ -118,11 +118,16 @@ struct Process {
 
 impl Process {
     fn start(world: &World, store: &Memory) -> Self {
+        Self::of(server(world), store)
+    }
+
+    fn of(server: Server, store: &Memory) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let mut pace = Pace::default();
         (pace.hot_wait, pace.recover_every) = (Duration::from_millis(100), Duration::from_millis(20));
-        let dispatcher = server(world).store(Arc::new(store.another_node())).pace(pace).dispatcher().unwrap();
+        pace.strand_after = Duration::from_millis(20);
+        let dispatcher = server.store(Arc::new(store.another_node())).pace(pace).dispatcher().unwrap();
         runtime.block_on(dispatcher.start()).unwrap();
         Self { runtime, dispatcher }
     }
@@ -172,9 +177,15 @@ impl Process {
     /// The task, once it is no longer only working.
     #[track_caller]
     fn settled(&self, id: &str) -> Value {
-        for _ in 0..500 {
+        self.until(id, |task| task["status"] != "working")
+    }
+
+    /// The task, once it is so.
+    #[track_caller]
+    fn until(&self, id: &str, is: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..1000 {
             let task = self.get(id);
-            if task["status"] != "working" {
+            if is(&task) {
                 return task;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -301,4 +312,48 @@ fn an_effect_is_named_after_its_task_before_there_is_one() {
     two.answer(&id, &asked, &yes());
     assert_eq!(text(&two.settled(&id)), "receipt 1, shipped");
     two.crash();
+}
+
+/// A server whose tool `order` is of this version.
+fn version(world: &World, version: &str, accepts: Option<&str>) -> Server {
+    let world = world.clone();
+    let mut tool =
+        Tool::typed("order", "Order", move |cx, _: Nothing| order(world.clone(), cx)).task(policy());
+    tool = tool.version(version);
+    if let Some(accepts) = accepts {
+        tool = tool.accepts(accepts);
+    }
+    Server::new("versions", "1").tool(tool)
+}
+
+#[test]
+fn v1_a_task_is_entered_again_only_in_a_version_that_accepts_its_own() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::of(version(&world, "1.4", None), &store);
+    let id = one.call("order");
+    let asked = question(&one.settled(&id));
+    one.crash();
+
+    let two = Process::of(version(&world, "2", None), &store);
+    assert_eq!(two.answer(&id, &asked, &yes())["result"]["resultType"], "complete", "answers are never lost");
+    let said = "queued: no node runs version 1.4.0 of order";
+    let task = two.until(&id, |task| task["statusMessage"] == said);
+    assert_eq!((&task["status"], world.begun()), (&json!("working"), 1));
+    two.crash();
+
+    let three = Process::of(version(&world, "2.1", Some(">=1.4, <3")), &store);
+    assert_eq!(text(&three.settled(&id)), "receipt 1, shipped");
+    assert_eq!((world.charged(), world.begun()), (1, 2));
+    three.crash();
+}
+
+#[test]
+fn a_tool_that_would_not_go_on_with_its_own_tasks_is_not_offered() {
+    let world = World::default();
+    for (of, accepts, why) in
+        [("2", Some("<2"), "accepts <2"), ("two", None, "version"), ("2", Some("?"), "version")]
+    {
+        let refused = version(&world, of, accepts).dispatcher().unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
 }

@@ -1,13 +1,16 @@
 //! Who works on what.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{
     Backend, create,
     drive::{block_on, race},
     finish, get, id, one, queued, task,
 };
-use crate::{Batch, Epoch, Outcome, Phase, Record, Settings, Start, StoreError, TaskStore};
+use crate::{
+    Accepts, Batch, Epoch, Outcome, Phase, Record, Runnable, Settings, Start, StoreError, TaskStore,
+    ToolVersion,
+};
 
 pub(super) async fn a_queued_task_is_claimed_once_when_it_is_due(backend: &dyn Backend) {
     let one = one(backend);
@@ -40,10 +43,36 @@ pub(super) async fn only_tasks_of_known_tools_are_claimed(backend: &dyn Backend)
         create(&*other, orphan).await;
     }
     drop(other);
-    let tools: [Arc<str>; 2] = ["test".into(), "deploy".into()];
-    assert_eq!(ids(one.store.claim(10, Some(&tools)).await.unwrap()), ["t2", "t2-orphan"]);
+    let runs = ["test", "deploy"].map(|tool| Runnable::new(tool, Accepts::default()));
+    assert_eq!(ids(one.store.claim(10, Some(&runs)).await.unwrap()), ["t2", "t2-orphan"]);
     assert!(one.store.claim(10, Some(&[])).await.unwrap().is_empty());
     assert_eq!(ids(one.store.claim(10, None).await.unwrap()), ["t1", "t1-orphan"]);
+}
+
+pub(super) async fn only_tasks_of_accepted_versions_are_claimed(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    for (name, version) in [("none", "0"), ("old", "1.2"), ("new", "2.0.0-rc.1+build")] {
+        let version = ToolVersion::new(version).unwrap();
+        let mut new = queued(name, &*one.store);
+        new.version = version.clone();
+        assert_eq!(create(&*one.store, new).await.version, version);
+        let mut orphan = task(&format!("{name}-orphan"));
+        orphan.version = version.clone();
+        create(&*other, orphan).await;
+        assert_eq!(get(&*one.store, &id(name)).await.expect("it exists").version, version);
+    }
+    drop(other);
+    let claim = async |requirement: &str| {
+        let runs = [Runnable::new("build", Accepts::new(requirement).unwrap())];
+        ids(one.store.claim(10, Some(&runs)).await.unwrap())
+    };
+    assert_eq!(claim(">=3").await, [] as [&str; 0]);
+    assert_eq!(claim(">=1, <2").await, ["old", "old-orphan"]);
+    assert_eq!(claim("=2.0.0-rc.1").await, ["new", "new-orphan"]);
+    let unsaid = [Runnable::new("build", Accepts::default())];
+    assert_eq!(ids(one.store.claim(1, Some(&unsaid)).await.unwrap()).len(), 1, "a limit counts what fits");
+    assert_eq!(ids(one.store.claim(10, Some(&unsaid)).await.unwrap()).len(), 1);
 }
 
 pub(super) async fn a_claim_takes_no_more_than_asked(backend: &dyn Backend) {

@@ -129,6 +129,7 @@ pub const CHECKS: &[Check] = checks! {
     claiming::{
         a_queued_task_is_claimed_once_when_it_is_due,
         only_tasks_of_known_tools_are_claimed,
+        only_tasks_of_accepted_versions_are_claimed,
         a_claim_takes_no_more_than_asked,
         a_lease_holds_while_it_lasts_and_no_longer,
         a_renewed_lease_holds_on,

@@ -11,8 +11,8 @@ use self::{entries::Entries, streams::Streams, table::Table};
 use crate::{
     Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry, EntryKey,
     Epoch, Erasure, Event, EventStore, Filter, Finished, NewTask, NodeId, Outcome, Owner, Page, Record,
-    Registry, Reply, Scope, Settings, Step, StoreError, StoreFuture, Stream, Swap, Swept, SystemClock,
-    TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub, clock::StoreClock,
+    Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture, Stream, Swap, Swept,
+    SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub, clock::StoreClock,
     event_store::LONGEST_REPLAY, transition,
 };
 
@@ -174,9 +174,9 @@ impl TaskStore for Memory {
         self.at_once(move |table, _, now| table.list(scope, filter, after, limit.clamp(1, Page::MAX), now))
     }
 
-    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>> {
+    fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
         self.at_once(move |table, this, now| {
-            let due = table.claimable(now, limit, tools);
+            let due = table.claimable(now, limit, runs);
             Ok(due.iter().filter_map(|id| this.take(table, id, now)).collect())
         })
     }

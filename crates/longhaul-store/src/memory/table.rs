@@ -1,14 +1,11 @@
 //! The tasks and what finds them. Every change goes through here, so that no index falls behind.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::steps::Steps;
 use crate::{
-    CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Phase, Quota, Record, Scope, Step,
-    StoreError, TaskId, Time, transition,
+    CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Phase, Quota, Record, Runnable,
+    Scope, Step, StoreError, TaskId, Time, transition,
 };
 
 #[derive(Debug, Default)]
@@ -205,9 +202,12 @@ impl Table {
         }
     }
 
-    pub(super) fn claimable(&self, now: Time, limit: usize, tools: Option<&[Arc<str>]>) -> Vec<TaskId> {
+    pub(super) fn claimable(&self, now: Time, limit: usize, runs: Option<&[Runnable]>) -> Vec<TaskId> {
         let open = self.open.iter().filter_map(|ord| self.tasks.get(ord)).map(|slot| &slot.record);
-        open.filter(|record| tools.is_none_or(|tools| tools.contains(&record.tool)))
+        let runs_it = |record: &&Record| {
+            runs.is_none_or(|runs| runs.iter().any(|run| run.admits(&record.tool, &record.version)))
+        };
+        open.filter(runs_it)
             .filter(|record| transition::is_claimable(record, now, &|node| !self.is_alive(node)))
             .take(limit)
             .map(|record| record.id.clone())

@@ -30,8 +30,8 @@ use self::{
 };
 use crate::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Reply, Scope, Step, StoreError, StoreFuture,
-    Swept, TaskId, TaskStore, TaskWatch, Time,
+    Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Reply, Runnable, Scope, Step, StoreError,
+    StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 /// Tasks, events and entries in one SQLite file.
@@ -169,11 +169,11 @@ impl TaskStore for Sqlite {
         })
     }
 
-    fn claim<'a>(&'a self, limit: usize, tools: Option<&'a [Arc<str>]>) -> StoreFuture<'a, Vec<Record>> {
+    fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
         Box::pin(async move {
             let Some(dead) = self.claimable()? else { return Ok(Vec::new()) };
-            let (node, tools) = (self.presence.node().clone(), tools.map(<[Arc<str>]>::to_vec));
-            self.write_with(&CLAIM, move |tx| operation::claim(tx, &node, &dead, limit, tools.as_deref()))
+            let (node, runs) = (self.presence.node().clone(), runs.map(<[Runnable]>::to_vec));
+            self.write_with(&CLAIM, move |tx| operation::claim(tx, &node, &dead, limit, runs.as_deref()))
                 .await
         })
     }

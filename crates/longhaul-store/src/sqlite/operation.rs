@@ -1,7 +1,5 @@
 //! The writes of the contract, each within a group's transaction: load, apply the pure transition, write back.
 
-use std::sync::Arc;
-
 use rusqlite::params;
 
 use super::{
@@ -12,7 +10,7 @@ use super::{
 };
 use crate::{
     Answered, Batch, Cancellation, Created, Epoch, Erasure, Finished, NewTask, NodeId, Outcome, Owner,
-    Record, Reply, Scope, StoreError, Swept, TaskId, transition,
+    Record, Reply, Runnable, Scope, StoreError, Swept, TaskId, ToolVersion, transition,
 };
 
 pub(super) fn create(tx: &mut Tx<'_>, node: &NodeId, task: &NewTask) -> Result<Created, StoreError> {
@@ -40,10 +38,10 @@ pub(super) fn claim(
     node: &NodeId,
     dead: &[NodeId],
     limit: usize,
-    tools: Option<&[Arc<str>]>,
+    runs: Option<&[Runnable]>,
 ) -> Result<Vec<Record>, StoreError> {
     let mut claimed = Vec::new();
-    for id in claimable(tx, dead, limit, tools)? {
+    for id in claimable(tx, dead, limit, runs)? {
         match claim_one(tx, node, dead, &id) {
             Ok(record) => claimed.extend(record),
             Err(error) => pass_over(&id, error)?,
@@ -216,16 +214,16 @@ fn claimable(
     tx: &Tx<'_>,
     dead: &[NodeId],
     limit: usize,
-    tools: Option<&[Arc<str>]>,
+    runs: Option<&[Runnable]>,
 ) -> Result<Vec<TaskId>, StoreError> {
     let now = tx.now().unix_ms();
     let mut found = Vec::new();
     let mut statement = tx.prepare(sql::WAITING)?;
-    collect(tx, &mut statement, params![now], limit, tools, &mut found)?;
+    collect(tx, &mut statement, params![now], limit, runs, &mut found)?;
     let mut statement = tx.prepare(sql::OVERDUE)?;
     for node in super::read::lease_holders(tx.conn, tx.site)? {
         let until = if dead.contains(&node) { i64::MAX } else { now };
-        collect(tx, &mut statement, params![now, node.as_str(), until], limit, tools, &mut found)?;
+        collect(tx, &mut statement, params![now, node.as_str(), until], limit, runs, &mut found)?;
     }
     Ok(found)
 }
@@ -235,7 +233,7 @@ fn collect(
     statement: &mut rusqlite::Statement<'_>,
     values: &[&dyn rusqlite::ToSql],
     limit: usize,
-    tools: Option<&[Arc<str>]>,
+    runs: Option<&[Runnable]>,
     found: &mut Vec<TaskId>,
 ) -> Result<(), StoreError> {
     let failed = |error| tx.site.error("looking for tasks to claim", error);
@@ -243,10 +241,18 @@ fn collect(
     while found.len() < limit
         && let Some(row) = rows.next().map_err(failed)?
     {
-        let tool = row.get_ref(1).map_err(failed)?;
-        if tools.is_none_or(|tools| tools.iter().any(|known| tool.as_str() == Ok(&**known))) {
-            let id = row.get::<_, String>(0).map_err(failed)?;
-            found.push(TaskId::new(id).map_err(corrupt)?);
+        let id = TaskId::new(row.get::<_, String>(0).map_err(failed)?).map_err(corrupt)?;
+        let Some(runs) = runs else {
+            found.push(id);
+            continue;
+        };
+        let (tool, version) = (row.get_ref(1).map_err(failed)?, row.get_ref(2).map_err(failed)?);
+        let (Ok(tool), Ok(Ok(version))) = (tool.as_str(), version.as_str().map(ToolVersion::new)) else {
+            pass_over(&id, corrupt("its tool or the version of that"))?;
+            continue;
+        };
+        if runs.iter().any(|run| run.admits(tool, &version)) {
+            found.push(id);
         }
     }
     Ok(())

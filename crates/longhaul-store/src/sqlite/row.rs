@@ -7,7 +7,7 @@ use rusqlite::{Row, types::ValueRef};
 use super::{fault::corrupt, sql::Column};
 use crate::{
     CallKey, Dialect, Digest, Epoch, Json, Lease, NodeId, Once, Outcome, Owner, Phase, Progress, Record,
-    Rerun, Retention, StoreError, TaskId, Time,
+    Rerun, Retention, StoreError, TaskId, Time, ToolVersion,
 };
 
 /// Phases as they are stored.
@@ -100,6 +100,8 @@ pub(super) fn decode(row: &Row<'_>) -> Result<Record, StoreError> {
     record.attempt =
         u32::try_from(read.int(Column::Attempt)?).map_err(|error| damaged(Column::Attempt, error))?;
     record.started = read.int(Column::Started)? != 0;
+    record.version = ToolVersion::new(read.text(Column::ToolVersion)?)
+        .map_err(|error| damaged(Column::ToolVersion, error))?;
     record.rerun = decode_rerun(read.int(Column::Rerun)?)?;
     record.dialect = decode_dialect(read.int(Column::Dialect)?)?;
     record.retention = decode_retention(read.int(Column::Retention)?, read.count(Column::RetentionMs)?)?;

@@ -11,7 +11,7 @@ use crate::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -160,6 +160,11 @@ CREATE TABLE steps (
 
 CREATE UNIQUE INDEX steps_by_key ON steps (task, key);
 CREATE INDEX open_questions ON steps (task, asked) WHERE state = 1;
+";
+
+/// The versions of tools that began the work of tasks.
+const V5: &str = "
+ALTER TABLE tasks ADD COLUMN tool_version TEXT NOT NULL DEFAULT '0.0.0';
 ";
 
 /// What a file turns out to be.

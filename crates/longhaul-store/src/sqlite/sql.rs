@@ -61,6 +61,7 @@ define_columns! {
     Asked "asked",
     Steps "steps",
     StepBytes "step_bytes",
+    ToolVersion "tool_version",
     Tool "tool",
     StatusMessage "status_message",
     ProgressMessage "progress_message",
@@ -75,9 +76,9 @@ pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE
 pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, phase, not_before, lease_node, \
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
     status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments, \
-    once_key, once_digest, asked, steps, step_bytes) \
+    once_key, once_digest, asked, steps, step_bytes, tool_version) \
     VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28) ON CONFLICT (id) DO NOTHING";
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29) ON CONFLICT (id) DO NOTHING";
 
 pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
     lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \
@@ -142,10 +143,11 @@ pub(super) const LEASE_HOLDER: &str =
     "SELECT lease_node FROM tasks WHERE phase = 1 AND lease_node > ?1 ORDER BY lease_node LIMIT 1";
 
 /// Queued or parked: nothing else has a time to wait for.
-pub(super) const WAITING: &str = "SELECT id, tool FROM tasks WHERE not_before <= ?1 \
+pub(super) const WAITING: &str = "SELECT id, tool, tool_version FROM tasks WHERE not_before <= ?1 \
     AND (expires_at IS NULL OR expires_at > ?1) ORDER BY not_before";
 
-pub(super) const OVERDUE: &str = "SELECT id, tool FROM tasks WHERE phase = 1 AND lease_node = ?2 AND lease_until <= ?3 \
+pub(super) const OVERDUE: &str = "SELECT id, tool, tool_version FROM tasks WHERE phase = 1 AND lease_node = ?2 \
+    AND lease_until <= ?3 \
     AND (expires_at IS NULL OR expires_at > ?1) ORDER BY lease_until";
 
 pub(super) const HAS_WAITING: &str = "SELECT 1 FROM tasks WHERE not_before <= ?1 LIMIT 1";

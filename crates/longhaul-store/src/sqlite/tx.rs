@@ -302,6 +302,7 @@ impl<'a> Tx<'a> {
                 signed(record.questions.len() as u64),
                 record.steps,
                 signed(record.step_bytes),
+                record.version.to_string(),
             ])
             .map_err(failed)?;
         self.writes += u64::from(rows > 0);

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use longhaul_store::{
-    Dialect, Digest, Json, Once, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId,
+    Dialect, Digest, Json, Once, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId, ToolVersion,
 };
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -49,6 +49,8 @@ pub struct Call {
     pub owner: Owner,
     /// The tool.
     pub tool: Arc<str>,
+    /// Its version, which whoever goes on with the task must accept.
+    pub version: ToolVersion,
     /// What it is called with.
     pub arguments: Json,
     /// The names of those arguments that nobody is to be shown: see [`shown_arguments`](crate::shown_arguments).
@@ -91,6 +93,7 @@ impl Call {
             plan: Plan::in_place(),
             owner,
             tool: tool.into(),
+            version: ToolVersion::default(),
             arguments,
             secret: Vec::new(),
             dialect: Dialect::Held,

@@ -9,6 +9,7 @@ mod operation;
 mod recovery;
 mod run;
 mod runs;
+mod stranded;
 mod worker;
 
 use std::fmt;
@@ -46,6 +47,9 @@ pub struct Pace {
     pub renew_every: Duration,
     /// How often to look for tasks whose node is gone. Default 2 s.
     pub recover_every: Duration,
+    /// How often to look for tasks that no node runs, and how long one is left to other nodes before that is said of it.
+    /// Default 10 s.
+    pub strand_after: Duration,
     /// How often to do what time demands. Default 30 s.
     pub sweep_every: Duration,
     /// The least time between two reports of one task to the store. Default 1 s.
@@ -69,6 +73,7 @@ impl Default for Pace {
         Self {
             renew_every: Duration::from_secs(10),
             recover_every: Duration::from_secs(2),
+            strand_after: Duration::from_secs(10),
             sweep_every: Duration::from_secs(30),
             report_every: Duration::from_secs(1),
             hot_wait: Duration::from_secs(2),
@@ -169,6 +174,7 @@ impl Engine {
         let environment = Arc::clone(&self.0.environment);
         environment.spawn(Box::pin(recovery::keep_recovering(Arc::clone(&self.0))));
         environment.spawn(Box::pin(recovery::keep_sweeping(Arc::clone(&self.0))));
+        environment.spawn(Box::pin(stranded::keep_telling(Arc::clone(&self.0))));
         Ok(taken)
     }
 

@@ -27,15 +27,15 @@ pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     Ok(recover_own(inner).await? + recover_others(inner).await?)
 }
 
-/// Those of this node's tools.
+/// Those of this node's tools, in the versions it accepts.
 async fn recover_own(inner: &Arc<Inner>) -> Result<usize, StoreError> {
-    let tools = inner.workers.tools();
-    if tools.is_empty() {
+    let runs = inner.workers.runnable();
+    if runs.is_empty() {
         return Ok(0);
     }
     let mut taken = 0;
     loop {
-        let claimed = inner.store.claim(AT_A_TIME, Some(&tools)).await?;
+        let claimed = inner.store.claim(AT_A_TIME, Some(&runs)).await?;
         let count = claimed.len();
         for record in claimed {
             take_up(inner, record);
@@ -70,24 +70,28 @@ async fn recover_others(inner: &Arc<Inner>) -> Result<usize, StoreError> {
 /// Takes up a task if nobody works on it and this node can: what has not begun of a tool that it does not have is
 /// for a node that has.
 pub(super) async fn try_take_up(inner: &Arc<Inner>, record: &Record) -> Result<bool, StoreError> {
-    if !inner.workers.has(&record.tool) {
-        let Some(jobs) = inner.workers.others() else { return Ok(false) };
-        match jobs.has_begun(&record.id).await {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
-            Err(error) => {
-                tracing::warn!(task = %record.id, ?error, "whether its job has begun cannot be told yet");
-                return Ok(false);
-            }
-        }
+    if !can_work_on(inner, record).await {
+        return Ok(false);
     }
     let Some(claimed) = inner.store.claim_one(&record.id).await? else { return Ok(false) };
     take_up(inner, claimed);
     Ok(true)
 }
 
+/// Whether this node can go on with a task.
+pub(super) async fn can_work_on(inner: &Arc<Inner>, record: &Record) -> bool {
+    if inner.workers.has(&record.tool) {
+        return inner.workers.run(record);
+    }
+    let Some(jobs) = inner.workers.others() else { return false };
+    jobs.has_begun(&record.id).await.unwrap_or_else(|error| {
+        tracing::warn!(task = %record.id, ?error, "whether its job has begun cannot be told yet");
+        false
+    })
+}
+
 /// Takes up a task that was claimed. Its lease is renewed from now on.
-fn take_up(inner: &Arc<Inner>, record: Record) {
+pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
     // Its lease had run out while this process stood still: whoever is at it looks, and goes on.
     if inner.runs.tell(&record.id, Control::LookAgain) {
         return;

@@ -19,6 +19,7 @@ use super::operation::{
     Done, Operation, cancel, commit, finish, is_ours, look, read, report, start, stop, tell,
 };
 use super::runs::Listed;
+use super::stranded;
 use super::worker::{Entry, Place};
 use crate::environment::BoxFuture;
 use crate::job::{Attached, ExternalJob, JobRun};
@@ -147,6 +148,7 @@ impl Run {
             Attached::Running(run) | Attached::Ended(run) => ((Machine::resume(), vec![]), Some(run)),
             Attached::NeverStarted | Attached::Lost { .. } => (Machine::restart(), None),
         };
+        stranded::take_back(&record, &reports.0);
         let (tool, arguments) = (Arc::clone(&record.tool), record.arguments.clone());
         let mut this = Self::new(listed, machine, tool, arguments, Some(job), reports);
         this.lead = this.lead_of(&record);
@@ -167,6 +169,7 @@ impl Run {
         steps: Vec<Step>,
     ) -> Box<Self> {
         let (reporter, reports) = Reporter::new();
+        stranded::take_back(&record, &reporter);
         let keeper = Keeper::resume(steps, record.epoch);
         keeper.seat(&listed.inner, &listed.id, &listed.controls);
         let note = Note::of(&record);
@@ -629,6 +632,7 @@ impl Run {
 fn new_task(id: &TaskId, call: &Call) -> NewTask {
     let mut task =
         NewTask::new(id.clone(), call.owner.clone(), Arc::clone(&call.tool), call.arguments.clone());
+    task.version.clone_from(&call.version);
     task.rerun = call.rerun;
     task.dialect = call.dialect;
     task.retention = call.retention;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-use longhaul_store::{Outcome, Record};
+use longhaul_store::{Accepts, Outcome, Record, Runnable};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -19,6 +19,8 @@ use crate::report::Reporter;
 pub struct Worker {
     /// Its name.
     pub tool: Arc<str>,
+    /// In which versions the tasks are that it goes on with. Default 0.0.0 alone, which says none.
+    pub accepts: Accepts,
     /// How to reach its jobs, if its calls are jobs outside this process.
     pub job: Option<Arc<dyn ExternalJob>>,
     /// How to enter its work again, if its calls are futures of this process.
@@ -30,7 +32,14 @@ pub struct Worker {
 impl Worker {
     /// A tool whose calls are futures of this process.
     pub fn new(tool: impl Into<Arc<str>>) -> Self {
-        Self { tool: tool.into(), job: None, entry: None, limit: None }
+        Self { tool: tool.into(), accepts: Accepts::default(), job: None, entry: None, limit: None }
+    }
+
+    /// The same, going on with tasks of these versions.
+    #[must_use]
+    pub fn with_accepts(mut self, accepts: Accepts) -> Self {
+        self.accepts = accepts;
+        self
     }
 
     /// The same, its calls jobs outside this process.
@@ -109,8 +118,16 @@ impl Workers {
         self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn tools(&self) -> Vec<Arc<str>> {
-        self.read().keys().cloned().collect()
+    /// Which tasks this node can work on.
+    pub(super) fn runnable(&self) -> Vec<Runnable> {
+        let runnable =
+            |(worker, _): &Employed| Runnable::new(Arc::clone(&worker.tool), worker.accepts.clone());
+        self.read().values().map(runnable).collect()
+    }
+
+    /// Whether this is one of them.
+    pub(super) fn run(&self, record: &Record) -> bool {
+        self.read().get(&record.tool).is_some_and(|(worker, _)| worker.accepts.admits(&record.version))
     }
 
     pub(super) fn has(&self, tool: &str) -> bool {

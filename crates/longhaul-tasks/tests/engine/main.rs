@@ -8,6 +8,7 @@ mod recovery;
 mod resuming;
 mod rig;
 mod room;
+mod versions;
 
 use std::sync::Arc;
 use std::time::Duration;

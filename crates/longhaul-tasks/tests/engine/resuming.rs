@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use longhaul_store::{
-    Fingerprint, Json, Memory, NewTask, Outcome, Owner, Phase, Question, Record, Reply, Rerun, Scope, Step,
-    StepState, TaskId, TaskStore as _,
+    Accepts, Fingerprint, Json, Memory, NewTask, Outcome, Owner, Phase, Question, Record, Reply, Rerun,
+    Scope, Step, StepState, TaskId, TaskStore as _, ToolVersion,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::machine::{Caller, Plan};
@@ -16,16 +16,16 @@ use serde_json::value::RawValue;
 
 const OF: Fingerprint = Fingerprint::new([7; Fingerprint::LEN]);
 
-fn done() -> Outcome {
+pub(super) fn done() -> Outcome {
     Outcome::result(Json::parse("{}").unwrap(), false)
 }
 
 /// Work that lingers until it is let go, and asks first if it is told to.
 #[derive(Clone, Debug, Default)]
-struct Lingering {
-    entered: Arc<AtomicUsize>,
-    let_go: Arc<AtomicBool>,
-    asks: bool,
+pub(super) struct Lingering {
+    pub(super) entered: Arc<AtomicUsize>,
+    pub(super) let_go: Arc<AtomicBool>,
+    pub(super) asks: bool,
 }
 
 impl Lingering {
@@ -49,17 +49,27 @@ impl Lingering {
     }
 
     fn engine(&self, store: &Memory) -> Engine {
+        self.engine_of(store, "linger", Accepts::default())
+    }
+
+    pub(super) fn engine_of(&self, store: &Memory, tool: &str, accepts: Accepts) -> Engine {
         let mut pace = Pace::default();
         (pace.hot_wait, pace.recover_every) = (Duration::from_millis(50), Duration::from_millis(10));
-        let worker = Worker::new("linger").with_entry(Arc::new(self.clone()));
+        pace.strand_after = Duration::from_millis(20);
+        let worker = Worker::new(tool).with_entry(Arc::new(self.clone())).with_accepts(accepts);
         Engine::new(Arc::new(store.another_node()), Arc::new(Tokio::new()), pace, [worker])
     }
 
     async fn begin(&self, engine: &Engine) -> TaskId {
+        self.begin_as(engine, ToolVersion::default()).await
+    }
+
+    pub(super) async fn begin_as(&self, engine: &Engine, version: ToolVersion) -> TaskId {
         let keeper = Keeper::new();
         let work = Work::Future(self.work(keeper.clone()));
         let mut call = Call::new(Owner::Anonymous, "linger", Json::parse("{}").unwrap(), work);
         (call.plan, call.rerun, call.keeper) = (Plan::new(Caller::TakesTask, true), Rerun::Resumable, keeper);
+        call.version = version;
         match engine.call(call).await {
             Answer::Task(record) => record.id.clone(),
             other => panic!("{other:?}"),
@@ -80,7 +90,7 @@ impl Entry for Lingering {
 }
 
 /// The record, once it is as it should be.
-async fn until(store: &Memory, id: &TaskId, is: impl Fn(&Record) -> bool) -> Record {
+pub(super) async fn until(store: &Memory, id: &TaskId, is: impl Fn(&Record) -> bool) -> Record {
     for _ in 0..1000 {
         let record = store.get(Scope::Operator, id).await.unwrap().unwrap();
         if is(&record) {

@@ -440,6 +440,7 @@ impl Begin<'_> {
             Stance::Waits => Door::Held,
         };
         call.rerun = self.tool.rerun();
+        (call.version, _) = self.tool.versions().unwrap_or_default();
         let keep = self.drafted.as_ref().and_then(|drafted| drafted.keep);
         call.retention = policy.retention(&call.owner, keep);
         call.poll_interval_ms = u64::try_from(policy.poll_interval.as_millis()).ok();

@@ -51,7 +51,9 @@ use longhaul_proto::http::InvalidAnnotation;
 use longhaul_proto::model::{Implementation, InvalidToolName, ServerCapabilities};
 use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::runner::{Engine, Pace};
-use longhaul_tasks::store::{Memory, Registry, Rerun, StoreError, TaskStore};
+use longhaul_tasks::store::{
+    Accepts, InvalidToolVersion, Memory, Registry, Rerun, StoreError, TaskStore, ToolVersion,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -220,6 +222,26 @@ pub enum BuildError {
     KnownMethod {
         /// The method.
         name: String,
+    },
+    /// What a tool says of its version is not understood.
+    #[error("the version of {name:?}")]
+    #[non_exhaustive]
+    Version {
+        /// The tool.
+        name: String,
+        /// What is wrong with it.
+        source: InvalidToolVersion,
+    },
+    /// A tool does not go on with its own tasks.
+    #[error("{name:?} has version {version} and accepts {accepts}: let it accept its own version too")]
+    #[non_exhaustive]
+    OwnVersion {
+        /// The tool.
+        name: String,
+        /// Its version.
+        version: ToolVersion,
+        /// Those it accepts.
+        accepts: Accepts,
     },
     /// A tool's policy says of lost tasks what cannot be done with them.
     #[error(

@@ -143,6 +143,13 @@ impl Tool {
         if let Err(source) = &self.mirrored {
             return Err(BuildError::Annotation { name: name.clone(), source: source.clone() });
         }
+        match self.versions() {
+            Err(source) => return Err(BuildError::Version { name: name.clone(), source }),
+            Ok((version, accepts)) if !accepts.admits(&version) => {
+                return Err(BuildError::OwnVersion { name: name.clone(), version, accepts });
+            }
+            Ok(_) => {}
+        }
         match (self.policy.rerun, &self.kind) {
             (Rerun::Never, _)
             | (Rerun::Reattach, Kind::Job(_))
@@ -152,7 +159,10 @@ impl Tool {
     }
 
     pub(super) fn worker(&self, states: &Arc<States>) -> Worker {
-        let worker = Worker::new(self.definition.name.as_str()).with_limit(self.policy.limit);
+        // Those of a tool that is offered are understood.
+        let (_, accepts) = self.versions().unwrap_or_default();
+        let worker =
+            Worker::new(self.definition.name.as_str()).with_limit(self.policy.limit).with_accepts(accepts);
         match &self.kind {
             Kind::Function(handler) => {
                 let (handler, states) =

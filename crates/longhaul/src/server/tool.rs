@@ -10,7 +10,7 @@ use longhaul_proto::http::{InvalidAnnotation, MirroredParameter};
 use longhaul_proto::jsonrpc::{ErrorObject, without_place};
 use longhaul_proto::model::{self, CallToolResult, InputKind, ToolAnnotations};
 use longhaul_tasks::job::ExternalJob;
-use longhaul_tasks::store::{Json as StoredJson, Rerun};
+use longhaul_tasks::store::{Accepts, InvalidToolVersion, Json as StoredJson, Rerun, ToolVersion};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinError;
@@ -78,6 +78,8 @@ pub struct Tool {
     /// What it needs of what the server's handlers share.
     pub(super) needed: Vec<Need>,
     reentrant: Option<bool>,
+    version: Result<ToolVersion, InvalidToolVersion>,
+    accepts: Option<Result<Accepts, InvalidToolVersion>>,
 }
 
 impl Tool {
@@ -158,7 +160,18 @@ impl Tool {
     fn of(definition: model::Tool, kind: Kind) -> Self {
         let mirrored = MirroredParameter::of_schema(definition.input_schema.get()).map(Arc::from);
         let (policy, asks, scopes) = (TaskPolicy::default(), Vec::new(), Scopes::default());
-        Self { definition, policy, scopes, kind, mirrored, asks, needed: Vec::new(), reentrant: None }
+        Self {
+            definition,
+            policy,
+            scopes,
+            kind,
+            mirrored,
+            asks,
+            needed: Vec::new(),
+            reentrant: None,
+            version: Ok(ToolVersion::default()),
+            accepts: None,
+        }
     }
 
     /// Says when its calls become tasks.
@@ -191,6 +204,43 @@ impl Tool {
 
     pub(super) fn is_reentrant(&self) -> bool {
         self.reentrant.unwrap_or_else(|| self.is_entered_again())
+    }
+
+    /// Says which version of its work this is, as semantic versions go: `"2"`, `"2.1.0"`. A task keeps the version that
+    /// began it, and is gone on with only by a server whose tool [accepts](Self::accepts) that one. Until there is one
+    /// it is queued and its status says so. A tool that says none has version 0.0.0.
+    ///
+    /// Change it when the function changes such that what an earlier one has recorded no longer fits.
+    ///
+    /// ```
+    /// # use longhaul::{Cx, Tool};
+    /// # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Nothing {}
+    /// # async fn deploy(_: Cx, _: Nothing) -> &'static str { "deployed" }
+    /// let tool = Tool::typed("deploy", "Deploys", deploy).version("2").accepts(">=1, <3");
+    /// ```
+    #[must_use]
+    pub fn version(mut self, version: &str) -> Self {
+        self.version = ToolVersion::new(version);
+        self
+    }
+
+    /// Says in which versions the tasks are that it goes on with: a requirement on semantic versions, which its own must
+    /// meet. By default that is [its own](Self::version) alone.
+    #[must_use]
+    pub fn accepts(mut self, versions: &str) -> Self {
+        self.accepts = Some(Accepts::new(versions));
+        self
+    }
+
+    /// Its version, and those it goes on with.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with what was said of them.
+    pub(super) fn versions(&self) -> Result<(ToolVersion, Accepts), InvalidToolVersion> {
+        let version = self.version.clone()?;
+        let accepts = self.accepts.clone().unwrap_or_else(|| Ok(Accepts::only(&version)))?;
+        Ok((version, accepts))
     }
 
     /// Whether its annotations say that it only reads, or that once more changes nothing more.

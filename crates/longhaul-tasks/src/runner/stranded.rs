@@ -1,0 +1,92 @@
+//! Tasks that no node can go on with, for their tool is gone or accepts their version no more: each is queued and says so
+//! where its caller looks, until a node comes that can.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+
+use longhaul_store::{Batch, Epoch, Filter, Page, Record, Rerun, Scope, StoreError, TaskId, ToolVersion};
+
+use super::Inner;
+use super::control::Control;
+use super::recovery::{can_work_on, take_up};
+use crate::report::Reporter;
+
+/// Tells of such tasks, for ever.
+pub(super) async fn keep_telling(inner: Arc<Inner>) {
+    let mut seen = HashMap::new();
+    loop {
+        if let Err(error) = look(&inner, &mut seen).await {
+            tracing::warn!(%error, "could not look for tasks that no node runs");
+        }
+        inner.environment.sleep(inner.pace.strand_after).await;
+    }
+}
+
+/// Looks for tasks that were at the same place at the last look, when other nodes could have taken them since.
+async fn look(inner: &Arc<Inner>, seen: &mut HashMap<TaskId, Epoch>) -> Result<(), StoreError> {
+    let before = mem::take(seen);
+    // While every open task is a run of this node, there is nothing to look for.
+    if *inner.draining.borrow() || inner.store.counts().await?.open <= inner.runs.held() {
+        return Ok(());
+    }
+    let mut after = None;
+    loop {
+        let page = inner.store.list(Scope::Operator, &Filter::open(), after.as_ref(), Page::MAX).await?;
+        for record in &page.tasks {
+            if is_told(record) || can_work_on(inner, record).await {
+                continue;
+            }
+            if before.get(&record.id) == Some(&record.epoch) {
+                tell(inner, &record.id).await?;
+            }
+            seen.insert(record.id.clone(), record.epoch);
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Queues a task that nobody works on, and says why it is there.
+async fn tell(inner: &Arc<Inner>, id: &TaskId) -> Result<(), StoreError> {
+    let Some(record) = inner.store.claim_one(id).await? else { return Ok(()) };
+    if inner.runs.tell(id, Control::LookAgain) {
+        // It is at work here, and its lease had run out.
+        return Ok(());
+    }
+    let is_future = inner.workers.has(&record.tool) && inner.workers.job(&record.tool).is_none();
+    if record.rerun == Rerun::Never && is_future {
+        // Nothing of it will run: it is lost, in whichever version it was.
+        take_up(inner, record);
+        return Ok(());
+    }
+    let message = message(&record);
+    tracing::warn!(task = %id, tool = %record.tool, version = %record.version, "no node runs a task");
+    let told = inner.store.write(id, record.epoch, Batch::new().with_status_message(message)).await;
+    inner.store.release(id, record.epoch).await?;
+    told.map(drop)
+}
+
+/// Whether the task says already that nobody runs it.
+fn is_told(record: &Record) -> bool {
+    record.status_message.as_deref() == Some(&message(record))
+}
+
+/// A task is taken up that may say that nobody would.
+pub(super) fn take_back(record: &Record, reporter: &Reporter) {
+    if is_told(record) {
+        reporter.status("taken up again");
+    }
+}
+
+/// Made of the task alone, so that whoever sees it knows whether it was said.
+fn message(record: &Record) -> String {
+    let (tool, version) = (&record.tool, &record.version);
+    if *version == ToolVersion::default() {
+        format!("queued: no node runs {tool}")
+    } else {
+        format!("queued: no node runs version {version} of {tool}")
+    }
+}
