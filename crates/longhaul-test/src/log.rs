@@ -1,23 +1,38 @@
 //! What is logged, for tests that read it.
 
+use std::cell::RefCell;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 /// Everything that is written to it. Clones are one log.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// What makes writers of it, for a subscriber.
-    pub fn writer(&self) -> impl Fn() -> Self + Send + Sync + use<> {
-        let log = self.clone();
-        move || log.clone()
+    /// What this thread logs from now on, at every level.
+    ///
+    /// One subscriber serves all threads. With one for each, what a thread without any came to first would be held to
+    /// interest nobody, and be left out of every log from then on.
+    pub fn of_this_thread() -> Self {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            let writer = || HERE.with_borrow(|log| log.clone().unwrap_or_default());
+            let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer);
+            subscriber.with_max_level(tracing_subscriber::filter::LevelFilter::TRACE).init();
+        });
+        let log = Self::default();
+        HERE.set(Some(log.clone()));
+        log
     }
 
     /// What has been written so far.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
+}
+
+thread_local! {
+    static HERE: RefCell<Option<Log>> = const { RefCell::new(None) };
 }
 
 impl io::Write for Log {

@@ -312,14 +312,15 @@ async fn a_layer_is_tried_by_itself() {
 
 #[tokio::test]
 async fn a_span_says_what_is_asked_and_nothing_of_what_it_carries() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.writer()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let log = Log::of_this_thread();
     let dispatcher = server(&Arc::default()).layer(Level::Server, Trace).dispatcher().unwrap();
     let client = client(&dispatcher, "ann", Revision::V2026_07_28).await;
     call(&client, "double", 424_242).await.unwrap();
     let log = log.text();
-    let line = log.lines().find(|line| line.contains("CallTool")).unwrap_or_else(|| panic!("{log}"));
+    let line = log
+        .lines()
+        .find(|line| line.contains("CallTool") && line.contains("elapsed="))
+        .unwrap_or_else(|| panic!("{log}"));
     for said in ["item=\"double\"", "revision=2026-07-28", "caller=ann", "outcome=Result", "elapsed="] {
         assert!(line.contains(said), "{said}: {line}");
     }

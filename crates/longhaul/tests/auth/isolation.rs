@@ -133,12 +133,7 @@ async fn s62_a_task_outlives_the_token_that_began_it() {
 
 #[tokio::test]
 async fn s64_r12_no_token_is_logged_or_told() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
-        .with_writer(log.writer())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let log = Log::of_this_thread();
     let signer = Signer::new("k", "EdDSA");
     let issuer = LocalIssuer::start(&[&signer]).await;
     let host = Host::start(Host::protection(&issuer)).await;

@@ -243,9 +243,7 @@ async fn s9_the_streams_of_many_sessions_leave_room_for_others() {
 /// waits a moment for a place, and then is told to come back.
 #[tokio::test]
 async fn a_server_whose_connections_are_all_busy_says_so() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.writer()).finish();
-    let _until_the_end = tracing::subscriber::set_default(subscriber);
+    let log = Log::of_this_thread();
     let host = Host::with(Options::default().max_connections(2)).await;
     let nap = async |millis: u64| {
         let call = modern("tools/call", json!({"name": "nap", "arguments": {"millis": millis}})).to_string();

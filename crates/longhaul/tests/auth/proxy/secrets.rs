@@ -7,10 +7,7 @@ use crate::rig::{APP, Browser, Front, VERIFIER, asks, field, parameters};
 
 #[tokio::test]
 async fn s64_r12_no_token_code_state_or_secret_is_logged() {
-    let log = Log::default();
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.writer());
-    let _until_the_end = tracing::subscriber::set_default(subscriber.finish());
+    let log = Log::of_this_thread();
     let front = Front::start().await;
     let client = front.register("App", APP).await;
     let mut browser = Browser::default();
