@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use longhaul::proto::model::{self, CallToolResult, Icon, Progress, ToolAnnotations};
-use longhaul::server::{TaskMode, TaskPolicy, ToolError, ToolFuture, ToolHandler};
+use longhaul::server::{Elicited, TaskMode, TaskPolicy, ToolError, ToolFuture, ToolHandler};
 use longhaul::{Cx, Server, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,6 +21,7 @@ pub fn server(name: &str) -> Option<Server> {
         "hosts" => Some(hosts()),
         "listed" => Some(listed()),
         "once" => Some(once()),
+        "pushed" => Some(pushed()),
         "drafted" => Some(hosts().drafted_tasks(true)),
         _ => None,
     }
@@ -91,6 +92,38 @@ fn once() -> Server {
 async fn quietly(_: Cx, Build { seconds }: Build) -> &'static str {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     "built"
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Soon {
+    millis: u64,
+}
+
+/// Whether to go on.
+#[derive(Deserialize, JsonSchema)]
+struct Approve {
+    /// Yes or no.
+    go: bool,
+}
+
+/// What is a task at once: one that ends soon, and one that asks.
+fn pushed() -> Server {
+    Server::new("pushed", "1.0.0")
+        .tool(
+            Tool::typed("soon", "End soon", |_, Soon { millis }| async move {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                "done"
+            })
+            .task(TaskPolicy::always()),
+        )
+        .tool(Tool::typed("approve", "Ask, then end", approve).task(TaskPolicy::always()))
+}
+
+async fn approve(cx: Cx, Nothing {}: Nothing) -> Result<&'static str, ToolError> {
+    Ok(match cx.elicit::<Approve>("Go on?").await? {
+        Elicited::Accepted(Approve { go: true }) => "gone on",
+        _ => "stayed",
+    })
 }
 
 /// What the transcripts of hosts call: three tools, two of which may become tasks.

@@ -31,7 +31,9 @@ pub use drafted::{DRAFTED_TASK, DraftedTask, Keep, write_drafted_relation};
 pub use lifecycle::InitializeParams;
 pub use registered::{RegisterError, Tables};
 pub use request::{Declaration, RequestWriter};
-pub use result::{RELATED_TASK, ResultWriter, write_related_task, write_subscription_id};
+pub use result::{
+    RELATED_TASK, ResultWriter, write_related_task, write_subscription_id, write_task_subscription,
+};
 pub use task::Called;
 pub use welcome::{Unsupported, Welcome, Words};
 

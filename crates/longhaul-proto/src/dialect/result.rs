@@ -113,12 +113,6 @@ impl<'b> ResultWriter<'b> {
         body(&mut self.object);
     }
 
-    /// Writes a member that is itself a result, such as the one a finished task carries.
-    pub fn result(&mut self, name: &str, body: impl FnOnce(&mut ResultWriter<'_>)) {
-        let dialect = self.dialect;
-        ResultWriter::new(self.object.object(name), dialect, None).fill(body);
-    }
-
     /// Writes `structuredContent`; where only objects are allowed, another value goes under `value`.
     pub fn structured(&mut self, content: &RawValue) {
         if self.dialect.structures_objects_only() && !content.get().trim_start().starts_with('{') {
@@ -194,6 +188,15 @@ impl<'b> ResultWriter<'b> {
     }
 }
 
+/// Writes a result within a message, such as the one a finished task carries.
+pub(super) fn write_nested(
+    dialect: &'static Dialect,
+    object: ObjectWriter<'_>,
+    body: impl FnOnce(&mut ResultWriter<'_>),
+) {
+    ResultWriter::new(object, dialect, None).fill(body);
+}
+
 /// Writes the `_meta` that relates a notification to a task, where messages are related so (D2).
 pub fn write_related_task(params: &mut ObjectWriter<'_>, id: &str) {
     let mut meta = params.object("_meta");
@@ -207,6 +210,16 @@ pub fn write_subscription_id(params: &mut ObjectWriter<'_>, id: &RequestId) {
     meta.field(SUBSCRIPTION_ID, id);
     meta.end();
 }
+
+/// The same of a notification about a task: `seq` counts those of this task in this subscription, from 1.
+pub fn write_task_subscription(params: &mut ObjectWriter<'_>, id: &RequestId, seq: u64) {
+    let mut meta = params.object("_meta");
+    meta.field(SUBSCRIPTION_ID, id).field(SEQ, &seq);
+    meta.end();
+}
+
+/// The `_meta` key under which the notifications about one task are counted.
+const SEQ: &str = "dev.longhaul/seq";
 
 fn write_related(meta: &mut ObjectWriter<'_>, id: &str) {
     let mut related = meta.object(RELATED_TASK);

@@ -9,7 +9,7 @@ impl Dialect {
     pub fn write_task_created(&self, task: &Task, out: &mut ResultWriter<'_>) {
         if self.has_tasks_extension() {
             out.as_task();
-            v2026_07_28::task::write_members(task, out);
+            out.members(|object| v2026_07_28::task::write_members(task, object));
         } else {
             let mut nested = out.object("task");
             v2025_11_25::task::write_members(task, &mut nested);
@@ -18,13 +18,8 @@ impl Dialect {
     }
 
     /// Writes the answer to `tasks/get`.
-    pub fn write_task(&self, task: &Task, out: &mut ResultWriter<'_>) {
-        if self.has_tasks_extension() {
-            v2026_07_28::task::write_members(task, out);
-            v2026_07_28::task::write_outcome(task, out);
-        } else {
-            out.members(|object| v2025_11_25::task::write_members(task, object));
-        }
+    pub fn write_task(&'static self, task: &Task, out: &mut ResultWriter<'_>) {
+        out.members(|object| self.write_task_status(task, object));
     }
 
     /// Writes the answer to `tasks/cancel`: an acknowledgement (D3), or the task (D2).
@@ -34,9 +29,14 @@ impl Dialect {
         }
     }
 
-    /// Writes the parameters of the notification that a task has changed.
-    pub fn write_task_status(&self, task: &Task, out: &mut ObjectWriter<'_>) {
-        v2025_11_25::task::write_members(task, out);
+    /// Writes the parameters of the notification that a task has changed: what `tasks/get` would show.
+    pub fn write_task_status(&'static self, task: &Task, out: &mut ObjectWriter<'_>) {
+        if self.has_tasks_extension() {
+            v2026_07_28::task::write_members(task, out);
+            v2026_07_28::task::write_outcome(task, self, out);
+        } else {
+            v2025_11_25::task::write_members(task, out);
+        }
     }
 
     /// Reads the answer to `tools/call`: the tool's result, or the task that the call has become.

@@ -23,4 +23,7 @@ pub struct SubscriptionFilter {
     /// One of these resources, by URI, has changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_subscriptions: Vec<String>,
+    /// One of these tasks has changed (the tasks extension, Task Status Notifications).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub task_ids: Vec<String>,
 }

@@ -110,7 +110,11 @@ impl Book {
     /// What a request or a notification of that method is called there.
     fn definition(&self, date: &str, method: &str) -> Option<String> {
         let all = self.definitions(date).as_object()?;
-        let found = all.iter().find(|(_, of)| of["properties"]["method"]["const"] == method);
+        let names = |of: &Value| of["properties"]["method"]["const"] == method;
+        let found = all.iter().find(|(_, of)| {
+            // The schema of the extension puts together what a message is.
+            names(of) || of["allOf"].as_array().is_some_and(|parts| parts.iter().any(names))
+        });
         found.map(|(name, _)| name.clone())
     }
 

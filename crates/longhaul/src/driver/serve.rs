@@ -389,7 +389,7 @@ impl Loop {
 
     fn handle_outgoing(&mut self, message: Outgoing) {
         match message {
-            Outgoing::Notification { serial, message } => {
+            Outgoing::Notification { serial, message, .. } => {
                 // Nothing may follow the cancellation of its request.
                 if serial.is_none_or(|serial| self.exchanges.is_running(serial)) {
                     self.push(&message);

@@ -30,6 +30,7 @@ use super::prompt::get_prompt;
 use super::resource::read_resource;
 use super::shelf::{Cursor, Item, Shelf};
 use super::state::States;
+use super::subscriptions::Subscriptions;
 use super::{call, drafted, layered, tasks};
 use crate::service::Next;
 
@@ -53,6 +54,8 @@ pub(super) struct Shared {
     pub(super) way: Option<Next>,
     /// How many items a page of a list has at most.
     pub(super) page_size: usize,
+    /// Those that follow tasks.
+    pub(super) subscriptions: Arc<Subscriptions>,
     pub(super) engine: Engine,
     pub(super) desk: Arc<Desk>,
 }

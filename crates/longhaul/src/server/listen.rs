@@ -1,15 +1,22 @@
 //! Hearing of changes: subscriptions of a session (legacy era) and on a stream of their own (modern era).
 
-use longhaul_proto::dialect::write_subscription_id;
-use longhaul_proto::jsonrpc::{ErrorObject, Text};
+use std::time::Duration;
+
+use longhaul_proto::dialect::{Dialect, write_subscription_id, write_task_subscription};
+use longhaul_proto::jsonrpc::{ErrorObject, RequestId, Text};
 use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::{Meta, SUBSCRIPTION_ID, SubscriptionFilter};
+use longhaul_tasks::project;
 
 use super::answer::{Answered, Dispatched, Envelope, Write, now_or_later};
-use super::changes::MAX_WATCHED;
+use super::call::{missing_tasks, view};
+use super::changes::{Listener, MAX_WATCHED, News};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
+use super::followed::{Followed, Standing};
+use super::outlet::Outlet;
 use super::resource::not_found;
+use super::subscriptions::Place;
 use crate::wire::{self, By};
 
 /// `subscriptions/listen`: acknowledged first, then one notification after another until somebody ends it. When the
@@ -20,55 +27,142 @@ pub(super) fn listen(
     exchange: Exchange<'_, '_>,
     out: &mut Vec<u8>,
 ) -> Dispatched {
-    let asked = dispatcher.0.changes().and_then(|changes| {
-        let asked = exchange.params.require::<SubscriptionFilter>("notifications")?;
-        Ok((agree(&dispatcher.0, asked), changes))
-    });
-    let (agreed, changes) = match asked {
-        Ok(asked) => asked,
+    let shared = &dispatcher.0;
+    let (mut agreed, place) = match admit(shared, &exchange) {
+        Ok(admitted) => admitted,
         Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
     };
-    let cx = Cx::new(dispatcher.0.states(), exchange.dialect, exchange.caller, None, exchange.outlet, None);
-    let (id, dialect, engine) = (exchange.id.clone(), exchange.dialect, dispatcher.engine().clone());
+    let owner = exchange.caller.owner();
+    let cx = Cx::new(shared.states(), exchange.dialect, exchange.caller, None, exchange.outlet, None);
+    let subscription = Subscription { id: exchange.id.clone(), dialect: exchange.dialect };
+    let (engine, slow_limit) = (dispatcher.engine().clone(), shared.subscriptions.options.slow_limit);
     // From here on nothing is missed, though it is told only after the acknowledgement.
-    let listener = changes.listen(agreed.clone());
+    let listener = shared.changes.as_ref().map(|changes| changes.listen(agreed.clone()));
     let stream = cx.clone();
     let answer = async move {
-        let outlet = stream.outlet();
-        let acknowledged = wire::notification(By::Server, dialect, Notice::Listening, |params| {
-            params.field("notifications", &agreed);
-            write_subscription_id(params, &id);
-        });
+        let _place = place;
+        let (outlet, its) = (stream.outlet(), &subscription);
         let telling = async {
-            if let Some(acknowledged) = acknowledged {
+            let followed = Followed::accept(engine.clone(), owner, its.dialect, &agreed.task_ids).await;
+            agreed.task_ids = followed.ids();
+            if let Some(acknowledged) = its.acknowledged(&agreed) {
                 outlet.notify(acknowledged).await;
             }
-            loop {
-                let news = listener.news().await;
-                for message in news.messages(dialect, |_| true, |params| write_subscription_id(params, &id)) {
-                    outlet.notify(message).await;
-                }
-            }
+            its.tell(outlet, listener, followed, slow_limit).await
         };
-        tokio::select! {
+        let reason = tokio::select! {
             biased;
-            () = engine.draining() => {}
-            () = telling => {}
-        }
+            () = engine.draining() => "the server is stopping",
+            TooSlow = telling => "the client does not read what it is told",
+        };
         // Where many streams share a connection, the end of one is said by name (2026-07-28, Cancellation).
         if outlet.is_shared()
-            && let Some(cancelled) = wire::notification(By::Server, dialect, Notice::Cancelled, |params| {
-                params.field("requestId", &id).field("reason", "the server is stopping");
-                write_subscription_id(params, &id);
-            })
+            && let Some(cancelled) = its.cancelled(reason)
         {
             outlet.notify(cancelled).await;
         }
         Box::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
-            envelope.result(out, |result| result.meta(&Meta::new().with(SUBSCRIPTION_ID, &id)))
+            envelope.result(out, |result| result.meta(&Meta::new().with(SUBSCRIPTION_ID, &subscription.id)))
         }) as Write
     };
     now_or_later(envelope, cx, None, answer, out)
+}
+
+/// What a subscription may ask for, and a place for it if it follows tasks.
+///
+/// # Errors
+///
+/// `-32601` where nothing ever changes; `-32021` when it follows tasks and its caller does not declare that it takes
+/// them; that it follows too many, or that too many do.
+fn admit(
+    shared: &Shared,
+    exchange: &Exchange<'_, '_>,
+) -> Result<(SubscriptionFilter, Option<Place>), ErrorObject> {
+    if !shared.capabilities.tasks {
+        shared.changes()?;
+    }
+    let mut agreed = agree(shared, exchange.params.require::<SubscriptionFilter>("notifications")?);
+    if agreed.task_ids.is_empty() {
+        return Ok((agreed, None));
+    }
+    if !exchange.caller.capabilities.extensions.tasks {
+        return Err(missing_tasks());
+    }
+    if !shared.capabilities.tasks {
+        agreed.task_ids.clear();
+        return Ok((agreed, None));
+    }
+    let place = shared.subscriptions.admit(exchange.caller.owner(), agreed.task_ids.len())?;
+    Ok((agreed, Some(place)))
+}
+
+/// A subscription, as its notifications name it.
+struct Subscription {
+    id: RequestId,
+    dialect: &'static Dialect,
+}
+
+/// Its client does not read what it is told.
+struct TooSlow;
+
+impl Subscription {
+    /// Tells what changes, for as long as the client reads it.
+    async fn tell(
+        &self,
+        outlet: &Outlet,
+        listener: Option<Listener>,
+        mut followed: Followed,
+        slow_limit: Duration,
+    ) -> TooSlow {
+        loop {
+            tokio::select! {
+                news = news(listener.as_ref()) => {
+                    for message in
+                        news.messages(self.dialect, |_| true, |params| write_subscription_id(params, &self.id))
+                    {
+                        outlet.notify(message).await;
+                    }
+                }
+                standing = followed.next() => {
+                    let Some(message) = self.of_task(&standing) else { continue };
+                    if tokio::time::timeout(slow_limit, outlet.hand(message)).await.is_err() {
+                        return TooSlow;
+                    }
+                }
+            }
+        }
+    }
+
+    fn acknowledged(&self, agreed: &SubscriptionFilter) -> Option<Vec<u8>> {
+        wire::notification(By::Server, self.dialect, Notice::Listening, |params| {
+            params.field("notifications", agreed);
+            write_subscription_id(params, &self.id);
+        })
+    }
+
+    /// What `tasks/get` would say of the task.
+    fn of_task(&self, Standing { record, seq }: &Standing) -> Option<Vec<u8>> {
+        let task = project::task(record, view(self.dialect));
+        wire::notification(By::Server, self.dialect, Notice::TaskStatus, |params| {
+            self.dialect.write_task_status(&task, params);
+            write_task_subscription(params, &self.id, *seq);
+        })
+    }
+
+    fn cancelled(&self, reason: &str) -> Option<Vec<u8>> {
+        wire::notification(By::Server, self.dialect, Notice::Cancelled, |params| {
+            params.field("requestId", &self.id).field("reason", reason);
+            write_subscription_id(params, &self.id);
+        })
+    }
+}
+
+/// What has changed of what is offered, once something has.
+async fn news(listener: Option<&Listener>) -> News {
+    match listener {
+        Some(listener) => listener.news().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// What of `asked` this server tells: nothing of kinds it does not offer, nor of resources that are not there.

@@ -16,6 +16,7 @@ mod dispatch;
 mod drafted;
 mod extension;
 mod failure;
+mod followed;
 mod grant;
 mod hand_over;
 mod kind;
@@ -35,6 +36,7 @@ mod schema;
 mod shelf;
 mod state;
 mod step;
+mod subscriptions;
 mod tasks;
 mod template;
 mod tool;
@@ -69,7 +71,7 @@ pub use context::Cx;
 pub use dispatch::{Caller, Dispatcher, Exchange};
 pub use failure::Failure;
 pub use grant::{Grant, InvalidScope, Scopes};
-pub use outlet::{ConnectionPush, Outgoing, Outlet, OwnStream, Push};
+pub use outlet::{ConnectionPush, Outgoing, Outlet, OwnStream, Push, Taken};
 pub use policy::{TaskMode, TaskPolicy};
 #[cfg(all(unix, feature = "http"))]
 pub(crate) use principal::local_principal;
@@ -78,6 +80,7 @@ pub use prompt::{IntoPrompt, Prompt, PromptArguments, PromptFuture};
 pub use resource::{IntoContents, OUTPUT_SCHEME, ReadFuture, Resource, Resources, not_found, output_uri};
 pub use state::State;
 pub use step::{StepCall, StepName};
+pub use subscriptions::SubscriptionOptions;
 pub use template::ResourceTemplate;
 #[cfg(feature = "macros")]
 pub(crate) use tool::blocking;
@@ -112,6 +115,7 @@ pub struct Server {
     store: Option<Arc<dyn TaskStore>>,
     registry: Option<Arc<dyn Registry>>,
     rounds: RoundOptions,
+    subscriptions: SubscriptionOptions,
     pace: Pace,
     options: driver::Options,
 }
@@ -291,6 +295,7 @@ impl Server {
             store: None,
             registry: None,
             rounds: RoundOptions::default(),
+            subscriptions: SubscriptionOptions::default(),
             pace: Pace::default(),
             options: driver::Options::default(),
         }
@@ -493,6 +498,13 @@ impl Server {
         self
     }
 
+    /// Bounds subscriptions that follow tasks.
+    #[must_use]
+    pub fn subscriptions(mut self, subscriptions: SubscriptionOptions) -> Self {
+        self.subscriptions = subscriptions;
+        self
+    }
+
     /// Paces the engine.
     #[must_use]
     pub fn pace(mut self, pace: Pace) -> Self {
@@ -542,6 +554,7 @@ impl Server {
             methods: self.methods,
             way: self.layers.finish(),
             page_size: self.page_size,
+            subscriptions: subscriptions::Subscriptions::new(self.subscriptions),
             engine,
             desk: Arc::new(ask::Desk::new(self.rounds, self.registry)),
         });

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use longhaul_proto::connection::Serial;
 use longhaul_proto::jsonrpc::RequestId;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::answer::Answered;
 
@@ -25,6 +25,8 @@ pub enum Outgoing {
         serial: Option<Serial>,
         /// The whole message.
         message: Vec<u8>,
+        /// Tells who sent it that it has been taken from the stream, by being dropped.
+        taken: Option<Taken>,
     },
     /// The answer, which ends the exchange.
     #[non_exhaustive]
@@ -42,6 +44,10 @@ pub enum Outgoing {
     LetGo,
 }
 
+/// Tells by being dropped that a message has left its stream.
+#[derive(Debug)]
+pub struct Taken(#[expect(dead_code, reason = "it is dropped")] oneshot::Sender<()>);
+
 impl Outgoing {
     /// The answer `message` to request `id`.
     pub fn answer(id: RequestId, serial: Serial, answered: Answered, message: Vec<u8>) -> Self {
@@ -50,7 +56,7 @@ impl Outgoing {
 
     /// A notification that belongs to no request.
     pub fn pushed(message: Vec<u8>) -> Self {
-        Self::Notification { serial: None, message }
+        Self::Notification { serial: None, message, taken: None }
     }
 }
 
@@ -233,7 +239,7 @@ impl Outlet {
     /// Sends a notification if there is room for it; one that is not sent is lost.
     pub(super) fn try_notify(&self, message: Vec<u8>) {
         if let Some((sender, serial)) = self.sender()
-            && sender.try_send(Outgoing::Notification { serial, message }).is_err()
+            && sender.try_send(Outgoing::Notification { serial, message, taken: None }).is_err()
         {
             tracing::debug!("a notification found no room");
         }
@@ -315,7 +321,19 @@ impl Outlet {
     pub async fn notify(&self, message: Vec<u8>) {
         let Some((sender, serial)) = self.sender() else { return };
         // A closed stream means that the caller is gone: there is nobody to tell.
-        let _ = sender.send(Outgoing::Notification { serial, message }).await;
+        let _ = sender.send(Outgoing::Notification { serial, message, taken: None }).await;
+    }
+
+    /// Sends a notification and waits until it has been taken from the stream to be written, so that who sends has no
+    /// more than one there.
+    pub(super) async fn hand(&self, message: Vec<u8>) {
+        let Some((sender, serial)) = self.sender() else { return };
+        let (taken, is_taken) = oneshot::channel();
+        let message = Outgoing::Notification { serial, message, taken: Some(Taken(taken)) };
+        if sender.send(message).await.is_ok() {
+            // It is never sent, only dropped.
+            let _ = is_taken.await;
+        }
     }
 }
 

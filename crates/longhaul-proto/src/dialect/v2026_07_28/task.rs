@@ -3,12 +3,12 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::ResultWriter;
-use crate::jsonrpc::ErrorObject;
+use super::super::{Dialect, result};
+use crate::jsonrpc::{ErrorObject, ObjectWriter};
 use crate::model::{Task, TaskStatus};
 
 /// Writes what every answer about a task says.
-pub(in super::super) fn write_members(task: &Task, out: &mut ResultWriter<'_>) {
+pub(in super::super) fn write_members(task: &Task, out: &mut ObjectWriter<'_>) {
     out.field("taskId", &task.id);
     out.field("status", task.status.as_str());
     out.optional("statusMessage", task.status_message.as_ref());
@@ -18,8 +18,8 @@ pub(in super::super) fn write_members(task: &Task, out: &mut ResultWriter<'_>) {
     out.optional("pollIntervalMs", task.poll_interval_ms.as_ref());
 }
 
-/// Writes what a task asks, or how it ended, as `tasks/get` shows it.
-pub(in super::super) fn write_outcome(task: &Task, out: &mut ResultWriter<'_>) {
+/// Writes what a task asks, or how it ended, as `tasks/get` and `notifications/tasks` show it.
+pub(in super::super) fn write_outcome(task: &Task, dialect: &'static Dialect, out: &mut ObjectWriter<'_>) {
     if task.status == TaskStatus::InputRequired {
         let mut requests = out.object("inputRequests");
         for (key, question) in &task.questions {
@@ -28,10 +28,10 @@ pub(in super::super) fn write_outcome(task: &Task, out: &mut ResultWriter<'_>) {
         requests.end();
     }
     if let (TaskStatus::Completed, Some(result)) = (task.status, &task.result) {
-        out.result("result", |nested| result.write(nested));
+        result::write_nested(dialect, out.object("result"), |nested| result.write(nested));
     }
     if let (TaskStatus::Failed, Some(error)) = (task.status, &task.error) {
-        let error = out.dialect().error(error.clone());
+        let error = dialect.error(error.clone());
         out.field("error", &error);
     }
 }

@@ -1,0 +1,331 @@
+//! What is pushed of tasks: to whoever follows them by a subscription, and in the session that created them.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::driver;
+use longhaul::server::{Dispatcher, Elicited, Principal, SubscriptionOptions, TaskPolicy, ToolError};
+use longhaul::store::Memory;
+use longhaul::{Cx, Server, Tool};
+use longhaul_test::transcript::Book;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Steps {
+    steps: u32,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Approve {
+    go: bool,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+/// Says every two seconds how far it is.
+async fn work(cx: Cx, Steps { steps }: Steps) -> &'static str {
+    for step in 0..steps {
+        cx.status(format!("step {step}"));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    "worked"
+}
+
+async fn ask(cx: Cx, _: Nothing) -> Result<&'static str, ToolError> {
+    Ok(match cx.elicit::<Approve>("Go on?").await? {
+        Elicited::Accepted(Approve { go: true }) => "gone on",
+        _ => "stayed",
+    })
+}
+
+fn server(store: &Memory) -> Server {
+    Server::new("news", "1")
+        .tool(Tool::typed("work", "Work", work).task(TaskPolicy::always()))
+        .tool(Tool::typed("ask", "Ask", ask).task(TaskPolicy::always()))
+        .store(Arc::new(store.another_node()))
+}
+
+/// The far end of a served connection.
+struct Client {
+    reader: BufReader<ReadHalf<DuplexStream>>,
+    writer: WriteHalf<DuplexStream>,
+    next_id: u64,
+    declares: bool,
+    book: Book,
+}
+
+impl Client {
+    fn connect(dispatcher: &Dispatcher, principal: &str) -> Self {
+        Self::with_room(dispatcher, principal, 1 << 16)
+    }
+
+    /// Over a connection that holds so many bytes.
+    fn with_room(dispatcher: &Dispatcher, principal: &str, room: usize) -> Self {
+        let (ours, theirs) = tokio::io::duplex(room);
+        let (reader, writer) = tokio::io::split(theirs);
+        let principal = Principal::new(principal).unwrap();
+        let options = driver::Options::default();
+        let until = std::future::pending();
+        tokio::spawn(driver::serve(dispatcher.clone(), principal, reader, writer, options, until));
+        let (reader, writer) = tokio::io::split(ours);
+        Self {
+            reader: BufReader::new(reader),
+            writer,
+            next_id: 1,
+            declares: true,
+            book: Book::load().unwrap(),
+        }
+    }
+
+    async fn send(&mut self, method: &str, mut params: Value) -> u64 {
+        let tasks = if self.declares { json!({"io.modelcontextprotocol/tasks": {}}) } else { json!({}) };
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}, "extensions": tasks},
+        });
+        let id = self.next_id;
+        self.next_id += 1;
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        id
+    }
+
+    async fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).await.unwrap();
+        let message = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"));
+        self.book.check("2026-07-28", &message, None).unwrap();
+        message
+    }
+
+    /// The answer to a request, whatever else comes before it.
+    async fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params).await;
+        loop {
+            let message = self.receive().await;
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    async fn start(&mut self, tool: &str, arguments: Value) -> String {
+        let created = self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await;
+        created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned()
+    }
+
+    async fn get(&mut self, id: &str) -> Value {
+        self.ask("tasks/get", json!({"taskId": id})).await["result"].clone()
+    }
+
+    /// Follows tasks; gives the id of the subscription and those that were accepted.
+    async fn follow(&mut self, ids: &[&str]) -> (u64, Value) {
+        let id = self.send("subscriptions/listen", json!({"notifications": {"taskIds": ids}})).await;
+        let said = self.receive().await;
+        assert_eq!(said["method"], "notifications/subscriptions/acknowledged", "{said}");
+        assert_eq!(said["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+        (id, said["params"]["notifications"]["taskIds"].clone())
+    }
+
+    /// What is told next of a task of this subscription, the `seq`th time.
+    async fn told(&mut self, subscription: u64, seq: u64) -> Value {
+        let mut said = self.receive().await;
+        assert_eq!(said["method"], "notifications/tasks", "{said}");
+        let meta = said["params"]["_meta"].take();
+        let expected =
+            json!({"io.modelcontextprotocol/subscriptionId": subscription, "dev.longhaul/seq": seq});
+        assert_eq!(meta, expected, "{said}");
+        said["params"].take()
+    }
+
+    async fn is_told_nothing(&mut self) {
+        let said = tokio::time::timeout(Duration::from_secs(60), self.receive()).await;
+        assert!(said.is_err(), "{said:?}");
+    }
+}
+
+/// A pushed task, and what `tasks/get` says of it, without what belongs to the message.
+#[track_caller]
+fn agree(pushed: &Value, polled: &Value) {
+    let mut pushed = pushed.clone();
+    let mut polled = polled.clone();
+    pushed.as_object_mut().unwrap().remove("_meta");
+    polled.as_object_mut().unwrap().retain(|key, _| key != "_meta" && key != "resultType");
+    assert_eq!(pushed, polled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_task_hears_how_it_stands_and_then_of_each_change_until_it_ends() {
+    let dispatcher = server(&Memory::new()).dispatcher().unwrap();
+    let mut client = Client::connect(&dispatcher, "ann");
+    let id = client.start("work", json!({"steps": 3})).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let (subscription, accepted) = client.follow(&[&id]).await;
+    assert_eq!(accepted, json!([id]));
+    for step in 0..3_u64 {
+        let told = client.told(subscription, step + 1).await;
+        assert_eq!(
+            (&told["status"], &told["statusMessage"]),
+            (&json!("working"), &json!(format!("step {step}")))
+        );
+    }
+    let told = client.told(subscription, 4).await;
+    assert_eq!((&told["taskId"], &told["status"]), (&json!(id), &json!("completed")));
+    agree(&told, &client.get(&id).await);
+    client.is_told_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_has_ended_is_told_once() {
+    let dispatcher = server(&Memory::new()).dispatcher().unwrap();
+    let mut client = Client::connect(&dispatcher, "ann");
+    let id = client.start("work", json!({"steps": 0})).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (subscription, _) = client.follow(&[&id, &id]).await;
+    let told = client.told(subscription, 1).await;
+    agree(&told, &client.get(&id).await);
+    assert_eq!(told["result"]["resultType"], "complete");
+    client.is_told_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_pushed_as_it_is_polled() {
+    let dispatcher = server(&Memory::new()).dispatcher().unwrap();
+    let mut client = Client::connect(&dispatcher, "ann");
+    let id = client.start("ask", json!({})).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let (subscription, _) = client.follow(&[&id]).await;
+    let told = client.told(subscription, 1).await;
+    assert_eq!(told["status"], "input_required");
+    agree(&told, &client.get(&id).await);
+    let (key, _) = told["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let answers = json!({ key: {"action": "accept", "content": {"go": true}} });
+    client.send("tasks/update", json!({"taskId": id, "inputResponses": answers})).await;
+    let mut last = Value::Null;
+    while last["params"]["status"] != "completed" {
+        last = client.receive().await;
+    }
+    assert_eq!(last["params"]["result"]["content"][0]["text"], "gone on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_follows_what_is_not_its_own() {
+    let dispatcher = server(&Memory::new()).dispatcher().unwrap();
+    let (mut ann, mut bob) = (Client::connect(&dispatcher, "ann"), Client::connect(&dispatcher, "bob"));
+    let hers = ann.start("work", json!({"steps": 2})).await;
+    let his = bob.start("work", json!({"steps": 0})).await;
+    let (subscription, accepted) = bob.follow(&[&hers, "work-unknown", "\u{7}", &his]).await;
+    assert_eq!(accepted, json!([his]));
+    let mut told = bob.told(subscription, 1).await;
+    if told["status"] == "working" {
+        told = bob.told(subscription, 2).await;
+    }
+    assert_eq!((&told["taskId"], &told["status"]), (&json!(his), &json!("completed")));
+    bob.is_told_nothing().await;
+
+    // Of none of them there is nothing to tell.
+    let (_, accepted) = bob.follow(&[&hers]).await;
+    assert_eq!(accepted, Value::Null);
+    bob.is_told_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn following_tasks_takes_who_declares_them_and_is_bounded() {
+    let options = SubscriptionOptions::default().max_tasks(2).max_open(3, 1);
+    let dispatcher = server(&Memory::new()).subscriptions(options).dispatcher().unwrap();
+    let mut client = Client::connect(&dispatcher, "ann");
+    let listen = |ids: &[&str]| json!({"notifications": {"taskIds": ids}});
+    client.declares = false;
+    let refused = client.ask("subscriptions/listen", listen(&["a"])).await;
+    assert_eq!(refused["error"]["code"], -32021, "{refused}");
+    let needed = &refused["error"]["data"]["requiredCapabilities"]["extensions"];
+    assert_eq!(needed, &json!({"io.modelcontextprotocol/tasks": {}}));
+    client.declares = true;
+
+    let refused = client.ask("subscriptions/listen", listen(&["a", "b", "c"])).await;
+    assert_eq!((&refused["error"]["code"], &refused["error"]["data"]["limit"]), (&json!(-32602), &json!(2)));
+
+    let (open, _) = client.follow(&["a", "b"]).await;
+    let refused = client.ask("subscriptions/listen", listen(&["a"])).await;
+    assert_eq!(refused["error"]["code"], -31001, "{refused}");
+    assert!(refused["error"]["data"]["retryAfterMs"].is_number(), "{refused}");
+    // Somebody else has places of its own, and one that is closed is free again.
+    Client::connect(&dispatcher, "bob").follow(&["a"]).await;
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": open}});
+    client.writer.write_all(format!("{cancelled}\n").as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    client.follow(&["a"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_followed_on_a_node_that_does_not_work_on_it() {
+    let store = Memory::new();
+    let (here, there) = (server(&store).dispatcher().unwrap(), server(&store).dispatcher().unwrap());
+    let id = Client::connect(&here, "ann").start("work", json!({"steps": 2})).await;
+    let mut client = Client::connect(&there, "ann");
+    let (_, accepted) = client.follow(&[&id]).await;
+    assert_eq!(accepted, json!([id]));
+    let mut statuses = Vec::new();
+    while statuses.last().is_none_or(|status| status != "completed") {
+        statuses.push(client.receive().await["params"]["status"].as_str().unwrap().to_owned());
+    }
+    assert!(statuses.len() > 1, "{statuses:?}");
+}
+
+/// How many changes a task has that is looked at too slowly: many times what a connection holds.
+const MANY: u32 = 600;
+
+#[tokio::test(start_paused = true)]
+async fn who_reads_slowly_skips_what_is_past_and_never_the_end() {
+    let options = SubscriptionOptions::default().slow_limit(Duration::from_secs(3600));
+    let dispatcher = server(&Memory::new()).subscriptions(options).dispatcher().unwrap();
+    let mut client = Client::with_room(&dispatcher, "ann", 1 << 10);
+    let id = client.start("work", json!({"steps": MANY})).await;
+    let (_, accepted) = client.follow(&[&id]).await;
+    assert_eq!(accepted, json!([id]));
+    tokio::time::sleep(Duration::from_secs(u64::from(2 * MANY + 10))).await;
+    let mut told = Vec::new();
+    while told.last().is_none_or(|task: &Value| task["status"] != "completed") {
+        told.push(client.receive().await["params"].clone());
+    }
+    assert!(told.len() < MANY as usize, "{}", told.len());
+    client.is_told_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_is_not_read_ends_in_order() {
+    let options = SubscriptionOptions::default().slow_limit(Duration::from_secs(10));
+    let dispatcher = server(&Memory::new()).subscriptions(options).dispatcher().unwrap();
+    let mut client = Client::with_room(&dispatcher, "ann", 1 << 10);
+    let id = client.start("work", json!({"steps": MANY})).await;
+    let (subscription, _) = client.follow(&[&id]).await;
+    tokio::time::sleep(Duration::from_secs(u64::from(MANY))).await;
+    let answer = loop {
+        let message = client.receive().await;
+        if message["id"] == subscription {
+            break message;
+        }
+    };
+    assert_eq!(answer["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], subscription);
+    client.is_told_nothing().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_ends_a_subscription_that_follows_tasks() {
+    let dispatcher = server(&Memory::new()).dispatcher().unwrap();
+    let mut client = Client::connect(&dispatcher, "ann");
+    let id = client.start("work", json!({"steps": 100})).await;
+    let (subscription, _) = client.follow(&[&id]).await;
+    dispatcher.engine().drain(Duration::from_secs(1)).await;
+    let answer = loop {
+        let message = client.receive().await;
+        if message["id"] == subscription {
+            break message;
+        }
+    };
+    assert_eq!(answer["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], subscription);
+}
