@@ -249,6 +249,9 @@ pub struct Batch {
     pub progress: Option<Progress>,
     /// The line for a person to read.
     pub status_message: Option<Arc<str>>,
+    /// Keys of steps that are forgotten, before those below are taken: they count no more, and their keys are free. A
+    /// question among them is no longer asked.
+    pub forget: Vec<Arc<str>>,
     /// Steps that have begun, or were learnt. A question that is [`Begun`](crate::StepState::Begun) again, or learnt
     /// without an answer, is no longer asked.
     pub steps: Vec<Step>,
@@ -274,6 +277,13 @@ impl Batch {
     #[must_use]
     pub fn with_step(mut self, step: Step) -> Self {
         self.steps.push(step);
+        self
+    }
+
+    /// Which forgets the step of this key first.
+    #[must_use]
+    pub fn with_forgotten(mut self, key: impl Into<Arc<str>>) -> Self {
+        self.forget.push(key.into());
         self
     }
 

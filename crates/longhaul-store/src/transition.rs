@@ -14,9 +14,9 @@ use crate::{
     Start, Step, StoreError, Time,
 };
 
-pub use steps::{answer, take_steps};
+pub use steps::{Noted, answer, take_steps};
 
-/// Makes the record of a new task, and its steps as they are to be kept; checks sizes only, for counts are the
+/// Makes the record of a new task, and what becomes of its steps; checks sizes only, for counts are the
 /// backend's to know.
 ///
 /// # Errors
@@ -27,7 +27,7 @@ pub fn create(
     by: &NodeId,
     now: Time,
     settings: &Settings,
-) -> Result<(Record, Vec<Step>), StoreError> {
+) -> Result<(Record, Noted), StoreError> {
     let limits = &settings.limits;
     fits("the tool's name", task.tool.len(), limits.max_text)?;
     fits("arguments", task.arguments.as_str().len(), limits.max_arguments)?;
@@ -57,8 +57,8 @@ pub fn create(
         Start::Claimed => start(&mut record, by, now, settings),
         Start::Queued { not_before } => record.phase = Phase::Queued { not_before },
     }
-    let steps = take_steps(&mut record, &task.steps, &mut |_| Ok(None), now, limits)?;
-    Ok((record, steps))
+    let noted = take_steps(&mut record, &[], &task.steps, &mut |_| Ok(None), now, limits)?;
+    Ok((record, noted))
 }
 
 /// Whether anyone may take the task now: queued or parked and due, or its holder dead or overdue. A task whose time is up
@@ -144,7 +144,7 @@ pub fn write(
 ) -> Result<Written, StoreError> {
     held(record, epoch)?;
     batch_fits(batch, limits)?;
-    let steps = take_steps(record, &batch.steps, known, now, limits)?;
+    let noted = take_steps(record, &batch.forget, &batch.steps, known, now, limits)?;
     let said = apply(record, batch);
     if said {
         touch(record, now);
@@ -152,7 +152,7 @@ pub fn write(
     if let Some(park) = &batch.park {
         steps::park(record, park, now);
     }
-    Ok(Written { changed: said || !steps.is_empty() || batch.park.is_some(), steps })
+    Ok(Written { changed: said || !noted.is_empty() || batch.park.is_some(), noted })
 }
 
 /// What a worker's report has come to.
@@ -161,12 +161,12 @@ pub fn write(
 pub struct Written {
     /// Whether it said anything new.
     pub changed: bool,
-    /// The steps that are to be kept, each in the place of the one under its key.
-    pub steps: Vec<Step>,
+    /// What becomes of the task's steps.
+    pub noted: Noted,
 }
 
-/// Ends the task with the worker's outcome and last report, and gives the steps that are to be kept; `None` if it had
-/// ended before, which changes nothing.
+/// Ends the task with the worker's outcome and last report, and gives what becomes of its steps; `None` if it had ended
+/// before, which changes nothing.
 ///
 /// # Errors
 ///
@@ -179,17 +179,17 @@ pub fn finish(
     known: &mut dyn FnMut(&str) -> Result<Option<Step>, StoreError>,
     now: Time,
     settings: &Settings,
-) -> Result<Option<Vec<Step>>, StoreError> {
+) -> Result<Option<Noted>, StoreError> {
     if record.is_terminal() {
         return Ok(None);
     }
     held(record, epoch)?;
     fits("the outcome", outcome.len(), settings.limits.max_outcome)?;
     batch_fits(last, &settings.limits)?;
-    let steps = take_steps(record, &last.steps, known, now, &settings.limits)?;
+    let noted = take_steps(record, &last.forget, &last.steps, known, now, &settings.limits)?;
     apply(record, last);
     end(record, outcome.clone(), now, settings);
-    Ok(Some(steps))
+    Ok(Some(noted))
 }
 
 /// Ends the task as cancelled and fences its worker; `false` if it had ended before, which changes nothing.

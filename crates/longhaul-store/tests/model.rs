@@ -13,23 +13,82 @@ use proptest::prelude::*;
 /// One operation; tasks, owners and nodes are named by small numbers so that they meet often.
 #[derive(Clone, Debug)]
 enum Operation {
-    Create { task: u8, owner: u8, queued: bool, join: Option<u8>, once: Option<(u8, u8)>, retention: u8 },
-    Called { owner: u8, key: u8 },
-    Erase { task: u8, scope: u8 },
-    Get { task: u8, scope: u8 },
-    List { scope: u8, open: bool, limit: usize },
-    Claim { tool: Option<u8> },
-    ClaimOne { task: u8 },
-    Renew { task: u8, behind: u64 },
-    Release { task: u8, behind: u64 },
-    Write { task: u8, behind: u64, value: f64, message: Option<u8> },
-    Finish { task: u8, behind: u64, outcome: u8 },
-    Cancel { task: u8, scope: u8 },
-    Note { task: u8, behind: u64, steps: Vec<(u8, u8)>, park: Option<(Option<u8>, Option<u64>)> },
-    Steps { task: u8, behind: u64 },
-    Answer { task: u8, scope: u8, keys: Vec<u8> },
-    Sweep { limit: usize },
-    Advance { seconds: u64 },
+    Create {
+        task: u8,
+        owner: u8,
+        queued: bool,
+        join: Option<u8>,
+        once: Option<(u8, u8)>,
+        retention: u8,
+    },
+    Called {
+        owner: u8,
+        key: u8,
+    },
+    Erase {
+        task: u8,
+        scope: u8,
+    },
+    Get {
+        task: u8,
+        scope: u8,
+    },
+    List {
+        scope: u8,
+        open: bool,
+        limit: usize,
+    },
+    Claim {
+        tool: Option<u8>,
+    },
+    ClaimOne {
+        task: u8,
+    },
+    Renew {
+        task: u8,
+        behind: u64,
+    },
+    Release {
+        task: u8,
+        behind: u64,
+    },
+    Write {
+        task: u8,
+        behind: u64,
+        value: f64,
+        message: Option<u8>,
+    },
+    Finish {
+        task: u8,
+        behind: u64,
+        outcome: u8,
+    },
+    Cancel {
+        task: u8,
+        scope: u8,
+    },
+    Note {
+        task: u8,
+        behind: u64,
+        forget: Vec<u8>,
+        steps: Vec<(u8, u8)>,
+        park: Option<(Option<u8>, Option<u64>)>,
+    },
+    Steps {
+        task: u8,
+        behind: u64,
+    },
+    Answer {
+        task: u8,
+        scope: u8,
+        keys: Vec<u8>,
+    },
+    Sweep {
+        limit: usize,
+    },
+    Advance {
+        seconds: u64,
+    },
     Rejoin,
     Counts,
 }
@@ -58,10 +117,13 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
         6 => (
             task(),
             behind(),
+            prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(0..5u8, 0..3)],
             prop::collection::vec((0..4u8, 0..7u8), 0..4),
             prop::option::of((prop::option::of(0..8u8), prop::option::of(0..90u64))),
         )
-            .prop_map(|(task, behind, steps, park)| Operation::Note { task, behind, steps, park }),
+            .prop_map(|(task, behind, forget, steps, park)| {
+                Operation::Note { task, behind, forget, steps, park }
+            }),
         2 => (task(), behind()).prop_map(|(task, behind)| Operation::Steps { task, behind }),
         4 => (task(), 0..4u8, prop::collection::vec(0..8u8, 0..4))
             .prop_map(|(task, scope, keys)| Operation::Answer { task, scope, keys }),
@@ -173,9 +235,10 @@ impl Side {
                 let written = store.write(&id(*task), self.held(*task, *behind).await, batch).await;
                 self.show(written.map(|_number| ()))
             }
-            Operation::Note { task, behind, steps, park } => {
+            Operation::Note { task, behind, forget, steps, park } => {
                 let mut batch = Batch::new();
                 batch.steps = steps.iter().map(|(key, state)| step(&**store, *key, *state)).collect();
+                batch.forget = forget.iter().map(|key| Arc::from(format!("step {key}"))).collect();
                 batch.park = park.map(|(on, seconds)| {
                     let on = on.map(|key| Arc::from(format!("q{key}")));
                     let until = seconds.map(|seconds| store.now().after(Duration::from_secs(seconds)));

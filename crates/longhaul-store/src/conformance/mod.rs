@@ -153,6 +153,7 @@ pub const CHECKS: &[Check] = checks! {
         a_call_that_joins_brings_no_steps,
         a_forgotten_task_leaves_no_steps,
         steps_are_bounded,
+        what_is_forgotten_makes_room_and_is_learnt_anew,
     }
     asking::{
         a_question_is_answered_by_any_node_and_once,

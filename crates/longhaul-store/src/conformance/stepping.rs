@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Backend, ann, create, finish, get, id, json, limits::limited, one, one_with, task};
 use crate::{
-    Batch, Digest, Fingerprint, Outcome, Quota, Record, Retention, Scope, Settings, Step, StepState,
-    StoreError, TaskStore,
+    Answered, Batch, Digest, Fingerprint, Outcome, Question, Quota, Record, Reply, Retention, Scope,
+    Settings, Step, StepState, StoreError, TaskStore,
 };
 
 pub(super) async fn steps_come_back_in_the_order_in_which_they_began(backend: &dyn Backend) {
@@ -153,6 +153,32 @@ pub(super) async fn steps_are_bounded(backend: &dyn Backend) {
     new.steps = vec![begun("a"), begun("b"), begun("c")];
     refused(Quota::Steps, one.store.create(new).await.map(|_| 0));
     assert_eq!(get(&*one.store, &id("u")).await, None);
+}
+
+pub(super) async fn what_is_forgotten_makes_room_and_is_learnt_anew(backend: &dyn Backend) {
+    let one = one_with(backend, limited(|limits| limits.max_steps = 3));
+    let made = create(&*one.store, task("t")).await;
+    let question = StepState::Asked(Question::new("q", json("[]")));
+    let mut batch = Batch::new().with_step(learnt("a", "1")).with_step(learnt("b", "1"));
+    one.store.write(&made.id, made.epoch, batch.with_step(step("c", question))).await.unwrap();
+    let before = get(&*one.store, &made.id).await.expect("it exists");
+
+    batch = Batch::new().with_forgotten("a").with_step(learnt("b", "2"));
+    let refusal = one.store.write(&made.id, made.epoch, batch).await;
+    assert!(matches!(refusal, Err(StoreError::Recorded { .. })), "{refusal:?}");
+    assert_eq!(get(&*one.store, &made.id).await.as_ref(), Some(&before), "nothing of it is done");
+    assert_eq!(one.store.steps(&made.id, made.epoch).await.unwrap().len(), 3);
+
+    batch = Batch::new().with_forgotten("a").with_forgotten("a").with_forgotten("never").with_forgotten("c");
+    batch = batch.with_step(learnt("a", "22")).with_step(learnt("d", "3"));
+    one.store.write(&made.id, made.epoch, batch).await.unwrap();
+    let expected = [learnt("b", "1"), learnt("a", "22"), learnt("d", "3")];
+    assert_eq!(one.store.steps(&made.id, made.epoch).await.unwrap(), expected);
+    let after = get(&*one.store, &made.id).await.expect("it exists");
+    let bytes: usize = expected.iter().map(Step::size).sum();
+    assert_eq!((after.steps, after.step_bytes, after.questions.len()), (3, bytes as u64, 0));
+    let answered = one.store.answer(Scope::Operator, &made.id, &[Reply::new("q", json("1"))]).await.unwrap();
+    assert!(matches!(answered, Answered::Recorded { taken: 0, .. }), "it is no longer asked: {answered:?}");
 }
 
 /// Nothing is read or written at this record's epoch.

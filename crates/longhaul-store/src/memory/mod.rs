@@ -137,7 +137,7 @@ impl TaskStore for Memory {
     fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
         self.at_once(move |table, this, now| {
             let settings = &this.shared.settings;
-            let (record, steps) = transition::create(&task, &this.node, now, settings)?;
+            let (record, noted) = transition::create(&task, &this.node, now, settings)?;
             if let Some(found) = table.again(&record, now) {
                 return found.map(Created::Again);
             }
@@ -146,7 +146,7 @@ impl TaskStore for Memory {
             }
             table.admit(&record, &settings.limits)?;
             let record = table.insert(record);
-            table.put_steps(&record.id, steps);
+            table.note_steps(&record.id, noted);
             this.shared.hub.wake(&record.id, record.seq);
             Ok(Created::New(record))
         })
@@ -212,7 +212,7 @@ impl TaskStore for Memory {
             let mut record = this.of_worker(table, id, epoch)?;
             let known = &mut |key: &str| Ok(table.step(id, key).cloned());
             let written = transition::write(&mut record, epoch, &batch, known, now, limits)?;
-            table.put_steps(id, written.steps);
+            table.note_steps(id, written.noted);
             Ok(if written.changed { this.put(table, record) } else { table.keep(record) }.seq)
         })
     }
@@ -234,9 +234,9 @@ impl TaskStore for Memory {
             let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
             let Some(mut record) = seen.cloned() else { return Ok(Answered::NotFound) };
             let learnt = transition::answer(&mut record, replies, now, &this.shared.settings.limits)?;
-            let taken = learnt.len();
+            let taken = learnt.steps.len();
             if taken > 0 {
-                table.put_steps(id, learnt);
+                table.note_steps(id, learnt);
                 record = this.put(table, record);
             }
             Ok(Answered::Recorded { record, taken })
@@ -259,8 +259,8 @@ impl TaskStore for Memory {
                 (&mut |key: &str| Ok(table.step(id, key).cloned()), &this.shared.settings);
             let ended = transition::finish(&mut record, epoch, &outcome, &last, known, now, settings)?;
             Ok(match ended {
-                Some(steps) => {
-                    table.put_steps(id, steps);
+                Some(noted) => {
+                    table.note_steps(id, noted);
                     Finished::Recorded(this.put(table, record))
                 }
                 None => Finished::AlreadyTerminal(record),

@@ -1,34 +1,42 @@
 //! The steps of one task, in the order in which they began.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
-use crate::Step;
+use crate::{Step, transition::Noted};
 
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    list: Vec<Step>,
-    by_key: HashMap<Arc<str>, usize>,
+    list: BTreeMap<u64, Step>,
+    by_key: HashMap<Arc<str>, u64>,
+    /// How many there have ever been.
+    begun: u64,
 }
 
 impl Steps {
-    pub(super) fn list(&self) -> &[Step] {
-        &self.list
+    pub(super) fn list(&self) -> impl Iterator<Item = &Step> {
+        self.list.values()
     }
 
     pub(super) fn find(&self, key: &str) -> Option<&Step> {
-        self.by_key.get(key).map(|at| &self.list[*at])
+        self.by_key.get(key).map(|place| &self.list[place])
     }
 
-    /// Puts each in the place of the one under its key, or at the end.
-    pub(super) fn put(&mut self, steps: Vec<Step>) {
-        for step in steps {
-            match self.by_key.get(&step.key) {
-                Some(at) => self.list[*at] = step,
-                None => {
-                    self.by_key.insert(step.key.clone(), self.list.len());
-                    self.list.push(step);
-                }
+    /// Forgets some, then puts each of the others in the place of the one under its key, or at the end.
+    pub(super) fn note(&mut self, noted: Noted) {
+        for key in noted.forgotten {
+            if let Some(place) = self.by_key.remove(&key) {
+                self.list.remove(&place);
             }
+        }
+        for step in noted.steps {
+            let place = *self.by_key.entry(step.key.clone()).or_insert_with(|| {
+                self.begun += 1;
+                self.begun
+            });
+            self.list.insert(place, step);
         }
     }
 }

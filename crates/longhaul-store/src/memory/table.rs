@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::steps::Steps;
 use crate::{
     CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Phase, Quota, Record, Runnable,
-    Scope, Step, StoreError, TaskId, Time, transition,
+    Scope, Step, StoreError, TaskId, Time,
+    transition::{self, Noted},
 };
 
 #[derive(Debug, Default)]
@@ -154,12 +155,12 @@ impl Table {
     /// All of them.
     pub(super) fn steps(&self, id: &TaskId) -> Vec<Step> {
         let steps = self.by_id.get(id).and_then(|ord| self.steps.get(ord));
-        steps.map(|steps| steps.list().to_vec()).unwrap_or_default()
+        steps.map(|steps| steps.list().cloned().collect()).unwrap_or_default()
     }
 
-    pub(super) fn put_steps(&mut self, id: &TaskId, steps: Vec<Step>) {
-        if let Some(ord) = self.by_id.get(id).filter(|_| !steps.is_empty()) {
-            self.steps.entry(*ord).or_default().put(steps);
+    pub(super) fn note_steps(&mut self, id: &TaskId, noted: Noted) {
+        if let Some(ord) = self.by_id.get(id).filter(|_| !noted.is_empty()) {
+            self.steps.entry(*ord).or_default().note(noted);
         }
     }
 

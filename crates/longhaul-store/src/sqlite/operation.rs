@@ -14,7 +14,7 @@ use crate::{
 };
 
 pub(super) fn create(tx: &mut Tx<'_>, node: &NodeId, task: &NewTask) -> Result<Created, StoreError> {
-    let (mut record, begun) = transition::create(task, node, tx.now(), tx.settings())?;
+    let (mut record, noted) = transition::create(task, node, tx.now(), tx.settings())?;
     if let Some(found) = tx.again(&record)? {
         return Ok(Created::Again(found));
     }
@@ -24,7 +24,7 @@ pub(super) fn create(tx: &mut Tx<'_>, node: &NodeId, task: &NewTask) -> Result<C
     match tx.admit(&record.owner, &tx.settings().limits) {
         Ok(()) if tx.insert(&mut record)? => {
             // A task's place is the number of its creation.
-            steps::put(tx, record.seq, &record, &begun)?;
+            steps::note(tx, record.seq, &record, &noted)?;
             Ok(Created::New(record))
         }
         Err(refusal) if !tx.is_taken(&record.id)? => Err(refusal),
@@ -96,7 +96,7 @@ pub(super) fn write(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch, batch: &Batch) -
     let known = &mut |key: &str| steps::find(tx, place.ord, key);
     let limits = &tx.settings().limits;
     let written = transition::write(&mut record, epoch, batch, known, tx.now(), limits)?;
-    steps::put(tx, place.ord, &record, &written.steps)?;
+    steps::note(tx, place.ord, &record, &written.noted)?;
     match written.changed {
         true if batch.park.is_some() => tx.update(place.ord, &mut record, true)?,
         true => tx.update_report(place.ord, &mut record)?,
@@ -118,8 +118,8 @@ pub(super) fn finish(
     }
     let known = &mut |key: &str| steps::find(tx, place.ord, key);
     let ended = transition::finish(&mut record, epoch, outcome, last, known, tx.now(), tx.settings())?;
-    let Some(learnt) = ended else { return Ok(Finished::AlreadyTerminal(record)) };
-    steps::put(tx, place.ord, &record, &learnt)?;
+    let Some(noted) = ended else { return Ok(Finished::AlreadyTerminal(record)) };
+    steps::note(tx, place.ord, &record, &noted)?;
     tx.update(place.ord, &mut record, true)?;
     Ok(Finished::Recorded(record))
 }
@@ -134,10 +134,10 @@ pub(super) fn answer(
     let Some((place, mut record)) = seen else { return Ok(Answered::NotFound) };
     let learnt = transition::answer(&mut record, replies, tx.now(), &tx.settings().limits)?;
     if !learnt.is_empty() {
-        steps::put(tx, place.ord, &record, &learnt)?;
+        steps::note(tx, place.ord, &record, &learnt)?;
         tx.update(place.ord, &mut record, true)?;
     }
-    Ok(Answered::Recorded { record, taken: learnt.len() })
+    Ok(Answered::Recorded { record, taken: learnt.steps.len() })
 }
 
 pub(super) fn cancel(

@@ -180,6 +180,8 @@ pub(super) const PUT_STEP: &str = "INSERT INTO steps (task, key, fingerprint, st
     json) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (task, key) DO UPDATE SET state = ?4, name = ?5, \
     asked = ?6, asked_at = ?7, until = ?8, json = ?9";
 
+pub(super) const FORGET_STEP: &str = "DELETE FROM steps WHERE task = ?1 AND key = ?2";
+
 pub(super) const REMOVE_STEPS: &str = "DELETE FROM steps WHERE task = ?1";
 
 pub(super) const STREAM: &str = "SELECT ord, last, kept, bytes, expires_at FROM streams \
@@ -267,6 +269,7 @@ mod tests {
             STEP,
             QUESTIONS,
             LAST_ASKED,
+            FORGET_STEP,
             REMOVE_STEPS,
             STREAM,
             UPDATE_STREAM,

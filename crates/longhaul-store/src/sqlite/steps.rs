@@ -8,7 +8,7 @@ use super::{
     sql,
     tx::{Site, Tx},
 };
-use crate::{Fingerprint, Json, Question, Record, Step, StepState, StoreError, Time};
+use crate::{Fingerprint, Json, Question, Record, Step, StepState, StoreError, Time, transition::Noted};
 
 /// The steps of a task, in the order in which they began.
 pub(super) fn all(conn: &Connection, site: &Site, task: u64) -> Result<Vec<Step>, StoreError> {
@@ -33,9 +33,12 @@ pub(super) fn find(tx: &Tx<'_>, task: u64, key: &str) -> Result<Option<Step>, St
     Ok(found.into_iter().next().map(|(_, step)| step))
 }
 
-/// Puts each in the place of the one under its key, or behind the others.
-pub(super) fn put(tx: &mut Tx<'_>, task: u64, record: &Record, steps: &[Step]) -> Result<(), StoreError> {
-    let task = signed(task);
+/// Forgets some, then puts each of the others in the place of the one under its key, or behind the others.
+pub(super) fn note(tx: &mut Tx<'_>, task: u64, record: &Record, noted: &Noted) -> Result<(), StoreError> {
+    let (task, steps) = (signed(task), &noted.steps);
+    for key in &noted.forgotten {
+        tx.execute(sql::FORGET_STEP, params![task, &**key])?;
+    }
     let is_asked = |step: &Step| matches!(step.state, StepState::Asked(_));
     // New questions come behind those that wait already.
     let last: i64 = if steps.iter().any(is_asked) {

@@ -1,28 +1,56 @@
 //! What becomes of a task's steps and questions.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{fits, touch};
 use crate::{Limits, Park, Phase, Question, Quota, Record, Reply, Step, StepState, StoreError, Time};
 
-/// Takes the steps of a worker's report; `known` is the step under a key as it is kept. Gives those that are to be
-/// kept from now on, each in the place of the one under its key.
+/// What becomes of a task's steps.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Noted {
+    /// The keys of those that are kept no more: they go first.
+    pub forgotten: Vec<Arc<str>>,
+    /// Those that are to be kept, each in the place of the one under its key.
+    pub steps: Vec<Step>,
+}
+
+impl Noted {
+    /// Whether nothing becomes of them.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.forgotten.is_empty() && self.steps.is_empty()
+    }
+}
+
+/// Takes the steps of a worker's report, once those it forgets are gone; `known` is the step under a key as it is kept.
 ///
 /// # Errors
 ///
 /// [`StoreError::Recorded`], [`StoreError::TooLarge`], [`StoreError::Overloaded`].
 pub fn take_steps(
     record: &mut Record,
+    forget: &[Arc<str>],
     steps: &[Step],
     known: &mut dyn FnMut(&str) -> Result<Option<Step>, StoreError>,
     now: Time,
     limits: &Limits,
-) -> Result<Vec<Step>, StoreError> {
+) -> Result<Noted, StoreError> {
+    let (mut gone, mut forgotten) = (HashSet::new(), Vec::new());
+    for key in forget {
+        if gone.insert(&**key)
+            && let Some(step) = known(key)?
+        {
+            forget_step(record, &step, now);
+            forgotten.push(key.clone());
+        }
+    }
     let mut taken: Vec<Step> = Vec::with_capacity(steps.len());
     for step in steps {
         let earlier = taken.iter().position(|earlier| earlier.key == step.key);
         let before = match earlier {
             Some(at) => Some(taken[at].clone()),
+            None if gone.contains(&*step.key) => None,
             None => known(&step.key)?,
         };
         let Some(step) = take_step(record, before.as_ref(), step, now, limits)? else { continue };
@@ -31,7 +59,16 @@ pub fn take_steps(
             None => taken.push(step),
         }
     }
-    Ok(taken)
+    Ok(Noted { forgotten, steps: taken })
+}
+
+/// Counts a step no more.
+fn forget_step(record: &mut Record, step: &Step, now: Time) {
+    record.steps = record.steps.saturating_sub(1);
+    record.step_bytes = record.step_bytes.saturating_sub(step.size() as u64);
+    let asked_before = !record.questions.is_empty();
+    record.questions.retain(|question| question.step != step.key);
+    asked(record, asked_before, now);
 }
 
 /// One of them; `None` if it says nothing new.
@@ -98,7 +135,7 @@ pub(super) fn park(record: &mut Record, park: &Park, now: Time) {
     record.epoch = record.epoch.next();
 }
 
-/// Takes the answers to what is asked; gives the steps as they are to be kept from now on.
+/// Takes the answers to what is asked; gives the steps that are learnt by them.
 ///
 /// # Errors
 ///
@@ -108,7 +145,7 @@ pub fn answer(
     replies: &[Reply],
     now: Time,
     limits: &Limits,
-) -> Result<Vec<Step>, StoreError> {
+) -> Result<Noted, StoreError> {
     let mut learnt = Vec::new();
     for reply in replies {
         let is_open = |question: &Question| {
@@ -131,7 +168,7 @@ pub fn answer(
             record.phase = Phase::Queued { not_before: now };
         }
     }
-    Ok(learnt)
+    Ok(Noted { forgotten: Vec::new(), steps: learnt })
 }
 
 fn weigh(record: &mut Record, before: usize, after: usize, limits: &Limits) -> Result<(), StoreError> {
