@@ -11,7 +11,7 @@ use longhaul::proto::model::RequestMeta;
 use longhaul::server::{
     Caller, Dispatched, Dispatcher, Elicited, Exchange, Principal, TaskMode, TaskPolicy, ToolError,
 };
-use longhaul::store::{Memory, Rerun};
+use longhaul::store::{Memory, Record, Rerun, Scope, TaskId};
 use longhaul::tasks::runner::Pace;
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
@@ -193,6 +193,13 @@ impl Process {
         panic!("{}", self.get(id));
     }
 
+    /// The facts, as the store keeps them.
+    fn record(&self, id: &str) -> Record {
+        let id = TaskId::new(id).unwrap();
+        let found = self.dispatcher.engine().find(Scope::Operator, &id);
+        self.runtime.block_on(found).unwrap().unwrap()
+    }
+
     fn answer(&self, id: &str, key: &str, answer: &Value) -> Value {
         self.ask("tasks/update", json!({"taskId": id, "inputResponses": {key: answer}}))
     }
@@ -356,4 +363,231 @@ fn a_tool_that_would_not_go_on_with_its_own_tasks_is_not_offered() {
         let refused = version(&world, of, accepts).dispatcher().unwrap_err().to_string();
         assert!(refused.contains(why), "{refused}");
     }
+}
+
+/// A server of one resumable tool.
+fn only<F: Future<Output = Result<String, ToolError>> + Send + 'static>(
+    work: impl Fn(Cx) -> F + Send + Sync + 'static,
+) -> Server {
+    Server::new("one", "1").tool(Tool::typed("work", "Work", move |cx, _: Nothing| work(cx)).task(policy()))
+}
+
+/// Waits in the first process, for ever.
+async fn hang_once(world: &World) {
+    if world.hang.fetch_add(1, Ordering::SeqCst) == 0 {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn until_hung(world: &World) {
+    while world.hang.load(Ordering::SeqCst) == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_loop_with_a_checkpoint_goes_on_where_it_was_and_keeps_one_round() {
+    const ROUNDS: usize = 10_000;
+    let (world, store) = (World::default(), Memory::new());
+    let server = || {
+        let world = world.clone();
+        only(move |cx| {
+            let world = world.clone();
+            async move {
+                world.begun.fetch_add(1, Ordering::SeqCst);
+                let first = cx.step("first", || async { Ok::<_, ToolError>(7_usize) }).await?;
+                let mut state = cx.checkpointed((0, 0)).await;
+                while state.0 < ROUNDS {
+                    let key = cx.effect_key("add");
+                    let inner = cx.scope("branch");
+                    state.1 += cx
+                        .step("add", || async {
+                            world.keys.lock().unwrap().push(key.clone());
+                            Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst) % 2)
+                        })
+                        .await?;
+                    inner.step("nothing", || async { Ok::<_, ToolError>(()) }).pure().await?;
+                    if state.0 == ROUNDS / 2 {
+                        hang_once(&world).await;
+                    }
+                    state.0 += 1;
+                    state.save().await?;
+                }
+                Ok(format!("{first} {} {}", state.0, state.1))
+            }
+        })
+    };
+    let one = Process::of(server(), &store);
+    let id = one.call("work");
+    until_hung(&world);
+    let record = one.record(&id);
+    assert!(record.steps <= 4, "what comes before the loop, the state, and a round: {}", record.steps);
+    one.crash();
+
+    let two = Process::of(server(), &store);
+    assert_eq!(text(&two.settled(&id)), format!("7 {ROUNDS} {}", ROUNDS / 2));
+    assert_eq!((world.charged(), world.begun()), (ROUNDS, 2), "each round's effect once");
+    let mut keys = std::mem::take(&mut *world.keys.lock().unwrap());
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), ROUNDS, "each under a key of its own");
+    assert!(two.record(&id).steps <= 4);
+    two.crash();
+}
+
+#[test]
+fn branches_are_numbered_each_for_itself_however_they_get_on() {
+    let (world, store) = (World::default(), Memory::new());
+    let server = || {
+        let world = world.clone();
+        only(move |cx| {
+            let world = world.clone();
+            async move {
+                let again = world.begun.fetch_add(1, Ordering::SeqCst) > 0;
+                let branch = |cx: Cx, name: &'static str, late: bool| {
+                    let world = world.clone();
+                    async move {
+                        if late {
+                            tokio::time::sleep(Duration::from_millis(50)).await;
+                        }
+                        let charged = || async {
+                            world.charged.fetch_add(1, Ordering::SeqCst);
+                            Ok::<_, ToolError>(name.to_owned())
+                        };
+                        let first = cx.step("say", charged).await?;
+                        Ok::<_, ToolError>(first + &cx.step("say", charged).await?)
+                    }
+                };
+                // In the second process they get on in the other order.
+                let (a, b) = (cx.scope("branch"), cx.scope("branch"));
+                let (a, b) = tokio::join!(branch(a, "a", again), branch(b, "b", !again));
+                let said = a? + &b?;
+                hang_once(&world).await;
+                Ok(said)
+            }
+        })
+    };
+    let one = Process::of(server(), &store);
+    let id = one.call("work");
+    until_hung(&world);
+    one.crash();
+    let two = Process::of(server(), &store);
+    assert_eq!(text(&two.settled(&id)), "aabb");
+    assert_eq!((world.charged(), world.begun()), (4, 2));
+    two.crash();
+}
+
+#[test]
+fn v3_a_step_that_is_read_as_something_else_ends_the_task_and_says_which() {
+    let (world, store) = (World::default(), Memory::new());
+    let hung = world.clone();
+    let old = only(move |cx| {
+        let world = hung.clone();
+        async move {
+            let price = cx.step("price", || async { Ok::<_, ToolError>(250) }).await?;
+            hang_once(&world).await;
+            Ok(format!("{price}"))
+        }
+    });
+    let one = Process::of(old, &store);
+    let id = one.call("work");
+    until_hung(&world);
+    one.crash();
+    #[derive(serde::Deserialize, serde::Serialize)]
+    struct Price {
+        amount: u64,
+    }
+    let new = only(|cx| async move {
+        let price = cx.step("price", || async { Ok::<_, ToolError>(Price { amount: 1 }) }).await?;
+        Ok(format!("{}", price.amount))
+    });
+    let two = Process::of(new, &store);
+    let ended = two.settled(&id);
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!(-32603)), "{ended}");
+    let data = json!({"reason": "step_changed", "step": "step:price", "version": "0.0.0"});
+    assert_eq!(ended["error"]["data"], data);
+    two.crash();
+}
+
+#[test]
+fn v4_steps_are_found_by_name_and_another_question_under_a_key_ends_the_task() {
+    for other in [false, true] {
+        let (world, store) = (World::default(), Memory::new());
+        let server = |again: bool| {
+            let world = world.clone();
+            only(move |cx| {
+                let world = world.clone();
+                async move {
+                    let count = async |name: &'static str| {
+                        cx.step(name, || async {
+                            Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst))
+                        })
+                        .await
+                    };
+                    let said = if again {
+                        // Reordered, and one is new.
+                        let (b, new, a) = (count("b").await?, count("new").await?, count("a").await?);
+                        format!("a{a} b{b} new{new}")
+                    } else {
+                        let (a, b) = (count("a").await?, count("b").await?);
+                        format!("a{a} b{b}")
+                    };
+                    let question = if again && other { "Sell it?" } else { "Ship it?" };
+                    let _answer = cx.elicit::<Approve>(question).await?;
+                    Ok(said)
+                }
+            })
+        };
+        let one = Process::of(server(false), &store);
+        let id = one.call("work");
+        let asked = question(&one.settled(&id));
+        one.crash();
+        let two = Process::of(server(true), &store);
+        two.answer(&id, &asked, &yes());
+        let ended = two.settled(&id);
+        if other {
+            let data = json!({"reason": "nondeterminism", "step": "elicit"});
+            assert_eq!((&ended["status"], &ended["error"]["data"]), (&json!("failed"), &data), "{ended}");
+        } else {
+            assert_eq!(text(&ended), "a0 b1 new2");
+        }
+        assert_eq!(world.charged(), 3);
+        two.crash();
+    }
+}
+
+#[test]
+fn what_is_drawn_once_stays_and_a_fence_rises() {
+    let (world, store) = (World::default(), Memory::new());
+    let server = || {
+        let world = world.clone();
+        only(move |cx| {
+            let world = world.clone();
+            async move {
+                let uuid = cx.uuid_once().await?;
+                cx.sleep_until(std::time::UNIX_EPOCH).await;
+                cx.sleep_until(std::time::SystemTime::now() + Duration::from_millis(20)).await;
+                let (task, epoch) = cx.fence().expect("it is a task");
+                world.keys.lock().unwrap().push(format!("{uuid} {task} {epoch}"));
+                hang_once(&world).await;
+                Ok(uuid)
+            }
+        })
+    };
+    let one = Process::of(server(), &store);
+    let id = one.call("work");
+    until_hung(&world);
+    one.crash();
+    let two = Process::of(server(), &store);
+    let task = two.settled(&id);
+    let uuid = text(&task);
+    assert!(uuid.len() == 36 && &uuid[14..15] == "4", "{uuid}");
+    let keys = world.keys.lock().unwrap().clone();
+    let [first, second] = &keys[..] else { panic!("{keys:?}") };
+    let epoch = |said: &str| -> u64 {
+        let said = said.strip_prefix(&format!("{uuid} {id} ")).expect("the same draw, the same task");
+        said.parse().unwrap()
+    };
+    assert!(epoch(first) < epoch(second), "{keys:?}");
+    two.crash();
 }

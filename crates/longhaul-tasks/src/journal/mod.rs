@@ -75,6 +75,11 @@ impl Journal {
         self.set(key, Entry { of, learnt: Some(json) });
     }
 
+    /// Forgets what stands under keys that begin with `prefix`.
+    pub fn forget(&mut self, prefix: &str) {
+        self.entries.retain(|(key, _)| !key.starts_with(prefix));
+    }
+
     /// All that was learnt, as the steps of a task.
     pub fn learnt(&self) -> impl Iterator<Item = Step> {
         self.entries.iter().filter_map(|(key, entry)| {

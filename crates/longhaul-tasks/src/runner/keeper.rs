@@ -6,7 +6,9 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use longhaul_store::{Batch, Epoch, Fingerprint, Park, Record, Step, StepState, StoreError, TaskId, Time};
+use longhaul_store::{
+    Batch, Epoch, Fingerprint, Park, Record, Step, StepState, StoreError, TaskId, Time, ToolVersion,
+};
 use tokio::sync::Notify;
 
 use super::Inner;
@@ -30,6 +32,8 @@ struct Shared {
     seat: OnceLock<Seat>,
     /// What the call will be called as a task, known before anything runs.
     id: OnceLock<TaskId>,
+    /// The version of its tool that began it.
+    version: ToolVersion,
     /// The work may be entered again.
     entered_again: bool,
 }
@@ -87,6 +91,20 @@ pub enum StepError {
         /// The key.
         key: Arc<str>,
     },
+    /// What it came to is no longer what the work makes of it.
+    #[error(
+        "what step {key} came to was recorded as something else than it is read as now, by version {version} of its tool"
+    )]
+    #[non_exhaustive]
+    Changed {
+        /// The key.
+        key: Arc<str>,
+        /// The version of the tool that began the task.
+        version: ToolVersion,
+        /// Why it cannot be read.
+        #[source]
+        why: Arc<serde_json::Error>,
+    },
     /// The store will not take it.
     #[error("a step could not be recorded")]
     Refused(#[source] StoreError),
@@ -96,6 +114,14 @@ pub enum StepError {
 }
 
 impl StepError {
+    /// The step under this key, if it is about one.
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Diverged { key } | Self::Changed { key, .. } => Some(key),
+            Self::Refused(_) | Self::NotDurable(_) => None,
+        }
+    }
+
     /// The work did something else under `key` than before.
     pub fn diverged(key: &str) -> Self {
         Self::Diverged { key: key.into() }
@@ -114,8 +140,9 @@ impl Keeper {
     }
 
     /// The journal of a task that is entered again, with what was learnt before.
-    pub(super) fn resume(steps: Vec<Step>, epoch: Epoch) -> Self {
-        let this = Self(Arc::new(Shared { entered_again: true, ..Shared::default() }));
+    pub(super) fn resume(steps: Vec<Step>, record: &Record) -> Self {
+        let (version, epoch) = (record.version.clone(), record.epoch);
+        let this = Self(Arc::new(Shared { entered_again: true, version, ..Shared::default() }));
         let mut state = this.lock();
         steps.into_iter().for_each(|step| state.put(step));
         state.standing = Standing::Held(epoch);
@@ -225,6 +252,11 @@ impl Keeper {
         }
     }
 
+    /// What the step under `key` came to cannot be read.
+    pub fn changed(&self, key: &str, why: serde_json::Error) -> StepError {
+        StepError::Changed { key: key.into(), version: self.0.version.clone(), why: Arc::new(why) }
+    }
+
     /// How far the step under `key` is.
     ///
     /// # Errors
@@ -244,6 +276,19 @@ impl Keeper {
     ///
     /// Whatever [`StepError`] there is.
     pub async fn record(&self, step: Step) -> Result<(), StepError> {
+        self.note(None, step).await
+    }
+
+    /// Records a step in the place of all whose keys begin with `prefix`, and of its own.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`StepError`] there is.
+    pub async fn replace(&self, prefix: &str, step: Step) -> Result<(), StepError> {
+        self.note(Some(prefix), step).await
+    }
+
+    async fn note(&self, prefix: Option<&str>, step: Step) -> Result<(), StepError> {
         let mut pause = FIRST_PAUSE;
         loop {
             let news = self.0.news.notified();
@@ -251,6 +296,7 @@ impl Keeper {
                 state @ State {
                     standing: Standing::Loose | Standing::InPlace | Standing::Refused(_), ..
                 } => {
+                    state.forget(&state.replaced(prefix, &step));
                     state.put(step);
                     return Ok(());
                 }
@@ -261,12 +307,17 @@ impl Keeper {
                 news.await;
                 continue;
             };
-            let batch = Batch::new().with_step(step.clone());
+            let mut batch = Batch::new().with_step(step.clone());
+            batch.forget = self.lock().replaced(prefix, &step);
+            let gone = batch.forget.clone();
             match seat.inner.store.write(&seat.id, epoch, batch).await {
                 Ok(_) => {
                     // An answer may have come before it: a question is read again with the record.
                     let asks = matches!(step.state, StepState::Asked(_));
-                    self.change(|state| state.put(step));
+                    self.change(|state| {
+                        state.forget(&gone);
+                        state.put(step);
+                    });
                     if asks {
                         seat.controls.tell(Control::LookAgain);
                     }
@@ -372,6 +423,14 @@ impl Keeper {
         self.0.id.get().cloned()
     }
 
+    /// Under which epoch this attempt holds the task, if there is one: another attempt has another.
+    pub fn epoch(&self) -> Option<Epoch> {
+        match self.lock().standing {
+            Standing::Held(epoch) => Some(epoch),
+            _ => None,
+        }
+    }
+
     /// Whether the work may be entered again, so that what it learns is worth keeping.
     pub fn is_entered_again(&self) -> bool {
         self.0.entered_again
@@ -423,6 +482,26 @@ impl State {
     fn try_again(&mut self) {
         if let Standing::Refused(_) = self.standing {
             self.standing = Standing::Loose;
+        }
+    }
+
+    /// The keys of what `step` stands in the place of.
+    fn replaced(&self, prefix: Option<&str>, step: &Step) -> Vec<Arc<str>> {
+        let Some(prefix) = prefix else { return Vec::new() };
+        let is_replaced = |key: &&Arc<str>| key.starts_with(prefix) || ***key == *step.key;
+        self.by_key.keys().filter(is_replaced).cloned().collect()
+    }
+
+    fn forget(&mut self, keys: &[Arc<str>]) {
+        if keys.is_empty() {
+            return;
+        }
+        for key in keys {
+            self.by_key.remove(key);
+        }
+        self.steps.retain(|step| self.by_key.contains_key(&step.key));
+        for (at, step) in self.steps.iter().enumerate() {
+            self.by_key.insert(Arc::clone(&step.key), at);
         }
     }
 

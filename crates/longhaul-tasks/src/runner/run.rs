@@ -170,7 +170,7 @@ impl Run {
     ) -> Box<Self> {
         let (reporter, reports) = Reporter::new();
         stranded::take_back(&record, &reporter);
-        let keeper = Keeper::resume(steps, record.epoch);
+        let keeper = Keeper::resume(steps, &record);
         keeper.seat(&listed.inner, &listed.id, &listed.controls);
         let note = Note::of(&record);
         let work = entry.enter(&record, note.caller.as_deref(), keeper.clone(), reporter.clone());

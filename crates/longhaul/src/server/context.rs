@@ -18,13 +18,14 @@ use super::ask::Interview;
 use super::dispatch::Caller;
 use super::grant::Grant;
 use super::outlet::Outlet;
+use super::scope::Scope;
 use super::state::{State, States};
 use crate::wire::{self, By};
 
 /// A handler's view of its call, the same in every revision and on every transport. Clones are the same
 /// call.
 #[derive(Clone)]
-pub struct Cx(Arc<Call>);
+pub struct Cx(Arc<Call>, Option<Arc<Scope>>);
 
 struct Call {
     states: Option<Arc<States>>,
@@ -36,6 +37,8 @@ struct Call {
     /// Where progress goes of a call that may become a task: the engine sends it on.
     reporter: Option<Reporter>,
     interview: Interview,
+    /// Where keys are made that are in no other.
+    scope: Scope,
     /// What the work of a call that may become a task has learnt.
     keeper: Option<Keeper>,
     /// The request by which the call goes on, once it was made again.
@@ -80,7 +83,7 @@ impl Cx {
         reporter: Option<Reporter>,
         keeper: Option<Keeper>,
     ) -> Self {
-        Self(Arc::new(Call {
+        let call = Call {
             states: states.cloned(),
             dialect,
             caller,
@@ -89,12 +92,14 @@ impl Cx {
             outlet,
             reporter,
             interview: Interview::default(),
+            scope: Scope::default(),
             keeper,
             successor: Mutex::new(None),
             drafted: OnceLock::new(),
             cancelled: AtomicBool::new(false),
             on_cancel: Notify::new(),
-        }))
+        };
+        Self(Arc::new(call), None)
     }
 
     pub(crate) fn outlet(&self) -> &Outlet {
@@ -104,6 +109,16 @@ impl Cx {
     /// What the call has asked and been answered.
     pub(super) fn interview(&self) -> &Interview {
         &self.0.interview
+    }
+
+    /// The same call, making its keys in that scope.
+    pub(super) fn within(&self, scope: Scope) -> Self {
+        Self(Arc::clone(&self.0), Some(Arc::new(scope)))
+    }
+
+    /// Where it makes its keys.
+    pub(super) fn current_scope(&self) -> &Scope {
+        self.1.as_deref().unwrap_or(&self.0.scope)
     }
 
     /// The call is this drafted task.

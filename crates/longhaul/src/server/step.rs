@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_tasks::journal::{Fingerprint, Known};
 use longhaul_tasks::runner::{Keeper, StepError};
-use longhaul_tasks::store::{Json, Step as Recorded, StepState};
+use longhaul_tasks::store::{Epoch, Json, Step as Recorded, StepState, TaskId, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
@@ -29,7 +29,10 @@ impl Cx {
     /// that is never entered again a step just runs.
     ///
     /// Steps of the same name are numbered in the order in which they are made. Where that order is not always the
-    /// same, name them apart: a pair such as `("shard", 7)` is a name.
+    /// same, name them apart, for a pair such as `("shard", 7)` is a name, or make each branch a [scope](Self::scope). A
+    /// loop without a bound has a [checkpoint](Self::checkpointed). What a step has recorded as something else than it is
+    /// read as now ends the call with `-32603`, `reason: "step_changed"`: a new [version](super::Tool::version) says so
+    /// beforehand.
     ///
     /// A crash can come between the effect of a step and its record. What is done then is the step's to say: by default
     /// it is done again ([`StepCall::at_most_once`], [`StepCall::reconcile`], [`StepCall::pure`]).
@@ -59,14 +62,14 @@ impl Cx {
             let doing = body();
             Box::pin(async move { doing.await.map_err(Into::into) })
         });
-        let key = self.interview().reserve(&format!("step:{}", name.step_name()));
+        let key = self.reserve(&format!("step:{}", name.step_name()));
         StepCall { cx: self.clone(), key, body, care: Care::AtLeastOnce }
     }
 
     /// A key for the effect of the next step of this name: the same in every attempt, and no other step's, in any
     /// task. A service that takes such a key does once what it is asked twice.
     pub fn effect_key(&self, name: impl StepName) -> String {
-        let key = self.interview().next(&format!("step:{}", name.step_name()));
+        let key = self.interview().next(&self.scoped(&format!("step:{}", name.step_name())));
         match self.keeper().and_then(Keeper::id) {
             Some(id) => format!("{id}/{key}"),
             // Nothing of this call is ever done again.
@@ -81,10 +84,23 @@ impl Cx {
     /// Waits for so long, counted from when it was first asked for: a crash does not start it anew, and a task that may
     /// be entered again takes no memory meanwhile.
     pub async fn sleep(&self, duration: Duration) {
-        let key = self.interview().reserve("sleep");
+        let key = self.reserve("sleep");
+        self.rest(&key, duration, |now| now.after(duration)).await;
+    }
+
+    /// Waits until then, as [`sleep`](Self::sleep) does. A time that is past is not waited for.
+    pub async fn sleep_until(&self, time: SystemTime) {
+        let key = self.reserve("sleep_until");
+        let duration = time.duration_since(SystemTime::now()).unwrap_or_default();
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let due = Time::from_unix_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+        self.rest(&key, duration, |_| due).await;
+    }
+
+    async fn rest(&self, key: &str, duration: Duration, due: impl Fn(Time) -> Time) {
         match self.keeper().filter(|keeper| keeper.is_entered_again()) {
             Some(keeper) => {
-                if let Err(error) = self.sleep_in_task(keeper, &key, duration).await {
+                if let Err(error) = self.rest_in_task(keeper, key, duration, due).await {
                     self.end(error).await
                 }
             }
@@ -92,7 +108,13 @@ impl Cx {
         }
     }
 
-    async fn sleep_in_task(&self, keeper: &Keeper, key: &str, duration: Duration) -> Result<(), StepError> {
+    async fn rest_in_task(
+        &self,
+        keeper: &Keeper,
+        key: &str,
+        duration: Duration,
+        due: impl Fn(Time) -> Time,
+    ) -> Result<(), StepError> {
         let of = fingerprint("sleep");
         let due = match keeper.find(key, of)? {
             Some(StepState::Due(due)) => due,
@@ -103,7 +125,7 @@ impl Cx {
                     tokio::time::sleep(duration).await;
                     return Ok(());
                 };
-                let due = now.after(duration);
+                let due = due(now);
                 keeper.record(Recorded::new(key, of, StepState::Due(due))).await?;
                 due
             }
@@ -134,15 +156,47 @@ impl Cx {
         self.step("random", draw).pure().await
     }
 
+    /// A random UUID (version 4) in its usual form, the same whenever the handler is entered again.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no randomness.
+    pub async fn uuid_once(&self) -> Result<String, ToolError> {
+        let draw = || async {
+            let mut bytes = [0; 16];
+            getrandom::fill(&mut bytes).map_err(|error| ToolError::new(error.to_string()))?;
+            bytes[6] = bytes[6] & 0x0f | 0x40;
+            bytes[8] = bytes[8] & 0x3f | 0x80;
+            let hex = format!("{:032x}", u128::from_be_bytes(bytes));
+            Ok::<_, ToolError>([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
+        };
+        self.step("uuid", draw).pure().await
+    }
+
+    /// The task's id and the fencing number of this attempt, greater than that of every earlier one; `None` while the
+    /// call is no task. Whatever keeps the greatest number it has seen of a task can refuse an attempt that does not
+    /// know yet that it was taken over.
+    pub fn fence(&self) -> Option<(TaskId, Epoch)> {
+        let keeper = self.keeper()?;
+        Some((keeper.id()?, keeper.epoch()?))
+    }
+
     /// Ends the call: its handler did not do what it had done before, or what it did cannot be kept.
     pub(super) async fn end(&self, error: StepError) -> ! {
         let reason = match error {
             StepError::Diverged { .. } => "nondeterminism",
+            StepError::Changed { .. } => "step_changed",
             StepError::Refused(_) => "step_refused",
             _ => "not_durable",
         };
         tracing::error!(%error, reason, "a task's work cannot go on");
-        let data = serde_json::json!({ "reason": reason });
+        let mut data = serde_json::json!({ "reason": reason });
+        if let Some(key) = error.key() {
+            data["step"] = key.into();
+        }
+        if let StepError::Changed { version, .. } = &error {
+            data["version"] = version.to_string().into();
+        }
         self.interview().end(ErrorObject::internal(super::failure::in_words(&error)).with_data(&data));
         pending().await
     }
@@ -257,7 +311,7 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
         let Self { cx, key, body, care } = self;
         let of = fingerprint("step");
         let began = match keeper.find(&key, of)? {
-            Some(StepState::Learnt { value, is_error: false }) => return Ok(read(&key, &value)),
+            Some(StepState::Learnt { value, is_error: false }) => return read(keeper, &key, &value).map(Ok),
             Some(StepState::Learnt { value, is_error: true }) => return Ok(Err(ToolError::recorded(&value))),
             Some(_) => true,
             None => false,
@@ -265,7 +319,7 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
         if matches!(care, Care::Pure)
             && let Known::Learnt(json) = cx.interview().known(&key, of)
         {
-            return Ok(read(&key, &json));
+            return read(keeper, &key, &json).map(Ok);
         }
         let effect = || keeper.id().map_or_else(|| key.clone(), |id| format!("{id}/{key}"));
         let _under_way = keeper.body();
@@ -311,16 +365,12 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
     }
 }
 
-fn read<T: DeserializeOwned>(key: &str, value: &Json) -> Result<T, ToolError> {
-    serde_json::from_str(value.as_str()).map_err(|error| {
-        ToolError::new(format!(
-            "what step {key} came to was recorded as something else than it gives now: {error}"
-        ))
-    })
+fn read<T: DeserializeOwned>(keeper: &Keeper, key: &str, value: &Json) -> Result<T, StepError> {
+    serde_json::from_str(value.as_str()).map_err(|why| keeper.changed(key, why))
 }
 
 /// What kind of step it is: one that is entered again as another is not the same.
-fn fingerprint(kind: &str) -> Fingerprint {
+pub(super) fn fingerprint(kind: &str) -> Fingerprint {
     let digest: [u8; 32] = Sha256::digest(kind).into();
     let mut first = [0; Fingerprint::LEN];
     first.copy_from_slice(&digest[..Fingerprint::LEN]);

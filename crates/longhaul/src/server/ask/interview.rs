@@ -138,6 +138,13 @@ impl Interview {
         self.lock().next(name)
     }
 
+    /// Forgets the keys that begin with `prefix`, and what was learnt under them: nobody asks for them again.
+    pub(in super::super) fn forget(&self, prefix: &str) {
+        let mut state = self.lock();
+        state.keys.retain(|key| !key.starts_with(prefix));
+        state.journal.forget(prefix);
+    }
+
     /// What was learnt so far.
     pub(in super::super) fn journal(&self) -> Journal {
         self.lock().journal.clone()

@@ -204,13 +204,13 @@ enum Step {
 
 impl<T> Ask<T> {
     fn new(cx: &Cx, kind: &str, question: Result<InputRequest, AskError>, read: Read<T>) -> Self {
-        let (cx, key) = (cx.clone(), cx.interview().reserve(kind));
+        let (cx, key) = (cx.clone(), cx.reserve(kind));
         Self { cx, key, question: question.map(Arc::new), read, within: None, step: Step::New }
     }
 
     /// Names the question among those of the call. Another of the same name gets a number.
     pub fn key(mut self, key: impl AsRef<str>) -> Self {
-        self.key = self.cx.interview().rename(&self.key, key.as_ref());
+        self.key = self.cx.interview().rename(&self.key, &self.cx.scoped(key.as_ref()));
         self
     }
 
