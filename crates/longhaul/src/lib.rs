@@ -24,6 +24,8 @@
 //! A tool with a [`TaskPolicy`](server::TaskPolicy) makes tasks of its calls, and [`Server::store`] says where they
 //! are kept.
 //!
+//! The `manual` has chapters: a tool that a crash does not stop, what to know as an operator, and what is promised.
+//!
 //! | feature | adds |
 //! |---|---|
 //! | `macros` (default) | [`tool`]: a function and its doc comment are a tool |
@@ -40,6 +42,8 @@ pub mod auth;
 pub mod client;
 pub mod driver;
 mod handed_over;
+#[cfg(all(any(doc, doctest), feature = "macros"))]
+pub mod manual;
 mod seal;
 pub mod server;
 pub mod service;
