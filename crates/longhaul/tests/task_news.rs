@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use longhaul::driver;
 use longhaul::server::{Dispatcher, Elicited, Principal, SubscriptionOptions, TaskPolicy, ToolError};
-use longhaul::store::Memory;
+use longhaul::store::{Memory, Rerun};
+use longhaul::tasks::runner::Pace;
 use longhaul::{Cx, Server, Tool};
 use longhaul_test::transcript::Book;
 use serde_json::{Value, json};
@@ -54,6 +55,7 @@ struct Client {
     writer: WriteHalf<DuplexStream>,
     next_id: u64,
     declares: bool,
+    revision: &'static str,
     book: Book,
 }
 
@@ -76,16 +78,29 @@ impl Client {
             writer,
             next_id: 1,
             declares: true,
+            revision: "2026-07-28",
             book: Book::load().unwrap(),
         }
     }
 
+    /// With a session of 2025-11-25 open.
+    async fn in_session(dispatcher: &Dispatcher) -> Self {
+        let mut client = Self::connect(dispatcher, "ann");
+        client.revision = "2025-11-25";
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {"form": {}}},
+            "clientInfo": {"name": "t", "version": "1"}});
+        client.ask("initialize", params).await;
+        client
+    }
+
     async fn send(&mut self, method: &str, mut params: Value) -> u64 {
         let tasks = if self.declares { json!({"io.modelcontextprotocol/tasks": {}}) } else { json!({}) };
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}, "extensions": tasks},
-        });
+        if self.revision == "2026-07-28" {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": self.revision,
+                "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}, "extensions": tasks},
+            });
+        }
         let id = self.next_id;
         self.next_id += 1;
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -95,9 +110,10 @@ impl Client {
 
     async fn receive(&mut self) -> Value {
         let mut line = String::new();
-        self.reader.read_line(&mut line).await.unwrap();
+        let read = tokio::time::timeout(Duration::from_secs(120), self.reader.read_line(&mut line));
+        read.await.unwrap().unwrap();
         let message = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"));
-        self.book.check("2026-07-28", &message, None).unwrap();
+        self.book.check(self.revision, &message, None).unwrap();
         message
     }
 
@@ -142,7 +158,11 @@ impl Client {
     }
 
     async fn is_told_nothing(&mut self) {
-        let said = tokio::time::timeout(Duration::from_secs(60), self.receive()).await;
+        self.is_told_nothing_for(Duration::from_secs(60)).await;
+    }
+
+    async fn is_told_nothing_for(&mut self, time: Duration) {
+        let said = tokio::time::timeout(time, self.receive()).await;
         assert!(said.is_err(), "{said:?}");
     }
 }
@@ -328,4 +348,50 @@ async fn a_server_that_stops_ends_a_subscription_that_follows_tasks() {
         }
     };
     assert_eq!(answer["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], subscription);
+}
+
+/// A server whose work waits in memory for a tenth of a second.
+fn put_aside(store: &Memory) -> Dispatcher {
+    let mut policy = TaskPolicy::always();
+    policy.rerun = Rerun::Resumable;
+    let mut pace = Pace::default();
+    (pace.hot_wait, pace.recover_every) = (Duration::from_millis(100), Duration::from_millis(20));
+    let server = Server::new("news", "1").tool(Tool::typed("ask", "Ask", ask).task(policy));
+    server.store(Arc::new(store.another_node())).pace(pace).dispatcher().unwrap()
+}
+
+#[tokio::test]
+async fn a_session_is_told_of_its_task_though_its_work_was_put_aside_and_is_gone_on_with() {
+    let dispatcher = put_aside(&Memory::new());
+    dispatcher.start().await.unwrap();
+    let mut client = Client::in_session(&dispatcher).await;
+    let created = client.ask("tools/call", json!({"name": "ask", "arguments": {}, "task": {}})).await;
+    let id = created["result"]["task"]["taskId"].as_str().unwrap().to_owned();
+    let (mut statuses, mut asked) = (Vec::new(), 0);
+    while statuses.last().is_none_or(|status| status != "completed") {
+        let said = client.receive().await;
+        match said["method"].as_str() {
+            Some("notifications/tasks/status") => {
+                assert_eq!(said["params"]["taskId"], id);
+                assert_eq!(said["params"]["_meta"], Value::Null, "its own id is enough");
+                statuses.push(said["params"]["status"].as_str().unwrap().to_owned());
+            }
+            Some("elicitation/create") => {
+                let related = json!({"io.modelcontextprotocol/related-task": {"taskId": id}});
+                assert_eq!(said["params"]["_meta"], related);
+                // Longer than its work waits in memory.
+                tokio::time::sleep(Duration::from_millis(400)).await;
+                let answer = json!({"jsonrpc": "2.0", "id": said["id"],
+                    "result": {"action": "accept", "content": {"go": true}}});
+                client.writer.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+                asked += 1;
+            }
+            _ => panic!("{said}"),
+        }
+    }
+    assert_eq!(asked, 1, "asked at once, and once");
+    assert!(statuses.contains(&"input_required".to_owned()), "{statuses:?}");
+    let result = client.ask("tasks/result", json!({"taskId": id})).await;
+    assert_eq!(result["result"]["content"][0]["text"], "gone on");
+    client.is_told_nothing_for(Duration::from_millis(200)).await;
 }

@@ -19,14 +19,14 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::answer::{Dispatched, Envelope, Write, later, now_or_later, refused};
-use super::ask::{Begun, Reply, Rounds, Topic, Turn};
+use super::ask::{Begun, Reply, Rounds, Topic, Turn, courier};
 use super::caught::Caught;
 use super::companion::{Companion, beats};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::drafted::{self, Drafted};
 use super::hand_over::hand_over;
-use super::observer::CallObserver;
+use super::observer::{Afterwards, CallObserver};
 use super::once::once;
 use super::outlet::HeldPush;
 use super::policy::TaskMode;
@@ -346,11 +346,16 @@ impl Begin<'_> {
         }
         let push =
             push.filter(|_| self.stance == Stance::AsksForTask).map(|push| Arc::new(HeldPush::new(push)));
-        call.observer = Arc::new(CallObserver::new(cx.clone(), push.clone()));
+        let (observer, afterwards) = CallObserver::new(cx.clone(), push.clone());
+        call.observer = Arc::new(observer);
         let ticket = self.dispatcher.0.engine.call(call);
         let canceller = ticket.canceller();
         let began = Instant::now();
         let (waiting, shared) = (cx.clone(), Arc::clone(&self.dispatcher.0));
+        // A job asks nothing, and is never put aside.
+        let asks = push.clone().filter(|_| matches!(self.tool.kind, Kind::Function(_)));
+        let outlives_its_run = self.tool.is_entered_again() || self.once.is_some();
+        let afterwards = afterwards.filter(|_| outlives_its_run);
         let answered = async move {
             // Nobody waits then whom the work could ask: whoever follows the task is asked.
             let _left = LeftToTask(waiting.clone());
@@ -359,6 +364,9 @@ impl Begin<'_> {
             } else {
                 ticket.await
             };
+            if let Answer::Task(record) = &answer {
+                attend(&shared, &waiting, record, asks, afterwards);
+            }
             told(&shared, &waiting, answer, began.elapsed())
         };
         match now_or_later(envelope, cx, Some(canceller), answered, out) {
@@ -458,6 +466,27 @@ impl Begin<'_> {
         let joins = policy.join && may_hand_over && self.once.is_none();
         call.join = joins.then(|| digest(&call.tool, &call.arguments));
         call.once.clone_from(&self.once);
+    }
+}
+
+/// Goes on telling the session that asked for a task of it once its run is over, and puts to it what the task asks.
+fn attend(
+    shared: &Shared,
+    cx: &Cx,
+    record: &Arc<Record>,
+    asks: Option<Arc<HeldPush>>,
+    afterwards: Option<Afterwards>,
+) {
+    let (engine, owner, id) = (&shared.engine, cx.owner(), &record.id);
+    if let Some(afterwards) = afterwards {
+        tokio::spawn(afterwards.tell(engine.clone(), Arc::clone(record)));
+    }
+    let can = &cx.caller().capabilities;
+    if can.roots || can.elicitation.is_some() || can.sampling.is_some() {
+        let asked = cx.caller().line.clone().zip(asks);
+        if let Some((line, push)) = asked {
+            tokio::spawn(courier::attend(line, cx.dialect(), push, engine.clone(), owner, id.clone()));
+        }
     }
 }
 

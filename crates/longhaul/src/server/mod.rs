@@ -74,7 +74,7 @@ pub use context::Cx;
 pub use dispatch::{Caller, Dispatcher, Exchange};
 pub use failure::Failure;
 pub use grant::{Grant, InvalidScope, Scopes};
-pub use outlet::{ConnectionPush, Outgoing, Outlet, OwnStream, Push, Taken};
+pub use outlet::{Carrier, ConnectionPush, Outgoing, Outlet, OwnStream, Push, Reach, Taken};
 pub use policy::{TaskMode, TaskPolicy};
 #[cfg(all(unix, feature = "http"))]
 pub(crate) use principal::local_principal;

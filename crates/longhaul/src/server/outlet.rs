@@ -65,6 +65,36 @@ impl Outgoing {
 pub trait Push: fmt::Debug + Send + Sync + 'static {
     /// Sends a message if there is room for it. One that is not sent is lost: nobody may rely on it.
     fn push(&self, message: Vec<u8>);
+
+    /// Whether a client is there. Unless it is said otherwise, nobody knows.
+    fn reach(&self) -> Reach {
+        Reach::Away
+    }
+
+    /// Sends a message that the client is to answer, if it is there and there is room; gives what knows for how long
+    /// it is there.
+    fn ask(&self, message: Vec<u8>) -> Option<Box<dyn Carrier>> {
+        let _ = message;
+        None
+    }
+}
+
+/// Whether a client hears what belongs to no request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "it is there, it may come back, or it will not")]
+pub enum Reach {
+    /// It is there.
+    Here,
+    /// It may come back.
+    Away,
+    /// Its session or its connection has ended.
+    Gone,
+}
+
+/// What carries a message to a client that is to answer it.
+pub trait Carrier: fmt::Debug + Send + Sync {
+    /// Whether the client is there still. One that comes back by another stream has not seen the message.
+    fn is_there(&self) -> bool;
 }
 
 /// The channel of a connection that carries many exchanges.
@@ -83,6 +113,25 @@ impl Push for ConnectionPush {
         if self.0.try_send(Outgoing::pushed(message)).is_err() {
             tracing::debug!("a notification found no room");
         }
+    }
+
+    fn reach(&self) -> Reach {
+        if self.0.is_closed() { Reach::Gone } else { Reach::Here }
+    }
+
+    fn ask(&self, message: Vec<u8>) -> Option<Box<dyn Carrier>> {
+        self.0.try_send(Outgoing::pushed(message)).ok()?;
+        Some(Box::new(ConnectionCarrier(self.0.downgrade())))
+    }
+}
+
+/// A connection is there until it ends.
+#[derive(Debug)]
+struct ConnectionCarrier(mpsc::WeakSender<Outgoing>);
+
+impl Carrier for ConnectionCarrier {
+    fn is_there(&self) -> bool {
+        self.0.upgrade().is_some_and(|sender| !sender.is_closed())
     }
 }
 
@@ -103,6 +152,10 @@ impl HeldPush {
         Self { push, waiting: Mutex::new(Some(Vec::new())) }
     }
 
+    fn is_held(&self) -> bool {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// The answer is on its way: what waited follows it.
     pub(super) fn release(&self) {
         let waited = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -120,6 +173,18 @@ impl Push for HeldPush {
             Some(_) => tracing::debug!("a notification found no room"),
             None => self.push.push(message),
         }
+    }
+
+    fn reach(&self) -> Reach {
+        match self.push.reach() {
+            // Nobody is asked before its answer is on its way.
+            Reach::Here if self.is_held() => Reach::Away,
+            reach => reach,
+        }
+    }
+
+    fn ask(&self, message: Vec<u8>) -> Option<Box<dyn Carrier>> {
+        if self.is_held() { None } else { self.push.ask(message) }
     }
 }
 
@@ -157,6 +222,8 @@ pub struct OwnStream {
     receiver: Option<mpsc::Receiver<Outgoing>>,
     /// Who is to be told when it is opened.
     reader: Option<Waker>,
+    /// What carries it on, where its client may lose it and come back.
+    carrier: Option<Box<dyn Carrier>>,
     closed: bool,
 }
 
@@ -213,6 +280,21 @@ impl Outlet {
             }
         }
         taken.as_mut().map_or(Poll::Ready(None), |receiver| receiver.poll_recv(cx))
+    }
+
+    /// What is sent on an exchange's own stream is carried on by `carrier`.
+    #[cfg(feature = "http")]
+    pub(crate) fn carried_by(&self, carrier: Box<dyn Carrier>) {
+        if let Self::Own(stream) = self.it() {
+            stream.lock().unwrap_or_else(PoisonError::into_inner).carrier = Some(carrier);
+        }
+    }
+
+    /// Whether a message sent now would be heard now, as far as that is known.
+    pub(super) fn is_heard(&self) -> bool {
+        let Self::Own(stream) = self.it() else { return self.is_open() };
+        let stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
+        !stream.closed && stream.carrier.as_ref().is_none_or(|carrier| carrier.is_there())
     }
 
     /// Ends an exchange's own stream: what is sent from now on reaches nobody, and a call that lives on

@@ -16,7 +16,7 @@ use longhaul_tasks::store::{
 use serde_json::value::RawValue;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
-use super::ask::courier::deliver;
+use super::ask::courier::deliver_result;
 use super::ask::in_task::check;
 use super::call::{is_seen, missing_tasks, view};
 use super::context::Cx;
@@ -64,7 +64,7 @@ pub(super) fn answer(
 /// Puts what a task asks to who waits for its result.
 async fn courier(cx: &Cx, engine: &Engine, owner: &Owner, id: Option<&TaskId>) -> Infallible {
     match id {
-        Some(id) => deliver(cx, engine, owner, id).await,
+        Some(id) => deliver_result(cx, engine, owner, id).await,
         None => pending().await,
     }
 }

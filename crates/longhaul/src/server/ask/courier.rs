@@ -1,55 +1,151 @@
-//! Putting what a task asks to a client that waits for it in a session (2025-11-25, Tasks, Input Required Status).
+//! Putting what a task asks to a client of a session: on the stream for what belongs to no request while its client is
+//! there, else to who waits for the task's result (2025-11-25, Tasks, Input Required Status). Never on both at once.
 
 use std::convert::Infallible;
 use std::future::pending;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul_proto::dialect::Dialect;
 use longhaul_tasks::runner::Engine;
-use longhaul_tasks::store::{Json, Owner, Question, Reply, Scope, TaskId};
+use longhaul_tasks::store::{Json, Owner, Question, Record, Reply, Scope, TaskId};
 
 use super::super::context::Cx;
+use super::super::outlet::{Push, Reach};
 use super::in_task::{check, refusal};
-use super::line::{self, Line};
+use super::line::{self, Carry, LOOK_AGAIN, Line};
 use super::{AskError, PATIENCE};
 
 /// Puts what the task asks to the client of `cx` for as long as this is polled, on the stream of its request, and
 /// records the answers. A question that another request of the session has put is left to that one while it waits.
 pub(in super::super) async fn deliver(cx: &Cx, engine: &Engine, owner: &Owner, id: &TaskId) -> Infallible {
-    let Some(line) = cx.caller().line.clone().filter(|_| cx.dialect().asks_by_request()) else {
-        return pending().await;
-    };
-    let scope = Scope::Owner(owner);
-    let (mut asking, mut seen) = (Vec::<Asking>::new(), 0);
-    loop {
-        let record = match engine.find(scope, id).await {
-            Ok(Some(record)) if !record.is_terminal() => record,
-            Ok(_) => return pending().await,
-            Err(error) => {
-                tracing::warn!(task = %id, %error, "what a task asks could not be read");
-                tokio::time::sleep(LOOK_AGAIN).await;
-                continue;
-            }
-        };
-        asking.retain(|one| record.questions.iter().any(|open| *open.key == *one.key));
-        for question in &record.questions {
-            if let Some(place) = line.put(&format!("{id}/{}", question.key)) {
-                let future = Box::pin(put(line.clone(), cx.clone(), question.clone(), place));
-                asking.push(Asking { key: question.key.to_string(), future });
+    let line = cx.caller().line.clone().filter(|_| cx.dialect().asks_by_request());
+    if let Some(line) = line {
+        let session = None;
+        let (engine, owner, id) = (engine.clone(), owner.clone(), id.clone());
+        let courier = Courier { line, dialect: cx.dialect(), session, request: Some(cx), engine, owner, id };
+        courier.run().await;
+    }
+    pending().await
+}
+
+/// The same of who waits for a result: the stream for what belongs to no request comes first.
+pub(in super::super) async fn deliver_result(
+    cx: &Cx,
+    engine: &Engine,
+    owner: &Owner,
+    id: &TaskId,
+) -> Infallible {
+    let line = cx.caller().line.clone().filter(|_| cx.dialect().asks_by_request());
+    if let Some(line) = line {
+        let session = line.push().cloned();
+        let (engine, owner, id) = (engine.clone(), owner.clone(), id.clone());
+        let courier = Courier { line, dialect: cx.dialect(), session, request: Some(cx), engine, owner, id };
+        courier.run().await;
+    }
+    pending().await
+}
+
+/// Puts what the task asks to the session that created it, as soon as it is asked and whenever its client is there, for
+/// as long as both last.
+pub(in super::super) async fn attend(
+    line: Line,
+    dialect: &'static Dialect,
+    push: Arc<dyn Push>,
+    engine: Engine,
+    owner: Owner,
+    id: TaskId,
+) {
+    Courier { line, dialect, session: Some(push), request: None, engine, owner, id }.run().await;
+}
+
+/// Who puts the questions of one task.
+struct Courier<'c> {
+    line: Line,
+    dialect: &'static Dialect,
+    /// Where messages go that belong to no request.
+    session: Option<Arc<dyn Push>>,
+    /// The request that waits for the task.
+    request: Option<&'c Cx>,
+    engine: Engine,
+    owner: Owner,
+    id: TaskId,
+}
+
+impl Courier<'_> {
+    /// Puts questions until the task has ended, or nobody can ever be asked any more.
+    async fn run(&self) {
+        let (scope, mut asking) = (Scope::Owner(&self.owner), Vec::<Asking>::new());
+        loop {
+            let record = match self.engine.find(scope, &self.id).await {
+                Ok(Some(record)) if !record.is_terminal() => record,
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!(task = %self.id, %error, "what a task asks could not be read");
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                    continue;
+                }
+            };
+            asking.retain(|one| record.questions.iter().any(|open| *open.key == *one.key));
+            if self.put_until_changed(&record, &mut asking).await {
+                return;
             }
         }
-        seen = record.seq.max(seen);
-        let answered = tokio::select! {
-            answered = next(&mut asking) => Some(answered),
-            _ = engine.changed(scope, id, seen) => None,
-            // What another request has put may be free again.
-            () = tokio::time::sleep(LOOK_AGAIN), if asking.len() < record.questions.len() => None,
-        };
-        if let Some(Some(reply)) = answered
-            && let Err(error) = engine.answer(scope, id, &[reply]).await
-        {
-            tracing::warn!(task = %id, %error, "an answer could not be recorded: it is asked for again");
-            tokio::time::sleep(LOOK_AGAIN).await;
+    }
+
+    /// Puts what `record` asks until it is another, or one of the questions has been dealt with; says whether nobody
+    /// can ever be asked any more.
+    async fn put_until_changed(&self, record: &Record, asking: &mut Vec<Asking>) -> bool {
+        let scope = Scope::Owner(&self.owner);
+        let mut changed = pin!(self.engine.changed(scope, &self.id, record.seq));
+        loop {
+            if self.request.is_none() && self.reach() == Reach::Gone {
+                return true;
+            }
+            self.put(record, asking);
+            let look_again = if asking.len() < record.questions.len() { LOOK_AGAIN } else { SELDOM };
+            let answered = tokio::select! {
+                answered = next(asking) => answered,
+                _ = &mut changed => return false,
+                // What another has put may be free again, or a client there.
+                () = tokio::time::sleep(look_again) => continue,
+            };
+            if let Some(reply) = answered
+                && let Err(error) = self.engine.answer(scope, &self.id, &[reply]).await
+            {
+                tracing::warn!(task = %self.id, %error, "an answer could not be recorded: it is asked for again");
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            return false;
+        }
+    }
+
+    fn reach(&self) -> Reach {
+        self.session.as_ref().map_or(Reach::Away, |session| session.reach())
+    }
+
+    /// By which a question can go out now.
+    fn carry(&self) -> Option<Carry> {
+        match (&self.session, self.request) {
+            (Some(session), _) if session.reach() == Reach::Here => Some(Carry::Session(Arc::clone(session))),
+            (_, Some(cx)) if cx.outlet().is_heard() => Some(Carry::Waiting(cx.clone())),
+            _ => None,
+        }
+    }
+
+    /// Puts those questions that nobody has put.
+    fn put(&self, record: &Record, asking: &mut Vec<Asking>) {
+        for question in &record.questions {
+            if asking.iter().any(|one| *one.key == *question.key) {
+                continue;
+            }
+            if let Some(carry) = self.carry()
+                && let Some(place) = self.line.put(&format!("{}/{}", self.id, question.key))
+            {
+                let future = Box::pin(put(self.line.clone(), carry, self.dialect, question.clone(), place));
+                asking.push(Asking { key: question.key.to_string(), future });
+            }
         }
     }
 }
@@ -74,12 +170,17 @@ async fn next(asking: &mut Vec<Asking>) -> Option<Reply> {
     .await
 }
 
-async fn put(line: Line, cx: Cx, question: Question, place: line::Put) -> Option<Reply> {
-    let dialect = cx.dialect();
+async fn put(
+    line: Line,
+    carry: Carry,
+    dialect: &'static Dialect,
+    question: Question,
+    place: line::Put,
+) -> Option<Reply> {
     let request = question.request.clone();
     let write = move |out: &mut Vec<u8>, id: &_| dialect.write_stored_question(out, id, &request);
     let method = dialect.method_of_stored(&question.request);
-    let answer = line::put(line, cx, method, write, PATIENCE).await;
+    let answer = line::put(line, carry, dialect, method, write, PATIENCE).await;
     let answer = answer.map(|answer| {
         let json = Json::parse(answer).map_err(|error| error.to_string())?;
         check(&question.request, &json).map(|()| json)
@@ -95,13 +196,14 @@ async fn put(line: Line, cx: Cx, question: Question, place: line::Put) -> Option
         // It is asked still, of whoever comes for it.
         Err(error) => {
             tracing::debug!(%error, "a question of a task was not answered");
+            drop(place);
             tokio::time::sleep(LOOK_AGAIN).await;
-            None
+            return None;
         }
     };
     drop(place);
     reply
 }
 
-/// How soon a question is put again that was not answered.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How seldom it is looked whether a session is there still whose task asks nothing.
+const SELDOM: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use longhaul_proto::model::InputRequest;
 use tokio::sync::oneshot;
 
 use super::super::context::Cx;
-use super::super::outlet::Push;
+use super::super::outlet::{Carrier, Push};
 use super::AskError;
 use crate::wire::{self, By};
 
@@ -53,6 +53,11 @@ impl Line {
     pub(in super::super) fn with_push(mut self, push: Option<Arc<dyn Push>>) -> Self {
         self.push = push;
         self
+    }
+
+    /// Where messages of its session go that belong to no request.
+    pub(super) fn push(&self) -> Option<&Arc<dyn Push>> {
+        self.push.as_ref()
     }
 
     /// The right to put what a task asks, which one request has at a time.
@@ -105,6 +110,17 @@ impl Drop for Put {
     }
 }
 
+/// By which a question goes out.
+#[derive(Clone)]
+pub(super) enum Carry {
+    /// The stream of this request, which asks for itself: whoever loses it may come back for the question.
+    Request(Cx),
+    /// The stream of this request, which waits for a task: while its client is not there, others are asked.
+    Waiting(Cx),
+    /// The stream for what belongs to no request.
+    Session(Arc<dyn Push>),
+}
+
 /// Asks on the stream of the call, and waits for the answer.
 pub(super) async fn ask(
     line: Line,
@@ -114,13 +130,15 @@ pub(super) async fn ask(
 ) -> Result<String, AskError> {
     let dialect = cx.dialect();
     let method = question.method();
-    put(line, cx, method, move |out, id| dialect.write_question(out, id, &question), patience).await
+    let write = move |out: &mut Vec<u8>, id: &_| dialect.write_question(out, id, &question);
+    put(line, Carry::Request(cx), dialect, method, write, patience).await
 }
 
 /// Puts a question by `method`, which `write` writes.
 pub(super) async fn put(
     line: Line,
-    cx: Cx,
+    carry: Carry,
+    dialect: &'static Dialect,
     method: &str,
     write: impl FnOnce(&mut Vec<u8>, &RequestId),
     patience: Duration,
@@ -128,19 +146,28 @@ pub(super) async fn put(
     let (id, answer) = line.open()?;
     let mut message = Vec::with_capacity(256);
     write(&mut message, &id);
-    wire::said(By::Server, cx.dialect(), None, &message);
-    let mut open = Open { line, cx: cx.clone(), dialect: cx.dialect(), id, sent: false };
+    wire::said(By::Server, dialect, None, &message);
+    let mut open = Open { line, carry, dialect, id, sent: false };
     let asked = async {
-        if !cx.outlet().is_open() {
-            return Err(AskError::Gone);
-        }
-        cx.outlet().notify(message).await;
+        let carrier = match &open.carry {
+            Carry::Request(cx) | Carry::Waiting(cx) if !cx.outlet().is_open() => return Err(AskError::Gone),
+            Carry::Request(cx) | Carry::Waiting(cx) => {
+                cx.outlet().notify(message).await;
+                None
+            }
+            Carry::Session(push) => Some(push.ask(message).ok_or(AskError::Gone)?),
+        };
         open.sent = true;
-        match answer.await {
+        let answer = tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = lost(&open.carry, carrier) => return Err(AskError::Gone),
+        };
+        match answer {
             Ok(answer) => {
                 open.sent = false;
                 if let Ok(answer) = &answer {
-                    wire::answered(cx.dialect(), method, answer);
+                    wire::answered(dialect, method, answer);
                 }
                 answer.map_err(AskError::Refused)
             }
@@ -150,10 +177,30 @@ pub(super) async fn put(
     tokio::time::timeout(patience, asked).await.unwrap_or(Err(AskError::TimedOut { after: patience }))
 }
 
+/// Completes once the client that a question was put to has been away for longer than it takes to come back.
+async fn lost(carry: &Carry, carrier: Option<Box<dyn Carrier>>) {
+    let is_there = || match (carry, &carrier) {
+        (Carry::Waiting(cx), _) => cx.outlet().is_heard(),
+        (_, Some(carrier)) => carrier.is_there(),
+        (_, None) => true,
+    };
+    let mut away = 0;
+    while away < AWAY {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        away = if is_there() { 0 } else { away + 1 };
+    }
+}
+
+/// How often a client is looked for before it counts as gone.
+const AWAY: u32 = 3;
+
+/// How soon it is looked whether a client is there.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 /// A question that is open: dropped while it is, it is withdrawn.
 struct Open {
     line: Line,
-    cx: Cx,
+    carry: Carry,
     dialect: &'static Dialect,
     id: RequestId,
     /// The client knows of it and has not answered.
@@ -166,8 +213,14 @@ impl Drop for Open {
         if !self.sent {
             return;
         }
-        if let Some(message) = wire::cancelled(By::Server, self.dialect, &self.id, "no longer asked") {
-            self.cx.outlet().withdraw(message, self.line.push.as_deref());
+        let Some(message) = wire::cancelled(By::Server, self.dialect, &self.id, "no longer asked") else {
+            return;
+        };
+        match &self.carry {
+            Carry::Request(cx) | Carry::Waiting(cx) => {
+                cx.outlet().withdraw(message, self.line.push.as_deref())
+            }
+            Carry::Session(push) => push.push(message),
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) async fn answer(
         match Message::decode(message, &endpoint.options.limits) {
             Ok(Message::Request(request)) => match begin(endpoint, session, caller, &request) {
                 Ok(Started::Answered(_, answer)) => answers.push(answer),
-                Ok(Started::Running(receiver)) => running.extend(receiver),
+                Ok(Started::Running(receiver, _)) => running.extend(receiver),
                 Err(error) => answers.push(refused(Some(&request.id), &error)),
             },
             Ok(Message::Notification(notification)) => {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::answer::{Body, Source, answer_with, empty, events, json, of_session, refusal, status_for, text};
 use super::route::{SESSION_ID, VERSION, not_allowed, value};
-use super::session::Session;
+use super::session::{Session, StreamCarrier};
 use super::stream::Stream;
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
@@ -49,8 +49,10 @@ pub(super) async fn answer(
             stream(endpoint, &session, Some(Outgoing::pushed(out)), mpsc::channel(1).1).await
         }
         Ok(Started::Answered(answered, out)) => json(&endpoint.options, answered, out),
-        Ok(Started::Running(Some(receiver))) if streams => stream_later(endpoint, &session, receiver).await,
-        Ok(Started::Running(receiver)) => {
+        Ok(Started::Running(Some(receiver), call)) if streams => {
+            stream_later(endpoint, &session, receiver, call).await
+        }
+        Ok(Started::Running(receiver, _)) => {
             let mut accept = accept;
             accept.events = false;
             answer_with(&endpoint.options, accept, Source::Apart(receiver)).await
@@ -64,6 +66,7 @@ async fn stream_later(
     endpoint: &Endpoint,
     session: &Session,
     mut receiver: mpsc::Receiver<Outgoing>,
+    call: Cx,
 ) -> Response<Body> {
     let options = &endpoint.options;
     let first = match tokio::time::timeout(options.stream_after, receiver.recv()).await {
@@ -76,7 +79,11 @@ async fn stream_later(
         Ok(first) => first,
         Err(_) => None,
     };
-    stream(endpoint, session, first, receiver).await
+    let (stream, kept) = Stream::new();
+    call.outlet().carried_by(StreamCarrier::of(&stream));
+    drop(call);
+    let priming = session.streams().open(stream, session.primes_streams(), first, receiver).await;
+    events(options, Source::Kept(kept), priming)
 }
 
 /// Answers with a stream of the session, which its client can come back to.
@@ -147,8 +154,8 @@ fn without_session(
 pub(super) enum Started {
     /// Its answer.
     Answered(Answered, Vec<u8>),
-    /// It runs apart from the connection; this is where its messages come.
-    Running(Option<mpsc::Receiver<Outgoing>>),
+    /// It runs apart from the connection; this is where its messages come, and the call as its handler sees it.
+    Running(Option<mpsc::Receiver<Outgoing>>, Cx),
 }
 
 pub(super) fn start(
@@ -177,7 +184,7 @@ pub(super) fn start(
         Dispatched::Pending(answer) => {
             let (canceller, delivery) = (answer.canceller(), answer.delivery());
             let stream = OpenStream(answer.cx().clone());
-            let receiver = stream.0.outlet().take_stream();
+            let (receiver, call) = (stream.0.outlet().take_stream(), stream.0.clone());
             let (id, session_then) = (request.id.clone(), Arc::clone(session));
             // Held until the task is entered, so that it cannot end before.
             let mut state = session.lock();
@@ -191,7 +198,7 @@ pub(super) fn start(
                 drop(place);
             });
             state.exchanges.run(&request.id, serial, running.abort_handle(), canceller);
-            Ok(Started::Running(receiver))
+            Ok(Started::Running(receiver, call))
         }
     }
 }

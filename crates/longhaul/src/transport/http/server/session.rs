@@ -16,7 +16,7 @@ use super::Options;
 use super::stream::{Stream, Streams};
 use super::waiting::Standing;
 use crate::driver::Exchanges;
-use crate::server::{Outgoing, Principal, Push};
+use crate::server::{Carrier, Outgoing, Principal, Push, Reach};
 
 /// The open sessions of one server. Each is its principal's alone: for anybody else there is none of its id.
 #[derive(Debug)]
@@ -70,6 +70,8 @@ pub(super) struct State {
     last_used: Instant,
     /// Its client has come back after the handshake.
     followed_up: bool,
+    /// Nobody comes back to it.
+    has_ended: bool,
 }
 
 /// A stream for what belongs to no request.
@@ -141,7 +143,13 @@ impl Sessions {
         let id = new_id();
         let owner = principal.clone().map_or(Owner::Anonymous, Owner::Principal);
         let streams = Streams::new(Arc::clone(&self.events), owner, id.clone());
-        let state = State { exchanges, push: Vec::new(), last_used: Instant::now(), followed_up: false };
+        let state = State {
+            exchanges,
+            push: Vec::new(),
+            last_used: Instant::now(),
+            followed_up: false,
+            has_ended: false,
+        };
         Arc::new_cyclic(|session| Session {
             id,
             principal,
@@ -208,6 +216,7 @@ impl Sessions {
         {
             let mut state = session.lock();
             state.push.clear();
+            state.has_ended = true;
             state.exchanges.close();
         }
         session.streams.forget();
@@ -288,17 +297,58 @@ impl Session {
 #[derive(Debug)]
 struct SessionPush(Weak<Session>);
 
+impl State {
+    /// The stream for what belongs to no request, if its client is there.
+    fn heard(&self) -> Option<&PushStream> {
+        self.push.iter().find(|stream| !stream.sender.is_closed() && stream.carried_by.has_client())
+    }
+}
+
 impl Push for SessionPush {
     fn push(&self, message: Vec<u8>) {
         let Some(session) = self.0.upgrade() else { return };
         let state = session.lock();
-        let mut open = state.push.iter().filter(|stream| !stream.sender.is_closed());
         // One whose client is gone is kept for it to come back to; meanwhile another may be there.
-        let stream = open.clone().find(|stream| stream.carried_by.has_client()).or_else(|| open.next());
+        let kept = || state.push.iter().find(|stream| !stream.sender.is_closed());
+        let stream = state.heard().or_else(kept);
         let sent = stream.map(|stream| stream.sender.try_send(Outgoing::pushed(message)));
         if !matches!(sent, Some(Ok(()))) {
             tracing::debug!("a notification found no stream, or no room in it");
         }
+    }
+
+    fn reach(&self) -> Reach {
+        let Some(session) = self.0.upgrade() else { return Reach::Gone };
+        let state = session.lock();
+        match state.heard() {
+            _ if state.has_ended => Reach::Gone,
+            Some(_) => Reach::Here,
+            None => Reach::Away,
+        }
+    }
+
+    fn ask(&self, message: Vec<u8>) -> Option<Box<dyn Carrier>> {
+        let session = self.0.upgrade()?;
+        let state = session.lock();
+        let stream = state.heard()?;
+        stream.sender.try_send(Outgoing::pushed(message)).ok()?;
+        Some(StreamCarrier::of(&stream.carried_by))
+    }
+}
+
+/// A stream is there while its client is.
+#[derive(Debug)]
+pub(super) struct StreamCarrier(Weak<Stream>);
+
+impl StreamCarrier {
+    pub(super) fn of(stream: &Arc<Stream>) -> Box<dyn Carrier> {
+        Box::new(Self(Arc::downgrade(stream)))
+    }
+}
+
+impl Carrier for StreamCarrier {
+    fn is_there(&self) -> bool {
+        self.0.upgrade().is_some_and(|stream| stream.has_client())
     }
 }
 

@@ -1,0 +1,185 @@
+//! What a task asks in a session: on the stream for what belongs to no request, or to who waits for its result.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::{Request, Response, StatusCode};
+use longhaul::server::{Elicited, TaskPolicy, ToolError};
+use longhaul::{Cx, Server, Tool};
+use serde_json::{Value, json};
+
+use crate::rig::{Host, body, read};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Approve {
+    go: bool,
+}
+
+async fn ask(cx: Cx, _: Nothing) -> Result<&'static str, ToolError> {
+    Ok(match cx.elicit::<Approve>("Go on?").await? {
+        Elicited::Accepted(Approve { go: true }) => "gone on",
+        _ => "stayed",
+    })
+}
+
+/// A client with a session, like that of an editor.
+struct Editor {
+    host: Host,
+    session: String,
+}
+
+/// The messages of a stream as they come.
+struct Events {
+    body: Incoming,
+    rest: String,
+}
+
+impl Events {
+    fn of(response: Response<Incoming>) -> Self {
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { body: response.into_body(), rest: String::new() }
+    }
+
+    async fn next(&mut self) -> Value {
+        loop {
+            while let Some((line, rest)) = self.rest.split_once('\n') {
+                let message = line.strip_prefix("data: ").and_then(|data| data.parse().ok());
+                self.rest = rest.to_owned();
+                if let Some(message) = message {
+                    return message;
+                }
+            }
+            let frame = tokio::time::timeout(Duration::from_secs(60), self.body.frame()).await;
+            let frame = frame.unwrap().unwrap().unwrap();
+            self.rest.push_str(std::str::from_utf8(&frame.into_data().unwrap()).unwrap());
+        }
+    }
+
+    /// The next question, whatever is told before it.
+    async fn question(&mut self) -> Value {
+        loop {
+            let message = self.next().await;
+            if message["method"] == "elicitation/create" {
+                return message;
+            }
+        }
+    }
+
+    async fn asks_nothing(&mut self, within: Duration) {
+        let asked = tokio::time::timeout(within, self.question()).await;
+        assert!(asked.is_err(), "{asked:?}");
+    }
+}
+
+impl Editor {
+    async fn open() -> Self {
+        let ask = Tool::typed("ask", "Ask", ask).task(TaskPolicy::always());
+        let host = Host::start_with(Server::new("test", "1.0.0").tool(ask), |options| {
+            options.stream_after = Duration::from_millis(20);
+        })
+        .await;
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {"form": {}}},
+            "clientInfo": {"name": "Visual Studio Code", "version": "1"}});
+        let response = host.send(host.post().body(body("initialize", params)).unwrap()).await;
+        let session = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        Self { host, session }
+    }
+
+    async fn listen(&self) -> Events {
+        let get = Request::get("/mcp").header("host", "localhost").header("accept", "text/event-stream");
+        let get = get.header("mcp-session-id", &self.session).body(Full::default()).unwrap();
+        Events::of(self.host.send(get).await)
+    }
+
+    async fn post(&self, message: &Value) -> Response<Incoming> {
+        self.host.in_session(&self.session, Bytes::from(message.to_string()).into()).await
+    }
+
+    async fn start(&self) -> String {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "ask", "arguments": {}, "task": {}}});
+        let created = read(self.post(&call).await).await;
+        created["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned()
+    }
+
+    async fn wait_for(&self, task: &str) -> Events {
+        let params = json!({"taskId": task});
+        let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tasks/result", "params": params});
+        Events::of(self.post(&call).await)
+    }
+
+    async fn answer(&self, question: &Value, go: bool) {
+        let answer = json!({"jsonrpc": "2.0", "id": question["id"],
+            "result": {"action": "accept", "content": {"go": go}}});
+        assert_eq!(self.post(&answer).await.status(), StatusCode::ACCEPTED);
+    }
+
+    async fn outcome(&self, task: &str) -> Value {
+        let params = json!({"taskId": task});
+        let call = json!({"jsonrpc": "2.0", "id": 3, "method": "tasks/result", "params": params});
+        let response = self.post(&call).await;
+        let answer = if response.headers()["content-type"] == "application/json" {
+            read(response).await
+        } else {
+            let mut events = Events::of(response);
+            loop {
+                let message = events.next().await;
+                if message["id"] == 3 {
+                    break message;
+                }
+            }
+        };
+        answer["result"]["content"][0]["text"].clone()
+    }
+}
+
+#[tokio::test]
+async fn a_question_goes_to_the_open_stream_at_once_and_to_nobody_else() {
+    let editor = Editor::open().await;
+    let mut stream = editor.listen().await;
+    let task = editor.start().await;
+    let question = stream.question().await;
+    let related = json!({"io.modelcontextprotocol/related-task": {"taskId": task}});
+    assert_eq!(question["params"]["_meta"], related);
+    let mut waiting = editor.wait_for(&task).await;
+    waiting.asks_nothing(Duration::from_millis(1500)).await;
+    editor.answer(&question, true).await;
+    assert_eq!(editor.outcome(&task).await, "gone on");
+    stream.asks_nothing(Duration::from_millis(100)).await;
+}
+
+#[tokio::test]
+async fn without_an_open_stream_who_waits_for_the_result_is_asked() {
+    let editor = Editor::open().await;
+    let task = editor.start().await;
+    let mut waiting = editor.wait_for(&task).await;
+    let question = waiting.question().await;
+    // Whoever opens a stream now finds the question put.
+    let mut stream = editor.listen().await;
+    stream.asks_nothing(Duration::from_millis(1500)).await;
+    editor.answer(&question, false).await;
+    assert_eq!(editor.outcome(&task).await, "stayed");
+}
+
+#[tokio::test]
+async fn a_question_whose_stream_is_gone_is_put_again_and_the_first_answer_counts() {
+    let editor = Editor::open().await;
+    let mut stream = editor.listen().await;
+    let task = editor.start().await;
+    let first = stream.question().await;
+    drop(stream);
+    let second = editor.wait_for(&task).await.question().await;
+    assert_ne!(first["id"], second["id"], "no id is used twice");
+    // Nobody waits for the result now, and another stream is open.
+    let third = editor.listen().await.question().await;
+    assert_ne!(second["id"], third["id"]);
+    editor.answer(&third, true).await;
+    assert_eq!(editor.outcome(&task).await, "gone on");
+    editor.answer(&first, false).await;
+    assert_eq!(editor.outcome(&task).await, "gone on");
+}
