@@ -12,6 +12,7 @@
 //! | (none) | the contract, and [`Memory`] |
 //! | `sqlite` | `Sqlite`: one file, shared by the processes of one machine |
 //! | `conformance` | `conformance`: the suite every backend passes, and a clock that tests step |
+//! | `wrap` | `wrap`: stores around stores, and one that lets things go wrong as planned |
 //! | `crash-points` | points at which a test makes the process kill itself; never in a shipped build |
 //!
 //! ```
@@ -53,6 +54,8 @@ mod time;
 mod tool_version;
 pub mod transition;
 mod watch;
+#[cfg(any(test, feature = "wrap"))]
+pub mod wrap;
 
 #[cfg(any(test, feature = "conformance"))]
 pub use clock::StepClock;

@@ -1,5 +1,5 @@
 //! Every backend keeps every promise, used directly and through an `Arc<dyn TaskStore>`.
-#![cfg(all(feature = "conformance", feature = "sqlite"))]
+#![cfg(all(feature = "conformance", feature = "sqlite", feature = "wrap"))]
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 
@@ -8,6 +8,7 @@ use longhaul_store::{
     conformance::{
         Backend, CHECKS, Deployment, EVENT_CHECKS, REGISTRY_CHECKS, run_all, run_events, run_registry,
     },
+    wrap::{Faults, Wrapped},
 };
 
 const START: Time = Time::from_unix_ms(1_800_000_000_000);
@@ -36,6 +37,26 @@ impl OneFile {
 /// The same stores behind one more pointer.
 struct Boxed<B>(B);
 struct BoxedDeployment<S: ?Sized>(Box<dyn Deployment<S>>);
+
+/// The same stores of tasks, in a wrap that lets nothing go wrong.
+struct Planless<B>(B);
+struct PlanlessDeployment(Box<dyn Deployment>);
+
+impl<B: Backend> Backend for Planless<B> {
+    fn deploy(&self, settings: Settings) -> Box<dyn Deployment> {
+        Box::new(PlanlessDeployment(self.0.deploy(settings)))
+    }
+}
+
+impl Deployment for PlanlessDeployment {
+    fn join(&self) -> Arc<dyn TaskStore> {
+        Arc::new(Wrapped::new(self.0.join(), Faults::new()))
+    }
+
+    fn advance(&self, by: Duration) {
+        self.0.advance(by);
+    }
+}
 
 /// Each backend here is a store of every kind.
 macro_rules! backends {
@@ -121,6 +142,12 @@ async fn sqlite_keeps_every_promise() {
 #[tokio::test]
 async fn sqlite_behind_a_pointer_keeps_every_promise() {
     run_every_suite(&Boxed(OnSqlite)).await;
+}
+
+#[tokio::test]
+async fn a_wrap_that_lets_nothing_go_wrong_keeps_every_promise() {
+    run_all(&Planless(InMemory)).await;
+    run_all(&Planless(OnSqlite)).await;
 }
 
 #[test]
