@@ -86,8 +86,13 @@ pub fn claim(
     if !is_claimable(record, now, is_dead) {
         return false;
     }
+    let begins = !record.started;
     start(record, by, now, settings);
-    touch(record, now);
+    // Who works on it is nobody's to see, but that somebody has begun is.
+    if begins {
+        touch(record, now);
+        record.status_changed_at = record.updated_at;
+    }
     true
 }
 
@@ -112,7 +117,6 @@ pub fn release(record: &mut Record, epoch: Epoch, now: Time) -> Result<(), Store
     record.phase = Phase::Queued { not_before: now };
     record.attempt = record.attempt.saturating_sub(1);
     record.epoch = record.epoch.next();
-    touch(record, now);
     Ok(())
 }
 
