@@ -8,6 +8,7 @@ use anyhow::Result;
 
 use crate::site::Site;
 use crate::tally::Tally;
+use crate::test::libtest::Tests;
 use crate::test::program;
 use crate::tools::system;
 
@@ -51,6 +52,21 @@ pub(crate) fn run(site: &Site, arguments: &[String]) -> Result<Tally> {
     let chaos = Chaos::build(site)?;
     let arguments: Vec<&str> = std::iter::once("kills").chain(arguments.iter().map(String::as_str)).collect();
     chaos.play(site, &chaos.program, &arguments)
+}
+
+/// Lets servers crash at every operation of their store; with `pairs` two of them, one after the other.
+///
+/// # Errors
+///
+/// When the tests cannot be run.
+pub(crate) fn explore(site: &Site, pairs: bool) -> Result<Tally> {
+    let mut command =
+        site.cargo(&["test", "--locked", "-p", "longhaul", "--features", "sqlite", "--test", "explorer"]);
+    if pairs {
+        command.env("LONGHAUL_EXPLORE", "pairs");
+    }
+    let ran = site.run(&mut command)?;
+    Ok(Tests::read(&ran.lines, ran.success).tally)
 }
 
 impl Chaos {

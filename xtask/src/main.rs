@@ -41,6 +41,7 @@ Examples:
   cargo xtask tidy                  the shape of the tree
   cargo xtask bench                 our speed against our peers', and the goals
   cargo xtask chaos --kills 200     random kills of the program under load
+  cargo xtask chaos explore         a crash at every operation of the store, one at a time
   cargo xtask interop --checks echo -- target/debug/longhaul-everything --stdio";
 
 #[derive(Debug, Subcommand)]
@@ -68,7 +69,10 @@ enum Command {
         rounds: NonZeroUsize,
     },
     /// Kill the program at random under load, then check every task's history
+    #[command(args_conflicts_with_subcommands = true)]
     Chaos {
+        #[command(subcommand)]
+        instead: Option<Chaos>,
         /// How many servers are killed
         #[arg(long, default_value = "200")]
         kills: String,
@@ -106,6 +110,17 @@ enum Command {
         /// A command that serves on its stdin and stdout
         #[arg(last = true)]
         command: Vec<String>,
+    },
+}
+
+/// What else there is of it than random kills.
+#[derive(Debug, Subcommand)]
+enum Chaos {
+    /// Let a server end before and after every operation of its store, scenario by scenario
+    Explore {
+        /// And the next one too: some minutes
+        #[arg(long)]
+        pairs: bool,
     },
 }
 
@@ -176,7 +191,10 @@ fn run(command: Command) -> Result<Tally> {
             println!("tidy: {tally}");
             tally
         }
-        Command::Chaos { kills, seed, clients, servers, supervisors } => {
+        Command::Chaos { instead: Some(Chaos::Explore { pairs }), .. } => {
+            chaos::explore(&site(chaos::BUDGET)?, pairs)?
+        }
+        Command::Chaos { instead: None, kills, seed, clients, servers, supervisors } => {
             let numbers = [("kills", kills), ("clients", clients), ("servers", servers)];
             let mut arguments: Vec<String> =
                 numbers.into_iter().map(|(name, number)| format!("--{name}={number}")).collect();

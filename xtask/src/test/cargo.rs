@@ -42,8 +42,9 @@ fn lint(site: &Site) -> Result<Tally> {
 }
 
 /// The features without which a test would be left out in silence.
-const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul-store/conformance,\
-    longhaul-store/sqlite,longhaul-store/crash-points,longhaul-gateway/crash-points";
+const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul/sqlite,\
+    longhaul-store/conformance,longhaul-store/sqlite,longhaul-store/wrap,longhaul-store/crash-points,\
+    longhaul-gateway/crash-points";
 
 /// The program of this name, built with what the tests are built with, so that after them it is there already. Its
 /// crash points can be armed.

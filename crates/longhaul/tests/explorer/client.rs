@@ -1,0 +1,203 @@
+//! A good client: it makes again what it has no answer to, under the same key, and remembers what it has seen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, Gone};
+
+/// The client of one run.
+pub(crate) struct Client {
+    pub(crate) fleet: Fleet,
+    /// The id of the task that was made under each key.
+    made: BTreeMap<String, String>,
+    /// The last that was seen of each task.
+    seen: BTreeMap<String, Value>,
+    /// The questions whose answers were acknowledged.
+    answered: BTreeSet<String>,
+}
+
+impl Client {
+    pub(crate) fn new(fleet: Fleet) -> Self {
+        Self { fleet, made: BTreeMap::new(), seen: BTreeMap::new(), answered: BTreeSet::new() }
+    }
+
+    /// Asks until it is answered.
+    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.until_done(|fleet| fleet.ask("ann", method, params))
+    }
+
+    /// Calls a tool once, under this key; its task.
+    pub(crate) fn call_as(&mut self, key: &str, tool: &str) -> String {
+        let created = self.call_with(key, tool, &json!({}));
+        let Some(id) = created["result"]["taskId"].as_str() else {
+            self.complain(format!("{tool} is no task: {created}"));
+            return "none".to_owned();
+        };
+        let made = self.made.entry(key.to_owned()).or_insert_with(|| id.to_owned()).clone();
+        if made != id {
+            self.complain(format!("I13: one key is {made} and {id}"));
+        }
+        made
+    }
+
+    /// The same, whatever the answer is.
+    pub(crate) fn call_with(&mut self, key: &str, tool: &str, arguments: &Value) -> Value {
+        let meta = json!({"dev.longhaul/idempotencyKey": key});
+        self.ask("tools/call", &json!({"name": tool, "arguments": arguments, "_meta": meta}))
+    }
+
+    /// Calls a tool once.
+    pub(crate) fn call(&mut self, tool: &str) -> String {
+        self.call_as("the-call", tool)
+    }
+
+    /// Looks at a task, and holds it against what was seen of it before.
+    pub(crate) fn get(&mut self, id: &str) -> Value {
+        let answer = self.ask("tasks/get", &json!({"taskId": id}));
+        let task = answer["result"].clone();
+        if task.is_null() {
+            self.complain(format!("I3: a task that was created cannot be read: {answer}"));
+            return task;
+        }
+        for key in questions(&task) {
+            if self.answered.contains(&key) {
+                self.complain(format!("I4: a question is asked whose answer was acknowledged: {task}"));
+            }
+        }
+        if let Some(before) = self.seen.insert(id.to_owned(), task.clone()) {
+            let (was, is) = (status(&before), status(&task));
+            if is_end(was) && before != task {
+                self.complain(format!("I2: it had ended as {before}, and is {task}"));
+            }
+            if !matches!(is, "working" | "input_required") && !is_end(is) {
+                self.complain(format!("I1: {was} was followed by {is}"));
+            }
+            if date(&task) < date(&before) {
+                self.complain(format!("I10: lastUpdatedAt ran backwards from {before} to {task}"));
+            }
+            let what = ["status", "statusMessage", "inputRequests"];
+            if date(&task) == date(&before) && what.iter().any(|what| task[what] != before[what]) {
+                self.complain(format!("I10: {before} changed to {task} without a new date"));
+            }
+        }
+        task
+    }
+
+    /// Follows a task until it is as told, at most for an hour.
+    pub(crate) fn follow(&mut self, id: &str, until: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..3600 {
+            let task = self.get(id);
+            if task.is_null() || until(&task) || is_end(status(&task)) {
+                return task;
+            }
+            self.pass(Duration::from_secs(1));
+            if !self.fleet.audit.broken().is_empty() {
+                return Value::Null;
+            }
+        }
+        self.complain(format!("G5: the task does not go on: {:?}", self.seen.get(id)));
+        Value::Null
+    }
+
+    /// Follows a task to its end; what it has come to.
+    pub(crate) fn end(&mut self, id: &str) -> Value {
+        let task = self.follow(id, |_| false);
+        json!({"status": task["status"], "result": task["result"], "error": task["error"]})
+    }
+
+    /// Follows a task until it asks; the names of its questions by what they ask.
+    pub(crate) fn asked(&mut self, id: &str) -> BTreeMap<String, String> {
+        let task = self.follow(id, |task| status(task) == "input_required");
+        let requests = task["inputRequests"].as_object().cloned().unwrap_or_default();
+        let text = |request: &Value| request["params"]["message"].as_str().unwrap_or_default().to_owned();
+        requests.iter().map(|(key, request)| (text(request), key.clone())).collect()
+    }
+
+    /// Gives the same answer until it is acknowledged.
+    pub(crate) fn answer(&mut self, id: &str, question: &str, answer: &Value) {
+        let told = self.ask("tasks/update", &json!({"taskId": id, "inputResponses": {question: answer}}));
+        if told["result"].is_object() {
+            self.answered.insert(question.to_owned());
+        } else {
+            self.complain(format!("an answer is not taken: {told}"));
+        }
+    }
+
+    /// Accepts the question of this text once it is asked. Where the task ends instead, nothing is done.
+    pub(crate) fn accept(&mut self, id: &str, message: &str, content: &Value) {
+        let task = self.follow(id, |task| asks(task, message));
+        if asks(&task, message) {
+            let question = self.asked(id)[message].clone();
+            self.answer(id, &question, &json!({"action": "accept", "content": content}));
+        }
+    }
+
+    /// Cancels until it is acknowledged.
+    pub(crate) fn cancel(&mut self, id: &str) {
+        let told = self.ask("tasks/cancel", &json!({"taskId": id}));
+        if !told["result"].is_object() {
+            self.complain(format!("a cancel is not taken: {told}"));
+        }
+    }
+
+    /// Lets so much time pass, with a process that runs.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.until_done(|fleet| fleet.pass(time));
+    }
+
+    /// Ends the process, and has none for so long.
+    pub(crate) fn switch_off(&mut self, off: Duration) {
+        self.fleet.end(off);
+    }
+
+    /// Stops the process in order.
+    pub(crate) fn drain(&mut self) {
+        // One that crashes meanwhile has stopped as well.
+        let _ = self.fleet.drain();
+    }
+
+    /// The ids of the tasks it has made.
+    pub(crate) fn tasks(&self) -> BTreeSet<String> {
+        self.made.values().cloned().collect()
+    }
+
+    pub(crate) fn complain(&self, what: impl Into<String>) {
+        self.fleet.audit.complain(what);
+    }
+
+    fn until_done<T: Default>(&mut self, act: impl Fn(&mut Fleet) -> Result<T, Gone>) -> T {
+        for _ in 0..MOST_PROCESSES {
+            if let Ok(done) = act(&mut self.fleet) {
+                return done;
+            }
+        }
+        self.complain("one process after another ends");
+        T::default()
+    }
+}
+
+/// More than any scenario takes along.
+const MOST_PROCESSES: usize = 20;
+
+fn status(task: &Value) -> &str {
+    task["status"].as_str().unwrap_or_default()
+}
+
+fn date(task: &Value) -> &str {
+    task["lastUpdatedAt"].as_str().unwrap_or_default()
+}
+
+fn is_end(status: &str) -> bool {
+    matches!(status, "completed" | "failed" | "cancelled")
+}
+
+fn questions(task: &Value) -> Vec<String> {
+    task["inputRequests"].as_object().map(|asked| asked.keys().cloned().collect()).unwrap_or_default()
+}
+
+fn asks(task: &Value, message: &str) -> bool {
+    let requests = task["inputRequests"].as_object();
+    requests.is_some_and(|requests| requests.values().any(|request| request["params"]["message"] == message))
+}
