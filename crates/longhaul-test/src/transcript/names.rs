@@ -1,9 +1,10 @@
 //! What stands for what: `"*"` for any value, `"$name"` for the value it was first met with, `"$none"` for no member
-//! at all, `"~words"` for a text with these words in it. Of an object only the members written are compared.
+//! at all, `"~words"` for a text with these words in it. Of an object only the members written are compared. A member
+//! called `"$name"` is the first one that is as written, and the name stands for what it is called.
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The values that names in a transcript stand for.
 #[derive(Clone, Debug, Default)]
@@ -28,10 +29,36 @@ impl Names {
             },
             Value::Array(items) => items.iter().map(|item| self.fill(item)).collect(),
             Value::Object(members) => {
-                members.iter().map(|(key, value)| Ok((key.clone(), self.fill(value)?))).collect()
+                members.iter().map(|(key, value)| Ok((self.called(key), self.fill(value)?))).collect()
             }
             other => Ok(other.clone()),
         }
+    }
+
+    /// What a member is called.
+    fn called(&self, key: &str) -> String {
+        let known = key.strip_prefix('$').and_then(|name| self.0.get(name)).and_then(Value::as_str);
+        known.unwrap_or(key).to_owned()
+    }
+
+    /// What a member of `all` is called that `key` stands for; learns it if it must.
+    fn find(&mut self, key: &str, value: &Value, all: &Map<String, Value>) -> String {
+        let known = self.called(key);
+        let Some(name) = key.strip_prefix('$').filter(|_| known == key && !all.contains_key(key)) else {
+            return known;
+        };
+        for (found, inside) in all {
+            if self.0.values().any(|value| value == found) {
+                continue;
+            }
+            let mut learnt = self.clone();
+            if learnt.check(value, inside).is_ok() {
+                *self = learnt;
+                self.set(name, found.clone().into());
+                return found.clone();
+            }
+        }
+        known
     }
 
     fn value_of(&self, named: &str) -> Result<Value, String> {
@@ -72,6 +99,7 @@ impl Names {
             }
             (Value::Object(members), Value::Object(all)) => {
                 for (key, value) in members {
+                    let key = &self.find(key, value, all);
                     let path = format!("{path}/{key}");
                     if value == "$none" {
                         match all.get(key) {
@@ -123,5 +151,17 @@ mod tests {
         assert!(names.check(&json!("~low"), &json!("a flow")).is_ok());
         names.set("state", json!("abc"));
         assert_eq!(names.fill(&json!("$state-x")), Ok(json!("abc-x")));
+    }
+
+    #[test]
+    fn a_member_can_have_a_name_that_nobody_knows_beforehand() {
+        let mut names = Names::default();
+        let found = json!({"k2": {"says": "two"}, "k1": {"says": "one"}});
+        let expected = json!({"$one": {"says": "one"}, "$two": {"says": "~t"}});
+        assert_eq!(names.check(&expected, &found), Ok(()));
+        assert_eq!(names.fill(&json!({"$two": "$one"})), Ok(json!({"k2": "k1"})));
+        assert!(names.check(&json!({"$one": "$none", "$two": "*"}), &json!({"k2": 0})).is_ok());
+        assert!(names.check(&json!({"$one": "$none"}), &found).is_err());
+        assert!(names.check(&json!({"$three": "*"}), &found).is_err(), "each stands for one of its own");
     }
 }

@@ -129,6 +129,8 @@ struct Talk<'b> {
     book: &'b Book,
     names: Names,
     heard: Vec<Heard>,
+    /// What came before it was asked for, and may.
+    aside: VecDeque<Value>,
     /// The revision and the method of each request, either side's, by its id.
     asked: HashMap<String, (String, String)>,
 }
@@ -138,7 +140,7 @@ impl<'b> Talk<'b> {
         let mut names = Names::default();
         names.set("revision", dialect.revision().as_str().into());
         names.set("spoken", json!(Dialect::dates().collect::<Vec<_>>()));
-        Self { dialect, book, names, heard: Vec::new(), asked: HashMap::new() }
+        Self { dialect, book, names, heard: Vec::new(), aside: VecDeque::new(), asked: HashMap::new() }
     }
 
     /// With `instead`, a breach takes the place of what is heard: which one, and of which line.
@@ -195,7 +197,7 @@ impl<'b> Talk<'b> {
             }
             Line::Hear { words, breaches } => {
                 let expected = words.message().ok_or("only messages are heard")?;
-                let mut heard = leg.hear(&expected).await?;
+                let mut heard = self.next(row, &expected, leg).await?;
                 if let Some(breach) = breach {
                     let breach = breaches[breach].message().ok_or("nothing was heard")?;
                     // One that says nothing takes nothing's place, and so is not found out.
@@ -219,6 +221,25 @@ impl<'b> Talk<'b> {
                 leg.wait(*time).await;
                 Ok(())
             }
+        }
+    }
+
+    /// The next message, but for those that may come at any time.
+    async fn next(&mut self, row: &Row, expected: &Value, leg: &mut impl Leg) -> Result<Value, String> {
+        let wanted = |message: &Value| message["method"] == expected["method"];
+        if let Some(at) = self.aside.iter().position(wanted)
+            && let Some(message) = self.aside.remove(at)
+        {
+            return Ok(message);
+        }
+        loop {
+            let heard = leg.hear(expected).await?;
+            let may_wait =
+                heard["method"].as_str().is_some_and(|method| row.aside.iter().any(|one| one == method));
+            if !may_wait || wanted(&heard) {
+                return Ok(heard);
+            }
+            self.aside.push_back(heard);
         }
     }
 

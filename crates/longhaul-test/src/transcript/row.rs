@@ -24,6 +24,8 @@ pub struct Row {
     pub server: String,
     /// How many requests it lets run at once.
     pub room: usize,
+    /// Notifications whose order among the other messages is not part of the rule.
+    pub aside: Vec<String>,
     /// The conversation.
     pub lines: Vec<Line>,
 }
@@ -123,6 +125,7 @@ impl Row {
             opened: true,
             server: "rules".to_owned(),
             room: 256,
+            aside: Vec::new(),
             lines: Vec::new(),
         };
         let mut headers = Vec::new();
@@ -184,6 +187,7 @@ impl Row {
             "in" => self.within = words.map(str::to_owned).collect(),
             "over" => self.over = words.map(Over::read).collect::<Option<_>>().ok_or("over what?")?,
             "able" => self.able = serde_json::from_str(value).map_err(|error| error.to_string())?,
+            "aside" => self.aside = words.map(str::to_owned).collect(),
             "opened" => self.opened = words.next() != Some("no"),
             "server" => self.server = words.collect(),
             "room" => self.room = value.trim().parse().map_err(|_| "not a number".to_owned())?,
