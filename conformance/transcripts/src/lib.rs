@@ -1,6 +1,7 @@
 //! The servers that the transcripts are held against.
 
 mod rules;
+mod tasks;
 pub mod v2099_01_01;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use serde_json::value::RawValue;
 pub fn server(name: &str) -> Option<Server> {
     match name {
         "rules" => Some(rules::server()),
+        "tasks" => Some(tasks::server()),
         "hosts" => Some(hosts()),
         "listed" => Some(listed()),
         "once" => Some(once()),

@@ -135,7 +135,7 @@ fn rich() -> Vec<Content> {
 }
 
 #[expect(clippy::panic, reason = "that a panic is contained is a rule")]
-fn panic() -> &'static str {
+pub(crate) fn panic() -> &'static str {
     panic!("on purpose")
 }
 
