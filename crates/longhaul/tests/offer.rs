@@ -371,6 +371,13 @@ async fn a_method_of_ones_own_is_answered_in_every_era() {
         assert_eq!(host.error("weather/now", json!({})).await.0, -32602);
         assert_eq!(host.error("weather/then", json!({})).await.0, -32601);
     }
-    let taken = server().method("tools/list", |_, _: Value| async { Ok::<_, Failure>(json!({})) });
-    assert!(matches!(taken.dispatcher(), Err(BuildError::KnownMethod { .. })));
+}
+
+#[tokio::test]
+async fn r3_56_a_method_of_ones_own_has_a_name_of_its_own() {
+    for taken in ["tools/list", "tasks/get", "tasks/of-ours", "notifications/tasks/of-ours"] {
+        let server = Server::new("own", "1");
+        let server = server.method(taken, |_, _: Value| async { Ok::<_, Failure>(json!({})) });
+        assert!(matches!(server.dispatcher(), Err(BuildError::KnownMethod { .. })), "{taken}");
+    }
 }

@@ -51,9 +51,11 @@ impl OwnMethods {
         self.names = self.functions.keys().cloned().collect();
     }
 
-    /// A name that some revision has a meaning for.
+    /// A name that some revision has a meaning for, or may have: those of tasks are kept for them (SEP-2663).
     pub(super) fn known(&self) -> Option<&str> {
-        let known = |name: &&str| Dialect::spoken().any(|dialect| dialect.request(name).is_some());
+        let kept = |name: &str| ["tasks/", "notifications/tasks/"].iter().any(|kept| name.starts_with(kept));
+        let known =
+            |name: &&str| kept(name) || Dialect::spoken().any(|dialect| dialect.request(name).is_some());
         self.functions.keys().map(String::as_str).find(known)
     }
 

@@ -223,8 +223,8 @@ pub enum BuildError {
         /// The tool.
         name: String,
     },
-    /// A method of the server's own has a name that the protocol has a meaning for.
-    #[error("{name:?} is a method of the protocol: name yours otherwise")]
+    /// A method of the server's own has a name that the protocol has a meaning for, or keeps for tasks.
+    #[error("{name:?} is a name of the protocol: name yours otherwise")]
     #[non_exhaustive]
     KnownMethod {
         /// The method.
