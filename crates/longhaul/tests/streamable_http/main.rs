@@ -387,6 +387,22 @@ async fn tasks_are_asked_after_and_cancelled_whatever_runs() {
 }
 
 #[tokio::test]
+async fn r2_24_who_asks_after_a_task_gets_one_object_where_all_else_is_a_stream() {
+    let build = Tool::typed("build", "Build", wait).task(TaskPolicy::always());
+    let server = Server::new("test", "1.0.0").tool(build);
+    let host = Host::start_with(server, |options| options.always_stream = true).await;
+    let session = host.initialize().await;
+    let call = json!({"name": "build", "arguments": {"millis": 60_000, "quiet": true}, "task": {}});
+    let created = text(host.in_session(&session, body("tools/call", call)).await).await;
+    let mut data = created.lines().filter_map(|line| line.strip_prefix("data: "));
+    let created: Value = data.next_back().unwrap_or_else(|| panic!("no stream: {created}")).parse().unwrap();
+    let task = json!({"taskId": created["result"]["task"]["taskId"]});
+    let answer = host.in_session(&session, body("tasks/get", task)).await;
+    assert_eq!(header(&answer, "content-type"), "application/json");
+    assert_eq!(read(answer).await["result"]["status"], "working");
+}
+
+#[tokio::test]
 async fn silent_connections_make_room_and_busy_ones_do_not() {
     let host = Host::start(|options| {
         options.max_connections = 4;

@@ -43,7 +43,9 @@ pub(super) async fn answer(
         }
         _ => return without_session(endpoint, caller, request, meta),
     };
-    let streams = accept.events && endpoint.options.sessions;
+    // A poll is answered by one object, however long it takes (2025-11-25, Tasks, Getting Tasks).
+    let polls = Dialect::newest_legacy().request(&request.method) == Some(Method::GetTask);
+    let streams = accept.events && endpoint.options.sessions && !polls;
     match start(endpoint, &session, caller, request, meta) {
         Ok(Started::Answered(Answered::Result, out)) if streams && endpoint.options.always_stream => {
             stream(endpoint, &session, Some(Outgoing::pushed(out)), mpsc::channel(1).1).await
