@@ -52,4 +52,28 @@ mod tests {
         assert_eq!(legacy.code(Code::RESOURCE_NOT_FOUND), Code(-32002));
         assert_eq!(modern.code(Code::RESOURCE_NOT_FOUND), Code(-32602));
     }
+
+    #[test]
+    fn r3_55_no_code_is_one_that_the_specification_keeps_for_itself() {
+        let defined = [Code::HEADER_MISMATCH, Code::MISSING_CAPABILITY, Code::UNSUPPORTED_VERSION];
+        let others = [
+            Code::PARSE,
+            Code::INVALID_REQUEST,
+            Code::METHOD_NOT_FOUND,
+            Code::INVALID_PARAMS,
+            Code::INTERNAL,
+            Code::RESOURCE_NOT_FOUND,
+            Code::OVERLOADED,
+            Code::FORBIDDEN,
+        ];
+        assert_eq!(defined, [Code(-32020), Code(-32021), Code(-32022)]);
+        for code in others.map(|code| Dialect::newest_modern().code(code).0) {
+            assert!(!(-32099..=-32000).contains(&code), "{code} is kept");
+            let is_of_json_rpc = [-32700, -32600, -32601, -32602, -32603].contains(&code);
+            assert!(
+                is_of_json_rpc || !(-32768..=-32000).contains(&code),
+                "{code} is no code of ours to give"
+            );
+        }
+    }
 }

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use super::{
-    Backend, ann, bob, create,
+    Backend, ann,
+    asking::asking,
+    bob, create,
     creation::keyed,
     drive::{block_on, race},
-    finish, get, id, one, one_with, queued, task,
+    finish, get, id, json, one, one_with, queued, task,
 };
 use crate::{
-    Batch, Cancellation, Erasure, Filter, Outcome, Retention, Scope, Settings, Start, StoreError, Swept,
-    TaskStore, Time,
+    Batch, Cancellation, Erasure, Filter, Finished, Outcome, Reply, Retention, Scope, Settings, Start,
+    StoreError, Swept, TaskStore, Time,
 };
 
 pub(super) async fn an_open_task_ends_with_an_error_when_its_time_is_up(backend: &dyn Backend) {
@@ -93,6 +95,43 @@ pub(super) async fn a_finished_task_is_forgotten_in_two_steps(backend: &dyn Back
     create(&*one.store, task("t")).await;
 }
 
+/// T4 of `conformance/REQUIREMENTS.md`.
+pub(super) async fn a_task_whose_time_is_up_meets_whatever_comes_then_once(backend: &dyn Backend) {
+    let one = one(backend);
+    let nodes: Vec<_> = (0..4).map(|_| one.deployment.join()).collect();
+    for round in 0..24 {
+        let mut new = task(&format!("t{round}"));
+        new.retention = Retention::FromCreation(minutes(1));
+        let made = create(&*nodes[0], new).await;
+        let asks = Batch::new().with_step(asking("q"));
+        nodes[0].write(&made.id, made.epoch, asks).await.expect("it is asked");
+        one.deployment.advance(minutes(1));
+        let seen = race(4, |index| {
+            let node = &nodes[index];
+            match index {
+                0 => drop(block_on(node.sweep(100)).expect("it can be swept")),
+                1 if round % 3 == 0 => {
+                    drop(block_on(node.request_cancel(Scope::Owner(&ann()), &made.id, None)))
+                }
+                1 if round % 3 == 1 => {
+                    let reply = [Reply::new("q", json("1"))];
+                    drop(block_on(node.answer(Scope::Owner(&ann()), &made.id, &reply)));
+                }
+                1 => drop(block_on(node.finish(&made.id, made.epoch, Outcome::lost("x"), Batch::new()))),
+                _ => return block_on(node.get(Scope::Owner(&ann()), &made.id)).expect("it can be read"),
+            }
+            None
+        });
+        one.store.sweep(100).await.expect("it can be swept");
+        let ended = get(&*one.store, &made.id).await.expect("its end can be read for a while");
+        assert!(ended.is_terminal() && ended.questions.is_empty(), "{ended:?}");
+        let ends = seen.iter().flatten().filter(|seen| seen.is_terminal());
+        assert!(ends.into_iter().all(|seen| *seen == ended), "nobody saw another end: {seen:?}");
+        let late = one.store.finish(&made.id, made.epoch, Outcome::lost("late"), Batch::new()).await;
+        assert_eq!(late.expect("it has ended"), Finished::AlreadyTerminal(ended));
+    }
+}
+
 pub(super) async fn a_task_kept_for_ever_is_kept(backend: &dyn Backend) {
     let one = one(backend);
     let made = create(&*one.store, task("t")).await;
@@ -136,6 +175,7 @@ pub(super) async fn a_sweep_takes_no_more_than_asked(backend: &dyn Backend) {
     assert_eq!((sweep(0).await, sweep(3).await, sweep(3).await, sweep(3).await), (0, 3, 2, 0));
 }
 
+/// K20 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn sweeps_that_race_do_each_thing_once(backend: &dyn Backend) {
     let one = one(backend);
     for number in 0..10 {

@@ -53,6 +53,7 @@ pub(super) async fn questions_stand_in_the_order_in_which_they_were_asked(backen
     assert_eq!(page.tasks, [get(&*one.store, &made.id).await.unwrap()], "a list shows them, too");
 }
 
+/// D5 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn what_is_not_asked_is_not_answered(backend: &dyn Backend) {
     let one = one(backend);
     let made = create(&*one.store, task("t")).await;
@@ -91,6 +92,7 @@ pub(super) async fn a_foreign_task_takes_no_answers(backend: &dyn Backend) {
     assert!(matches!(answered, Answered::Recorded { taken: 1, .. }), "{answered:?}");
 }
 
+/// K12 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn a_task_that_waits_takes_no_node_and_is_due_when_answered(backend: &dyn Backend) {
     let one = one(backend);
     let other = one.deployment.join();
@@ -171,6 +173,7 @@ pub(super) async fn what_has_ended_asks_nothing(backend: &dyn Backend) {
     }
 }
 
+/// S4 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn open_questions_are_bounded(backend: &dyn Backend) {
     let settings = limited(|limits| (limits.max_questions, limits.max_step) = (2, 60));
     let one = one_with(backend, settings);
@@ -191,6 +194,7 @@ pub(super) async fn open_questions_are_bounded(backend: &dyn Backend) {
     one.store.write(&made.id, made.epoch, third).await.unwrap();
 }
 
+/// D4 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn answers_that_race_have_one_winner(backend: &dyn Backend) {
     let one = one(backend);
     let made = create(&*one.store, task("t")).await;
@@ -245,7 +249,7 @@ async fn open(store: &dyn TaskStore, made: &Record) -> Vec<String> {
     record.questions.iter().map(|question| question.key.to_string()).collect()
 }
 
-fn asking(key: &str) -> Step {
+pub(super) fn asking(key: &str) -> Step {
     let mut question = Question::new(key, json("\"how?\""));
     // The store says of which step, and when.
     question.asked_at = Time::from_unix_ms(-1);

@@ -85,6 +85,35 @@ pub(super) async fn a_claim_takes_no_more_than_asked(backend: &dyn Backend) {
     assert_eq!(one.store.claim(3, None).await.unwrap().len(), 2);
 }
 
+/// T7 of `conformance/REQUIREMENTS.md`.
+pub(super) async fn many_that_are_due_at_once_are_each_claimed_once(backend: &dyn Backend) {
+    const MANY: usize = 600;
+    const AT_A_TIME: usize = 50;
+    let one = one(backend);
+    for number in 0..MANY {
+        let mut new = task(&format!("t{number}"));
+        let due = one.store.now().after(Duration::from_secs(number as u64 % 60));
+        new.start = Start::Queued { not_before: due };
+        create(&*one.store, new).await;
+    }
+    assert_eq!(one.store.claim(MANY, None).await.unwrap().len(), MANY / 60, "the others are not due yet");
+    // Nobody was there to claim them for an hour.
+    one.deployment.advance(Duration::from_secs(3600));
+    let other = one.deployment.join();
+    let mut claimed = BTreeSet::new();
+    loop {
+        let some = other.claim(AT_A_TIME, None).await.unwrap();
+        if some.is_empty() {
+            break;
+        }
+        assert!(some.len() <= AT_A_TIME);
+        for record in some {
+            assert!(claimed.insert(record.id.clone()), "{record:?} was claimed twice");
+        }
+    }
+    assert_eq!(claimed.len(), MANY, "none is left behind, nor those whose leases have run out");
+}
+
 pub(super) async fn a_lease_holds_while_it_lasts_and_no_longer(backend: &dyn Backend) {
     let one = one(backend);
     let other = one.deployment.join();
@@ -155,6 +184,7 @@ pub(super) async fn a_released_task_is_queued_and_not_charged(backend: &dyn Back
     assert!(claim.epoch > made.epoch);
 }
 
+/// D1 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn nodes_that_race_to_claim_share_nothing(backend: &dyn Backend) {
     let one = one(backend);
     for number in 0..40 {

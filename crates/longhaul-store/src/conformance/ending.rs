@@ -144,6 +144,7 @@ pub(super) async fn a_cancel_with_a_long_reason_still_cancels(backend: &dyn Back
     );
 }
 
+/// D6 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn a_task_that_is_finished_and_cancelled_at_once_ends_once(backend: &dyn Backend) {
     let one = one(backend);
     let nodes: Vec<_> = (0..4).map(|_| one.deployment.join()).collect();

@@ -20,6 +20,7 @@ pub(super) async fn open_tasks_of_one_owner_are_bounded(backend: &dyn Backend) {
     create(&*one.store, task("t5")).await;
 }
 
+/// A4 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn open_tasks_of_strangers_are_bounded_together(backend: &dyn Backend) {
     let one =
         one_with(backend, limited(|limits| (limits.max_open_anonymous, limits.max_open_per_owner) = (1, 2)));
@@ -82,6 +83,7 @@ pub(super) async fn a_full_store_still_knows_a_key(backend: &dyn Backend) {
     assert!(matches!(one.store.create(keyed("other", &ann(), 2)).await, Err(StoreError::KeyTaken)));
 }
 
+/// S4 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn what_is_too_large_is_refused(backend: &dyn Backend) {
     let settings = limited(|limits| {
         (limits.max_arguments, limits.max_caller, limits.max_outcome, limits.max_text) = (10, 10, 10, 10);

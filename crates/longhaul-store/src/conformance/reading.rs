@@ -108,6 +108,7 @@ pub(super) async fn a_list_can_be_of_open_tasks_or_of_one_tool(backend: &dyn Bac
     }
 }
 
+/// S3 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn a_list_in_pages_meets_every_lasting_task_once(backend: &dyn Backend) {
     let one = one_with(backend, brief());
     let ann = ann();

@@ -124,6 +124,7 @@ pub(super) async fn a_forgotten_task_leaves_no_steps(backend: &dyn Backend) {
     assert_eq!((again.steps, again.step_bytes), (0, 0));
 }
 
+/// S4 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn steps_are_bounded(backend: &dyn Backend) {
     let settings = limited(|limits| {
         (limits.max_steps, limits.max_step, limits.max_step_bytes) = (2, 40, 70);

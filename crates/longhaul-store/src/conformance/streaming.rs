@@ -125,6 +125,7 @@ pub(super) async fn a_large_event_takes_the_room_of_many(backend: &dyn Backend<E
     }
 }
 
+/// S4 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn bytes_of_events_are_bounded(backend: &dyn Backend<Events>) {
     let (ann, bob) = (ann(), bob());
     let mut of_one = Settings::default();

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test steps the runtime's paused clock")]
 
+mod aging;
 mod joining;
 mod once;
 mod recovery;
