@@ -5,6 +5,7 @@ mod bench;
 mod chaos;
 mod conformance;
 mod interop;
+mod requirements;
 mod site;
 mod tally;
 mod test;
@@ -59,6 +60,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         root: Option<PathBuf>,
     },
+    /// Write conformance/REQUIREMENTS.md: what is required of tasks, and what shows it
+    Requirements,
     /// Measure our speed against our peers' in one run
     #[command(after_help = bench_help())]
     Bench {
@@ -191,6 +194,7 @@ fn run(command: Command) -> Result<Tally> {
             println!("tidy: {tally}");
             tally
         }
+        Command::Requirements => requirements::write(&site(test::BUDGET)?.root)?,
         Command::Chaos { instead: Some(Chaos::Explore { pairs }), .. } => {
             chaos::explore(&site(chaos::BUDGET)?, pairs)?
         }

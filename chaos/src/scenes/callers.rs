@@ -90,6 +90,7 @@ pub(super) fn asked_by_many(place: &Place, era: Era) -> Result<String> {
     Ok(summary.to_string())
 }
 
+/// N7 of `conformance/REQUIREMENTS.md`.
 pub(super) fn gone_before_the_answer(place: &Place, era: Era) -> Result<String> {
     let (mut server, client) = serve(place, era)?;
     let mut calls = Vec::new();

@@ -75,6 +75,7 @@ pub(super) fn stopped_for_a_while(place: &Place, era: Era) -> Result<String> {
 }
 
 /// A lease lasts 30 s. Whoever is stopped for longer is thought dead by nobody, for it holds its lock, and is overdue.
+/// N2, T3 of `conformance/REQUIREMENTS.md`.
 pub(super) fn stopped_for_long(place: &Place, era: Era) -> Result<String> {
     let (mut first, client) = serve(place, era)?;
     let mut calls = vec![

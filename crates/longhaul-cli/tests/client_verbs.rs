@@ -208,6 +208,7 @@ fn a_failure_is_one_line_of_json_where_json_is_asked_for() {
     }
 }
 
+/// A8 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn s35_what_a_terminal_must_not_see_is_never_shown() {
     let folder = folder();

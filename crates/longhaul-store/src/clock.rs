@@ -256,6 +256,7 @@ mod tests {
         assert_eq!(clock.now(), START.after(Duration::from_secs(3601)));
     }
 
+    /// T1 of `conformance/REQUIREMENTS.md`.
     #[test]
     fn an_hour_ahead_is_not_followed() {
         let (source, clock) = clock(None);
@@ -266,6 +267,7 @@ mod tests {
         assert_eq!(clock.now(), START.after(Duration::from_secs(2)));
     }
 
+    /// T3 of `conformance/REQUIREMENTS.md`.
     #[test]
     fn a_night_asleep_is_measured_and_not_a_step() {
         let (source, clock) = clock(None);

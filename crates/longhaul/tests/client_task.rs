@@ -151,6 +151,7 @@ async fn every_other_end_of_a_task_is_told_apart() {
     }
 }
 
+/// D8 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn an_unknown_task_and_a_running_one_are_no_results() {
     let (client, mut peer) = peer::modern(Options::default()).await;

@@ -223,6 +223,7 @@ fn text(task: &Value) -> &str {
     task["result"]["content"][0]["text"].as_str().unwrap()
 }
 
+/// K11 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn a_question_outlives_its_process_and_what_was_done_is_not_done_again() {
     let (world, store) = (World::default(), Memory::new());
@@ -241,6 +242,7 @@ fn a_question_outlives_its_process_and_what_was_done_is_not_done_again() {
     two.crash();
 }
 
+/// N9 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn a_task_that_waits_long_takes_no_memory_and_any_node_answers_it() {
     let (world, store) = (World::default(), Memory::new());

@@ -178,6 +178,7 @@ async fn what_takes_too_long_is_ended_and_answered() {
     assert_eq!(calls.ended.load(Ordering::SeqCst), 1, "its handler was dropped");
 }
 
+/// A4 of `conformance/REQUIREMENTS.md`.
 #[tokio::test(start_paused = true)]
 async fn each_caller_has_its_own_bounds() {
     let level = Level::Method(Method::CallTool);

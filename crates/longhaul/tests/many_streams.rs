@@ -52,6 +52,7 @@ async fn a_change_reaches_every_session_whoever_does_not_read() {
     }
 }
 
+/// S1 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn a_change_reaches_every_subscription_and_waits_for_who_does_not_read() {
     let rig = Rig::start().await;

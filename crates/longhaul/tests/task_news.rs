@@ -231,6 +231,7 @@ async fn a_question_is_pushed_as_it_is_polled() {
     assert_eq!(last["params"]["result"]["content"][0]["text"], "gone on");
 }
 
+/// A1 of `conformance/REQUIREMENTS.md`.
 #[tokio::test(start_paused = true)]
 async fn nobody_follows_what_is_not_its_own() {
     let dispatcher = server(&Memory::new()).dispatcher().unwrap();
@@ -299,6 +300,7 @@ async fn a_task_is_followed_on_a_node_that_does_not_work_on_it() {
 /// How many changes a task has that is looked at too slowly: many times what a connection holds.
 const MANY: u32 = 600;
 
+/// S1 of `conformance/REQUIREMENTS.md`.
 #[tokio::test(start_paused = true)]
 async fn who_reads_slowly_skips_what_is_past_and_never_the_end() {
     let options = SubscriptionOptions::default().slow_limit(Duration::from_secs(3600));
@@ -316,6 +318,7 @@ async fn who_reads_slowly_skips_what_is_past_and_never_the_end() {
     client.is_told_nothing().await;
 }
 
+/// S1 of `conformance/REQUIREMENTS.md`.
 #[tokio::test(start_paused = true)]
 async fn a_subscription_that_is_not_read_ends_in_order() {
     let options = SubscriptionOptions::default().slow_limit(Duration::from_secs(10));

@@ -172,6 +172,7 @@ fn output_that_should_be_json_and_is_not_is_an_error() {
     scene.ends_well();
 }
 
+/// A1 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn s22_output_that_is_read_is_fresh_and_for_its_reader_alone() {
     let scene = Scene::new(&tool("says", "echo word", ""));

@@ -46,6 +46,7 @@ fn a_call_on_a_full_disk_is_refused_in_words_and_nothing_runs() {
     server.kill();
 }
 
+/// K28 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn what_ends_on_a_full_disk_is_recorded_once_there_is_space() {
     let reporter = "[tools.reporter]\ndescription = \"Reports\"\ntask = \"always\"\ngrace = \"100ms\"\n\
@@ -107,6 +108,7 @@ fn a_full_disk_outlasts_a_server_and_costs_no_task() {
     server.kill();
 }
 
+/// K28 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn a_disk_that_becomes_read_only_refuses_in_words() {
     let place = Place::new("");

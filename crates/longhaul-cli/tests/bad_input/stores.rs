@@ -202,6 +202,7 @@ fn a_store_in_memory_serves_and_ends_with_its_process() {
     drop(server);
 }
 
+/// N9 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn two_servers_on_one_store_are_one_service() {
     let place = Place::new("");

@@ -40,6 +40,7 @@ async fn a_server_killed_before_the_commit_takes_its_command_along() {
     expect_nothing_left(&dir);
 }
 
+/// K23 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn a_committed_command_does_not_notice_that_its_server_was_killed() {
     let scene = Scene::new();
@@ -122,6 +123,7 @@ async fn limits_hold_without_a_server() {
     expect_nothing_left(&scene.runs.dir("run").unwrap());
 }
 
+/// K23 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn a_run_that_ended_unseen_is_found() {
     let scene = Scene::new();

@@ -15,6 +15,7 @@ use crate::{
     StoreError, Swept, TaskStore, Time,
 };
 
+/// V2 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn an_open_task_ends_with_an_error_when_its_time_is_up(backend: &dyn Backend) {
     let one = one(backend);
     let mut new = task("t");

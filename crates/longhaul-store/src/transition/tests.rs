@@ -113,6 +113,7 @@ fn a_refused_change_changes_nothing() {
     assert_eq!(record, before);
 }
 
+/// T2 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn a_clock_that_lags_behind_turns_no_date_back() {
     let later = T0.after(Duration::from_secs(10));

@@ -24,6 +24,8 @@ const ORDERS: &[(&str, &str)] = &[
     ("answer", "answer q"),
 ];
 
+/// K20 of `conformance/REQUIREMENTS.md`.
+/// K24 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn at_every_point_a_write_is_not_there_before_and_there_after() {
     let mut reached = BTreeSet::new();

@@ -9,6 +9,7 @@ use longhaul_store::{Sqlite, TaskStore};
 
 use super::{contents, is_terminal, node::Node};
 
+/// K24 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn a_log_cut_anywhere_opens_to_a_state_that_was_committed() {
     let folder = tempfile::tempdir().unwrap();

@@ -67,6 +67,7 @@ async fn a_link_leads_to_the_same_store() {
     assert!(linked.claim(10, None).await.unwrap().is_empty(), "the other node is seen to be alive");
 }
 
+/// V1 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn a_file_of_a_newer_release_is_refused_by_both_versions() {
     let folder = tempfile::tempdir().unwrap();

@@ -39,6 +39,7 @@ async fn a_full_disk_refuses_creates_and_forgets_none_it_took() {
     check(&open(&path), &kept).await;
 }
 
+/// K28 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn every_write_on_a_full_disk_is_kept_or_refused() {
     let disk = Tmpfs::of(1 << 20);

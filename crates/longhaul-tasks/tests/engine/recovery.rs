@@ -15,6 +15,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
+/// K4 of `conformance/REQUIREMENTS.md`.
 #[tokio::test(start_paused = true)]
 async fn another_node_finds_the_job_of_one_that_died() {
     let outside = Outside::default();
@@ -111,6 +112,7 @@ fn a_job_that_is_slow_to_be_found_keeps_no_other_waiting() {
     });
 }
 
+/// K3 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn a_job_whose_row_was_written_and_that_never_started_is_started_once() {
     let outside = Outside::default();

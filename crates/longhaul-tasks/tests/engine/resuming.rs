@@ -138,6 +138,7 @@ async fn work_that_only_waits_is_put_aside_and_goes_on_when_it_is_answered() {
     assert_eq!(work.entered.load(Ordering::SeqCst), 2);
 }
 
+/// K25 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn k26_work_that_ends_one_process_after_another_is_given_up() {
     let (store, work) = (Memory::new(), Lingering::default());

@@ -118,6 +118,7 @@ async fn a_key_that_is_taken_gets_a_number() {
     assert_eq!(text(&last), "a,b,c");
 }
 
+/// A6 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn s24_r8_a_state_is_good_for_its_own_request_only() {
     for (params, key, content) in

@@ -71,6 +71,7 @@ async fn s6_r6_a_session_of_somebody_else_is_not_there() {
     }
 }
 
+/// A1, X1 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn s21_r9_a_task_of_somebody_else_is_not_there() {
     let (host, _issuer, ann, bob) = two(json!({"sub": "bob"})).await;
@@ -114,6 +115,7 @@ async fn s21_r9_a_task_of_somebody_else_is_not_there() {
     }
 }
 
+/// A3 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn s62_a_task_outlives_the_token_that_began_it() {
     let signer = Signer::new("k", "EdDSA");
@@ -131,6 +133,7 @@ async fn s62_a_task_outlives_the_token_that_began_it() {
     assert_eq!(answer["result"]["status"], "completed", "{answer}");
 }
 
+/// A7 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn s64_r12_no_token_is_logged_or_told() {
     let log = Log::of_this_thread();

@@ -166,6 +166,7 @@ async fn without_an_open_stream_who_waits_for_the_result_is_asked() {
     assert_eq!(editor.outcome(&task).await, "stayed");
 }
 
+/// N8 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn a_question_whose_stream_is_gone_is_put_again_and_the_first_answer_counts() {
     let editor = Editor::open().await;

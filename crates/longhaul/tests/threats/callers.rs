@@ -73,6 +73,7 @@ async fn s7_what_was_sent_in_a_stream_is_replayed_to_no_stranger() {
     }
 }
 
+/// A6 of `conformance/REQUIREMENTS.md`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s8_an_answer_goes_to_whom_it_answers() {
     const CALLS: usize = 40;

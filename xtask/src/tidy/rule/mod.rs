@@ -10,6 +10,7 @@ mod machine_path;
 mod manifest;
 mod module_doc;
 mod registry;
+mod requirements;
 mod revisions;
 mod unfinished;
 
@@ -33,6 +34,9 @@ pub(super) const ALL: &[Rule] = &[
     ("manifest", "every crate takes lints and versions from the workspace", |r, _| manifest::check(r)),
     ("machine-path", "no path of one machine", |r, _| machine_path::check(r)),
     ("registry", "packages come from the public registries", |r, _| registry::check(r)),
+    ("requirements", "every requirement of tasks is shown, or said to be open", |r, _| {
+        requirements::check(r)
+    }),
     ("unfinished", "nothing unfinished, no lint allowed", |r, _| unfinished::check(r)),
 ];
 

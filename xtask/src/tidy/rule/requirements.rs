@@ -1,0 +1,240 @@
+//! Rule: every requirement of the table is shown by something that is there, or said to be open; and no more are open
+//! than were.
+
+use crate::requirements::{Entry, PAGE, Part, TABLE, TRANSCRIPTS, Table, is_transcript};
+use crate::tidy::Repository;
+use crate::tidy::finding::{Finding, Report};
+use crate::tidy::source::{Source, Token};
+use crate::tidy::tree::{File, Tree};
+
+/// Files whose functions are tests because a list names them.
+const LISTS: [(&str, &str); 2] = [
+    ("crates/longhaul-store/src/conformance/", "crates/longhaul-store/src/conformance/mod.rs"),
+    ("chaos/src/scenes/", "chaos/src/scenes/mod.rs"),
+];
+
+/// Examines every id of the table, and the page.
+pub(super) fn check(repository: &Repository) -> Report {
+    let mut report = Report::default();
+    let tree = &repository.tree;
+    let Some(file) = tree.file(TABLE) else { return report };
+    let table = match Table::parse(file.text.as_deref().unwrap_or_default()) {
+        Ok(table) => table,
+        Err(error) => {
+            report.examined([Finding::new(TABLE, 1, format!("{error:#}"), "correct it")]);
+            return report;
+        }
+    };
+    for part in table.parts() {
+        examine(&part, file, tree, &mut report);
+    }
+    let open = table.count_open();
+    report.examined((open > table.open).then(|| {
+        let what = format!("{open} are open, where {} were", table.open);
+        Finding::new(TABLE, line_of(file, "open"), what, "show one of them, or say why more are open")
+    }));
+    let page = tree.file(PAGE).and_then(|page| page.text.as_deref());
+    report.examined(
+        (page != Some(&table.page())).then(|| {
+            Finding::new(PAGE, 1, "it is not what the table says", "run `cargo xtask requirements`")
+        }),
+    );
+    report
+}
+
+fn examine(part: &Part<'_>, file: &File, tree: &Tree, report: &mut Report) {
+    for id in part.entries.keys().filter(|id| !part.ids.contains(id)) {
+        let what = format!("there is no {id} in \"{}\"", part.title);
+        report.examined([Finding::new(TABLE, line_of(file, id), what, "correct the id")]);
+    }
+    for id in &part.ids {
+        let Some(entry) = part.entries.get(id) else {
+            let what = format!("{id} is missing from \"{}\"", part.title);
+            report.examined([Finding::new(TABLE, 1, what, "say what shows it, or that it is open")]);
+            continue;
+        };
+        let finding = |(what, fix): (String, &str)| {
+            Finding::new(TABLE, line_of(file, id), format!("{id}: {what}"), fix)
+        };
+        report.examined(wrong(id, entry, tree).into_iter().map(finding));
+    }
+}
+
+/// What is wrong with an entry, and what to do.
+fn wrong(id: &str, entry: &Entry, tree: &Tree) -> Vec<(String, &'static str)> {
+    if entry.by.is_empty() && entry.open.is_none() && entry.aside.is_none() {
+        return vec![("nothing shows it".to_owned(), "name a test, or write `open` with the reason")];
+    }
+    let shown = |by: &String| {
+        if is_transcript(by) { of_transcript(id, by, tree) } else { of_test(id, by, tree) }
+    };
+    entry.by.iter().filter_map(shown).collect()
+}
+
+fn of_transcript(id: &str, name: &str, tree: &Tree) -> Option<(String, &'static str)> {
+    let path = |folder: &&str| format!("{folder}/{name}.txt");
+    let Some(file) = TRANSCRIPTS.iter().find_map(|folder| tree.file(&path(folder))) else {
+        return Some((format!("there is no transcript {name}"), "correct its name"));
+    };
+    let starting = |sign: &'static str| file.lines().filter_map(move |(_, line)| line.strip_prefix(sign));
+    if !starting("#").any(|line| words(line).any(|word| word == id)) {
+        return Some((format!("{name} does not name it"), "name the id in the transcript's comment"));
+    }
+    if starting("!").next().is_none() {
+        return Some((format!("{name} has no breach"), "say what would break the rule"));
+    }
+    let over = starting("over:").next().map_or(5, |over| over.split_whitespace().count());
+    let is_of_http = starting("over:").any(|over| over.trim() == "http");
+    (over < 2 && !is_of_http).then(|| {
+        (format!("{name} goes over one transport"), "let it go over two, if it is no rule of HTTP itself")
+    })
+}
+
+fn of_test(id: &str, by: &str, tree: &Tree) -> Option<(String, &'static str)> {
+    let (path, name) = by.split_once("::").map_or((by, None), |(path, name)| (path, Some(name)));
+    let Some(file) = tree.file(path) else {
+        return Some((format!("there is no {path}"), "correct the path"));
+    };
+    let name = name?;
+    let Some(function) = file.tokens().and_then(|source| Function::find(source, name)) else {
+        return Some((format!("there is no {name} in {path}"), "correct its name"));
+    };
+    let listed = LISTS.iter().find(|(folder, _)| path.starts_with(folder)).is_some_and(|(_, list)| {
+        let list = tree.file(list).and_then(File::tokens);
+        list.is_some_and(|list| list.all.iter().any(|token| token.text == name))
+    });
+    if !function.is_test && !listed {
+        return Some((format!("{name} is no test"), "name one that runs"));
+    }
+    if function.is_ignored {
+        return Some((format!("{name} is left out when tests run"), "name one that runs"));
+    }
+    let of_matrix = id.chars().nth(1).is_some_and(|second| second.is_ascii_digit()) && !id.contains('-');
+    let named = name.split('_').any(|word| word.eq_ignore_ascii_case(id))
+        || words(&function.doc).any(|word| word == id);
+    (of_matrix && !named).then(|| (format!("{name} does not name it"), "name the id in the test or above it"))
+}
+
+/// A function and what stands above it.
+struct Function {
+    is_test: bool,
+    is_ignored: bool,
+    doc: String,
+}
+
+impl Function {
+    fn find(source: &Source, name: &str) -> Option<Self> {
+        let tokens = &source.all;
+        let at = tokens.windows(2).position(|pair| pair[0].text == "fn" && pair[1].text == name)?;
+        let mut function = Self { is_test: false, is_ignored: false, doc: String::new() };
+        let mut end = before_qualifiers(tokens, at);
+        while let Some(start) = attribute_before(tokens, end) {
+            let attribute = &tokens[start + 2..end - 1];
+            let path: Vec<_> =
+                attribute.iter().map(|token| token.text.as_str()).take_while(|t| *t != "(").collect();
+            function.is_test |= path.last() == Some(&"test");
+            function.is_ignored |= path.first() == Some(&"ignore");
+            if path.first() == Some(&"doc") {
+                function.doc.extend(attribute.iter().map(|token| format!("{} ", token.text)));
+            }
+            end = start;
+        }
+        Some(function)
+    }
+}
+
+/// Where `pub(crate) async` and their kin begin that end at `at`.
+fn before_qualifiers(tokens: &[Token], mut at: usize) -> usize {
+    const QUALIFIERS: [&str; 8] = ["pub", "async", "const", "(", ")", "crate", "super", "in"];
+    while at > 0 && QUALIFIERS.contains(&tokens[at - 1].text.as_str()) {
+        at -= 1;
+    }
+    at
+}
+
+/// Where the attribute begins that ends before `end`.
+fn attribute_before(tokens: &[Token], end: usize) -> Option<usize> {
+    if end == 0 || tokens[end - 1].text != "]" {
+        return None;
+    }
+    let mut depth = 0;
+    for at in (0..end).rev() {
+        match tokens[at].text.as_str() {
+            "]" => depth += 1,
+            "[" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at.checked_sub(1).filter(|hash| tokens[*hash].text == "#");
+        }
+    }
+    None
+}
+
+/// Words as ids are written.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
+}
+
+/// The line on which a key of the table stands.
+fn line_of(file: &File, key: &str) -> usize {
+    let is_here = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(' '));
+    file.lines().find(|(_, line)| is_here(line)).map_or(1, |(number, _)| number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULE: &str = "# R2-01: why\nover: pair http\n> 1 ping\n< 1 result\n! ~\n";
+    const TESTS: &str = "#[tokio::test(start_paused = true)]\nasync fn k1_it_is() {}\n\
+                         /// Why. K2, K3.\n#[test]\nfn also() {}\n#[test]\n#[ignore = \"x\"]\nfn out() {}\nfn none() {}\n";
+
+    fn of(entry: &str, id: &str, rule: &str) -> Vec<String> {
+        let entry: Entry = toml::from_str(&format!("says = \"x\"\n{entry}")).unwrap();
+        let tree = Tree::of(&[
+            ("conformance/transcripts/rules/rule.txt", rule),
+            ("crates/a/tests/t.rs", TESTS),
+            ("crates/longhaul-store/src/conformance/a.rs", "/// K4.\npub(super) async fn kept() {}"),
+            ("crates/longhaul-store/src/conformance/mod.rs", "checks! { a::{kept} }"),
+        ]);
+        wrong(id, &entry, &tree).into_iter().map(|(what, _)| what).collect()
+    }
+
+    #[test]
+    fn a_transcript_names_its_id_goes_over_two_transports_and_has_a_breach() {
+        let by = "by = [\"rule\"]";
+        assert_eq!(of(by, "R2-01", RULE), [""; 0]);
+        assert_eq!(of(by, "R2-1", RULE), ["rule does not name it"]);
+        assert_eq!(of(by, "R2-01", &RULE.replace('!', ".")), ["rule has no breach"]);
+        assert_eq!(of(by, "R2-01", &RULE.replace("pair http", "pair")), ["rule goes over one transport"]);
+        assert_eq!(of(by, "R2-01", &RULE.replace("pair http", "http")), [""; 0]);
+        assert_eq!(of("by = [\"gone\"]", "R2-01", RULE), ["there is no transcript gone"]);
+    }
+
+    #[test]
+    fn a_test_is_there_and_runs_and_one_of_the_matrix_names_its_row() {
+        let by = |name: &str| format!("by = [\"crates/a/tests/t.rs::{name}\"]");
+        assert_eq!(of(&by("k1_it_is"), "K1", RULE), [""; 0]);
+        assert_eq!(of(&by("also"), "K2", RULE), [""; 0]);
+        assert_eq!(of(&by("also"), "K1", RULE), ["also does not name it"]);
+        assert_eq!(of(&by("also"), "R2-01", RULE), [""; 0]);
+        assert_eq!(of(&by("out"), "R2-01", RULE), ["out is left out when tests run"]);
+        assert_eq!(of(&by("none"), "R2-01", RULE), ["none is no test"]);
+        assert_eq!(of(&by("gone"), "R2-01", RULE), ["there is no gone in crates/a/tests/t.rs"]);
+        assert_eq!(of("by = [\"crates/longhaul-store/src/conformance/a.rs::kept\"]", "K4", RULE), [""; 0]);
+        assert_eq!(of("", "K4", RULE), ["nothing shows it"]);
+    }
+
+    #[test]
+    fn ids_are_known_and_no_more_are_open_than_were() {
+        let table = "open = 0\n[core]\nR2-99 = { says = \"x\", aside = \"x\" }\nR2-02 = { says = \"x\", open = \"x\" }\n\
+                     [extension]\n[drafted]\n[library]\n[matrix]\n";
+        let repository = Repository { tree: Tree::of(&[(TABLE, table)]), ..Repository::default() };
+        let found: Vec<_> = check(&repository).findings.iter().map(ToString::to_string).collect();
+        assert!(found[0].starts_with("conformance/requirements.toml:3: there is no R2-99"), "{found:?}");
+        assert!(found.iter().any(|f| f.contains("R2-01 is missing")));
+        assert!(found.iter().any(|f| f.contains("1 are open, where 0 were")));
+        assert!(found.last().unwrap().contains("cargo xtask requirements"));
+    }
+}
