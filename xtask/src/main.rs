@@ -5,6 +5,7 @@ mod bench;
 mod chaos;
 mod conformance;
 mod interop;
+mod limits;
 mod requirements;
 mod site;
 mod tally;
@@ -62,6 +63,8 @@ enum Command {
     },
     /// Write conformance/REQUIREMENTS.md: what is required of tasks, and what shows it
     Requirements,
+    /// Write LIMITS.md: every bound of the code, and what becomes of what goes beyond it
+    Limits,
     /// Measure our speed against our peers' in one run
     #[command(after_help = bench_help())]
     Bench {
@@ -194,6 +197,7 @@ fn run(command: Command) -> Result<Tally> {
             println!("tidy: {tally}");
             tally
         }
+        Command::Limits => limits::write(&site(test::BUDGET)?.root)?,
         Command::Requirements => requirements::write(&site(test::BUDGET)?.root)?,
         Command::Chaos { instead: Some(Chaos::Explore { pairs }), .. } => {
             chaos::explore(&site(chaos::BUDGET)?, pairs)?

@@ -6,6 +6,7 @@ mod core;
 mod engine;
 mod forbidden;
 mod length;
+mod limits;
 mod machine_path;
 mod manifest;
 mod module_doc;
@@ -37,6 +38,7 @@ pub(super) const ALL: &[Rule] = &[
     ("requirements", "every requirement of tasks is shown, or said to be open", |r, _| {
         requirements::check(r)
     }),
+    ("limits", "LIMITS.md says what the code says", |r, _| limits::check(r)),
     ("unfinished", "nothing unfinished, no lint allowed", |r, _| unfinished::check(r)),
 ];
 
