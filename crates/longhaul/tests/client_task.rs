@@ -174,6 +174,17 @@ async fn an_unknown_task_and_a_running_one_are_no_results() {
     assert!(matches!(asking.await.unwrap(), Err(Error::Protocol { .. })), "an answer about another task");
 }
 
+#[tokio::test]
+async fn r3_06_a_task_in_answer_to_anything_but_a_call_is_no_answer() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let listing = tokio::spawn(async move { client.list_tools().await });
+    let list = peer.expect("tools/list").await;
+    peer.answer(&list, d3("working", json!({ "resultType": "task", "tools": [] }))).await;
+    let error = listing.await.unwrap().unwrap_err();
+    assert!(matches!(&error, Error::Protocol { .. }), "{error:?}");
+    assert!(error.to_string().contains("task"), "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_overloaded_server_is_left_alone_as_long_as_it_asks() {
     let (client, mut peer) = peer::modern(Options::default()).await;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use longhaul_proto::jsonrpc::Text;
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{ReadResourceResult, Tool};
 use serde::Deserialize;
@@ -78,7 +79,19 @@ impl Client {
     }
 }
 
-/// Reads a result.
+/// Reads a result. One that says it is something else, a task for one, is none (SEP-2663, Supported Requests).
 pub(super) fn read<T: DeserializeOwned>(result: &str) -> Result<T, Error> {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(default, borrow, rename = "resultType")]
+        kind: Option<Text<'a>>,
+    }
+    if let Ok(Kind { kind: Some(Text(kind)) }) = serde_json::from_str(result)
+        && kind != "complete"
+    {
+        return Err(Error::protocol(format!(
+            "an answer of the type {kind:?}, which this request has none of"
+        )));
+    }
     serde_json::from_str(result).map_err(|error| Error::protocol(format!("an invalid answer: {error}")))
 }
