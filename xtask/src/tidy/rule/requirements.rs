@@ -110,8 +110,7 @@ fn of_test(id: &str, by: &str, tree: &Tree) -> Option<(String, &'static str)> {
         return Some((format!("{name} is left out when tests run"), "name one that runs"));
     }
     let of_matrix = id.chars().nth(1).is_some_and(|second| second.is_ascii_digit()) && !id.contains('-');
-    let named = name.split('_').any(|word| word.eq_ignore_ascii_case(id))
-        || words(&function.doc).any(|word| word == id);
+    let named = name.split('_').any(|word| is_row(word, id)) || words(&function.doc).any(|word| word == id);
     (of_matrix && !named).then(|| (format!("{name} does not name it"), "name the id in the test or above it"))
 }
 
@@ -171,6 +170,15 @@ fn attribute_before(tokens: &[Token], end: usize) -> Option<usize> {
     None
 }
 
+/// Whether a word of a test's name is the id of a row: `K1` is `k1` and `k01`.
+fn is_row(word: &str, id: &str) -> bool {
+    let apart =
+        |text: &str| text.split_at_checked(1).map(|(kind, number)| (kind.to_owned(), number.to_owned()));
+    apart(word).zip(apart(id)).is_some_and(|((kind, number), (wanted, row))| {
+        kind.eq_ignore_ascii_case(&wanted) && number.trim_start_matches('0') == row
+    })
+}
+
 /// Words as ids are written.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-')
@@ -187,7 +195,7 @@ mod tests {
     use super::*;
 
     const RULE: &str = "# R2-01: why\nover: pair http\n> 1 ping\n< 1 result\n! ~\n";
-    const TESTS: &str = "#[tokio::test(start_paused = true)]\nasync fn k1_it_is() {}\n\
+    const TESTS: &str = "#[tokio::test(start_paused = true)]\nasync fn k1_it_is() {}\n#[test]\nfn k01_k02_it_is() {}\n\
                          /// Why. K2, K3.\n#[test]\nfn also() {}\n#[test]\n#[ignore = \"x\"]\nfn out() {}\nfn none() {}\n";
 
     fn of(entry: &str, id: &str, rule: &str) -> Vec<String> {
@@ -216,6 +224,7 @@ mod tests {
     fn a_test_is_there_and_runs_and_one_of_the_matrix_names_its_row() {
         let by = |name: &str| format!("by = [\"crates/a/tests/t.rs::{name}\"]");
         assert_eq!(of(&by("k1_it_is"), "K1", RULE), [""; 0]);
+        assert_eq!(of(&by("k01_k02_it_is"), "K2", RULE), [""; 0]);
         assert_eq!(of(&by("also"), "K2", RULE), [""; 0]);
         assert_eq!(of(&by("also"), "K1", RULE), ["also does not name it"]);
         assert_eq!(of(&by("also"), "R2-01", RULE), [""; 0]);
