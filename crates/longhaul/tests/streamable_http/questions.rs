@@ -46,6 +46,11 @@ impl Events {
     }
 
     async fn next(&mut self) -> Value {
+        // Comments keep a stream alive that says nothing.
+        tokio::time::timeout(Duration::from_secs(60), self.read()).await.unwrap()
+    }
+
+    async fn read(&mut self) -> Value {
         loop {
             while let Some((line, rest)) = self.rest.split_once('\n') {
                 let message = line.strip_prefix("data: ").and_then(|data| data.parse().ok());
@@ -54,8 +59,7 @@ impl Events {
                     return message;
                 }
             }
-            let frame = tokio::time::timeout(Duration::from_secs(60), self.body.frame()).await;
-            let frame = frame.unwrap().unwrap().unwrap();
+            let frame = self.body.frame().await.unwrap().unwrap();
             self.rest.push_str(std::str::from_utf8(&frame.into_data().unwrap()).unwrap());
         }
     }
