@@ -447,3 +447,20 @@ async fn a_companion_that_is_called_wrongly_says_how_it_is_called() {
     let message = answer["error"]["message"].as_str().unwrap();
     assert!(message.contains("`name`: invalid type") && !message.contains("column"), "{message}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_model_is_told_what_it_may_know_meanwhile_where_there_is_a_word_for_it() {
+    const KEY: &str = "io.modelcontextprotocol/model-immediate-response";
+    let tool = || [tool("wait", TaskPolicy::always()).immediate_response("It has begun: go on.")];
+    let mut session = Client::in_session(tool()).await;
+    let mut asked = call("wait", 5);
+    asked["task"] = json!({});
+    let created = session.ask(1, "tools/call", asked).await;
+    assert_eq!(created["result"]["_meta"], json!({ KEY: "It has begun: go on." }));
+    assert_eq!(created["result"]["task"]["status"], "working");
+
+    let mut modern_client = Client::connect(tool());
+    let created = modern_client.ask(1, "tools/call", modern(call("wait", 5), true)).await;
+    assert_eq!(created["result"]["resultType"], "task");
+    assert_eq!(created["result"]["_meta"][KEY], Value::Null);
+}

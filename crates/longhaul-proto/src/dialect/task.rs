@@ -2,11 +2,12 @@
 
 use super::{Dialect, ResultWriter, v2025_11_25, v2026_07_28};
 use crate::jsonrpc::{ErrorObject, ObjectWriter};
-use crate::model::{CallToolResult, Task};
+use crate::model::{CallToolResult, Meta, Task};
 
 impl Dialect {
-    /// Writes the answer that says a call has become a task.
-    pub fn write_task_created(&self, task: &Task, out: &mut ResultWriter<'_>) {
+    /// Writes the answer that says a call has become a task. `meanwhile` is what its model may be told until the task has
+    /// ended, where the revision has a word for it.
+    pub fn write_task_created(&self, task: &Task, meanwhile: Option<&str>, out: &mut ResultWriter<'_>) {
         if self.has_tasks_extension() {
             out.as_task();
             out.members(|object| v2026_07_28::task::write_members(task, object));
@@ -14,6 +15,9 @@ impl Dialect {
             let mut nested = out.object("task");
             v2025_11_25::task::write_members(task, &mut nested);
             nested.end();
+            if let Some(text) = meanwhile {
+                out.meta(&Meta::new().with(v2025_11_25::task::IMMEDIATE_RESPONSE, &text));
+            }
         }
     }
 

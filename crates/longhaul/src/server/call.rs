@@ -356,6 +356,7 @@ impl Begin<'_> {
         let asks = push.clone().filter(|_| matches!(self.tool.kind, Kind::Function(_)));
         let outlives_its_run = self.tool.is_entered_again() || self.once.is_some();
         let afterwards = afterwards.filter(|_| outlives_its_run);
+        let meanwhile = self.tool.immediate_response.clone();
         let answered = async move {
             // Nobody waits then whom the work could ask: whoever follows the task is asked.
             let _left = LeftToTask(waiting.clone());
@@ -367,7 +368,10 @@ impl Begin<'_> {
             if let Answer::Task(record) = &answer {
                 attend(&shared, &waiting, record, asks, afterwards);
             }
-            told(&shared, &waiting, answer, began.elapsed())
+            match answer {
+                Answer::Task(record) if is_seen(waiting.dialect(), &record) => created(record, meanwhile),
+                answer => told(&shared, &waiting, answer, began.elapsed()),
+            }
         };
         match now_or_later(envelope, cx, Some(canceller), answered, out) {
             Dispatched::Pending(answer) => Dispatched::Pending(answer.with_push(push)),
@@ -566,13 +570,13 @@ fn told(shared: &Shared, cx: &Cx, answer: Answer, waited: Duration) -> Write {
         },
         Answer::HandOver(_) if drafted.is_some() => refused(stopping()),
         Answer::Outcome(outcome) => written(project::answer(&outcome, None)),
-        Answer::Task(record) if !is_seen(cx.dialect(), &record) => refused(
+        // One that is seen is its caller's to have.
+        Answer::Task(_) => refused(
             ErrorObject::invalid_params(
                 "this key was used in a later revision, whose tasks this one does not see",
             )
             .with_data(&serde_json::json!({ "reason": "idempotency_conflict" })),
         ),
-        Answer::Task(record) => created(record),
         Answer::HandOver(record) => written(Ok(hand_over(shared, &record, Some(waited)))),
         Answer::Refused(refusal) => {
             let message = refusal.message.to_string();
@@ -590,10 +594,11 @@ fn told(shared: &Shared, cx: &Cx, answer: Answer, waited: Duration) -> Write {
 }
 
 /// The answer that says a call has become a task.
-fn created(record: Arc<Record>) -> Write {
+fn created(record: Arc<Record>, meanwhile: Option<Arc<str>>) -> Write {
     Box::new(move |envelope, out| {
         let task = project::task(&record, view(envelope.dialect));
-        envelope.result(out, |result| envelope.dialect.write_task_created(&task, result))
+        envelope
+            .result(out, |result| envelope.dialect.write_task_created(&task, meanwhile.as_deref(), result))
     })
 }
 

@@ -75,6 +75,8 @@ pub struct Tool {
     /// The arguments that headers repeat, or why its schema may not mark them so.
     pub(super) mirrored: Result<Arc<[MirroredParameter]>, InvalidAnnotation>,
     pub(super) asks: Vec<InputKind>,
+    /// What a model may be told until a task of it has ended.
+    pub(super) immediate_response: Option<Arc<str>>,
     /// What it needs of what the server's handlers share.
     pub(super) needed: Vec<Need>,
     reentrant: Option<bool>,
@@ -167,6 +169,7 @@ impl Tool {
             kind,
             mirrored,
             asks,
+            immediate_response: None,
             needed: Vec::new(),
             reentrant: None,
             version: Ok(ToolVersion::default()),
@@ -179,6 +182,30 @@ impl Tool {
     pub fn task(mut self, policy: TaskPolicy) -> Self {
         self.definition.task_support = policy.support();
         self.policy = policy;
+        self
+    }
+
+    /// Says what a model may be told when a call has become a task, so that it can go on meanwhile. It is sent where the
+    /// caller's revision has a word for it (2025-11-25, `io.modelcontextprotocol/model-immediate-response`); a host may
+    /// hand it to its model, or say something of its own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use longhaul::Tool;
+    /// use longhaul::server::TaskPolicy;
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct NoArguments {}
+    ///
+    /// let build = Tool::typed("build", "Build", |_, NoArguments {}| async { "built" })
+    ///     .task(TaskPolicy::always())
+    ///     .immediate_response("The build has begun. It takes some minutes: go on with something else.");
+    /// # drop(build);
+    /// ```
+    #[must_use]
+    pub fn immediate_response(mut self, text: impl Into<Arc<str>>) -> Self {
+        self.immediate_response = Some(text.into());
         self
     }
 

@@ -5,6 +5,9 @@ use serde::Deserialize;
 use crate::jsonrpc::ObjectWriter;
 use crate::model::{Task, TaskStatus};
 
+/// The `_meta` key of what a model may be told until a task has ended (Tasks, Model Immediate Response).
+pub(in super::super) const IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
+
 /// Writes the members of a task.
 pub(in super::super) fn write_members(task: &Task, out: &mut ObjectWriter<'_>) {
     out.field("taskId", &task.id).field("status", task.status.as_str());
