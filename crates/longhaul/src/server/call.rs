@@ -57,8 +57,10 @@ pub(super) fn call_tool(
     if exchange.caller.grant.as_ref().is_some_and(|grant| !grant.allows(&tool.scopes)) {
         return Dispatched::Answered(envelope.forbidden(out, &tool.scopes));
     }
-    if let Err(lacking) =
-        tool.asks.iter().try_for_each(|what| what.check(envelope.dialect, &exchange.caller.capabilities))
+    // A model that may answer can always be asked.
+    if !tool.answer_by_model
+        && let Err(lacking) =
+            tool.asks.iter().try_for_each(|what| what.check(envelope.dialect, &exchange.caller.capabilities))
     {
         return refuse(out, lacking);
     }
@@ -301,6 +303,9 @@ impl Begin<'_> {
         );
         if let Some(drafted) = &self.drafted {
             cx.be_drafted(Arc::clone(&drafted.id));
+        }
+        if self.tool.answer_by_model {
+            cx.interview().let_model_answer();
         }
         let (desk, topic) = (&self.dispatcher.0.desk, topic(self.tool, arguments));
         match self.asking(envelope.dialect) {

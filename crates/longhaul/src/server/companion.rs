@@ -1,19 +1,23 @@
 //! The companions: tools by which a caller that cannot take tasks follows the one it was handed over to.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_proto::model::{self, CallToolResult, Progress, ToolAnnotations};
 use longhaul_tasks::project;
-use longhaul_tasks::store::{Cancellation, Record, Scope, TaskId};
+use longhaul_tasks::store::{Answered, Cancellation, Question, Record, Reply, Scope, StoreError, TaskId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
 use super::ask::courier::deliver;
+use super::ask::in_task::check;
 use super::call::written;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
@@ -27,6 +31,7 @@ use super::tool::problem_with;
 pub(super) enum Companion {
     Wait,
     Output,
+    Answer,
     Cancel,
 }
 
@@ -62,13 +67,26 @@ struct Output {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+struct Answer {
+    /// The task's id, from the result that handed it over.
+    id: String,
+    /// Which question, by its key; it may be left out while only one is open.
+    #[serde(default)]
+    question: Option<String>,
+    /// What its form is filled in with; left out, the question is declined.
+    #[serde(default)]
+    content: Option<Map<String, Value>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Cancel {
     /// The task's id, from the result that handed it over.
     id: String,
 }
 
 impl Companion {
-    const ALL: [Self; 3] = [Self::Wait, Self::Output, Self::Cancel];
+    const ALL: [Self; 4] = [Self::Wait, Self::Output, Self::Answer, Self::Cancel];
 
     /// The companion of that name.
     pub(super) fn named(name: &str) -> Option<Self> {
@@ -79,13 +97,15 @@ impl Companion {
         match self {
             Self::Wait => "task_wait",
             Self::Output => "task_output",
+            Self::Answer => "task_answer",
             Self::Cancel => "task_cancel",
         }
     }
 
-    /// What the list shows of each.
-    pub(super) fn definitions() -> Vec<model::Tool> {
-        Self::ALL.into_iter().map(Self::definition).collect()
+    /// What the list shows of each: of the one that `answers` only where a model may.
+    pub(super) fn definitions(answers: bool) -> Vec<model::Tool> {
+        let shown = Self::ALL.into_iter().filter(|companion| answers || !matches!(companion, Self::Answer));
+        shown.map(Self::definition).collect()
     }
 
     fn definition(self) -> model::Tool {
@@ -98,11 +118,15 @@ impl Companion {
             Self::Output => {
                 (schema::of_arguments::<Output>(), "Read what a running or finished task has written so far.")
             }
+            Self::Answer => (
+                schema::of_arguments::<Answer>(),
+                "Answer what a task asks. Its result or task_wait says what that is, and what the answer must fit.",
+            ),
             Self::Cancel => (schema::of_arguments::<Cancel>(), "Stop a task that another tool handed over."),
         };
         let mut definition = model::Tool::new(self.name(), schema);
         definition.description = Some(description.to_owned());
-        let reads = !matches!(self, Self::Cancel);
+        let reads = !matches!(self, Self::Answer | Self::Cancel);
         let annotations = ToolAnnotations::new().with_read_only(reads).with_open_world(false);
         definition.annotations = Some(annotations);
         definition
@@ -113,6 +137,7 @@ impl Companion {
         match self {
             Self::Wait => "task_wait(id: string, up_to?: number)",
             Self::Output => "task_output(id: string, from?: integer, stderr?: boolean)",
+            Self::Answer => "task_answer(id: string, question?: string, content?: object)",
             Self::Cancel => "task_cancel(id: string)",
         }
     }
@@ -148,6 +173,10 @@ impl Companion {
                 Ok(output) => now_or_later(envelope, cx, None, async move { call.output(output).await }, out),
                 Err(problem) => self.refuse(&envelope, &problem, out),
             },
+            Self::Answer => match read::<Answer>(arguments) {
+                Ok(answer) => now_or_later(envelope, cx, None, async move { call.reply(answer).await }, out),
+                Err(problem) => self.refuse(&envelope, &problem, out),
+            },
             Self::Cancel => match read::<Cancel>(arguments) {
                 Ok(cancel) => now_or_later(envelope, cx, None, async move { call.cancel(cancel).await }, out),
                 Err(problem) => self.refuse(&envelope, &problem, out),
@@ -175,7 +204,7 @@ impl Companions {
         let ended = async {
             loop {
                 let record = self.find(&id, seen).await?;
-                if record.is_terminal() {
+                if record.is_terminal() || self.model_is_asked(&record) {
                     return Ok(record);
                 }
                 self.report(&record).await;
@@ -219,6 +248,70 @@ impl Companions {
             Ok(read) => written(Ok(as_result(read))),
             Err(error) => written(Ok(CallToolResult::error(error.message.into_owned()))),
         }
+    }
+
+    /// Whether the task asks, and only the model can answer.
+    fn model_is_asked(&self, record: &Record) -> bool {
+        let asks_user = self.cx.caller().capabilities.elicitation.is_some();
+        !asks_user && !record.questions.is_empty() && self.model_may_answer(record)
+    }
+
+    fn model_may_answer(&self, record: &Record) -> bool {
+        self.dispatcher.0.offer.tools.find(&record.tool).is_some_and(|tool| tool.answer_by_model)
+    }
+
+    /// Answers a form in the place of a user.
+    async fn reply(&self, answer: Answer) -> Write {
+        let record = match self.find(&answer.id, None).await {
+            Ok(record) => record,
+            Err(refusal) => return written(refusal),
+        };
+        let (key, reply) = match self.read_reply(&record, &answer) {
+            Ok(reply) => reply,
+            Err(problem) => return written(Ok(CallToolResult::error(problem))),
+        };
+        let (owner, engine) = (self.cx.owner(), &self.dispatcher.0.engine);
+        let answered =
+            engine.answer(Scope::Owner(&owner), &record.id, &[Reply::new(key, reply.into())]).await;
+        match answered {
+            Ok(Answered::Recorded { taken: 0, .. }) => {
+                written(Ok(CallToolResult::text("It was answered already. Call `task_wait` for the result.")))
+            }
+            Ok(Answered::Recorded { .. }) => {
+                written(Ok(CallToolResult::text("Answered. Call `task_wait` for the result.")))
+            }
+            Ok(Answered::NotFound) => written(unknown(&answer.id)),
+            Err(error @ (StoreError::TooLarge { .. } | StoreError::Overloaded { .. })) => {
+                written(Ok(CallToolResult::error(format!("the answer is not taken: {error}"))))
+            }
+            Err(error) => written(failed(&error)),
+        }
+    }
+
+    /// The key of the question that is answered, and the answer as a client would give it.
+    fn read_reply(&self, record: &Record, answer: &Answer) -> Result<(Arc<str>, Box<RawValue>), String> {
+        if !self.model_may_answer(record) {
+            return Err("what this task asks is its user's to answer".to_owned());
+        }
+        let question = match (&answer.question, &record.questions[..]) {
+            (_, []) => None,
+            (None, [only]) => Some(only),
+            (None, _) => return Err(format!("say which question:{}", asked(record))),
+            (Some(key), all) => all.iter().find(|question| *question.key == **key),
+        };
+        let question =
+            question.ok_or_else(|| format!("the task asks no such question now:{}", asked(record)))?;
+        if Form::of(question).is_none() {
+            return Err("only a form can be answered so".to_owned());
+        }
+        let reply = match &answer.content {
+            Some(content) => json!({ "action": "accept", "content": content }),
+            None => json!({ "action": "decline" }),
+        };
+        let reply = to_raw_value(&reply).map_err(|error| error.to_string())?;
+        let fits = check(&question.request, &reply);
+        fits.map_err(|wrong| format!("the answer does not fit, and it is asked still: {wrong}"))?;
+        Ok((Arc::from(&*question.key), reply))
     }
 
     async fn cancel(&self, Cancel { id }: Cancel) -> Write {
@@ -276,6 +369,30 @@ impl Companions {
     }
 }
 
+/// A form that a task asks to be filled in.
+struct Form {
+    message: String,
+    schema: String,
+}
+
+impl Form {
+    fn of(question: &Question) -> Option<Self> {
+        let asked: Value = serde_json::from_str(question.request.get()).ok()?;
+        let (message, schema) = (&asked["params"]["message"], &asked["params"]["requestedSchema"]);
+        let form = Self { message: message.as_str()?.to_owned(), schema: schema.to_string() };
+        schema.is_object().then_some(form)
+    }
+}
+
+/// What a task asks that a model may answer, a line each.
+pub(super) fn asked(record: &Record) -> String {
+    let line = |question: &Question| {
+        let Form { message, schema } = Form::of(question)?;
+        Some(format!("\n- `{}`: {message} `content` is to fit {schema}", question.key))
+    };
+    record.questions.iter().filter_map(line).collect()
+}
+
 /// Completes when the wait is over, or the process is about to go.
 async fn time_is_up(engine: &longhaul_tasks::runner::Engine, up_to: Duration) {
     tokio::select! {
@@ -300,7 +417,7 @@ fn unknown(id: &str) -> Result<CallToolResult, ErrorObject> {
     Ok(CallToolResult::error(format!("task {id:?} not found: the id is unknown, or the task has expired")))
 }
 
-fn failed(error: &longhaul_tasks::store::StoreError) -> Result<CallToolResult, ErrorObject> {
+fn failed(error: &StoreError) -> Result<CallToolResult, ErrorObject> {
     tracing::error!(%error, "the store failed");
     Ok(CallToolResult::error("the task store could not be used: try again"))
 }

@@ -9,6 +9,7 @@ use longhaul_tasks::store::Record;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::companion::asked;
 use super::dispatch::Shared;
 use super::resource::output_uri;
 use crate::handed_over;
@@ -57,6 +58,12 @@ pub(super) fn hand_over(shared: &Shared, record: &Record, waited: Option<Duratio
         ". The work goes on as task `{id}`. Call `task_wait` with it to wait for the result{read} or \
          `task_cancel` to stop it. Do not start it again."
     ));
+    if shared.offer.tools.find(&record.tool).is_some_and(|tool| tool.answer_by_model) {
+        let asked = asked(record);
+        if !asked.is_empty() {
+            text.push_str(&format!(" It asks, and goes on when `task_answer` is called:{asked}"));
+        }
+    }
     let structured = HandOver {
         task_id: id,
         status: project::status(record, View::D3).as_str(),

@@ -105,7 +105,8 @@ impl Offer {
         if !self.has_tasks || audience != Audience::Waits {
             return Vec::new();
         }
-        written(Companion::definitions(), |companion, out| dialect.write_tool(companion, out))
+        let answers = self.tools.stock().iter().any(|tool| tool.answer_by_model);
+        written(Companion::definitions(answers), |companion, out| dialect.write_tool(companion, out))
     }
 
     /// What is listed behind the templates: those of the families.
@@ -167,7 +168,8 @@ impl Tool {
             Kind::Function(handler) => {
                 let (handler, states) =
                     (Arc::clone(handler), Some(states).filter(|all| !all.is_empty()).cloned());
-                worker.with_entry(Arc::new(FunctionEntry { handler, states }))
+                let answer_by_model = self.answer_by_model;
+                worker.with_entry(Arc::new(FunctionEntry { handler, states, answer_by_model }))
             }
             Kind::Job(job) => worker.with_job(Arc::clone(job) as _),
         }

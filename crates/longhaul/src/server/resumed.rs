@@ -92,6 +92,8 @@ fn unheard() -> Outlet {
 pub(super) struct FunctionEntry {
     pub(super) handler: Arc<dyn ToolHandler>,
     pub(super) states: Option<Arc<States>>,
+    /// A model may answer what it asks.
+    pub(super) answer_by_model: bool,
 }
 
 impl Entry for FunctionEntry {
@@ -112,6 +114,9 @@ impl Entry for FunctionEntry {
         let caller = written.caller(&record.owner);
         let cx = Cx::of_task(self.states.as_ref(), dialect, caller, None, unheard(), reporter, keeper);
         cx.interview().leave_to_task();
+        if self.answer_by_model {
+            cx.interview().let_model_answer();
+        }
         match Caught::start(|| self.handler.call(cx.clone(), record.arguments.as_str())) {
             Ok(future) => work_of(cx, future),
             Err(refusal) => Box::pin(ready(longhaul_tasks::project::stored(&refusal))),

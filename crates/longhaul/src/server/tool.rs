@@ -78,6 +78,8 @@ pub struct Tool {
     /// What a model may be told until a task of it has ended.
     pub(super) immediate_response: Option<Arc<str>>,
     /// What it needs of what the server's handlers share.
+    /// A model may answer what its tasks ask.
+    pub(super) answer_by_model: bool,
     pub(super) needed: Vec<Need>,
     reentrant: Option<bool>,
     version: Result<ToolVersion, InvalidToolVersion>,
@@ -170,6 +172,7 @@ impl Tool {
             mirrored,
             asks,
             immediate_response: None,
+            answer_by_model: false,
             needed: Vec::new(),
             reentrant: None,
             version: Ok(ToolVersion::default()),
@@ -182,6 +185,15 @@ impl Tool {
     pub fn task(mut self, policy: TaskPolicy) -> Self {
         self.definition.task_support = policy.support();
         self.policy = policy;
+        self
+    }
+
+    /// Lets a model answer the forms that its tasks ask, in its user's place: with `task_answer`, which is listed to callers
+    /// that take no tasks. A caller that cannot ask its user is asked so, and is not refused. Off by default, and to stay
+    /// so where an answer approves anything: a model must not approve for its user.
+    #[must_use]
+    pub fn answer_by_model(mut self, answer_by_model: bool) -> Self {
+        self.answer_by_model = answer_by_model;
         self
     }
 

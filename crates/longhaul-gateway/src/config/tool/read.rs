@@ -355,7 +355,7 @@ const KEYS: [&str; 20] = [
 ];
 
 /// The tools that the server adds for callers that know no tasks.
-const COMPANIONS: [&str; 3] = ["task_wait", "task_output", "task_cancel"];
+const COMPANIONS: [&str; 4] = ["task_wait", "task_output", "task_answer", "task_cancel"];
 
 const OUTPUTS: [(&str, Output); 2] = [("text", Output::Text), ("json", Output::Json)];
 const RERUNS: [(&str, Rerun); 2] = [("reattach", Rerun::Reattach), ("never", Rerun::Never)];

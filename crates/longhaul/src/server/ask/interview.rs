@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use longhaul_proto::jsonrpc::ErrorObject;
-use longhaul_proto::model::InputRequest;
+use longhaul_proto::model::{ElicitParams, InputRequest};
 use longhaul_tasks::journal::{Fingerprint, Journal, Known};
 use longhaul_tasks::store::Json;
 
@@ -25,6 +25,8 @@ struct State {
     in_rounds: bool,
     /// Questions are the task's: nobody waits any more who could be asked.
     in_task: bool,
+    /// A model may answer forms, where its user cannot be asked.
+    by_model: bool,
     /// The keys that are taken.
     keys: HashSet<String>,
     journal: Journal,
@@ -101,6 +103,11 @@ impl Interview {
         waiting.into_iter().for_each(Waker::wake);
     }
 
+    /// A model may answer forms: where its user cannot be asked, they are the task's.
+    pub(in super::super) fn let_model_answer(&self) {
+        self.lock().by_model = true;
+    }
+
     /// Whether whoever follows the task is asked.
     pub(super) fn is_left_to_task(&self) -> bool {
         self.lock().in_task
@@ -173,7 +180,9 @@ impl Interview {
             _ if state.in_rounds => Ok(Way::Round),
             Some(line) if dialect.asks_by_request() && !state.in_task => Ok(Way::Line(line.clone())),
             // Whoever can neither be asked nor take a task could never answer.
-            _ if now.keeper().is_some() && !follows_tasks(now) => Err(ErrorObject::internal(NOBODY_TO_ASK)),
+            _ if now.keeper().is_some() && !follows_tasks(now) && !state.by_model => {
+                Err(ErrorObject::internal(NOBODY_TO_ASK))
+            }
             _ if now.keeper().is_some() => Ok(Way::Task),
             _ => Err(ErrorObject::internal("nothing can be asked while this request is answered")),
         }
@@ -181,7 +190,12 @@ impl Interview {
 
     /// Begins to ask; a refusal ends the call.
     pub(super) fn begin(&self, now: &Cx, question: &InputRequest) -> Result<Way, ErrorObject> {
-        let way = question.check(now.dialect(), &now.caller().capabilities).and_then(|()| self.way(now));
+        let able = question.check(now.dialect(), &now.caller().capabilities);
+        let is_form = matches!(question, InputRequest::Elicit(ElicitParams::Form(_)));
+        let way = match able {
+            Err(_) if is_form && now.keeper().is_some() && self.lock().by_model => Ok(Way::Task),
+            able => able.and_then(|()| self.way(now)),
+        };
         if let Err(error) = &way {
             self.lock().refuse(error.clone());
         }
