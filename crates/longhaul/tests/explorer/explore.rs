@@ -33,7 +33,7 @@ pub(crate) struct Scenario {
 /// How often an effect is had, whatever crashes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Often {
-    /// Once, or again after each crash.
+    /// Once, and at most once more for each crash.
     AtLeastOnce,
     /// Not twice, but perhaps never.
     AtMostOnce,
@@ -129,15 +129,15 @@ impl Explorer {
         let mut broken = client.fleet.audit.broken();
         broken.extend(client.fleet.world.contradictions());
         let mut trial = Trial { came, effects, operations, crashed, broken };
-        self.judge(&mut trial, !plan.is_empty());
+        self.judge(&mut trial, plan.len());
         trial
     }
 
-    fn judge(&self, trial: &mut Trial, crashes: bool) {
+    fn judge(&self, trial: &mut Trial, crashes: usize) {
         let Scenario { comes_to, or_else, effects, .. } = self.scenario;
         let came = trial.came.to_string();
         let usual = came.contains(comes_to);
-        let otherwise = crashes && or_else.iter().any(|other| came.contains(other));
+        let otherwise = crashes > 0 && or_else.iter().any(|other| came.contains(other));
         if !(usual || otherwise) {
             trial.broken.push(format!("it came to {came}"));
         }
@@ -145,7 +145,7 @@ impl Explorer {
             let times = trial.effects.remove(*name).unwrap_or(0);
             let kept = match often {
                 // What ended otherwise may have ended before.
-                Often::AtLeastOnce => (times >= 1 || !usual) && (crashes || times == 1),
+                Often::AtLeastOnce => (times >= 1 || !usual) && times <= 1 + crashes,
                 Often::AtMostOnce => times <= 1 && (times == 1 || !usual),
                 Often::Once => times == 1,
                 Often::Never => times == 0,

@@ -6,6 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use longhaul_store::wrap::Faults;
 
+/// Of an effect that is had without a key.
+pub(crate) const NO_KEY: &str = "no key";
+
 /// What has happened, for all processes of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World(Arc<Mutex<State>>);
@@ -31,8 +34,19 @@ impl World {
             let several = of.iter().filter(|(_, said)| said.iter().any(|one| *one != said[0]));
             several.map(|(name, said)| format!("{what} {name:?}: {said:?}")).collect()
         };
+        let mut of_key: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut shared = Vec::new();
+        for (name, keys) in &state.effects {
+            for key in keys.iter().filter(|key| *key != NO_KEY) {
+                let other = *of_key.entry(key).or_insert(name);
+                if other != name {
+                    shared.push(format!("I7: {name:?} and {other:?} have one key, {key:?}"));
+                }
+            }
+        }
         let mut found = unequal(&state.effects, "I7: an effect has several keys,");
         found.extend(unequal(&state.told, "I7: a handler was told different things of"));
+        found.extend(shared);
         found
     }
 }

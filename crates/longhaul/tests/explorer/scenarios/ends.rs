@@ -8,7 +8,7 @@ use longhaul::store::Rerun;
 
 use super::{Approve, effect, resumable, tool};
 use crate::explore::{Often, Scenario, explore};
-use crate::world::Hands;
+use crate::world::{Hands, NO_KEY};
 
 async fn long(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     effect(&hands, &cx, "before").await?;
@@ -109,9 +109,9 @@ fn k25_a_tool_that_panics() {
 }
 
 async fn plain(hands: Hands, _: Cx) -> Result<String, ToolError> {
-    hands.effect("work", "no key").await;
+    hands.effect("work", NO_KEY).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    hands.effect("rest of it", "no key").await;
+    hands.effect("rest of it", NO_KEY).await;
     Ok("done".to_owned())
 }
 

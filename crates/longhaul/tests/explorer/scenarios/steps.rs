@@ -1,11 +1,13 @@
 //! Steps: each kind, and what becomes of its effect when a crash comes around it.
 
+use std::time::Duration;
+
 use longhaul::Cx;
 use longhaul::server::ToolError;
 
 use super::{effect, resumable};
 use crate::explore::{Often, Scenario, explore};
-use crate::world::Hands;
+use crate::world::{Hands, NO_KEY};
 
 async fn at_least_once(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     effect(&hands, &cx, "first").await?;
@@ -81,7 +83,7 @@ fn k05_k06_a_step_that_is_asked_after_is_done_once() {
 
 async fn many(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     let resolved = hands.clone();
-    let look = || async move { Ok::<_, ToolError>(resolved.effect("look", "no key").await) };
+    let look = || async move { Ok::<_, ToolError>(resolved.effect("look", NO_KEY).await) };
     cx.step("look", look).pure().await?;
     for (shard, name) in SHARDS.into_iter().enumerate() {
         let key = cx.effect_key(("shard", shard));
@@ -145,6 +147,83 @@ fn k06_k07_what_a_step_failed_with_is_recorded_like_a_result() {
         comes_to: r#""text":"something else was done""#,
         or_else: &[],
         effects: &[("refused", Often::AtLeastOnce), ("instead", Often::AtLeastOnce)],
+    };
+    explore(&SCENARIO);
+}
+
+async fn looping(hands: Hands, cx: Cx) -> Result<String, ToolError> {
+    let mut state = cx.checkpointed(0_usize).await;
+    while *state < 4 {
+        let round = *state;
+        let key = cx.effect_key("round");
+        let run = || async { Ok::<_, ToolError>(hands.effect(SHARDS[round], &key).await) };
+        let times = cx.step("round", run).await?;
+        hands.told(SHARDS[round], times).await;
+        *state += 1;
+        state.save().await?;
+    }
+    Ok("four rounds".to_owned())
+}
+
+#[test]
+fn k05_k06_k07_a_loop_with_a_checkpoint_makes_no_round_again_that_was_saved() {
+    static SCENARIO: Scenario = Scenario {
+        name: "k05_k06_k07 a loop with a checkpoint",
+        tools: |hands| resumable(hands, looping),
+        play: |client| {
+            let id = client.call("tool");
+            client.end(&id)
+        },
+        comes_to: r#""text":"four rounds""#,
+        or_else: &[],
+        effects: &[
+            (SHARDS[0], Often::AtLeastOnce),
+            (SHARDS[1], Often::AtLeastOnce),
+            (SHARDS[2], Often::AtLeastOnce),
+            (SHARDS[3], Often::AtLeastOnce),
+        ],
+    };
+    explore(&SCENARIO);
+}
+
+async fn branch(hands: &Hands, cx: Cx, name: &'static str, takes: u64) -> Result<(), ToolError> {
+    for half in 0..2 {
+        let key = cx.effect_key("half");
+        let run = || async {
+            let times = hands.effect(&format!("{name} {half}"), &key).await;
+            tokio::time::sleep(Duration::from_secs(takes)).await;
+            Ok::<_, ToolError>(times)
+        };
+        let times = cx.step("half", run).await?;
+        hands.told(&format!("{name} {half}"), times).await;
+    }
+    Ok(())
+}
+
+async fn branching(hands: Hands, cx: Cx) -> Result<String, ToolError> {
+    let (slow, fast) = (cx.scope("branch"), cx.scope("branch"));
+    let (slow, fast) = tokio::join!(branch(&hands, slow, "slow", 3), branch(&hands, fast, "fast", 1));
+    slow.and(fast)?;
+    Ok("both branches".to_owned())
+}
+
+#[test]
+fn k05_k06_k07_branches_that_run_together_find_their_own_steps() {
+    static SCENARIO: Scenario = Scenario {
+        name: "k05_k06_k07 branches",
+        tools: |hands| resumable(hands, branching),
+        play: |client| {
+            let id = client.call("tool");
+            client.end(&id)
+        },
+        comes_to: r#""text":"both branches""#,
+        or_else: &[],
+        effects: &[
+            ("slow 0", Often::AtLeastOnce),
+            ("slow 1", Often::AtLeastOnce),
+            ("fast 0", Often::AtLeastOnce),
+            ("fast 1", Often::AtLeastOnce),
+        ],
     };
     explore(&SCENARIO);
 }
