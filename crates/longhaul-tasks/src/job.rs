@@ -13,6 +13,11 @@ use crate::report::Reporter;
 /// Each is named by its effect key, the same in every attempt: a job started twice under one key runs
 /// once.
 pub trait ExternalJob: fmt::Debug + Send + Sync + 'static {
+    /// Whether the row must be on disk before the job starts: it cannot be made to end with this process.
+    fn row_first(&self) -> bool {
+        false
+    }
+
     /// Starts the job. Unless it is `durable` from the start, it ends with this process until it is
     /// [kept](JobRun::keep).
     ///

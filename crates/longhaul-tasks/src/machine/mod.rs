@@ -30,8 +30,11 @@ pub enum Caller {
 pub struct Plan {
     /// How the caller can be answered.
     pub caller: Caller,
-    /// The row comes before the work: the caller asked for a task, or the tool always is one.
+    /// The row comes before the work: the caller asked for a task, the tool always is one, or its work has an effect
+    /// from its first moment.
     pub row_first: bool,
+    /// Whoever takes a task has it as soon as there is one, and not only once the call has run for a while.
+    pub tells_at_once: bool,
     /// The call may become durable.
     pub may_be_kept: bool,
     /// A caller that waits may be handed over to the task.
@@ -41,12 +44,19 @@ pub struct Plan {
 impl Plan {
     /// A call that may become durable.
     pub fn new(caller: Caller, row_first: bool) -> Self {
-        Self { caller, row_first, may_be_kept: true, hands_over: true }
+        Self { caller, row_first, tells_at_once: row_first, may_be_kept: true, hands_over: true }
     }
 
     /// A call that its caller waits for to the end, and of which there is never a row.
     pub fn in_place() -> Self {
-        Self { caller: Caller::Waits, row_first: false, may_be_kept: false, hands_over: false }
+        Self { may_be_kept: false, hands_over: false, ..Self::new(Caller::Waits, false) }
+    }
+
+    /// The same, its row before its work in any case: nobody is told of it earlier for that.
+    #[must_use]
+    pub fn with_row_first(mut self) -> Self {
+        self.row_first = true;
+        self
     }
 
     /// A call that its caller waits for to the end, and whose row comes first all the same: it is found again by it.
@@ -230,7 +240,7 @@ impl Machine {
             row: Row::Absent,
             work: Work::Waiting,
             due: false,
-            tell: plan.row_first,
+            tell: plan.tells_at_once,
             let_go: false,
             cancelled: false,
             left: false,

@@ -17,9 +17,13 @@ fn run(plan: Plan, events: impl IntoIterator<Item = Event>) -> (Machine, Vec<Eff
     (machine, effects)
 }
 
-const TAKES: Plan = Plan { caller: Caller::TakesTask, row_first: false, may_be_kept: true, hands_over: true };
-const ASKS: Plan = Plan { caller: Caller::AsksForTask, row_first: true, may_be_kept: true, hands_over: true };
-const WAITS: Plan = Plan { caller: Caller::Waits, row_first: false, may_be_kept: true, hands_over: true };
+const TAKES: Plan = plan(Caller::TakesTask, false);
+const ASKS: Plan = plan(Caller::AsksForTask, true);
+const WAITS: Plan = plan(Caller::Waits, false);
+
+const fn plan(caller: Caller, row_first: bool) -> Plan {
+    Plan { caller, row_first, tells_at_once: row_first, may_be_kept: true, hands_over: true }
+}
 
 const LOOSE: Effect = Effect::Start { durable: false };
 const DURABLE: Effect = Effect::Start { durable: true };
@@ -51,6 +55,18 @@ fn a_call_asked_for_as_a_task_starts_after_its_row_and_knows_of_it() {
     let (machine, effects) = run(ASKS, [Event::CommitFailed(refusal.clone())]);
     assert_eq!(effects, [Effect::Commit, Effect::Answer(Reply::Refused(refusal))], "and nothing ran");
     assert!(machine.is_over());
+}
+
+#[test]
+fn a_row_that_comes_first_for_the_works_sake_is_not_told_of_before_the_call_has_run_long() {
+    let first = TAKES.with_row_first();
+    let (mut machine, effects) = run(first, [Event::Committed, Event::Admitted, Event::Started]);
+    assert_eq!(effects, [Effect::Commit, Effect::Admit, DURABLE]);
+    assert_eq!(machine.handle(Event::AfterElapsed), [Effect::Answer(Reply::Task)]);
+    let quick =
+        [Event::Committed, Event::Admitted, Event::Started, Event::Ended(done()), Event::Recorded(done())];
+    let (_, effects) = run(first, quick);
+    assert_eq!(effects.last(), Some(&Effect::Answer(Reply::Outcome(done()))));
 }
 
 #[test]
@@ -300,10 +316,12 @@ proptest! {
         caller in prop_oneof![Just(Caller::AsksForTask), Just(Caller::TakesTask), Just(Caller::Waits)],
         row_first: bool,
         in_place: bool,
+        quietly: bool,
         choices in prop::collection::vec(any::<usize>(), 1..24),
     ) {
         let row_first = row_first || caller == Caller::AsksForTask;
         let plan = if in_place { Plan::in_place() } else { Plan::new(caller, row_first) };
+        let plan = if quietly && !in_place { plan.with_row_first() } else { plan };
         let row_first = plan.row_first;
         let (mut machine, effects) = Machine::begin(plan);
         let mut outside = Outside::default();

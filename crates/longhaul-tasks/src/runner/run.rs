@@ -121,7 +121,7 @@ impl Run {
         let (caller, ticket) = Waiter::new(&this.listed.inner.runs, this.listed.controls.clone());
         let sleep =
             |duration: Option<Duration>| duration.map(|for_| this.listed.inner.environment.sleep(for_));
-        let after = if call.plan.row_first { None } else { sleep(call.after) };
+        let after = if call.plan.tells_at_once { None } else { sleep(call.after) };
         this.timers = Timers { after, hold: sleep(call.hold), ..Timers::default() };
         (this.note.secret, this.note.caller) = (call.secret, call.context);
         if unstarted.is_some() {

@@ -448,7 +448,10 @@ impl Begin<'_> {
         call.plan = match policy.mode {
             TaskMode::Never if self.once.is_some() => Plan::in_place_once(),
             TaskMode::Never => Plan::in_place(),
-            TaskMode::After(_) | TaskMode::Required => Plan::new(self.stance, self.row_first()),
+            TaskMode::After(_) | TaskMode::Required => {
+                let plan = Plan::new(self.stance, self.row_first());
+                if self.tool.starts_with_row() { plan.with_row_first() } else { plan }
+            }
         };
         call.dialect = match self.stance {
             Stance::AsksForTask => Door::D2,

@@ -241,6 +241,11 @@ impl Tool {
         self
     }
 
+    /// Whether its calls have a row before anything of them runs.
+    pub(super) fn starts_with_row(&self) -> bool {
+        matches!(&self.kind, Kind::Job(job) if job.row_first())
+    }
+
     pub(super) fn is_reentrant(&self) -> bool {
         self.reentrant.unwrap_or_else(|| self.is_entered_again())
     }
