@@ -26,7 +26,7 @@ pub(crate) struct Open {
 
 /// Says where the server listens and whom it lets in, what it offers, which store it has, and what to do next.
 pub(crate) fn show(config: &Config, file: &Path, listening: Option<(&Listen, &AllowList)>, open: &Open) {
-    let tools: Vec<&str> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let tools: Vec<&str> = config.names().collect();
     let name = clean::line(&config.server.name, 128);
     anstream::eprintln!("longhaul {}   {name} {}", env!("CARGO_PKG_VERSION"), config.server.version);
     anstream::eprintln!("  config   {}", file.display());

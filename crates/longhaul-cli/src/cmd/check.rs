@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Args) -> Exit {
     match config::load(&args.file) {
         Ok(checked) => {
             let _ = write!(out, "{}", checked.warnings.render(Colour::Always));
-            let count = checked.config.tools.len();
+            let count = checked.config.names().count();
             let tools = if count == 1 { "tool" } else { "tools" };
             let _ = writeln!(out, "{}: {count} {tools}, no mistakes", args.file.display());
             Exit::Done

@@ -10,14 +10,15 @@ use std::time::Duration;
 use anyhow::Context;
 use longhaul::auth::{Guard, Resource};
 use longhaul::proto::http::AllowList;
-use longhaul::server::{Dispatcher, Scopes, local_user};
+use longhaul::server::{Dispatcher, local_user};
 use longhaul::store::{Filter, Page, Registry, Scope, TaskStore};
 use longhaul::tasks::runner::Engine;
 use longhaul::transport::http::server as http;
 use longhaul::transport::stdio;
 use longhaul::{Server, driver};
-use longhaul_gateway::config::{self, Colour, Config, Listen, Machine, StoreUrl};
-use longhaul_gateway::tool::{FoundRuns, Outputs, janitor, tools};
+use longhaul_gateway::config::{self, Colour, Config, HttpJob, Listen, Machine, StoreUrl};
+use longhaul_gateway::http_job::{self, JobOverHttp};
+use longhaul_gateway::tool::{FoundRuns, Outputs, janitor, job_tool, tools};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -137,7 +138,7 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     // Bound before anything is taken up: a second server on one address must leave the tasks alone.
     let listener = if args.stdio { None } else { Some(bind(&config.http.listen).await?) };
     let store::Store { tasks: store, registry } = store::open(&config.store.url)?;
-    let guard = guard(config, args, registry)?;
+    let guard = guard(config, args, Arc::clone(&registry))?;
     let store::Runs { dir: runs, scratch: _removed_at_the_end } = store::runs(&config.store)?;
     let mut server = Server::new(config.server.name.as_str(), config.server.version.as_str())
         .store(Arc::clone(&store))
@@ -149,7 +150,8 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     if let Some(instructions) = &config.server.instructions {
         server = server.instructions(instructions);
     }
-    for tool in tools(config, &runs) {
+    let jobs = jobs(config, registry, &store)?;
+    for tool in tools(config, &runs).into_iter().chain(jobs.iter().map(job_tool)) {
         server = server.tool(tool);
     }
     let dispatcher = server.dispatcher().context("the tools cannot be served")?;
@@ -158,6 +160,9 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     let taken_up =
         dispatcher.start().await.with_context(|| format!("the store {} cannot be used", config.store.url))?;
     tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs, TIDY_EVERY));
+    if !jobs.is_empty() {
+        tokio::spawn(http_job::keep_tidy(jobs, TIDY_EVERY));
+    }
     let open = banner::Open {
         counts: dispatcher.engine().counts().await?,
         taken_up,
@@ -176,11 +181,27 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     Ok(())
 }
 
+/// The APIs of jobs that are configured.
+fn jobs(
+    config: &Config,
+    registry: Arc<dyn Registry>,
+    store: &Arc<dyn TaskStore>,
+) -> anyhow::Result<Vec<Arc<JobOverHttp>>> {
+    if config.jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let http = http_job::Http::new().context("no HTTP client for jobs can be made")?;
+    let ledger = http_job::Ledger::new(registry);
+    let job = |job: &HttpJob| {
+        JobOverHttp::new(Arc::new(job.clone()), http.clone(), ledger.clone(), Arc::clone(store))
+    };
+    Ok(config.jobs.iter().map(|configured| Arc::new(job(configured))).collect())
+}
+
 /// Who lets callers in, where they have to sign in. Whoever started us on its standard streams need not.
 fn guard(config: &Config, args: &Args, registry: Arc<dyn Registry>) -> Outcome<Option<Guard>> {
     let Some(auth) = config.auth.as_ref().filter(|_| !args.stdio) else { return Ok(None) };
-    let scopes = config.tools.iter().fold(Scopes::default(), |all, tool| all.union(&tool.scopes));
-    match auth.guard(&Machine, registry, &scopes) {
+    match auth.guard(&Machine, registry, &config.scopes()) {
         Ok(guard) => Ok(Some(guard)),
         Err(error) => Err(Failure::usage(format!("nobody could sign in: {}", chain(&error)))),
     }
@@ -193,7 +214,7 @@ async fn foreign_tools(config: &Config, store: &dyn TaskStore) -> anyhow::Result
         let page = store.list(Scope::Operator, &Filter::open(), after.as_ref(), Page::MAX).await?;
         let ours =
             page.tasks.iter().filter(|task| task.lease().is_some_and(|lease| lease.node == *store.node()));
-        let foreign = ours.filter(|task| config.tools.iter().all(|tool| tool.name.as_str() != &*task.tool));
+        let foreign = ours.filter(|task| config.names().all(|name| name != &*task.tool));
         tools.extend(foreign.map(|task| Arc::clone(&task.tool)));
         after = page.next;
         if after.is_none() {

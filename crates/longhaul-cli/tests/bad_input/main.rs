@@ -10,6 +10,7 @@ mod commands;
 mod configurations;
 mod full_runs;
 mod full_store;
+mod http_jobs;
 mod identities;
 mod messages;
 mod program;

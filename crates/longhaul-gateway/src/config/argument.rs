@@ -93,6 +93,16 @@ pub enum ArgumentError {
         /// The rule it breaks.
         violation: Violation,
     },
+    /// A value cannot stand where the configuration puts it.
+    #[error("`{name}` cannot stand in {place}: {reason}")]
+    Unfit {
+        /// The input.
+        name: String,
+        /// Which part of a request it is.
+        place: &'static str,
+        /// What it would be there.
+        reason: &'static str,
+    },
     /// An argument of the command, or a variable, would be longer than the system takes.
     #[error("{} make {place} {bytes} bytes long, and at most {limit} can be passed", quoted_names(names))]
     TooLong {

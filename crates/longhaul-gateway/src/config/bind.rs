@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::{
     argument::{ArgumentError, ArgumentErrors, Members},
     environment::{self, EnvError, Setting, Sources, VariableValue},
-    input::{MAX_VALUE, Presence, json_type},
+    input::{Input, MAX_VALUE, Presence, json_type},
     spelling::nearest,
     template::{Piece, Template},
     tool::CommandTool,
@@ -42,7 +42,7 @@ impl CommandTool {
     /// ```
     pub fn bind(&self, arguments: &str) -> Result<Bound, ArgumentErrors> {
         let fail = |errors| ArgumentErrors::new(&self.name, self.signature(), errors);
-        let (values, mut errors) = self.decode(arguments);
+        let (values, mut errors) = decode(&self.inputs, arguments);
         let mut writer = Writer { tool: self, values: &values, errors: Vec::new(), shown: Vec::new() };
         let argv = writer.argv();
         let env = writer.env();
@@ -56,69 +56,64 @@ impl CommandTool {
             argv,
             cwd: self.cwd.clone(),
             stdin,
-            arguments: self.canonical(&values),
+            arguments: canonical(&self.inputs, &values),
             shown_argv: shown,
             env,
         })
     }
+}
 
-    /// The value of every input, `None` where it is left out or wrong, and what is wrong.
-    fn decode(&self, arguments: &str) -> (Vec<Option<Value>>, Vec<ArgumentError>) {
-        let mut errors = Vec::new();
-        let mut values: Vec<Option<Value>> = vec![None; self.inputs.len()];
-        let Ok(Members(members)) = serde_json::from_str(arguments) else {
-            let found = match serde_json::from_str::<&RawValue>(arguments) {
-                Ok(json) if !json.get().starts_with('{') => json_type(json.get()),
-                _ => "broken JSON",
-            };
-            return (values, vec![ArgumentError::NotAnObject { found }]);
+/// The value of every input, `None` where it is left out or wrong, and what is wrong.
+pub(super) fn decode(inputs: &[Input], arguments: &str) -> (Vec<Option<Value>>, Vec<ArgumentError>) {
+    let mut errors = Vec::new();
+    let mut values: Vec<Option<Value>> = vec![None; inputs.len()];
+    let Ok(Members(members)) = serde_json::from_str(arguments) else {
+        let found = match serde_json::from_str::<&RawValue>(arguments) {
+            Ok(json) if !json.get().starts_with('{') => json_type(json.get()),
+            _ => "broken JSON",
         };
-        let mut passed = vec![false; self.inputs.len()];
-        for (name, json) in members {
-            let Some(index) = self.inputs.iter().position(|input| input.name == name) else {
-                let names = self.inputs.iter().map(|input| input.name.as_str());
-                let suggestion = nearest(&name, names).map(str::to_owned);
-                errors.push(ArgumentError::Unknown { name: name.into_owned(), suggestion });
-                continue;
-            };
-            if std::mem::replace(&mut passed[index], true) {
-                errors.push(ArgumentError::Repeated { name: name.into_owned() });
-                continue;
-            }
-            match self.inputs[index].decode(json) {
-                Ok(value) => values[index] = Some(value),
-                Err(violations) => errors.extend(
-                    violations
-                        .into_iter()
-                        .map(|violation| ArgumentError::Value { name: name.clone().into_owned(), violation }),
-                ),
-            }
+        return (values, vec![ArgumentError::NotAnObject { found }]);
+    };
+    let mut passed = vec![false; inputs.len()];
+    for (name, json) in members {
+        let Some(index) = inputs.iter().position(|input| input.name == name) else {
+            let names = inputs.iter().map(|input| input.name.as_str());
+            let suggestion = nearest(&name, names).map(str::to_owned);
+            errors.push(ArgumentError::Unknown { name: name.into_owned(), suggestion });
+            continue;
+        };
+        if std::mem::replace(&mut passed[index], true) {
+            errors.push(ArgumentError::Repeated { name: name.into_owned() });
+            continue;
         }
-        for (index, input) in self.inputs.iter().enumerate().filter(|(index, _)| !passed[*index]) {
-            match &input.presence {
-                Presence::Required => errors.push(ArgumentError::Missing {
-                    name: input.name.clone(),
-                    expected: input.kind.described(),
-                }),
-                Presence::Optional => {}
-                Presence::Default(value) => values[index] = Some(value.clone()),
-            }
+        match inputs[index].decode(json) {
+            Ok(value) => values[index] = Some(value),
+            Err(violations) => errors.extend(
+                violations
+                    .into_iter()
+                    .map(|violation| ArgumentError::Value { name: name.clone().into_owned(), violation }),
+            ),
         }
-        (values, errors)
     }
+    for (index, input) in inputs.iter().enumerate().filter(|(index, _)| !passed[*index]) {
+        match &input.presence {
+            Presence::Required => errors
+                .push(ArgumentError::Missing { name: input.name.clone(), expected: input.kind.described() }),
+            Presence::Optional => {}
+            Presence::Default(value) => values[index] = Some(value.clone()),
+        }
+    }
+    (values, errors)
+}
 
-    /// The arguments as one JSON text: declared order, defaults filled in, one spelling for each value.
-    fn canonical(&self, values: &[Option<Value>]) -> String {
-        let members: Vec<String> = self
-            .inputs
-            .iter()
-            .zip(values)
-            .filter_map(|(input, value)| {
-                Some(format!("{}:{}", quoted(&input.name), value.as_ref()?.to_json()))
-            })
-            .collect();
-        format!("{{{}}}", members.join(","))
-    }
+/// The arguments as one JSON text: declared order, defaults filled in, one spelling for each value.
+pub(super) fn canonical(inputs: &[Input], values: &[Option<Value>]) -> String {
+    let members: Vec<String> = inputs
+        .iter()
+        .zip(values)
+        .filter_map(|(input, value)| Some(format!("{}:{}", quoted(&input.name), value.as_ref()?.to_json())))
+        .collect();
+    format!("{{{}}}", members.join(","))
 }
 
 /// One call, checked and put together: all that is needed to run its command.

@@ -10,16 +10,14 @@ use super::{
     diagnostic::{Diagnostic, Diagnostics, Edit},
     environment::{Machine, Sources},
     http::Http,
+    job,
     machine::missing,
     reader::{Entry, Reader, Section, quoted},
     server::Server,
     size::format_size,
     spelling::nearest,
     store::Store,
-    tool::{
-        CommandTool,
-        read::{self, Context},
-    },
+    tool::read::{self, Context},
 };
 
 /// A configuration that can be used, with what its author should still look at.
@@ -148,35 +146,57 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
         http: http.map(|section| Http::read(reader, &section, context.base)).unwrap_or_default(),
         auth: auth.map(|section| Auth::read(reader, &section, context)),
         tools: Vec::new(),
+        jobs: Vec::new(),
     };
-    let entries = match root.entry("tools") {
-        Some(_) => match reader.section(root, "tools", "`[tools]`".to_owned()) {
-            Some(section) => section.entries(),
-            None => return config,
-        },
-        None => Vec::new(),
+    let (Some(entries), Some(jobs)) = (entries(reader, root, "tools"), entries(reader, root, "jobs")) else {
+        return config;
     };
     // A misspelled section explains by itself why there are no tools.
-    if entries.is_empty() && root.entries().iter().all(|entry| SECTIONS.contains(&entry.key)) {
+    if entries.is_empty()
+        && jobs.is_empty()
+        && root.entries().iter().all(|entry| SECTIONS.contains(&entry.key))
+    {
         let help = "a tool is a section of its own: `[tools.NAME]` with a `description` and a `command`";
         reader.push(Diagnostic::warning("the configuration has no tools").help(help));
     }
     let tools: Vec<_> = entries.iter().filter_map(|entry| read::read(reader, entry, context)).collect();
-    if config.auth.is_none() {
-        tools.iter().zip(&entries).for_each(|(tool, entry)| warn_of_scope(reader, tool, entry));
+    let http_jobs: Vec<_> = jobs.iter().filter_map(|entry| job::read::read(reader, entry, context)).collect();
+    for entry in &jobs {
+        if let Some(other) = entries.iter().find(|other| other.key == entry.key) {
+            let message = format!("two tools are called `{}`", entry.key.escape_debug());
+            let diagnostic = Diagnostic::error(message).at(entry.key_span.clone(), "a job of this name");
+            let diagnostic = diagnostic.at(other.key_span.clone(), "a command of this name");
+            reader.push(
+                diagnostic.help("callers know a tool by its name alone: choose another for one of them"),
+            );
+        }
     }
-    Config { tools, ..config }
+    if config.auth.is_none() {
+        let scopes = tools.iter().map(|tool| (tool.name.as_str(), &tool.scopes));
+        let scopes = scopes.chain(http_jobs.iter().map(|job| (job.name.as_str(), &job.scopes)));
+        for (name, scopes) in scopes {
+            let entry = entries.iter().chain(&jobs).find(|entry| entry.key == name);
+            if let Some(entry) = entry.filter(|_| !scopes.is_empty()) {
+                reader.push(warning_of_scope(entry));
+            }
+        }
+    }
+    Config { tools, jobs: http_jobs, ..config }
+}
+
+/// The entries of a section that may be missing; `None` when it is no section.
+fn entries<'s>(reader: &mut Reader<'_>, root: &Section<'s>, key: &str) -> Option<Vec<Entry<'s>>> {
+    match root.entry(key) {
+        Some(_) => reader.section(root, key, format!("`[{key}]`")).map(|section| section.entries()),
+        None => Some(Vec::new()),
+    }
 }
 
 /// A scope that nobody is asked for protects nothing.
-fn warn_of_scope(reader: &mut Reader<'_>, tool: &CommandTool, entry: &Entry<'_>) {
-    if tool.scopes.is_empty() {
-        return;
-    }
-    let message = format!("tool `{}` asks for a scope, and nobody has to sign in", tool.name);
+fn warning_of_scope(entry: &Entry<'_>) -> Diagnostic {
+    let message = format!("tool `{}` asks for a scope, and nobody has to sign in", entry.key);
     let help = "say in `[auth]` who may call and how they prove it";
-    let diagnostic = Diagnostic::warning(message).at(entry.key_span.clone(), "everybody may call it");
-    reader.push(diagnostic.help(help));
+    Diagnostic::warning(message).at(entry.key_span.clone(), "everybody may call it").help(help)
 }
 
 fn unknown_section(entry: &Entry<'_>) -> Diagnostic {
@@ -189,9 +209,9 @@ fn unknown_section(entry: &Entry<'_>) -> Diagnostic {
             format!("a section with a similar name exists: `{near}`"),
             vec![Edit::new(entry.key_span.clone(), near)],
         ),
-        None => {
-            diagnostic.help("the sections are `[server]`, `[store]`, `[http]`, `[auth]` and `[tools.NAME]`")
-        }
+        None => diagnostic.help(
+            "the sections are `[server]`, `[store]`, `[http]`, `[auth]`, `[tools.NAME]` and `[jobs.NAME]`",
+        ),
     }
 }
 
@@ -235,7 +255,7 @@ fn others_can_write(_: &std::fs::Metadata) -> bool {
 /// The largest configuration file, in bytes.
 pub const MAX_FILE: u64 = 1 << 20;
 
-const SECTIONS: [&str; 5] = ["server", "store", "http", "auth", "tools"];
+const SECTIONS: [&str; 6] = ["server", "store", "http", "auth", "tools", "jobs"];
 
 /// What the parser calls a key that is given twice; a test holds it to that.
 const DUPLICATE: &str = "duplicate key";

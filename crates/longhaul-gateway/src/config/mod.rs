@@ -15,6 +15,8 @@
 //! Relative paths (`cwd`, `file:` sources, `sqlite:` stores, `state`) start at the folder of the file, wherever the
 //! server is started.
 
+use longhaul::server::Scopes;
+
 mod argument;
 mod auth;
 mod bind;
@@ -24,6 +26,7 @@ mod duration;
 mod environment;
 mod http;
 mod input;
+mod job;
 mod listen;
 mod machine;
 mod pattern;
@@ -49,6 +52,7 @@ pub use self::{
     environment::{EnvError, EnvSource, MAX_VARIABLE, Machine, Sources},
     http::Http,
     input::{Input, Kind, MAX_VALUE, Presence, Range, Text},
+    job::{BoundHeader, BoundJob, BoundRequest, HeaderError, HttpJob, Meaning, Place, StatusAt, Unfit},
     listen::{InvalidListen, Listen},
     pattern::Pattern,
     policy::{Join, Output},
@@ -75,6 +79,8 @@ pub struct Config {
     pub auth: Option<Auth>,
     /// The tools, in the order of the file.
     pub tools: Vec<CommandTool>,
+    /// The APIs of jobs, in the order of the file: tools like the others.
+    pub jobs: Vec<HttpJob>,
 }
 
 impl Config {
@@ -82,5 +88,19 @@ impl Config {
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&CommandTool> {
         self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// The name of every tool, whatever serves it.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let tools = self.tools.iter().map(|tool| tool.name.as_str());
+        tools.chain(self.jobs.iter().map(|job| job.name.as_str()))
+    }
+
+    /// Every scope that some tool asks for.
+    #[must_use]
+    pub fn scopes(&self) -> Scopes {
+        let scopes = self.tools.iter().map(|tool| &tool.scopes);
+        let scopes = scopes.chain(self.jobs.iter().map(|job| &job.scopes));
+        scopes.fold(Scopes::default(), |all, scopes| all.union(scopes))
     }
 }

@@ -30,24 +30,7 @@ impl CommandTool {
     /// ```
     #[must_use]
     pub fn input_schema(&self) -> Box<RawValue> {
-        let required: Vec<String> = self
-            .inputs
-            .iter()
-            .filter(|input| input.presence == Presence::Required)
-            .map(|input| quoted(&input.name))
-            .collect();
-        let properties = object(
-            self.inputs
-                .iter()
-                .enumerate()
-                .map(|(index, input)| (input.name.as_str(), property(input, self.refuses_dash(index)))),
-        );
-        let mut members = vec![("type", quoted("object")), ("properties", properties)];
-        if !required.is_empty() {
-            members.push(("required", array(required)));
-        }
-        members.push(("additionalProperties", "false".to_owned()));
-        raw(object(members))
+        input_schema(&self.inputs, |index| self.refuses_dash(index))
     }
 
     /// The `outputSchema` of the tool, where there is one: the run facts of a tool whose output is text. What a tool
@@ -59,6 +42,23 @@ impl CommandTool {
             Output::Json => None,
         }
     }
+}
+
+/// An object with these inputs and nothing else.
+pub(super) fn input_schema(inputs: &[Input], refuses_dash: impl Fn(usize) -> bool) -> Box<RawValue> {
+    let required = inputs.iter().filter(|input| input.presence == Presence::Required);
+    let required: Vec<String> = required.map(|input| quoted(&input.name)).collect();
+    let named = |(index, input): (usize, _)| {
+        let input: &Input = input;
+        (input.name.as_str(), property(input, refuses_dash(index)))
+    };
+    let properties = object(inputs.iter().enumerate().map(named));
+    let mut members = vec![("type", quoted("object")), ("properties", properties)];
+    if !required.is_empty() {
+        members.push(("required", array(required)));
+    }
+    members.push(("additionalProperties", "false".to_owned()));
+    raw(object(members))
 }
 
 /// One input. Where a value below 0 would be refused as an option, the schema promises none.

@@ -97,8 +97,7 @@ impl CommandTool {
     /// The tool as one calls it: `test(crate: string, release?: boolean = false)`.
     #[must_use]
     pub fn signature(&self) -> String {
-        let inputs: Vec<String> = self.inputs.iter().map(Input::signature).collect();
-        format!("{}({})", self.name, inputs.join(", "))
+        signature(&self.name, &self.inputs)
     }
 
     /// The inputs that take a list.
@@ -124,6 +123,12 @@ impl CommandTool {
         };
         template.pieces().iter().map(piece).collect()
     }
+}
+
+/// A tool as one calls it.
+pub(super) fn signature(name: &str, inputs: &[Input]) -> String {
+    let inputs: Vec<String> = inputs.iter().map(Input::signature).collect();
+    format!("{name}({})", inputs.join(", "))
 }
 
 /// Leaves out the texts of the environment and of standard input, which may be secrets.

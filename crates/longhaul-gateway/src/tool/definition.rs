@@ -10,8 +10,25 @@ use super::command_tool;
 use super::job::CommandJob;
 use crate::command::RunsDir;
 use crate::config::{self, CommandTool, Config};
+use crate::http_job::JobOverHttp;
 
-/// Every tool of a configuration, its runs kept in `runs`.
+/// The tool that serves an API of jobs.
+pub fn job_tool(over_http: &Arc<JobOverHttp>) -> Tool {
+    let job = over_http.job();
+    let mut definition = model::Tool::new(job.name.as_str(), job.input_schema());
+    definition.title.clone_from(&job.title);
+    definition.description.clone_from(&job.description);
+    definition.annotations = annotations(&job.annotations);
+    let mut policy = TaskPolicy::new(job.task);
+    policy.rerun = job.rerun;
+    policy.ttl = job.ttl;
+    policy.hold = Some(job.hold);
+    policy.join = job.join == config::Join::SameArguments;
+    policy.limit = job.limit.and_then(|limit| usize::try_from(limit.get()).ok());
+    Tool::job(definition, Arc::clone(over_http) as _).task(policy).scopes(job.scopes.clone())
+}
+
+/// Every command of a configuration as a tool, its runs kept in `runs`.
 pub fn tools(config: &Config, runs: &RunsDir) -> Vec<Tool> {
     config.tools.iter().map(|tool| command_tool(Arc::new(tool.clone()), runs.clone())).collect()
 }

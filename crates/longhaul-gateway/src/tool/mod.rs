@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use longhaul::Tool;
 
-pub use definition::tools;
+pub use definition::{job_tool, tools};
 pub use found::FoundRuns;
 pub use job::CommandJob;
 pub use output::Outputs;

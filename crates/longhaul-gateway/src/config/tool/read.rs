@@ -51,7 +51,7 @@ pub(in crate::config) fn read(
     Some(CommandTool {
         name: entry.key.to_owned(),
         title: reader.owned(&section, "title"),
-        description: description(reader, &section),
+        description: description(reader, &section, &KEYS),
         cwd: cwd(reader, &section, context.base),
         timeout: reader.duration(&section, "timeout", (limits::TIMEOUT_MIN, limits::TIMEOUT_MAX)),
         grace: reader.duration(&section, "grace", grace).unwrap_or(limits::GRACE),
@@ -73,7 +73,7 @@ pub(in crate::config) fn read(
     })
 }
 
-fn check_name(reader: &mut Reader<'_>, entry: &Entry<'_>) {
+pub(in crate::config) fn check_name(reader: &mut Reader<'_>, entry: &Entry<'_>) {
     let name = entry.key;
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     let length = name.chars().count();
@@ -116,7 +116,7 @@ fn check_name(reader: &mut Reader<'_>, entry: &Entry<'_>) {
     }
 }
 
-fn inputs(reader: &mut Reader<'_>, tool: &Section<'_>) -> Vec<Declared> {
+pub(in crate::config) fn inputs(reader: &mut Reader<'_>, tool: &Section<'_>) -> Vec<Declared> {
     let place = format!("`input` of {}", tool.place);
     let Some(section) = reader.section(tool, "input", place) else { return Vec::new() };
     section.entries().iter().map(|entry| Declared::read(reader, entry, &tool.place)).collect()
@@ -128,7 +128,7 @@ fn command_line(
     inputs: &mut [Declared],
 ) -> Option<Vec<Template>> {
     let Some(entry) = section.entry("command") else {
-        if misspells(section, "command") {
+        if misspells(section, "command", &KEYS) {
             return None;
         }
         let message = format!("{} has no command", section.place);
@@ -186,10 +186,14 @@ fn cwd(reader: &mut Reader<'_>, section: &Section<'_>, base: &Path) -> PathBuf {
     base.join(text.value)
 }
 
-fn description(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<String> {
+pub(in crate::config) fn description(
+    reader: &mut Reader<'_>,
+    section: &Section<'_>,
+    keys: &[&str],
+) -> Option<String> {
     let help = "models choose tools by their description: say what it does and when to use it";
     match section.entry("description") {
-        None if misspells(section, "description") => None,
+        None if misspells(section, "description", keys) => None,
         None => {
             let message = format!("{} has no description", section.place);
             reader.push(Diagnostic::warning(message).at(section.span.clone(), "no `description`").help(help));
@@ -207,12 +211,14 @@ fn description(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<String>
 }
 
 /// Whether an unknown key is this one misspelled, which is reported and explains why it is missing.
-fn misspells(section: &Section<'_>, key: &str) -> bool {
-    let unknown = |entry: &Entry<'_>| !KEYS.contains(&entry.key) && nearest(entry.key, KEYS) == Some(key);
+pub(in crate::config) fn misspells(section: &Section<'_>, key: &str, keys: &[&str]) -> bool {
+    let unknown = |entry: &Entry<'_>| {
+        !keys.contains(&entry.key) && nearest(entry.key, keys.iter().copied()) == Some(key)
+    };
     section.entries().iter().any(unknown)
 }
 
-fn annotations(reader: &mut Reader<'_>, tool: &Section<'_>) -> Annotations {
+pub(in crate::config) fn annotations(reader: &mut Reader<'_>, tool: &Section<'_>) -> Annotations {
     let place = format!("`annotations` of {}", tool.place);
     let Some(section) = reader.section(tool, "annotations", place) else { return Annotations::default() };
     reader.reject_unknown(&section, &["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"]);
@@ -237,7 +243,7 @@ fn annotations(reader: &mut Reader<'_>, tool: &Section<'_>) -> Annotations {
     }
 }
 
-fn task(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<TaskMode> {
+pub(in crate::config) fn task(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<TaskMode> {
     let text = reader.text(section, "task")?;
     let words = text.value.trim();
     let delay = match words {
@@ -357,7 +363,9 @@ const KEYS: [&str; 20] = [
 /// The tools that the server adds for callers that know no tasks.
 const COMPANIONS: [&str; 4] = ["task_wait", "task_output", "task_answer", "task_cancel"];
 
-const OUTPUTS: [(&str, Output); 2] = [("text", Output::Text), ("json", Output::Json)];
-const RERUNS: [(&str, Rerun); 2] = [("reattach", Rerun::Reattach), ("never", Rerun::Never)];
-const JOINS: [(&str, Join); 2] = [("same-arguments", Join::SameArguments), ("never", Join::Never)];
+pub(in crate::config) const OUTPUTS: [(&str, Output); 2] = [("text", Output::Text), ("json", Output::Json)];
+pub(in crate::config) const RERUNS: [(&str, Rerun); 2] =
+    [("reattach", Rerun::Reattach), ("never", Rerun::Never)];
+pub(in crate::config) const JOINS: [(&str, Join); 2] =
+    [("same-arguments", Join::SameArguments), ("never", Join::Never)];
 const TASK_WORDS: &str = "\"never\", \"always\", \"required\" or \"after <duration>\"";

@@ -1,0 +1,288 @@
+//! APIs of jobs on their bad days, and servers that are killed at theirs: one job a call, and its end is told.
+//!
+//! The configuration is the one of `examples/http-job`, but for where its renderer is.
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use crate::rig::eventually;
+use crate::rig::modern::{begin, call, cancel, ended, task, text};
+use crate::rig::place::Place;
+use crate::rig::server::Server;
+
+#[path = "../../../../examples/http-job/api.rs"]
+mod api;
+
+use api::Api;
+
+const CONFIGURATION: &str = include_str!("../../../../examples/http-job/longhaul.toml");
+const TOKEN: (&str, &str) = ("RENDERER_TOKEN", "sesame");
+
+fn api() -> Api {
+    let api = Api::serve(TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
+    api.state().token = Some(TOKEN.1.to_owned());
+    api
+}
+
+/// A place with the renderer's tool; `more` stands among the keys of the job.
+fn place(api: &Api, more: &str) -> Place {
+    let configuration = CONFIGURATION.replace("127.0.0.1:8430", &api.address().to_string());
+    let configuration = configuration.replace("[server]\nname = \"renderer\"\n", "");
+    let configuration = configuration.replace("every = \"1s\"", "every = \"200ms\"");
+    Place::new(&configuration.replace("limit = 4\n", &format!("limit = 4\ntask = \"always\"\n{more}\n")))
+}
+
+fn start(place: &Place) -> Server {
+    Server::start_with(place, &[], &[TOKEN])
+}
+
+/// Starts a film and waits until the renderer has it.
+fn begin_film(server: &Server, api: &Api) -> String {
+    let task = begin(server.address(), "render", json!({"scene": "harbour", "frames": 3}));
+    eventually("the job", || (api.state().jobs.len() == 1).then_some(()));
+    task
+}
+
+fn end(api: &Api, state: &str) {
+    let mut api = api.state();
+    let job = api.job("job-1").unwrap();
+    (job.state, job.frame) = (state.to_owned(), 3);
+}
+
+/// How many starts and cancels have come.
+fn counts(api: &Api) -> (usize, usize) {
+    let state = api.state();
+    (state.starts, state.cancels)
+}
+
+fn says(server: &Server, id: &str, what: &str) {
+    eventually(what, || {
+        let message = task(server.address(), id)["statusMessage"].as_str().unwrap_or_default().to_owned();
+        message.contains(what).then_some(())
+    });
+}
+
+fn is_film(task: &Value) {
+    assert_eq!(task["status"], "completed", "{task}");
+    let result = &task["result"];
+    assert_eq!(result["structuredContent"], json!({"film": "job-1.mp4", "frames": 3}), "{task}");
+    assert_eq!(result["_meta"]["dev.longhaul/job"]["jobId"], "job-1", "{task}");
+}
+
+#[test]
+fn a_job_is_started_followed_and_its_result_told() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    let id = begin_film(&server, &api);
+    assert_eq!(api.state().jobs[0].order, json!({"scene": "harbour", "frames": 3}), "a number is a number");
+    assert_eq!(api.state().jobs[0].key.as_deref(), Some(id.as_str()));
+    api.state().job("job-1").unwrap().frame = 2;
+    says(&server, &id, "frame 2 of 3");
+    end(&api, "succeeded");
+    is_film(&ended(server.address(), &id));
+    assert_eq!(counts(&api), (1, 0));
+    server.kill();
+}
+
+/// K22.
+#[test]
+fn a_server_killed_between_a_start_and_its_record_has_one_job() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    api.state().holds_starts = true;
+    let id = begin_film(&server, &api);
+    server.kill();
+    api.state().holds_starts = false;
+    let mut server = start(&place);
+    eventually("the start again", || (api.state().starts == 2).then_some(()));
+    end(&api, "succeeded");
+    is_film(&ended(server.address(), &id));
+    assert_eq!(api.state().jobs.len(), 1, "one job under one key");
+    server.kill();
+}
+
+#[test]
+fn a_start_that_must_not_be_sent_twice_is_in_doubt_after_a_crash() {
+    let api = api();
+    let place = place(&api, "idempotent = false");
+    let mut server = start(&place);
+    api.state().holds_starts = true;
+    let id = begin_film(&server, &api);
+    assert_eq!(api.state().jobs[0].key, None, "there is no key to know it by");
+    server.kill();
+    api.state().holds_starts = false;
+    let mut server = start(&place);
+    let task = ended(server.address(), &id);
+    assert_eq!(
+        (&task["status"], &task["error"]["data"]["reason"]),
+        (&json!("failed"), &json!("worker_lost")),
+        "{task}"
+    );
+    assert!(task["error"]["message"].as_str().unwrap().contains("may have been started"), "{task}");
+    assert_eq!(api.state().starts, 1);
+    server.kill();
+}
+
+#[test]
+fn an_answer_that_is_lost_is_asked_for_again_under_its_key() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    api.state().loses = 1;
+    let id = begin_film(&server, &api);
+    eventually("the start again", || (api.state().starts == 2).then_some(()));
+    end(&api, "succeeded");
+    is_film(&ended(server.address(), &id));
+    assert_eq!(api.state().jobs.len(), 1);
+    server.kill();
+}
+
+#[test]
+fn a_job_goes_on_while_its_server_is_killed_again_and_again() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    let id = begin_film(&server, &api);
+    says(&server, &id, "frame 0 of 3");
+    for _ in 0..6 {
+        server.kill();
+        server = start(&place);
+        assert_eq!(task(server.address(), &id)["status"], "working");
+    }
+    server.kill();
+    end(&api, "succeeded");
+    let mut server = start(&place);
+    is_film(&ended(server.address(), &id));
+    assert_eq!(counts(&api), (1, 0));
+    server.kill();
+}
+
+#[test]
+fn a_job_that_fails_says_why_and_one_that_is_refused_too() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    let id = begin_film(&server, &api);
+    end(&api, "failed");
+    let failed = ended(server.address(), &id);
+    assert_eq!(failed["result"]["isError"], true, "{failed}");
+    assert!(
+        text(&failed["result"]).starts_with("render failed (failed): the scene has no light"),
+        "{failed}"
+    );
+
+    let id = begin(server.address(), "render", json!({"scene": "missing"}));
+    let refused = ended(server.address(), &id);
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    assert!(text(&refused["result"]).contains("422") && text(&refused["result"]).contains("no such scene"));
+    let wrong = call(server.address(), "render", json!({"scene": "harbour", "frames": "many"}));
+    assert!(wrong.to_string().contains("`frames` must be an integer"), "{wrong}");
+    assert_eq!(api.state().cancels, 0, "there was nothing to cancel");
+    server.kill();
+}
+
+#[test]
+fn an_api_that_is_down_is_waited_for() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    let id = begin_film(&server, &api);
+    api.state().is_down = true;
+    says(&server, &id, "the API does not answer: the API answered 503");
+    end(&api, "succeeded");
+    assert_eq!(task(server.address(), &id)["status"], "working", "nobody knows better");
+    api.state().is_down = false;
+    is_film(&ended(server.address(), &id));
+    server.kill();
+}
+
+#[test]
+fn a_job_that_the_api_forgets_ends_its_task() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    let id = begin_film(&server, &api);
+    api.state().jobs.clear();
+    let task = ended(server.address(), &id);
+    assert_eq!(task["result"]["isError"], true, "{task}");
+    assert!(text(&task["result"]).contains("no longer knows the job job-1"), "{task}");
+    server.kill();
+}
+
+#[test]
+fn a_job_whose_status_cannot_be_read_is_given_up_and_cancelled() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    let id = begin_film(&server, &api);
+    api.state().garbles = true;
+    let task = ended(server.address(), &id);
+    assert_eq!(task["result"]["isError"], true, "{task}");
+    assert!(text(&task["result"]).contains("the answer is not JSON"), "{task}");
+    eventually("the cancel", || (api.state().jobs[0].state == "cancelled").then_some(()));
+    server.kill();
+}
+
+/// rmcp's CVE-2026-64684 and its kin: what an API says must not choose where our credentials go.
+#[test]
+fn s40_a_redirect_is_not_followed() {
+    let (api, elsewhere) = (api(), api());
+    let place = place(&api, "");
+    let mut server = start(&place);
+    api.state().redirects = Some(elsewhere.address());
+    let id = begin_film(&server, &api);
+    let task = ended(server.address(), &id);
+    assert!(text(&task["result"]).contains("302"), "{task}");
+    assert_eq!(elsewhere.state().requests, 0);
+    server.kill();
+}
+
+#[test]
+fn a_job_that_outlives_its_timeout_is_cancelled() {
+    let api = api();
+    let place = place(&api, "");
+    let text_of = std::fs::read_to_string(place.path("longhaul.toml")).unwrap();
+    std::fs::write(place.path("longhaul.toml"), text_of.replace("timeout = \"1h\"", "timeout = \"2s\""))
+        .unwrap();
+    let mut server = start(&place);
+    let id = begin_film(&server, &api);
+    let task = ended(server.address(), &id);
+    assert!(text(&task["result"]).contains("longer than its timeout of 2s"), "{task}");
+    eventually("the cancel", || (api.state().jobs[0].state == "cancelled").then_some(()));
+    server.kill();
+}
+
+#[test]
+fn a_cancel_reaches_an_api_that_is_down_and_a_server_that_is_killed() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    let id = begin_film(&server, &api);
+    says(&server, &id, "frame 0 of 3");
+    api.state().is_down = true;
+    assert_eq!(cancel(server.address(), &id)["status"], "cancelled", "at once, whatever the API says");
+    server.kill();
+    let server = start(&place);
+    assert_eq!(api.state().jobs[0].state, "running");
+    api.state().is_down = false;
+    eventually("the cancel", || (api.state().jobs[0].state == "cancelled").then_some(()));
+    assert_eq!(task(server.address(), &id)["status"], "cancelled");
+    drop(server);
+}
+
+#[test]
+fn a_cancel_while_the_start_is_on_its_way_ends_the_job_that_comes_of_it() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    api.state().holds_starts = true;
+    let id = begin_film(&server, &api);
+    assert_eq!(cancel(server.address(), &id)["status"], "cancelled");
+    assert_eq!(api.state().cancels, 0, "nobody knows yet what to cancel");
+    api.state().holds_starts = false;
+    eventually("the cancel", || (api.state().jobs[0].state == "cancelled").then_some(()));
+    server.kill();
+}

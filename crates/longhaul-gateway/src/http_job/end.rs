@@ -1,0 +1,179 @@
+//! The end of a job whose call is over: the API is told, for sure, and what was known of it goes.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use longhaul::store::{Filter, Page, Scope, StoreError, TaskId, TaskStore};
+use tokio::time::sleep;
+
+use super::client::Http;
+use super::job::JobOverHttp;
+use super::ledger::{Handle, Kept, Ledger};
+use crate::config::HttpJob;
+
+/// Ends jobs of one API.
+#[derive(Clone, Debug)]
+pub(super) struct Ending {
+    pub(super) job: Arc<HttpJob>,
+    pub(super) http: Http,
+    pub(super) ledger: Ledger,
+    pub(super) store: Arc<dyn TaskStore>,
+    /// Those that are being ended.
+    busy: Arc<Mutex<HashSet<TaskId>>>,
+}
+
+/// Why a job is not ended yet.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotEnded {
+    #[error("what is known of it cannot be read or changed")]
+    Store(#[from] StoreError),
+    #[error("the API has not taken the cancel: {0}")]
+    Api(String),
+}
+
+impl Ending {
+    pub(super) fn new(job: Arc<HttpJob>, http: Http, ledger: Ledger, store: Arc<dyn TaskStore>) -> Self {
+        Self { job, http, ledger, store, busy: Arc::default() }
+    }
+
+    /// Ends a job, in the background if the API cannot be told now: for as long as this process lives, and then the
+    /// next one does.
+    pub(super) async fn end(&self, key: &TaskId) {
+        let Some(busy) = self.enter(key) else { return };
+        if let Err(error) = self.try_end(key).await {
+            tracing::warn!(task = %key, %error, "a job goes on although its call is over: trying again");
+            let (this, key) = (self.clone(), key.clone());
+            tokio::spawn(async move { this.keep_ending(&key, busy).await });
+        }
+    }
+
+    async fn keep_ending(&self, key: &TaskId, _busy: Busy) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            sleep(pause).await;
+            match self.try_end(key).await {
+                Ok(()) => return,
+                Err(error) => tracing::debug!(task = %key, %error, "a job is not cancelled yet"),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Ends a job whose task has ended, or which never became one; leaves any other alone.
+    pub(super) async fn end_if_over(&self, key: &TaskId) {
+        match self.store.get(Scope::Operator, key).await {
+            Ok(Some(record)) if !record.is_terminal() => {}
+            Ok(_) => self.end(key).await,
+            Err(error) => tracing::debug!(task = %key, %error, "whether a task has ended cannot be told now"),
+        }
+    }
+
+    async fn try_end(&self, key: &TaskId) -> Result<(), NotEnded> {
+        let Some(kept) = self.ledger.find(key).await? else { return Ok(()) };
+        match &kept.known.job {
+            _ if kept.known.over => {}
+            Some(handle) => self.cancel(key, handle).await?,
+            // Whoever is starting it is told as well, and learns what there is to cancel.
+            None if kept.known.age() < self.job.start_within + STARTING => return Ok(()),
+            None => tracing::warn!(
+                task = %key,
+                job = self.job.name,
+                "a job may run on although its call is over: what the API calls it was never learnt"
+            ),
+        }
+        self.forget(key, &kept).await
+    }
+
+    async fn forget(&self, key: &TaskId, kept: &Kept) -> Result<(), NotEnded> {
+        Ok(self.ledger.forget(key, kept).await?)
+    }
+
+    /// Tells the API, which may know already.
+    async fn cancel(&self, key: &TaskId, handle: &Handle) -> Result<(), NotEnded> {
+        let (job, id) = (&self.job, handle.id.as_str());
+        let request = match job.cancel_request(id) {
+            Ok(Some(request)) => request,
+            Ok(None) => {
+                tracing::info!(task = %key, job = job.name, id, "a job runs on: its API has no way to cancel it");
+                return Ok(());
+            }
+            Err(error) => {
+                tracing::warn!(task = %key, job = job.name, id, %error, "a job cannot be cancelled and runs on");
+                return Ok(());
+            }
+        };
+        let answer = self.http.send(&request, None, job.request_timeout, job.max_answer).await;
+        let answer = answer.map_err(|error| NotEnded::Api(error.to_string()))?;
+        match answer.status.as_u16() {
+            // It is not there (any more), or has ended.
+            404 | 409 | 410 => Ok(()),
+            _ if answer.status.is_success() => Ok(()),
+            401 | 403 | 408 | 425 | 429 | 500.. => {
+                Err(NotEnded::Api(format!("it answered {}", answer.status)))
+            }
+            status => {
+                tracing::warn!(task = %key, job = job.name, id, status, "a job refuses to be cancelled and may run on");
+                Ok(())
+            }
+        }
+    }
+
+    fn enter(&self, key: &TaskId) -> Option<Busy> {
+        let entered = lock(&self.busy).insert(key.clone());
+        entered.then(|| Busy(Arc::clone(&self.busy), key.clone()))
+    }
+}
+
+/// A job that is being ended, until dropped.
+struct Busy(Arc<Mutex<HashSet<TaskId>>>, TaskId);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        lock(&self.0).remove(&self.1);
+    }
+}
+
+fn lock(busy: &Mutex<HashSet<TaskId>>) -> MutexGuard<'_, HashSet<TaskId>> {
+    busy.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends what was left of calls that are over, at once and then every `every`, for as long as the runtime lives: a
+/// server can die between recording that a task is cancelled and telling the API.
+pub async fn keep_tidy(jobs: Vec<Arc<JobOverHttp>>, every: Duration) {
+    // Each is seen to once.
+    let mut seen = HashSet::new();
+    loop {
+        for job in &jobs {
+            if let Err(error) = tidy(job.ending(), &mut seen).await {
+                tracing::warn!(%error, "old jobs could not be looked through");
+            }
+        }
+        sleep(every).await;
+    }
+}
+
+async fn tidy(ending: &Ending, seen: &mut HashSet<TaskId>) -> Result<(), StoreError> {
+    let filter = Filter::all().of_tool(ending.job.name.as_str());
+    let mut after = None;
+    loop {
+        let page = ending.store.list(Scope::Operator, &filter, after.as_ref(), Page::MAX).await?;
+        for record in page.tasks.iter().filter(|record| record.is_terminal()) {
+            if !seen.contains(&record.id) {
+                ending.end(&record.id).await;
+                if ending.ledger.find(&record.id).await?.is_none() {
+                    seen.insert(record.id.clone());
+                }
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long a start is given beyond the time it is tried for.
+const STARTING: Duration = Duration::from_secs(15 * 60);

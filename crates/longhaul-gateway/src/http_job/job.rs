@@ -1,0 +1,249 @@
+//! An API of jobs as the engine knows jobs.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use longhaul::proto::model::CallToolResult;
+use longhaul::server::JobTool;
+use longhaul::store::{Json, Outcome, StoreError, TaskId, TaskStore};
+use longhaul::tasks::environment::BoxFuture;
+use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
+use longhaul::tasks::project;
+use longhaul::tasks::report::Reporter;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::client::Http;
+use super::end::Ending;
+use super::follow::{Follower, in_doubt};
+use super::ledger::{Kept, Ledger};
+use crate::config::{BoundRequest, HttpJob};
+
+/// A configured API: each call of it is a job there.
+#[derive(Debug)]
+pub struct JobOverHttp {
+    ending: Ending,
+    live: Live,
+}
+
+impl JobOverHttp {
+    /// The API, what is known of its jobs kept in `ledger`, which is of the same store as their tasks.
+    pub fn new(job: Arc<HttpJob>, http: Http, ledger: Ledger, store: Arc<dyn TaskStore>) -> Self {
+        Self { ending: Ending::new(job, http, ledger, store), live: Live::default() }
+    }
+
+    /// The API as it is configured.
+    #[must_use]
+    pub fn job(&self) -> &HttpJob {
+        &self.ending.job
+    }
+
+    pub(super) fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    fn follow(
+        &self,
+        key: &TaskId,
+        start: Option<BoundRequest>,
+        kept: Kept,
+        reporter: Reporter,
+    ) -> Arc<dyn JobRun> {
+        let (stop, stopped) = watch::channel(false);
+        let (end, ended) = watch::channel(None);
+        let Ending { job, http, ledger, .. } = self.ending.clone();
+        let follower = Follower { job, http, ledger, key: key.clone(), reporter, stop: stopped };
+        let at_it = self.live.enter(key, stop.clone());
+        tokio::spawn(async move {
+            if let Ok(outcome) = follower.run(start, kept).await {
+                end.send_replace(Some(outcome));
+            }
+            drop(at_it);
+        });
+        Arc::new(HttpRun { key: key.clone(), ended, stop, ending: self.ending.clone() })
+    }
+
+    /// What is known of a job, however long the store takes to say so.
+    async fn find(&self, key: &TaskId) -> Option<Kept> {
+        loop {
+            match self.ending.ledger.find(key).await {
+                Ok(kept) => return kept,
+                Err(error) => {
+                    tracing::warn!(task = %key, %error, "what is known of a job cannot be read yet")
+                }
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+impl JobTool for JobOverHttp {
+    fn check(&self, arguments: &str) -> Result<Json, CallToolResult> {
+        let bound = self.job().bind(arguments).map_err(|errors| CallToolResult::error(errors.to_string()))?;
+        Json::parse(bound.arguments).map_err(|error| CallToolResult::error(error.to_string()))
+    }
+
+    fn secret(&self) -> Vec<String> {
+        let secret = self.job().inputs().iter().filter(|input| input.secret);
+        secret.map(|input| input.name.clone()).collect()
+    }
+}
+
+impl ExternalJob for JobOverHttp {
+    /// What runs elsewhere cannot be made to end with this process.
+    fn row_first(&self) -> bool {
+        true
+    }
+
+    fn start<'a>(
+        &'a self,
+        key: &'a TaskId,
+        arguments: &'a Json,
+        _durable: bool,
+        reporter: Reporter,
+    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
+        Box::pin(async move {
+            let bound = self.job().bind(arguments.as_str()).map_err(|errors| {
+                NotStarted::Failed(project::stored(&CallToolResult::error(errors.to_string())))
+            })?;
+            let (kept, new) = self.ending.ledger.begin(key).await.map_err(|error| unwritten(&error))?;
+            if !new && kept.known.job.is_none() && !self.job().idempotent {
+                return Err(in_doubt("the server ended while it was being started").into());
+            }
+            Ok(self.follow(key, Some(bound.start), kept, reporter))
+        })
+    }
+
+    fn attach<'a>(&'a self, key: &'a TaskId, begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
+        Box::pin(async move {
+            match self.find(key).await {
+                Some(kept) if kept.known.job.is_some() => {
+                    Attached::Running(self.follow(key, None, kept, reporter))
+                }
+                Some(_) if !self.job().idempotent => {
+                    let Outcome::Lost { reason } = in_doubt("the server ended while it was being started")
+                    else {
+                        return Attached::Lost { reason: "it may have been started".into() };
+                    };
+                    Attached::Lost { reason }
+                }
+                None if begun => Attached::Lost { reason: "nothing is known of it".into() },
+                // Sent again under its key, a start that was sent starts nothing more.
+                Some(_) | None => Attached::NeverStarted,
+            }
+        })
+    }
+
+    fn cancel<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, Result<(), JobError>> {
+        Box::pin(async move {
+            self.live.stop(key).await;
+            self.ending.end(key).await;
+            Ok(())
+        })
+    }
+
+    fn discard<'a>(&'a self, key: &'a TaskId) -> BoxFuture<'a, ()> {
+        Box::pin(self.ending.end_if_over(key))
+    }
+}
+
+fn unwritten(error: &StoreError) -> NotStarted {
+    NotStarted::Overloaded(format!("what is known of its job cannot be kept: {error}").into())
+}
+
+/// The jobs that this process follows, and how each is stopped.
+#[derive(Debug, Default)]
+struct Live(Arc<Mutex<HashMap<TaskId, Followed>>>);
+
+#[derive(Debug)]
+struct Followed {
+    stop: watch::Sender<bool>,
+    /// Closed once nobody is at it any more.
+    at_it: watch::Receiver<()>,
+}
+
+/// Somebody follows a job, until dropped.
+struct AtIt {
+    _at_it: watch::Sender<()>,
+}
+
+impl Live {
+    fn enter(&self, key: &TaskId, stop: watch::Sender<bool>) -> AtIt {
+        let (sender, at_it) = watch::channel(());
+        let mut live = self.lock();
+        // Those that have ended are of no use.
+        live.retain(|_, followed| followed.at_it.has_changed().is_ok());
+        live.insert(key.clone(), Followed { stop, at_it });
+        AtIt { _at_it: sender }
+    }
+
+    /// Lets go of a job, and waits until what was being asked of the API has been answered and recorded.
+    async fn stop(&self, key: &TaskId) {
+        let followed = self.lock().remove(key);
+        if let Some(Followed { stop, mut at_it }) = followed {
+            stop.send_replace(true);
+            // Nothing is ever sent: it ends with its sender.
+            while at_it.changed().await.is_ok() {}
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TaskId, Followed>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One job, as this process follows it.
+struct HttpRun {
+    key: TaskId,
+    ended: watch::Receiver<Option<Outcome>>,
+    stop: watch::Sender<bool>,
+    ending: Ending,
+}
+
+impl JobRun for HttpRun {
+    /// It outlives this process anyway.
+    fn keep(&self) -> BoxFuture<'_, Result<(), JobError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let _outcome = self.outcome(true).await;
+        })
+    }
+
+    fn outcome(&self, _kept: bool) -> BoxFuture<'_, Outcome> {
+        let mut ended = self.ended.clone();
+        Box::pin(async move {
+            match ended.wait_for(Option::is_some).await.map(|outcome| outcome.clone()) {
+                Ok(Some(outcome)) => outcome,
+                // Somebody else follows it, or nobody is to: there is nothing to say of it here.
+                _ => std::future::pending().await,
+            }
+        })
+    }
+}
+
+/// With its last follower goes what was known of it, if its task has ended.
+impl Drop for HttpRun {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        // While the runtime ends nothing more is done: the next server does it.
+        if let Ok(runtime) = Handle::try_current() {
+            let (ending, key) = (self.ending.clone(), self.key.clone());
+            runtime.spawn(async move { ending.end_if_over(&key).await });
+        }
+    }
+}
+
+impl fmt::Debug for HttpRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpRun").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+/// Between two tries to read the store.
+const PAUSE: Duration = Duration::from_secs(1);
