@@ -29,7 +29,9 @@ pub struct Record {
     /// Whether it was ever claimed; never cleared, so a task that was seen at work is never seen waiting for its
     /// first start again.
     pub started: bool,
-    /// How many claims have been charged to it; a release takes its own back.
+    /// How many attempts there were in a row, this one included, of which each but the last was lost: its node died, or
+    /// let its lease run out. Work that got as far as to wait begins anew; a release takes its own attempt back, and a
+    /// node that claims back what it held goes on with its own.
     pub attempt: u32,
     /// The fencing number; a worker's write must carry it.
     pub epoch: Epoch,

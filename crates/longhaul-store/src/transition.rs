@@ -220,9 +220,11 @@ pub fn expire(record: &mut Record, now: Time, settings: &Settings) -> bool {
 }
 
 fn start(record: &mut Record, by: &NodeId, now: Time, settings: &Settings) {
+    // A node that claims back what it held stood still, and has lost nothing: its attempt goes on.
+    let goes_on = record.lease().is_some_and(|lease| lease.node == *by);
     record.phase = Phase::Running { lease: Lease::new(by.clone(), now.after(settings.lease)) };
     record.started = true;
-    record.attempt = record.attempt.saturating_add(1);
+    record.attempt = record.attempt.saturating_add(u32::from(!goes_on));
     record.epoch = record.epoch.next();
 }
 

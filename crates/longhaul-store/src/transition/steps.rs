@@ -131,7 +131,7 @@ pub(super) fn park(record: &mut Record, park: &Park, now: Time) {
     let waits = park.on.iter().all(is_open) && !(park.on.is_empty() && park.until.is_none());
     record.phase =
         if waits { Phase::Parked { until: park.until } } else { Phase::Queued { not_before: now } };
-    record.attempt = record.attempt.saturating_sub(1);
+    record.attempt = 0;
     record.epoch = record.epoch.next();
 }
 

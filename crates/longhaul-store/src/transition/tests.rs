@@ -132,6 +132,32 @@ fn a_clock_that_lags_behind_turns_no_date_back() {
 }
 
 #[test]
+fn what_a_node_claims_back_is_the_same_attempt() {
+    let mut record = running();
+    let (attempt, epoch) = (record.attempt, record.epoch);
+    let late = record.lease().unwrap().until;
+    let holder = record.lease().unwrap().node.clone();
+    assert!(claim(&mut record, &holder, late, &settings(), &alive));
+    assert_eq!((record.attempt, record.epoch), (attempt, epoch.next()), "it stood still and lost nothing");
+    let late = record.lease().unwrap().until;
+    assert!(claim(&mut record, &node("another"), late, &settings(), &alive));
+    assert_eq!(record.attempt, attempt + 1);
+}
+
+#[test]
+fn work_that_gets_as_far_as_to_wait_clears_what_was_lost_before() {
+    let mut record = running();
+    for by in ["c", "d", "e"] {
+        assert!(claim(&mut record, &node(by), T0, &settings(), &dead));
+    }
+    assert_eq!(record.attempt, 4);
+    let (batch, epoch) = (Batch::new().with_park(crate::Park::new(vec![], Some(T0))), record.epoch);
+    write(&mut record, epoch, &batch, &mut none, T0, &settings().limits).unwrap();
+    assert!(claim(&mut record, &node("f"), T0, &settings(), &alive));
+    assert_eq!(record.attempt, 1);
+}
+
+#[test]
 fn a_claim_is_charged_and_a_release_takes_it_back() {
     let mut record = waiting();
     for _ in 1..4 {

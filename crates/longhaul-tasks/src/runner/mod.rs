@@ -56,10 +56,11 @@ pub struct Pace {
     pub report_every: Duration,
     /// How long work that only waits is kept in memory, if it can be entered again. Default 2 s.
     pub hot_wait: Duration,
-    /// How long work is left alone that has taken a process with it, twice as long each time, up to a minute.
+    /// How long work is left alone that has taken a process with it, twice as long each time in a row, up to a minute.
     /// Default 1 s.
     pub retry_work: Duration,
-    /// How many attempts at work that is entered again there may be that end with their process. Default 5.
+    /// How many attempts in a row at work that is entered again may end with their process. Work that got as far as to
+    /// wait, and was put aside, begins anew. Default 5.
     pub max_attempts: u32,
     /// How long to wait before trying again to make a call durable. Default 5 s.
     pub retry_commit: Duration,

@@ -20,6 +20,13 @@ pub(super) fn done() -> Outcome {
     Outcome::result(Json::parse("{}").unwrap(), false)
 }
 
+fn pace() -> Pace {
+    let mut pace = Pace::default();
+    (pace.hot_wait, pace.recover_every) = (Duration::from_millis(50), Duration::from_millis(10));
+    pace.strand_after = Duration::from_millis(20);
+    pace
+}
+
 /// Work that lingers until it is let go, and asks first if it is told to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lingering {
@@ -52,10 +59,18 @@ impl Lingering {
         self.engine_of(store, "linger", Accepts::default())
     }
 
+    /// An engine that leaves work alone for so long once it has taken a process with it.
+    fn engine_that_waits(&self, store: &Memory, retry_work: Duration) -> Engine {
+        let mut pace = pace();
+        pace.retry_work = retry_work;
+        self.paced(store, pace, "linger", Accepts::default())
+    }
+
     pub(super) fn engine_of(&self, store: &Memory, tool: &str, accepts: Accepts) -> Engine {
-        let mut pace = Pace::default();
-        (pace.hot_wait, pace.recover_every) = (Duration::from_millis(50), Duration::from_millis(10));
-        pace.strand_after = Duration::from_millis(20);
+        self.paced(store, pace(), tool, accepts)
+    }
+
+    fn paced(&self, store: &Memory, pace: Pace, tool: &str, accepts: Accepts) -> Engine {
         let worker = Worker::new(tool).with_entry(Arc::new(self.clone())).with_accepts(accepts);
         Engine::new(Arc::new(store.another_node()), Arc::new(Tokio::new()), pace, [worker])
     }
@@ -140,12 +155,37 @@ async fn work_that_only_waits_is_put_aside_and_goes_on_when_it_is_answered() {
 
 /// K25 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
-async fn k26_work_that_ends_one_process_after_another_is_given_up() {
-    let (store, work) = (Memory::new(), Lingering::default());
-    let id = TaskId::new("poison").unwrap();
+async fn what_was_put_aside_goes_on_at_once_whatever_was_lost_before() {
+    let (store, work) = (Memory::new(), Lingering { asks: true, ..Lingering::default() });
+    work.let_go.store(true, Ordering::SeqCst);
+    let id = orphan(&store).await;
+    for _ in 0..2 {
+        store.another_node().claim_one(&id).await.unwrap().unwrap();
+    }
+    let one = work.engine_that_waits(&store, Duration::from_millis(1));
+    one.start().await.unwrap();
+    until(&store, &id, |record| matches!(record.phase, Phase::Parked { .. })).await;
+    drop(one);
+    let two = work.engine_that_waits(&store, Duration::from_secs(3600));
+    let reply = Reply::new("q", Json::parse("true").unwrap());
+    two.answer(Scope::Operator, &id, &[reply]).await.unwrap();
+    let ended = until(&store, &id, Record::is_terminal).await;
+    assert_eq!((ended.outcome(), ended.attempt), (Some(&done()), 1));
+}
+
+/// A task whose node is gone.
+async fn orphan(store: &Memory) -> TaskId {
+    let id = TaskId::new("orphan").unwrap();
     let mut new = NewTask::new(id.clone(), Owner::Anonymous, "linger", Json::parse("{}").unwrap());
     new.rerun = Rerun::Resumable;
     store.another_node().create(new).await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn k26_work_that_ends_one_process_after_another_is_given_up() {
+    let (store, work) = (Memory::new(), Lingering::default());
+    let id = orphan(&store).await;
     for _ in 0..5 {
         // A node that is gone as soon as it has the task: its work has ended it.
         store.another_node().claim_one(&id).await.unwrap().unwrap();
