@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use longhaul_store::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Digest, Durability, Epoch, Erasure,
-    Filter, Finished, Json, Limits, Memory, NewTask, NodeId, Once, Outcome, Owner, Page, Record, Reply,
-    Runnable, Scope, Settings, Step, StoreError, StoreFuture, Swept, SystemClock, TaskId, TaskStore,
-    TaskWatch, Time,
+    Filter, Fingerprint, Finished, Json, Limits, Memory, NewTask, NodeId, Once, Outcome, Owner, Page,
+    Question, Record, Reply, Rerun, Runnable, Scope, Settings, Step, StepState, StoreError, StoreFuture,
+    Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time,
 };
 use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::machine::{Caller, Plan};
 use longhaul_tasks::report::Reporter;
-use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Work, Worker};
+use longhaul_tasks::runner::{Answer, Call, Engine, Keeper, Pace, Work, Worker};
 use tokio::time::Instant;
 
 /// A store in memory whose next operations of a kind fail as told; `true`: after they were done.
@@ -92,10 +92,10 @@ impl TaskStore for Failing {
         self.store.release(id, epoch)
     }
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
-        self.store.write(id, epoch, batch)
+        self.guard("write", self.store.write(id, epoch, batch))
     }
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
-        self.store.steps(id, epoch)
+        self.guard("steps", self.store.steps(id, epoch))
     }
     fn answer<'a>(
         &'a self,
@@ -317,4 +317,60 @@ async fn who_waits_is_handed_over_in_time_though_the_outcome_cannot_be_written_y
     let answer = engine.call(call(45)).await;
     assert!(matches!(answer, Answer::HandOver(_)), "{answer:?}");
     assert_eq!(began.elapsed().as_secs(), 50);
+}
+
+const OF: Fingerprint = Fingerprint::new([7; Fingerprint::LEN]);
+
+/// A task that keeps what `work` learns, for it may be entered again.
+fn task_of<F>(work: impl FnOnce(Keeper) -> F) -> Call
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let keeper = Keeper::new();
+    let working = work(keeper.clone());
+    let work = Work::Future(Box::pin(async move {
+        working.await;
+        success()
+    }));
+    let mut call = Call::new(Owner::principal("ann").unwrap(), "future", Json::parse("{}").unwrap(), work);
+    (call.rerun, call.keeper) = (Rerun::Resumable, keeper);
+    call
+}
+
+/// An engine whose work stays in memory while it waits.
+fn engine_that_keeps(store: &Arc<Failing>) -> Engine {
+    let store: Arc<dyn TaskStore> = Arc::clone(store) as _;
+    let mut pace = Pace::default();
+    pace.hot_wait = Duration::from_secs(36_000);
+    Engine::new(store, Arc::new(Tokio::new()), pace, [Worker::new("future")])
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_read_yet_is_looked_for_with_growing_pauses() {
+    let store = Failing::new(Limits::default());
+    let engine = engine_that_keeps(&store);
+    let mut call = task_of(|keeper| async move {
+        let question = Question::new("q", Json::parse("{}").unwrap());
+        keeper.record(Step::new("ask", OF, StepState::Asked(question))).await.unwrap();
+        keeper.learnt("ask").await;
+    });
+    call.plan = Plan::new(Caller::TakesTask, true);
+    let Answer::Task(record) = engine.call(call).await else { panic!("no task") };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for operation in ["steps", "get"] {
+        (0..20).for_each(|_| store.fail(operation, backend(), false));
+    }
+    let began = Instant::now();
+    let reply = Reply::new("q", Json::parse("true").unwrap());
+    engine.answer(Scope::Operator, &record.id, &[reply]).await.unwrap();
+    // It is asked after past the faults.
+    let ended = loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let record = store.store.get(Scope::Operator, &record.id).await.unwrap().unwrap();
+        if record.is_terminal() {
+            break record;
+        }
+    };
+    assert_eq!(ended.outcome(), Some(&success()));
+    assert!(began.elapsed() > Duration::from_secs(100), "{:?}", began.elapsed());
 }

@@ -179,26 +179,29 @@ impl Keeper {
         self.change(|state| state.standing = Standing::Held(epoch));
     }
 
-    /// Looks whether anything was learnt from elsewhere, by a record that has just been read and is ours.
-    pub(super) async fn look(&self, record: &Record) {
+    /// Looks whether anything was learnt from elsewhere, by a record that has just been read and is ours; says whether
+    /// it could.
+    pub(super) async fn look(&self, record: &Record) -> bool {
         let is_answered = |step: &Step| match &step.state {
             StepState::Asked(asked) => !record.questions.iter().any(|open| open.key == asked.key),
             _ => false,
         };
-        if self.lock().steps.iter().any(is_answered) {
-            self.reload(record.epoch).await;
-        }
+        let answered = self.lock().steps.iter().any(is_answered);
+        !answered || self.reload(record.epoch).await
     }
 
-    async fn reload(&self, epoch: Epoch) {
-        let Some(seat) = self.0.seat.get() else { return };
+    /// Reads the steps again; says whether that could be done.
+    async fn reload(&self, epoch: Epoch) -> bool {
+        let Some(seat) = self.0.seat.get() else { return true };
         match seat.inner.store.steps(&seat.id, epoch).await {
-            Ok(steps) => self.change(|state| steps.into_iter().for_each(|step| state.put(step))),
-            // Who is fenced learns so from its record.
-            Err(StoreError::Fenced { .. }) => seat.controls.tell(Control::LookAgain),
+            Ok(steps) => {
+                self.change(|state| steps.into_iter().for_each(|step| state.put(step)));
+                true
+            }
             Err(error) => {
-                tracing::warn!(task = %seat.id, %error, "the steps of a task could not be read");
-                seat.controls.tell(Control::LookAgain);
+                // Who is fenced learns so from its record.
+                tracing::warn!(task = %seat.id, %error, "the steps of a task could not be read yet");
+                false
             }
         }
     }

@@ -29,6 +29,8 @@ pub(super) enum Done {
     NotParked,
     /// The record as it is now.
     Seen(Option<Arc<Record>>),
+    /// It could not be read.
+    Unseen,
     /// Nothing to report.
     Nothing,
 }
@@ -144,7 +146,7 @@ pub(super) fn look(inner: Arc<Inner>, id: TaskId) -> Operation {
             Ok(record) => Done::Seen(record.map(Arc::new)),
             Err(error) => {
                 tracing::warn!(task = %id, %error, "a task could not be read");
-                Done::Nothing
+                Done::Unseen
             }
         }
     })
@@ -210,7 +212,7 @@ pub(super) fn finish(
                         epoch = record.epoch;
                     }
                     // Whose it is will be seen when the store can be read.
-                    Done::Nothing => wait(&inner, &mut pause).await,
+                    Done::Unseen => wait(&inner, &mut pause).await,
                     seen => return seen,
                 },
                 // What was said last is worth less than how it ended.
@@ -256,8 +258,14 @@ pub(super) fn cancel(inner: Arc<Inner>, id: TaskId) -> Operation {
 
 /// Waits before a write is tried again, each time longer.
 pub(super) async fn wait(inner: &Inner, pause: &mut Duration) {
-    inner.environment.sleep(*pause).await;
+    next_wait(inner, pause).await;
+}
+
+/// The next of those waits, apart from what is tried again.
+pub(super) fn next_wait(inner: &Inner, pause: &mut Duration) -> BoxFuture<'static, ()> {
+    let wait = inner.environment.sleep(*pause);
     *pause = (*pause * 2).min(LONGEST_PAUSE);
+    wait
 }
 
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(50);

@@ -16,7 +16,8 @@ use super::follow::{Again, cancel_for_all};
 use super::join::{Lead, Stage};
 use super::keeper::Keeper;
 use super::operation::{
-    Done, Operation, cancel, commit, finish, is_ours, look, read, report, start, stop, tell,
+    Done, FIRST_PAUSE, Operation, cancel, commit, finish, is_ours, look, next_wait, read, report, start,
+    stop, tell,
 };
 use super::runs::Listed;
 use super::stranded;
@@ -105,6 +106,10 @@ struct Timers {
     hold: Option<BoxFuture<'static, ()>>,
     report: Option<BoxFuture<'static, ()>>,
     report_due: bool,
+    /// To look again, for what has changed could not be read.
+    look: Option<BoxFuture<'static, ()>>,
+    /// How long that waits next.
+    look_pause: Option<Duration>,
 }
 
 impl Run {
@@ -350,6 +355,10 @@ impl Run {
                 self.write_report();
                 None
             }
+            () = optional(&mut self.timers.look) => {
+                self.timers.look = None;
+                self.look_again()
+            }
             () = optional(&mut self.leaving) => {
                 self.give_back();
                 None
@@ -443,6 +452,10 @@ impl Run {
                 None
             }
             Done::Seen(record) => self.handle_seen(record).await,
+            Done::Unseen => {
+                self.look_later();
+                None
+            }
         }
     }
 
@@ -474,8 +487,9 @@ impl Run {
                 keeper.hold(record.epoch);
             }
         }
-        if let Some(keeper) = self.keeper.as_ref().filter(|_| ours) {
-            keeper.look(&record).await;
+        match self.keeper.as_ref().filter(|_| ours) {
+            Some(keeper) if !keeper.look(&record).await => self.look_later(),
+            _ => self.timers.look_pause = None,
         }
         self.record = Some(record);
         if changed && self.machine.is_answered() {
@@ -497,6 +511,13 @@ impl Run {
         self.stale = self.record.is_some();
         self.look_if_stale();
         None
+    }
+
+    /// Reads the record again after a pause, each time longer while it cannot be read, or the steps with it.
+    fn look_later(&mut self) {
+        let mut pause = self.timers.look_pause.unwrap_or(FIRST_PAUSE);
+        self.timers.look = Some(next_wait(&self.listed.inner, &mut pause));
+        self.timers.look_pause = Some(pause);
     }
 
     fn look_if_stale(&mut self) {
