@@ -3,19 +3,22 @@
 #![expect(clippy::disallowed_methods, reason = "a test steps the runtime's paused clock")]
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul_store::{
-    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Digest, Durability, Epoch, Erasure,
-    Filter, Fingerprint, Finished, Json, Limits, Memory, NewTask, NodeId, Once, Outcome, Owner, Page,
-    Question, Record, Reply, Rerun, Runnable, Scope, Settings, Step, StepState, StoreError, StoreFuture,
-    Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time,
+    Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Digest, Durability, Epoch,
+    Erasure, Filter, Fingerprint, Finished, Json, Limits, Memory, NewTask, NodeId, Once, Outcome, Owner,
+    Page, Question, Record, Reply, Rerun, Runnable, Scope, Settings, Step, StepClock, StepState, StoreError,
+    StoreFuture, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time,
 };
-use longhaul_tasks::environment::Tokio;
+use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::machine::{Caller, Plan};
 use longhaul_tasks::report::Reporter;
-use longhaul_tasks::runner::{Answer, Call, Engine, Keeper, Pace, Work, Worker};
+use longhaul_tasks::runner::{Answer, Call, Engine, Entry, Keeper, Pace, Work, Worker};
+use serde_json::value::RawValue;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// A store in memory whose next operations of a kind fail as told; `true`: after they were done.
@@ -24,14 +27,21 @@ struct Failing {
     store: Memory,
     faults: Mutex<VecDeque<(&'static str, StoreError, bool)>>,
     tried: Mutex<Vec<&'static str>>,
+    /// Whether whoever puts a task aside waits.
+    stalled: watch::Sender<bool>,
 }
 
 impl Failing {
     fn new(limits: Limits) -> Arc<Self> {
+        Self::on(limits, Arc::new(SystemClock::new()))
+    }
+
+    fn on(limits: Limits, clock: Arc<dyn Clock>) -> Arc<Self> {
         let mut settings = Settings::default();
         settings.limits = limits;
-        let store = Memory::with(settings, Arc::new(SystemClock::new()));
-        Arc::new(Self { store, faults: Mutex::default(), tried: Mutex::default() })
+        let store = Memory::with(settings, clock);
+        let stalled = watch::channel(false).0;
+        Arc::new(Self { store, faults: Mutex::default(), tried: Mutex::default(), stalled })
     }
 
     fn fail(&self, operation: &'static str, error: StoreError, done: bool) {
@@ -92,7 +102,15 @@ impl TaskStore for Failing {
         self.store.release(id, epoch)
     }
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
-        self.guard("write", self.store.write(id, epoch, batch))
+        let mut stalled = self.stalled.subscribe();
+        let parks = batch.park.is_some();
+        let written = self.guard("write", self.store.write(id, epoch, batch));
+        Box::pin(async move {
+            if parks {
+                stalled.wait_for(|stalled| !stalled).await.unwrap();
+            }
+            written.await
+        })
     }
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
         self.guard("steps", self.store.steps(id, epoch))
@@ -373,4 +391,75 @@ async fn an_answer_that_cannot_be_read_yet_is_looked_for_with_growing_pauses() {
     };
     assert_eq!(ended.outcome(), Some(&success()));
     assert!(began.elapsed() > Duration::from_secs(100), "{:?}", began.elapsed());
+}
+
+/// Work that asks and waits; entered again it has an effect under way meanwhile, and so is not put aside.
+#[derive(Clone, Debug, Default)]
+struct Waiting {
+    entered: Arc<AtomicUsize>,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Waiting {
+    async fn work(self, keeper: Keeper) {
+        struct Alive(Arc<AtomicUsize>);
+        impl Drop for Alive {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        self.alive.fetch_add(1, Ordering::SeqCst);
+        let _alive = Alive(self.alive);
+        let again = self.entered.fetch_add(1, Ordering::SeqCst) > 0;
+        let _under_way = again.then(|| keeper.body());
+        if keeper.find("ask", OF).unwrap().is_none() {
+            let question = Question::new("q", Json::parse("{}").unwrap());
+            keeper.record(Step::new("ask", OF, StepState::Asked(question))).await.unwrap();
+        }
+        keeper.learnt("ask").await;
+    }
+}
+
+impl Entry for Waiting {
+    fn enter(
+        &self,
+        _: &Record,
+        _: Option<&RawValue>,
+        keeper: Keeper,
+        _: Reporter,
+    ) -> BoxFuture<'static, Outcome> {
+        let work = self.clone().work(keeper);
+        Box::pin(async move {
+            work.await;
+            success()
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_slow_to_put_its_task_aside_ends_if_another_has_begun_meanwhile() {
+    let clock = Arc::new(StepClock::at(Time::from_unix_ms(1_800_000_000_000)));
+    let store = Failing::on(Limits::default(), Arc::clone(&clock) as Arc<dyn Clock>);
+    let work = Waiting::default();
+    let worker = Worker::new("future").with_entry(Arc::new(work.clone()));
+    let shared: Arc<dyn TaskStore> = Arc::clone(&store) as _;
+    let engine = Engine::new(shared, Arc::new(Tokio::new()), Pace::default(), [worker]);
+    engine.start().await.unwrap();
+    store.stalled.send_replace(true);
+    let mut call = task_of(|keeper| work.clone().work(keeper));
+    call.plan = Plan::new(Caller::TakesTask, true);
+    let Answer::Task(record) = engine.call(call).await else { panic!("no task") };
+    // It waits, is to be put aside, and that takes longer than its lease.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    clock.advance(Duration::from_secs(600));
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!((work.entered.load(Ordering::SeqCst), work.alive.load(Ordering::SeqCst)), (2, 2));
+    store.stalled.send_replace(false);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(work.alive.load(Ordering::SeqCst), 1, "one epoch has one run");
+
+    let reply = Reply::new("q", Json::parse("true").unwrap());
+    engine.answer(Scope::Operator, &record.id, &[reply]).await.unwrap();
+    let ended = engine.ended(Scope::Operator, &record.id).await.unwrap().unwrap();
+    assert_eq!((ended.outcome(), work.entered.load(Ordering::SeqCst)), (Some(&success()), 2));
 }

@@ -8,6 +8,7 @@ use longhaul_store::{
 };
 
 use super::Inner;
+use super::control::Controls;
 use crate::environment::BoxFuture;
 use crate::job::{ExternalJob, JobRun, NotStarted};
 use crate::machine::{Event, Refusal};
@@ -191,10 +192,12 @@ pub(super) fn report(inner: Arc<Inner>, id: TaskId, epoch: Epoch, batch: Batch) 
 }
 
 /// Writes the outcome, however long the store takes to be writable again. The run ends with an outcome that never
-/// will be: the row stays open, for a process that can reach it.
+/// will be: the row stays open, for a process that can reach it. It is the outcome of the run that `controls` reach, and
+/// of no other that has begun since.
 pub(super) fn finish(
     inner: Arc<Inner>,
     id: TaskId,
+    controls: Controls,
     epoch: Epoch,
     outcome: Outcome,
     last: Batch,
@@ -208,7 +211,11 @@ pub(super) fn finish(
                     return Done::Seen(Some(Arc::new(record)));
                 }
                 Err(StoreError::Fenced { .. }) => match look(Arc::clone(&inner), id.clone()).await {
-                    Done::Seen(Some(record)) if is_ours(&inner, &record) && record.epoch != epoch => {
+                    Done::Seen(Some(record))
+                        if record.epoch != epoch
+                            && is_ours(&inner, &record)
+                            && inner.runs.is(&id, &controls) =>
+                    {
                         epoch = record.epoch;
                     }
                     // Whose it is will be seen when the store can be read.

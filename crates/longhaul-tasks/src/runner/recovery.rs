@@ -165,7 +165,13 @@ async fn give_up(listed: Listed, record: &Record) {
     let data = Json::parse(format!(r#"{{"reason":"attempts_exhausted","attempts":{attempts}}}"#)).ok();
     let message = format!("given up after {attempts} attempts, each of which ended with its process");
     let outcome = Outcome::error(INTERNAL_ERROR, message, data);
-    let _ = finish(Arc::clone(&listed.inner), record.id.clone(), record.epoch, outcome, Batch::new()).await;
+    end(&listed, record, outcome).await;
+}
+
+/// The run that ends so is over before it began: nobody is to be told.
+async fn end(listed: &Listed, record: &Record, outcome: Outcome) {
+    let (inner, controls) = (Arc::clone(&listed.inner), listed.controls.clone());
+    let _ = finish(inner, record.id.clone(), controls, record.epoch, outcome, Batch::new()).await;
 }
 
 /// What a task waited for has come: it goes on here, if this node can work on it.
@@ -184,9 +190,7 @@ const INTERNAL_ERROR: i64 = -32603;
 
 async fn lose(listed: Listed, record: &Record, reason: &str) {
     tracing::warn!(task = %record.id, tool = %record.tool, reason, "a task is lost");
-    let inner = Arc::clone(&listed.inner);
-    // The run that ends so is over before it began: nobody is to be told.
-    let _ = finish(inner, record.id.clone(), record.epoch, Outcome::lost(reason), Batch::new()).await;
+    end(&listed, record, Outcome::lost(reason)).await;
 }
 
 /// Looks for tasks of dead nodes, for ever.

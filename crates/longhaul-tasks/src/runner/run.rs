@@ -16,8 +16,7 @@ use super::follow::{Again, cancel_for_all};
 use super::join::{Lead, Stage};
 use super::keeper::Keeper;
 use super::operation::{
-    Done, FIRST_PAUSE, Operation, cancel, commit, finish, is_ours, look, next_wait, read, report, start,
-    stop, tell,
+    Done, FIRST_PAUSE, Operation, cancel, commit, finish, look, next_wait, read, report, start, stop, tell,
 };
 use super::runs::Listed;
 use super::stranded;
@@ -479,7 +478,7 @@ impl Run {
         };
         let changed = self.record.as_ref().is_none_or(|known| known.seq != record.seq);
         let ended = record.outcome().cloned();
-        let ours = is_ours(&self.listed.inner, &record);
+        let ours = self.listed.owns(&record);
         if ours && record.epoch != self.epoch() {
             // This node's own claim brought it in again, for its lease had run out: the run goes on.
             self.listed.hold(record.epoch);
@@ -585,7 +584,8 @@ impl Run {
             Effect::Tell => Some(tell(self.kept.clone())),
             Effect::Finish(outcome) => {
                 let last = batch(self.reports.latest());
-                Some(finish(inner, self.listed.id.clone(), self.epoch(), outcome, last))
+                let (id, controls) = (self.listed.id.clone(), self.listed.controls.clone());
+                Some(finish(inner, id, controls, self.epoch(), outcome, last))
             }
             Effect::Cancel => Some(cancel(inner, self.listed.id.clone())),
             Effect::Stop => {

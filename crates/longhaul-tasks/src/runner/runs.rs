@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use longhaul_store::{Epoch, TaskId};
+use longhaul_store::{Epoch, Record, TaskId};
 use tokio::sync::Notify;
 
 use super::Inner;
 use super::control::{Control, Controls};
+use super::operation::is_ours;
 
 /// Every run of this node, by the id of its call.
 #[derive(Debug, Default)]
@@ -60,6 +61,11 @@ impl Runs {
         }
     }
 
+    /// Whether the run that `controls` reach is the one of this id.
+    pub(super) fn is(&self, id: &TaskId, controls: &Controls) -> bool {
+        self.lock().get(id).is_some_and(|entry| entry.controls.same(controls))
+    }
+
     /// How many tasks this node holds.
     pub(super) fn held(&self) -> u64 {
         self.lock().values().filter(|entry| entry.epoch.is_some()).count() as u64
@@ -95,6 +101,12 @@ impl Listed {
         if entries.get(&self.id).is_some_and(|entry| entry.controls.same(&self.controls)) {
             entries.remove(&self.id);
         }
+    }
+
+    /// Whether an open task is this run's, under whichever epoch: the node's, and no other run's of it. One that had
+    /// left to put its task aside may find that another has begun in its place.
+    pub(super) fn owns(&self, record: &Record) -> bool {
+        is_ours(&self.inner, record) && self.inner.runs.is(&self.id, &self.controls)
     }
 
     /// It holds its task at `epoch`, and the lease is renewed from now on.
