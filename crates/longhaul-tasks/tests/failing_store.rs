@@ -463,3 +463,25 @@ async fn a_run_that_was_slow_to_put_its_task_aside_ends_if_another_has_begun_mea
     let ended = engine.ended(Scope::Operator, &record.id).await.unwrap().unwrap();
     assert_eq!((ended.outcome(), work.entered.load(Ordering::SeqCst)), (Some(&success()), 2));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_learnt_since_a_row_was_written_without_a_word_is_written_when_it_is_found() {
+    let store = Failing::new(Limits::default());
+    let engine = engine_that_keeps(&store);
+    let learnt = |key: &str| Step::new(key, OF, StepState::learnt(Json::parse("1").unwrap()));
+    let mut call = task_of(|keeper| async move {
+        keeper.record(learnt("before")).await.unwrap();
+        // The row is written after 2 s and tried again 5 s later, once in vain.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        keeper.record(learnt("since")).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(100)).await;
+    });
+    call.plan = Plan::new(Caller::Waits, false);
+    (call.after, call.hold) = (Some(Duration::from_secs(2)), Some(Duration::from_secs(50)));
+    store.fail("create", backend(), true);
+    store.fail("write", backend(), false);
+    let answer = engine.call(call).await;
+    let Answer::HandOver(record) = answer else { panic!("{answer:?}") };
+    let steps = store.store.steps(&record.id, record.epoch).await.unwrap();
+    assert_eq!(steps, [learnt("before"), learnt("since")]);
+}

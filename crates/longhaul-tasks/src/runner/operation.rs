@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, Cancellation, Created, Epoch, Finished, Json, NewTask, Outcome, Record, Scope, StoreError, TaskId,
+    Batch, Cancellation, Created, Epoch, Finished, Json, NewTask, Outcome, Record, Scope, Step, StoreError,
+    TaskId,
 };
 
 use super::Inner;
@@ -70,18 +71,24 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
             created = inner.store.create(alone).await;
         }
         let error = match created {
-            // Unless an earlier try had written it, and could not say so.
             Ok(Created::Again(record)) if record.id != task.id => return Done::Again(Arc::new(record)),
+            // An earlier try had written it, and could not say so.
+            Ok(Created::Again(record)) => match catch_up(&inner, Arc::new(record), task.steps).await {
+                Ok(record) => return Done::Committed(record),
+                Err(error) => error,
+            },
             Ok(created) => return Done::Committed(Arc::new(created.into_record())),
+            Err(error @ StoreError::AlreadyExists { .. }) => match look(Arc::clone(&inner), task.id).await {
+                Done::Seen(Some(record)) if is_ours(&inner, &record) => {
+                    match catch_up(&inner, record, task.steps).await {
+                        Ok(record) => return Done::Committed(record),
+                        Err(error) => error,
+                    }
+                }
+                _ => error,
+            },
             Err(error) => error,
         };
-        if let StoreError::AlreadyExists { .. } = error
-            && let Done::Seen(Some(record)) = look(Arc::clone(&inner), task.id).await
-            && is_ours(&inner, &record)
-        {
-            // An earlier try had written it, and could not say so.
-            return Done::Committed(record);
-        }
         let overloaded = matches!(error, StoreError::Overloaded { .. });
         let taken = match error {
             StoreError::KeyTaken => Some("idempotency_conflict"),
@@ -98,6 +105,21 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
         let refusal = Refusal::new(error.to_string(), overloaded);
         Done::Event(Event::CommitFailed(if is_final(&error) { refusal.lasting() } else { refusal }))
     })
+}
+
+/// Writes what the work has learnt since an earlier try wrote the row, in the place of what it has replaced since.
+async fn catch_up(inner: &Inner, record: Arc<Record>, steps: Vec<Step>) -> Result<Arc<Record>, StoreError> {
+    if !record.is_terminal() {
+        let written = inner.store.steps(&record.id, record.epoch).await?;
+        let mut batch = Batch::new();
+        batch.forget =
+            written.into_iter().filter(|step| !steps.contains(step)).map(|step| step.key).collect();
+        batch.steps = steps;
+        if batch != Batch::new() {
+            inner.store.write(&record.id, record.epoch, batch).await?;
+        }
+    }
+    Ok(record)
 }
 
 /// Whether waiting mends nothing: this store will never take that write from this process. A full disk, a lock, or
