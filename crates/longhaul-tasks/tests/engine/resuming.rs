@@ -182,6 +182,7 @@ async fn orphan(store: &Memory) -> TaskId {
     id
 }
 
+/// K25 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn k26_work_that_ends_one_process_after_another_is_given_up() {
     let (store, work) = (Memory::new(), Lingering::default());
