@@ -70,7 +70,7 @@ pub use once::{CallKey, InvalidCallKey, Once};
 pub use outcome::Outcome;
 pub use owner::{InvalidPrincipal, Owner, Principal, Scope};
 pub use page::{Cursor, Page};
-pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention};
+pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention, Undo};
 pub use registry::{Entry, EntryKey, Holder, Registry, Swap, Value, Version};
 pub use settings::{Limits, Settings};
 #[cfg(feature = "sqlite")]

@@ -63,6 +63,10 @@ pub struct Record {
     pub steps: u32,
     /// Bytes that they take.
     pub step_bytes: u64,
+    /// How many of its steps are [owed](crate::StepState::Owed).
+    pub owed: u32,
+    /// How far it is undone, if it ended without success while something was owed. No caller sees it.
+    pub undo: Option<Undo>,
     /// The store-wide number of its latest visible change; rises with every one. It counts other owners' changes
     /// too, so it is not for callers' eyes.
     pub seq: u64,
@@ -106,6 +110,8 @@ impl Record {
             questions: Vec::new(),
             steps: 0,
             step_bytes: 0,
+            owed: 0,
+            undo: None,
             seq: 0,
         }
     }
@@ -132,6 +138,12 @@ impl Record {
             Phase::Running { lease } => Some(lease),
             _ => None,
         }
+    }
+
+    /// Whether it has ended and something is still to be undone.
+    #[must_use]
+    pub fn is_undoing(&self) -> bool {
+        self.undo.as_ref().is_some_and(|undo| undo.due.is_some())
     }
 
     /// Whether it has ended and its time is up: for every reader it no longer exists, swept or not.
@@ -162,6 +174,18 @@ pub enum Phase {
     },
     /// It ended; there is no way back.
     Done(Outcome),
+}
+
+/// How far a task is undone that has ended without success. Its outcome stays what it is.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Undo {
+    /// When anyone may take it up; while a node is at it, when that one's lease runs out. `None` once nothing is owed.
+    pub due: Option<Time>,
+    /// How many claims have been charged to it.
+    pub attempt: u32,
+    /// How many of its steps could not be undone.
+    pub failed: u32,
 }
 
 /// A node's right to work on a task.

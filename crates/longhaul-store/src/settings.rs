@@ -10,6 +10,8 @@ pub struct Settings {
     pub lease: Duration,
     /// The least time an outcome can be read, even if the task's time is up at once. Default 5 min.
     pub min_result_retention: Duration,
+    /// The least time a task is kept that is to be undone. Default 24 h.
+    pub undo_retention: Duration,
     /// How long a forgotten task's id stays taken. Default 1 h.
     pub tombstone: Duration,
     /// How long a stream can be resumed after its latest event. Default 15 min.
@@ -23,6 +25,7 @@ impl Default for Settings {
         Self {
             lease: Duration::from_secs(30),
             min_result_retention: Duration::from_secs(5 * 60),
+            undo_retention: Duration::from_secs(24 * 60 * 60),
             tombstone: Duration::from_secs(60 * 60),
             event_retention: Duration::from_secs(15 * 60),
             limits: Limits::default(),

@@ -30,12 +30,17 @@ impl Step {
     pub fn size(&self) -> usize {
         let state = match &self.state {
             StepState::Begun | StepState::Due(_) => 0,
+            // Room for what it will come to, which must not be refused.
+            StepState::Owed => OWED,
             StepState::Asked(question) => question.key.len() + question.request.as_str().len(),
             StepState::Learnt { value, .. } => value.as_str().len(),
         };
         self.key.len() + Fingerprint::LEN + state
     }
 }
+
+/// Bytes that a step takes which is owed.
+const OWED: usize = 512;
 
 /// How far a step is.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +52,8 @@ pub enum StepState {
     Asked(Question),
     /// It is over at this time.
     Due(Time),
+    /// It is to be done if the task does not succeed, once that has ended: it undoes another.
+    Owed,
     /// It came to this.
     Learnt {
         /// What was learnt: a result, an answer, or an error.

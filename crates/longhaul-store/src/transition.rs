@@ -6,6 +6,7 @@
 //! out. A terminal record never leaves any of these changed (G4), and [`Record::seq`] is the backend's to number.
 
 mod steps;
+mod undo;
 
 use std::sync::Arc;
 
@@ -61,8 +62,8 @@ pub fn create(
     Ok((record, noted))
 }
 
-/// Whether anyone may take the task now: queued or parked and due, or its holder dead or overdue. A task whose time is up
-/// is not worth starting.
+/// Whether anyone may take the task now: queued or parked and due, or its holder dead or overdue, or ended and to be
+/// undone. A task whose time is up is not worth starting.
 pub fn is_claimable(record: &Record, now: Time, is_dead: &dyn Fn(&NodeId) -> bool) -> bool {
     if record.expires_at.is_some_and(|at| at <= now) {
         return false;
@@ -71,7 +72,7 @@ pub fn is_claimable(record: &Record, now: Time, is_dead: &dyn Fn(&NodeId) -> boo
         Phase::Queued { not_before } => *not_before <= now,
         Phase::Parked { until } => until.is_some_and(|until| until <= now),
         Phase::Running { lease } => lease.until <= now || is_dead(&lease.node),
-        Phase::Done(_) => false,
+        Phase::Done(_) => record.undo.as_ref().is_some_and(|undo| undo.due.is_some_and(|due| due <= now)),
     }
 }
 
@@ -85,6 +86,10 @@ pub fn claim(
 ) -> bool {
     if !is_claimable(record, now, is_dead) {
         return false;
+    }
+    if record.is_terminal() {
+        undo::start(record, now, settings);
+        return true;
     }
     let begins = !record.started;
     start(record, by, now, settings);
@@ -102,6 +107,10 @@ pub fn claim(
 ///
 /// [`StoreError::Fenced`].
 pub fn renew(record: &mut Record, epoch: Epoch, now: Time, settings: &Settings) -> Result<(), StoreError> {
+    if undo::is_held(record, epoch) {
+        undo::renew(record, now, settings);
+        return Ok(());
+    }
     let lease = held(record, epoch)?;
     lease.until = lease.until.max(now.after(settings.lease));
     Ok(())
@@ -113,6 +122,10 @@ pub fn renew(record: &mut Record, epoch: Epoch, now: Time, settings: &Settings) 
 ///
 /// [`StoreError::Fenced`].
 pub fn release(record: &mut Record, epoch: Epoch, now: Time) -> Result<(), StoreError> {
+    if undo::is_held(record, epoch) {
+        undo::release(record, now);
+        return Ok(());
+    }
     held(record, epoch)?;
     record.phase = Phase::Queued { not_before: now };
     record.attempt = record.attempt.saturating_sub(1);
@@ -128,11 +141,12 @@ pub fn release(record: &mut Record, epoch: Epoch, now: Time) -> Result<(), Store
 pub fn check_held(record: &Record, epoch: Epoch) -> Result<(), StoreError> {
     match &record.phase {
         Phase::Running { .. } if record.epoch == epoch => Ok(()),
+        _ if undo::is_held(record, epoch) => Ok(()),
         _ => Err(StoreError::Fenced { id: record.id.clone(), held: epoch }),
     }
 }
 
-/// Applies a worker's report; `known` is the step under a key as it is kept.
+/// Applies a worker's report, of which a task that is undone takes the steps alone; `known` is the step under a key as it is kept.
 ///
 /// # Errors
 ///
@@ -146,6 +160,10 @@ pub fn write(
     now: Time,
     limits: &Limits,
 ) -> Result<Written, StoreError> {
+    if undo::is_held(record, epoch) {
+        let noted = undo::write(record, batch, known, now, limits)?;
+        return Ok(Written { changed: !noted.is_empty(), noted });
+    }
     held(record, epoch)?;
     batch_fits(batch, limits)?;
     let noted = take_steps(record, &batch.forget, &batch.steps, known, now, limits)?;
@@ -242,6 +260,7 @@ fn end(record: &mut Record, outcome: Outcome, now: Time, settings: &Settings) {
         Retention::AfterTerminal(keep) => Some(ended.after(keep)),
         Retention::Unlimited => None,
     };
+    undo::begin(record, settings);
 }
 
 /// A task's own dates never run backwards, whatever two nodes think the time is.

@@ -118,7 +118,7 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
             task(),
             behind(),
             prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(0..5u8, 0..3)],
-            prop::collection::vec((0..4u8, 0..7u8), 0..4),
+            prop::collection::vec((0..4u8, 0..8u8), 0..4),
             prop::option::of((prop::option::of(0..8u8), prop::option::of(0..90u64))),
         )
             .prop_map(|(task, behind, forget, steps, park)| {
@@ -358,6 +358,7 @@ fn step(store: &dyn TaskStore, key: u8, state: u8) -> Step {
         2 | 3 => question(key),
         4 => question(key + 4),
         5 => StepState::Due(Time::from_unix_ms(7)),
+        6 => StepState::Owed,
         _ => StepState::learnt(json("true")),
     };
     Step::new(format!("step {key}"), Fingerprint::new([key; 16]), now)
@@ -378,7 +379,7 @@ fn sides(folder: &std::path::Path) -> [Side; 2] {
     let mut settings = Settings::default();
     (settings.tombstone, settings.min_result_retention) = (Duration::from_secs(60), Duration::from_secs(20));
     (settings.limits.max_open_per_owner, settings.limits.max_retained) = (3, 5);
-    (settings.limits.max_questions, settings.limits.max_step_bytes) = (3, 140);
+    (settings.limits.max_questions, settings.limits.max_step_bytes) = (3, 700);
     let clock = StepClock::at(start);
     let memory = Memory::with(settings.clone(), Arc::new(clock.clone()));
     let model = Side::new(clock, move || Arc::new(memory.another_node()));

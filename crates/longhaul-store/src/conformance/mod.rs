@@ -45,6 +45,7 @@ mod registry;
 mod reporting;
 mod stepping;
 mod streaming;
+mod undoing;
 mod watching;
 
 use std::{pin::Pin, sync::Arc, time::Duration};
@@ -178,6 +179,14 @@ pub const CHECKS: &[Check] = checks! {
         a_queued_task_can_be_cancelled,
         a_cancel_with_a_long_reason_still_cancels,
         a_task_that_is_finished_and_cancelled_at_once_ends_once,
+    }
+    undoing::{
+        a_task_that_failed_is_undone_and_nobody_sees_it,
+        what_ends_well_or_owes_nothing_is_not_undone,
+        what_is_cancelled_or_expires_or_says_it_failed_is_undone,
+        one_node_at_a_time_undoes_a_task,
+        a_task_that_is_undone_takes_only_what_it_owes,
+        a_task_is_kept_for_as_long_as_it_may_be_undone,
     }
     aging::{
         an_open_task_ends_with_an_error_when_its_time_is_up,

@@ -290,7 +290,7 @@ impl TaskStore for Memory {
             let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
             Ok(match seen {
                 None => Erasure::NotFound,
-                Some(record) if !record.is_terminal() => Erasure::Open,
+                Some(record) if !record.is_terminal() || record.is_undoing() => Erasure::Open,
                 Some(_) => {
                     table.erase(id, now.after(this.shared.settings.tombstone));
                     Erasure::Erased

@@ -16,6 +16,8 @@ pub(super) struct Table {
     by_id: HashMap<TaskId, u64>,
     accounts: HashMap<Owner, Account>,
     open: BTreeSet<u64>,
+    /// Those that have ended and are to be undone.
+    undoing: BTreeSet<u64>,
     joins: HashMap<(Owner, Digest), u64>,
     /// What was created under which key, tombstones included.
     calls: HashMap<(Owner, CallKey), u64>,
@@ -204,7 +206,8 @@ impl Table {
     }
 
     pub(super) fn claimable(&self, now: Time, limit: usize, runs: Option<&[Runnable]>) -> Vec<TaskId> {
-        let open = self.open.iter().filter_map(|ord| self.tasks.get(ord)).map(|slot| &slot.record);
+        let open =
+            self.open.union(&self.undoing).filter_map(|ord| self.tasks.get(ord)).map(|slot| &slot.record);
         let runs_it = |record: &&Record| {
             runs.is_none_or(|runs| runs.iter().any(|run| run.admits(&record.tool, &record.version)))
         };
@@ -261,6 +264,9 @@ impl Table {
         if let Some(at) = slot.due() {
             self.due.insert((at, ord));
         }
+        if slot.record.is_undoing() {
+            self.undoing.insert(ord);
+        }
         if slot.record.is_terminal() {
             return;
         }
@@ -277,6 +283,7 @@ impl Table {
         if let Some(at) = slot.due() {
             self.due.remove(&(at, ord));
         }
+        self.undoing.remove(&ord);
         if slot.record.is_terminal() {
             return;
         }

@@ -57,10 +57,11 @@ pub(super) fn claim_one(
     id: &TaskId,
 ) -> Result<Option<Record>, StoreError> {
     let Some((place, mut record)) = tx.load(id)? else { return Ok(None) };
+    let was_open = !record.is_terminal();
     if !transition::claim(&mut record, node, tx.now(), tx.settings(), &|holder| dead.contains(holder)) {
         return Ok(None);
     }
-    tx.update(place.ord, &mut record, true)?;
+    tx.update(place.ord, &mut record, was_open)?;
     Ok(Some(record))
 }
 
@@ -73,10 +74,10 @@ pub(super) fn renew(tx: &mut Tx<'_>, held: &[(TaskId, Epoch)]) -> Result<Vec<Tas
             Ok((place, record))
         });
         match renewed {
-            Ok((place, record)) => {
-                let lease = record.lease().map(|lease| lease.until);
-                tx.update_lease(place.ord, lease.unwrap_or_else(|| tx.now()))?;
-            }
+            Ok((place, record)) => match record.lease() {
+                Some(lease) => tx.update_lease(place.ord, lease.until)?,
+                None => tx.update_due(place.ord, record.undo.as_ref().and_then(|undo| undo.due))?,
+            },
             Err(error) if error.is_fenced() => fenced.push(id.clone()),
             Err(error) => return Err(error),
         }
@@ -86,8 +87,9 @@ pub(super) fn renew(tx: &mut Tx<'_>, held: &[(TaskId, Epoch)]) -> Result<Vec<Tas
 
 pub(super) fn release(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch) -> Result<Record, StoreError> {
     let (place, mut record) = as_worker(tx, id, epoch)?;
+    let was_open = !record.is_terminal();
     transition::release(&mut record, epoch, tx.now())?;
-    tx.update(place.ord, &mut record, true)?;
+    tx.update(place.ord, &mut record, was_open)?;
     Ok(record)
 }
 
@@ -98,6 +100,7 @@ pub(super) fn write(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch, batch: &Batch) -
     let written = transition::write(&mut record, epoch, batch, known, tx.now(), limits)?;
     steps::note(tx, place.ord, &record, &written.noted)?;
     match written.changed {
+        true if record.is_terminal() => tx.update(place.ord, &mut record, false)?,
         true if batch.park.is_some() => tx.update(place.ord, &mut record, true)?,
         true => tx.update_report(place.ord, &mut record)?,
         false => {}
@@ -159,7 +162,7 @@ pub(super) fn erase(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<Er
     let seen = tx.load(id)?.filter(|(place, record)| place.is_visible() && scope.sees(&record.owner));
     Ok(match seen {
         None => Erasure::NotFound,
-        Some((_, record)) if !record.is_terminal() => Erasure::Open,
+        Some((_, record)) if !record.is_terminal() || record.is_undoing() => Erasure::Open,
         Some((place, record)) => {
             tx.erase(place.ord, &record, tx.now().after(tx.settings().tombstone))?;
             Erasure::Erased

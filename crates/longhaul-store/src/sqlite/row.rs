@@ -7,7 +7,7 @@ use rusqlite::{Row, types::ValueRef};
 use super::{fault::corrupt, sql::Column};
 use crate::{
     CallKey, Dialect, Digest, Epoch, Json, Lease, NodeId, Once, Outcome, Owner, Phase, Progress, Record,
-    Rerun, Retention, StoreError, TaskId, Time, ToolVersion,
+    Rerun, Retention, StoreError, TaskId, Time, ToolVersion, Undo,
 };
 
 /// Phases as they are stored.
@@ -123,6 +123,8 @@ pub(super) fn decode(row: &Row<'_>) -> Result<Record, StoreError> {
     record.status_message = read.maybe_text(Column::StatusMessage)?;
     record.steps = u32::try_from(read.int(Column::Steps)?).map_err(|error| damaged(Column::Steps, error))?;
     record.step_bytes = read.count(Column::StepBytes)?;
+    record.owed = u32::try_from(read.int(Column::Owed)?).map_err(|error| damaged(Column::Owed, error))?;
+    record.undo = decode_undo(&read)?;
     Ok(record)
 }
 
@@ -164,6 +166,7 @@ impl<'a> Standing<'a> {
             }
             Phase::Done(outcome) => {
                 at.phase = phase::DONE;
+                at.not_before = record.undo.as_ref().and_then(|undo| undo.due).map(Time::unix_ms);
                 at.end(outcome);
             }
         }
@@ -282,6 +285,14 @@ fn decode_dialect(number: i64) -> Result<Dialect, StoreError> {
         3 => Ok(Dialect::D3),
         other => Err(damaged(Column::Dialect, other)),
     }
+}
+
+fn decode_undo(read: &Reader<'_, '_>) -> Result<Option<Undo>, StoreError> {
+    let Some(attempt) = read.maybe_int(Column::UndoAttempt)? else { return Ok(None) };
+    let attempt = u32::try_from(attempt).map_err(|error| damaged(Column::UndoAttempt, error))?;
+    let failed =
+        u32::try_from(read.int(Column::UndoFailed)?).map_err(|error| damaged(Column::UndoFailed, error))?;
+    Ok(Some(Undo { due: read.maybe_time(Column::NotBefore)?, attempt, failed }))
 }
 
 fn decode_once(read: &Reader<'_, '_>) -> Result<Option<Once>, StoreError> {

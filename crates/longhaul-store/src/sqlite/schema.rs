@@ -11,7 +11,7 @@ use crate::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -165,6 +165,13 @@ CREATE INDEX open_questions ON steps (task, asked) WHERE state = 1;
 /// The versions of tools that began the work of tasks.
 const V5: &str = "
 ALTER TABLE tasks ADD COLUMN tool_version TEXT NOT NULL DEFAULT '0.0.0';
+";
+
+/// What is owed by tasks (state 5 of a step), and how far those are undone that failed: they are due as queued ones are.
+const V6: &str = "
+ALTER TABLE tasks ADD COLUMN owed         INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN undo_attempt INTEGER;
+ALTER TABLE tasks ADD COLUMN undo_failed  INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// What a file turns out to be.

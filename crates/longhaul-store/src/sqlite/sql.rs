@@ -61,6 +61,9 @@ define_columns! {
     Asked "asked",
     Steps "steps",
     StepBytes "step_bytes",
+    Owed "owed",
+    UndoAttempt "undo_attempt",
+    UndoFailed "undo_failed",
     ToolVersion "tool_version",
     Tool "tool",
     StatusMessage "status_message",
@@ -76,23 +79,25 @@ pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE
 pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, phase, not_before, lease_node, \
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
     status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments, \
-    once_key, once_digest, asked, steps, step_bytes, tool_version) \
+    once_key, once_digest, asked, steps, step_bytes, tool_version, owed) \
     VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29) ON CONFLICT (id) DO NOTHING";
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30) ON CONFLICT (id) DO NOTHING";
 
 pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
     lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \
     updated_at = ?12, terminal_at = ?13, progress = ?14, progress_total = ?15, progress_message = ?16, \
     outcome = ?17, outcome_code = ?18, outcome_text = ?19, outcome_json = ?20, status_message = ?21, asked = ?22, \
-    steps = ?23, step_bytes = ?24 WHERE ord = ?1";
+    steps = ?23, step_bytes = ?24, owed = ?25, undo_attempt = ?26, undo_failed = ?27 WHERE ord = ?1";
 
 pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, progress = ?4, \
     progress_total = ?5, progress_message = ?6, status_message = ?7, status_changed_at = ?8, asked = ?9, \
-    steps = ?10, step_bytes = ?11 WHERE ord = ?1";
+    steps = ?10, step_bytes = ?11, owed = ?12 WHERE ord = ?1";
 
 pub(super) const RENEW: &str = "UPDATE tasks SET lease_until = ?2 WHERE ord = ?1";
 
-pub(super) const ERASE: &str = "UPDATE tasks SET phase = 9, expires_at = ?2, arguments = 'null', caller = 'null', \
+pub(super) const RENEW_UNDO: &str = "UPDATE tasks SET not_before = ?2 WHERE ord = ?1";
+
+pub(super) const ERASE: &str = "UPDATE tasks SET phase = 9, not_before = NULL, expires_at = ?2, arguments = 'null', caller = 'null', \
     outcome = NULL, outcome_code = NULL, outcome_text = NULL, outcome_json = NULL, status_message = NULL, \
     progress_message = NULL, join_digest = NULL WHERE ord = ?1";
 
@@ -142,7 +147,7 @@ pub(super) const REMOVE: &str = "DELETE FROM tasks WHERE ord = ?1";
 pub(super) const LEASE_HOLDER: &str =
     "SELECT lease_node FROM tasks WHERE phase = 1 AND lease_node > ?1 ORDER BY lease_node LIMIT 1";
 
-/// Queued or parked: nothing else has a time to wait for.
+/// Queued or parked, or ended and to be undone: nothing else has a time to wait for.
 pub(super) const WAITING: &str = "SELECT id, tool, tool_version FROM tasks WHERE not_before <= ?1 \
     AND (expires_at IS NULL OR expires_at > ?1) ORDER BY not_before";
 
@@ -246,6 +251,7 @@ mod tests {
             UPDATE,
             UPDATE_REPORT,
             RENEW,
+            RENEW_UNDO,
             ERASE,
             GET,
             LIST_OWN,

@@ -96,6 +96,7 @@ impl<'a> Columns<'a> {
                 until: question.deadline,
                 json: Some(question.request.as_str()),
             },
+            StepState::Owed => Self { state: OWED, ..blank },
             StepState::Due(at) => Self { state: DUE, until: Some(*at), ..blank },
             StepState::Learnt { value, is_error } => {
                 Self { state: if *is_error { FAILED } else { LEARNT }, json: Some(value.as_str()), ..blank }
@@ -140,6 +141,7 @@ fn decode(row: &Row<'_>) -> Result<Step, StoreError> {
             })
         }
         DUE => StepState::Due(time(6)?),
+        OWED => StepState::Owed,
         LEARNT => StepState::Learnt { value: json()?, is_error: false },
         FAILED => StepState::Learnt { value: json()?, is_error: true },
         other => return Err(damaged(format!("state {other}"))),
@@ -157,3 +159,4 @@ const ASKED: i64 = 1;
 const DUE: i64 = 2;
 const LEARNT: i64 = 3;
 const FAILED: i64 = 4;
+const OWED: i64 = 5;

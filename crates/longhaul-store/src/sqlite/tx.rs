@@ -303,6 +303,7 @@ impl<'a> Tx<'a> {
                 record.steps,
                 signed(record.step_bytes),
                 record.version.to_string(),
+                record.owed,
             ])
             .map_err(failed)?;
         self.writes += u64::from(rows > 0);
@@ -346,6 +347,9 @@ impl<'a> Tx<'a> {
                 signed(record.questions.len() as u64),
                 record.steps,
                 signed(record.step_bytes),
+                record.owed,
+                record.undo.as_ref().map(|undo| undo.attempt),
+                record.undo.as_ref().map_or(0, |undo| undo.failed),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));
@@ -370,10 +374,16 @@ impl<'a> Tx<'a> {
                 signed(record.questions.len() as u64),
                 record.steps,
                 signed(record.step_bytes),
+                record.owed,
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));
         Ok(())
+    }
+
+    /// The same of a task that is undone: it is not due before.
+    pub(super) fn update_due(&mut self, ord: u64, due: Option<Time>) -> Result<(), StoreError> {
+        self.execute(sql::RENEW_UNDO, params![signed(ord), due.map(Time::unix_ms)]).map(drop)
     }
 
     /// Writes a prolonged lease, which nobody can see and which therefore has no number.

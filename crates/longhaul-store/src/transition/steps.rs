@@ -65,6 +65,7 @@ pub fn take_steps(
 /// Counts a step no more.
 fn forget_step(record: &mut Record, step: &Step, now: Time) {
     record.steps = record.steps.saturating_sub(1);
+    record.owed = record.owed.saturating_sub(u32::from(is_owed(step)));
     record.step_bytes = record.step_bytes.saturating_sub(step.size() as u64);
     let asked_before = !record.questions.is_empty();
     record.questions.retain(|question| question.step != step.key);
@@ -93,6 +94,8 @@ fn take_step(
     }
     weigh(record, before.map_or(0, Step::size), step.size(), limits)?;
     record.steps += u32::from(before.is_none());
+    record.owed = record.owed.saturating_sub(u32::from(before.is_some_and(is_owed)));
+    record.owed += u32::from(is_owed(step));
     let asked_before = !record.questions.is_empty();
     record.questions.retain(|question| question.step != step.key);
     let mut step = step.clone();
@@ -108,10 +111,15 @@ fn take_step(
     Ok(Some(step))
 }
 
+fn is_owed(step: &Step) -> bool {
+    matches!(step.state, StepState::Owed)
+}
+
 /// Whether a step that stood so may stand so: what was learnt stays, and a key asks one question for ever.
 fn may_become(before: &StepState, after: &StepState) -> bool {
     match (before, after) {
-        (StepState::Begun, _) | (StepState::Asked(_) | StepState::Due(_), StepState::Learnt { .. }) => true,
+        (StepState::Begun, _) => true,
+        (StepState::Asked(_) | StepState::Due(_) | StepState::Owed, StepState::Learnt { .. }) => true,
         (StepState::Asked(_), StepState::Begun) => true,
         _ => is_same(before, after),
     }

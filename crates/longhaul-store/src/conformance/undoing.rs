@@ -1,0 +1,162 @@
+//! What becomes of a task that ends without success while something is owed.
+
+use std::time::Duration;
+
+use super::{Backend, create, finish, get, json, one, queued, stepping::learnt, stepping::step, task};
+use crate::{
+    Accepts, Batch, Cancellation, Erasure, Finished, Outcome, Progress, Record, Retention, Runnable, Scope,
+    Settings, StepState, StoreError, TaskStore,
+};
+
+fn owed(key: &str) -> crate::Step {
+    step(key, StepState::Owed)
+}
+
+/// A task that has done something and owes two steps.
+async fn owing(store: &dyn TaskStore, name: &str, retention: Retention) -> Record {
+    let mut new = task(name);
+    new.retention = retention;
+    new.steps = vec![learnt("charge", "1"), owed("undo charge")];
+    let made = create(store, new).await;
+    let batch = Batch::new().with_step(learnt("ship", "2")).with_step(owed("undo ship"));
+    store.write(&made.id, made.epoch, batch).await.unwrap();
+    let record = get(store, &made.id).await.expect("it exists");
+    assert_eq!((record.owed, &record.undo), (2, &None));
+    record
+}
+
+async fn fail(store: &dyn TaskStore, task: &Record) -> Record {
+    let outcome = Outcome::error(-32603, "broke", None);
+    store.finish(&task.id, task.epoch, outcome, Batch::new()).await.unwrap().into_record()
+}
+
+/// All that a caller may see of it.
+fn seen(record: &Record) -> Record {
+    let mut seen = record.clone();
+    (seen.epoch, seen.seq, seen.undo, seen.owed, seen.steps, seen.step_bytes) =
+        (Default::default(), 0, None, 0, 0, 0);
+    seen
+}
+
+pub(super) async fn a_task_that_failed_is_undone_and_nobody_sees_it(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let made = owing(&*one.store, "t", Retention::Unlimited).await;
+    let failed = fail(&*one.store, &made).await;
+    assert!(failed.is_terminal() && failed.is_undoing());
+    let late =
+        one.store.write(&made.id, made.epoch, Batch::new().with_step(learnt("undo ship", "null"))).await;
+    assert!(matches!(late, Err(StoreError::Fenced { .. })), "whoever ended it does not hold it: {late:?}");
+    one.deployment.advance(Duration::from_secs(1));
+
+    assert!(other.claim(10, Some(&[Runnable::new("other", Accepts::default())])).await.unwrap().is_empty());
+    let claimed = other.claim(10, Some(&[Runnable::new("build", Accepts::default())])).await.unwrap();
+    let [held] = &claimed[..] else { panic!("it is due, not {claimed:?}") };
+    assert_eq!((held.epoch, seen(held)), (failed.epoch.next(), seen(&failed)));
+    let steps = other.steps(&held.id, held.epoch).await.unwrap();
+    assert_eq!(steps[1], owed("undo charge"));
+    assert_eq!(steps[3], owed("undo ship"));
+
+    let said = Batch::new().with_status_message("undoing").with_progress(Progress::new(9.0, None, None));
+    other.write(&held.id, held.epoch, said.with_step(learnt("undo ship", "null"))).await.unwrap();
+    let error = StepState::Learnt { value: json("\"no\""), is_error: true };
+    let last = Batch::new().with_step(step("undo charge", error));
+    other.write(&held.id, held.epoch, last).await.unwrap();
+    let undone = get(&*one.store, &held.id).await.expect("it exists");
+    assert_eq!((seen(&undone), undone.owed), (seen(&failed), 0));
+    let undo = undone.undo.expect("it was undone");
+    assert_eq!((undo.due, undo.attempt, undo.failed), (None, 1, 1));
+    one.deployment.advance(Duration::from_secs(3600));
+    assert!(other.claim(10, None).await.unwrap().is_empty());
+    assert!(other.claim_one(&held.id).await.unwrap().is_none());
+}
+
+pub(super) async fn what_ends_well_or_owes_nothing_is_not_undone(backend: &dyn Backend) {
+    let one = one(backend);
+    let made = owing(&*one.store, "well", Retention::Unlimited).await;
+    assert_eq!(finish(&*one.store, &made).await.undo, None);
+    let plain = create(&*one.store, task("plain")).await;
+    assert_eq!(fail(&*one.store, &plain).await.undo, None);
+    assert!(one.store.claim(10, None).await.unwrap().is_empty());
+}
+
+pub(super) async fn what_is_cancelled_or_expires_or_says_it_failed_is_undone(backend: &dyn Backend) {
+    let one = one(backend);
+    let made = owing(&*one.store, "cancelled", Retention::Unlimited).await;
+    let cancelled = one.store.request_cancel(Scope::Operator, &made.id, None).await.unwrap();
+    let Cancellation::Cancelled(cancelled) = cancelled else { panic!("{cancelled:?}") };
+    assert!(cancelled.is_undoing());
+    let made = owing(&*one.store, "says-so", Retention::Unlimited).await;
+    let outcome = Outcome::result(json("{}"), true);
+    one.store.finish(&made.id, made.epoch, outcome, Batch::new()).await.unwrap();
+    owing(&*one.store, "expired", Retention::FromCreation(Duration::from_secs(5))).await;
+    one.deployment.advance(Duration::from_secs(5));
+    assert_eq!(one.store.sweep(10).await.unwrap().expired.len(), 1);
+    assert_eq!(one.store.claim(10, None).await.unwrap().len(), 3);
+}
+
+pub(super) async fn one_node_at_a_time_undoes_a_task(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let made = owing(&*one.store, "t", Retention::Unlimited).await;
+    fail(&*one.store, &made).await;
+    let held = one.store.claim_one(&made.id).await.unwrap().expect("it is due");
+    let lease = Settings::default().lease;
+    for _ in 0..3 {
+        assert!(other.claim_one(&made.id).await.unwrap().is_none());
+        one.deployment.advance(lease - Duration::from_secs(1));
+        assert!(one.store.renew(&[(held.id.clone(), held.epoch)]).await.unwrap().is_empty());
+    }
+    one.deployment.advance(lease + Duration::from_secs(1));
+    let taken = other.claim_one(&made.id).await.unwrap().expect("its lease has run out");
+    assert_eq!(taken.undo.as_ref().map(|undo| undo.attempt), Some(2));
+    let late = Batch::new().with_step(learnt("undo ship", "null"));
+    let late = one.store.write(&held.id, held.epoch, late).await;
+    assert!(matches!(late, Err(StoreError::Fenced { .. })), "{late:?}");
+    let fenced = one.store.renew(&[(held.id.clone(), held.epoch)]).await.unwrap();
+    assert_eq!(fenced.first(), Some(&held.id));
+    let released = other.release(&taken.id, taken.epoch).await.unwrap();
+    assert_eq!(seen(&released), seen(&taken));
+    let again = one.store.claim_one(&made.id).await.unwrap().expect("it was given back");
+    assert_eq!(again.undo.as_ref().map(|undo| undo.attempt), Some(2), "and that was not charged");
+}
+
+pub(super) async fn a_task_that_is_undone_takes_only_what_it_owes(backend: &dyn Backend) {
+    let one = one(backend);
+    let made = owing(&*one.store, "t", Retention::Unlimited).await;
+    let failed = fail(&*one.store, &made).await;
+    let held = one.store.claim_one(&made.id).await.unwrap().expect("it is due");
+    for other in [learnt("new", "1"), learnt("charge", "2"), step("undo ship", StepState::Begun)] {
+        let refused = one.store.write(&held.id, held.epoch, Batch::new().with_step(other)).await;
+        assert!(matches!(refused, Err(StoreError::Recorded { .. })), "{refused:?}");
+    }
+    let ended = one.store.finish(&held.id, held.epoch, Outcome::lost("x"), Batch::new()).await.unwrap();
+    assert!(matches!(ended, Finished::AlreadyTerminal(_)), "{ended:?}");
+    let cancelled = one.store.request_cancel(Scope::Operator, &held.id, None).await.unwrap();
+    assert!(matches!(cancelled, Cancellation::AlreadyTerminal(_)), "{cancelled:?}");
+    assert_eq!(one.store.erase(Scope::Operator, &held.id).await.unwrap(), Erasure::Open);
+    let now = get(&*one.store, &held.id).await.expect("it exists");
+    assert_eq!(seen(&now), seen(&failed));
+    for key in ["undo ship", "undo charge"] {
+        let done = Batch::new().with_step(learnt(key, "null"));
+        one.store.write(&held.id, held.epoch, done).await.unwrap();
+    }
+    assert_eq!(one.store.erase(Scope::Operator, &held.id).await.unwrap(), Erasure::Erased);
+    create(&*one.store, queued("next", &*one.store)).await;
+    assert_eq!(one.store.claim(10, None).await.unwrap().len(), 1, "nothing is left of it to be claimed");
+}
+
+pub(super) async fn a_task_is_kept_for_as_long_as_it_may_be_undone(backend: &dyn Backend) {
+    let one = one(backend);
+    let made = owing(&*one.store, "t", Retention::AfterTerminal(Duration::ZERO)).await;
+    let failed = fail(&*one.store, &made).await;
+    let keep = Settings::default().undo_retention;
+    one.deployment.advance(keep - Duration::from_secs(60));
+    assert_eq!(one.store.sweep(10).await.unwrap().total(), 0);
+    let held = one.store.claim_one(&made.id).await.unwrap().expect("it is due");
+    assert_eq!(held.expires_at, failed.expires_at, "known from its end on");
+    one.deployment.advance(Duration::from_secs(120));
+    assert!(one.store.claim_one(&made.id).await.unwrap().is_none());
+    assert_eq!(one.store.sweep(10).await.unwrap().erased, 1);
+    assert!(one.store.claim(10, None).await.unwrap().is_empty());
+}
