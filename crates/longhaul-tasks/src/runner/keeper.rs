@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use super::Inner;
 use super::control::{Control, Controls};
 use super::operation::{FIRST_PAUSE, is_final, wait};
+use crate::environment::BoxFuture;
 use crate::journal::Journal;
 use crate::machine::Refusal;
 
@@ -36,6 +37,8 @@ struct Shared {
     version: ToolVersion,
     /// The work may be entered again.
     entered_again: bool,
+    /// It is entered to learn how what it did is undone.
+    undoing: bool,
 }
 
 /// How the run of the call is reached, and the store.
@@ -54,6 +57,8 @@ struct State {
     bodies: usize,
     /// What the work waits for.
     waits: Vec<Arc<Wait>>,
+    /// How to undo what it has done, by the keys of the steps that are owed.
+    undo: HashMap<Arc<str>, Undoing>,
     /// Counts whatever the work does.
     moves: u64,
 }
@@ -148,6 +153,55 @@ impl Keeper {
         state.standing = Standing::Held(epoch);
         drop(state);
         this
+    }
+
+    /// The journal of a task that has failed, whose work is entered to learn how it is undone: it is given what it has
+    /// learnt, and does nothing anew.
+    pub(super) fn undo(steps: Vec<Step>, record: &Record) -> Self {
+        let (version, epoch) = (record.version.clone(), record.epoch);
+        let shared = Shared { entered_again: true, undoing: true, version, ..Shared::default() };
+        let _once = shared.id.set(record.id.clone());
+        let this = Self(Arc::new(shared));
+        let mut state = this.lock();
+        steps.into_iter().for_each(|step| state.put(step));
+        state.standing = Standing::Held(epoch);
+        drop(state);
+        this
+    }
+
+    /// The keys of what is owed, the latest first.
+    pub(super) fn owed(&self) -> Vec<Arc<str>> {
+        let state = self.lock();
+        let owed = state.steps.iter().filter(|step| matches!(step.state, StepState::Owed));
+        owed.rev().map(|step| Arc::clone(&step.key)).collect()
+    }
+
+    /// Completes once the work has said how all that is owed is undone.
+    pub(super) async fn is_all_known(&self) {
+        loop {
+            let news = self.0.news.notified();
+            let owed = self.owed();
+            if owed.iter().all(|key| self.lock().undo.contains_key(key)) {
+                return;
+            }
+            news.await;
+        }
+    }
+
+    /// How the work has said that this is undone.
+    pub(super) fn take_undoing(&self, key: &str) -> Option<Undoing> {
+        self.lock().undo.remove(key)
+    }
+
+    /// Whether the work is entered to learn how what it did is undone: it must do nothing anew, and waits where it has
+    /// learnt nothing.
+    pub fn is_undoing(&self) -> bool {
+        self.0.undoing
+    }
+
+    /// Says how the step is undone that is owed under `key`.
+    pub fn undo_by(&self, key: &str, undoing: Undoing) {
+        self.change(|state| drop(state.undo.insert(key.into(), undoing)));
     }
 
     /// From now on the call is reached so.
@@ -279,7 +333,16 @@ impl Keeper {
     ///
     /// Whatever [`StepError`] there is.
     pub async fn record(&self, step: Step) -> Result<(), StepError> {
-        self.note(None, step).await
+        self.note(None, vec![step]).await
+    }
+
+    /// Records a step, and in the same moment that the task owes what undoes it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`StepError`] there is.
+    pub async fn record_owing(&self, step: Step, owed: Step) -> Result<(), StepError> {
+        self.note(None, vec![step, owed]).await
     }
 
     /// Records a step in the place of all whose keys begin with `prefix`, and of its own.
@@ -288,10 +351,13 @@ impl Keeper {
     ///
     /// Whatever [`StepError`] there is.
     pub async fn replace(&self, prefix: &str, step: Step) -> Result<(), StepError> {
-        self.note(Some(prefix), step).await
+        self.note(Some(prefix), vec![step]).await
     }
 
-    async fn note(&self, prefix: Option<&str>, step: Step) -> Result<(), StepError> {
+    async fn note(&self, prefix: Option<&str>, steps: Vec<Step>) -> Result<(), StepError> {
+        if self.is_undoing() {
+            return pending().await;
+        }
         let mut pause = FIRST_PAUSE;
         loop {
             let news = self.0.news.notified();
@@ -299,8 +365,8 @@ impl Keeper {
                 state @ State {
                     standing: Standing::Loose | Standing::InPlace | Standing::Refused(_), ..
                 } => {
-                    state.forget(&state.replaced(prefix, &step));
-                    state.put(step);
+                    state.forget(&state.replaced(prefix, &steps));
+                    steps.into_iter().for_each(|step| state.put(step));
                     return Ok(());
                 }
                 State { standing: Standing::Held(epoch), .. } => Some(*epoch),
@@ -310,16 +376,16 @@ impl Keeper {
                 news.await;
                 continue;
             };
-            let mut batch = Batch::new().with_step(step.clone());
-            batch.forget = self.lock().replaced(prefix, &step);
-            let gone = batch.forget.clone();
+            let gone = self.lock().replaced(prefix, &steps);
+            let mut batch = Batch::new();
+            (batch.forget, batch.steps) = (gone.clone(), steps.clone());
             match seat.inner.store.write(&seat.id, epoch, batch).await {
                 Ok(_) => {
                     // An answer may have come before it: a question is read again with the record.
-                    let asks = matches!(step.state, StepState::Asked(_));
+                    let asks = steps.iter().any(|step| matches!(step.state, StepState::Asked(_)));
                     self.change(|state| {
                         state.forget(&gone);
-                        state.put(step);
+                        steps.into_iter().for_each(|step| state.put(step));
                     });
                     if asks {
                         seat.controls.tell(Control::LookAgain);
@@ -358,6 +424,9 @@ impl Keeper {
     ///
     /// [`StepError::NotDurable`].
     pub async fn become_durable(&self, asking: bool) -> Result<(), StepError> {
+        if self.is_undoing() {
+            return pending().await;
+        }
         let mut told = false;
         loop {
             let news = self.0.news.notified();
@@ -488,10 +557,11 @@ impl State {
         }
     }
 
-    /// The keys of what `step` stands in the place of.
-    fn replaced(&self, prefix: Option<&str>, step: &Step) -> Vec<Arc<str>> {
+    /// The keys of what `steps` stand in the place of.
+    fn replaced(&self, prefix: Option<&str>, steps: &[Step]) -> Vec<Arc<str>> {
         let Some(prefix) = prefix else { return Vec::new() };
-        let is_replaced = |key: &&Arc<str>| key.starts_with(prefix) || ***key == *step.key;
+        let is_replaced =
+            |key: &&Arc<str>| key.starts_with(prefix) || steps.iter().any(|step| step.key == **key);
         self.by_key.keys().filter(is_replaced).cloned().collect()
     }
 
@@ -520,6 +590,9 @@ impl State {
         }
     }
 }
+
+/// Undoes a step, as often as it is called: each time with what came of it, or why it failed.
+pub type Undoing = Box<dyn FnMut() -> BoxFuture<'static, Result<(), String>> + Send>;
 
 /// An effect that is under way, until dropped.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ mod recovery;
 mod run;
 mod runs;
 mod stranded;
+mod undo;
 mod worker;
 
 use std::fmt;
@@ -23,7 +24,7 @@ use longhaul_store::{
 };
 use tokio::sync::watch;
 
-pub use keeper::{Body, Keeper, StepError};
+pub use keeper::{Body, Keeper, StepError, Undoing};
 pub use worker::{Entry, Worker};
 
 pub use call::{Answer, Call, Canceller, Observed, Observer, Ticket, Work};

@@ -11,6 +11,7 @@ use super::control::{Control, Controls};
 use super::operation::finish;
 use super::run::Run;
 use super::runs::Listed;
+use super::undo::undo;
 use crate::job::Attached;
 use crate::note::Note;
 use crate::report::Reporter;
@@ -92,6 +93,9 @@ pub(super) async fn can_work_on(inner: &Arc<Inner>, record: &Record) -> bool {
 
 /// Takes up a task that was claimed. Its lease is renewed from now on.
 pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
+    if record.is_terminal() {
+        return inner.environment.spawn(Box::pin(undo(Arc::clone(inner), record)));
+    }
     // Its lease had run out while this process stood still: whoever is at it looks, and goes on.
     if inner.runs.tell(&record.id, Control::LookAgain) {
         return;

@@ -86,7 +86,8 @@ pub struct Checkpoint<S> {
 impl<S: Serialize + Send + Sync> Checkpoint<S> {
     /// Ends the round: when this returns, a crash does not lose the state, and what the round has recorded is gone.
     ///
-    /// No step or question that was made since may still be under way.
+    /// No step or question that was made since may still be under way. What the round did is no longer
+    /// [undone](super::StepCall::compensate).
     ///
     /// # Errors
     ///

@@ -3,10 +3,13 @@
 use std::fmt;
 use std::future::{Future, IntoFuture, pending};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::journal::{Fingerprint, Known};
+use longhaul_tasks::machine::Refusal;
 use longhaul_tasks::runner::{Keeper, StepError};
 use longhaul_tasks::store::{Epoch, Json, Step as Recorded, StepState, TaskId, Time};
 use serde::Serialize;
@@ -18,6 +21,7 @@ use super::tool_result::ToolError;
 
 type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;
 type Body<'a, T> = Box<dyn FnOnce() -> Doing<'a, T> + Send + 'a>;
+type Undo = Arc<dyn Fn(Json, String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 type Ask<'a, T> = Box<dyn FnOnce(String) -> Doing<'a, Option<T>> + Send + 'a>;
 
 impl Cx {
@@ -63,7 +67,7 @@ impl Cx {
             Box::pin(async move { doing.await.map_err(Into::into) })
         });
         let key = self.reserve(&format!("step:{}", name.step_name()));
-        StepCall { cx: self.clone(), key, body, care: Care::AtLeastOnce }
+        StepCall { cx: self.clone(), key, body, care: Care::AtLeastOnce, undo: None }
     }
 
     /// A key for the effect of the next step of this name: the same in every attempt, and no other step's, in any
@@ -242,6 +246,7 @@ pub struct StepCall<'a, T> {
     key: String,
     body: Body<'a, T>,
     care: Care<'a, T>,
+    undo: Option<Undo>,
 }
 
 impl<'a, T> StepCall<'a, T> {
@@ -273,6 +278,55 @@ impl<'a, T> StepCall<'a, T> {
     }
 }
 
+impl<T: DeserializeOwned + Send + 'static> StepCall<'_, T> {
+    /// What undoes it: should the task be cancelled or fail, this is done with what the step came to, and with a key
+    /// for the effect of undoing it. The steps of a task are undone one after the other, the latest first, when its
+    /// caller has long been told how it ended.
+    ///
+    /// It is done at least once, and again where it fails, up to [`Pace::max_attempts`] times; what then is not undone is
+    /// logged, and stays with the task for its operator. A crash does not end it: the handler is entered again for it, by
+    /// any server that accepts its version, and is given what it had learnt. It goes no further than it had come.
+    ///
+    /// So what undoes a step is made before anything that could fail, by nothing but arguments and what was learnt. Only
+    /// what was recorded is undone: of a step that a crash or a cancel has cut off nobody knows whether it had its effect.
+    /// Its tool must be one that [is entered again](longhaul_tasks::store::Rerun) and may become a task: in any other the
+    /// call ends before the step is made.
+    ///
+    /// ```
+    /// # use longhaul::{Cx, server::ToolError};
+    /// # async fn bill(amount: u64) -> Result<String, std::io::Error> { Ok(amount.to_string()) }
+    /// # async fn refund(receipt: String, key: String) -> Result<(), std::io::Error> { Ok(()) }
+    /// # async fn ship() -> Result<(), std::io::Error> { Ok(()) }
+    /// async fn order(cx: Cx) -> Result<String, ToolError> {
+    ///     let receipt = cx.step("charge", || bill(250)).compensate(refund).await?;
+    ///     // Should this fail, what was charged is refunded.
+    ///     cx.step("ship", ship).await?;
+    ///     Ok(receipt)
+    /// }
+    /// ```
+    ///
+    /// [`Pace::max_attempts`]: longhaul_tasks::runner::Pace::max_attempts
+    pub fn compensate<E, F>(mut self, undo: impl Fn(T, String) -> F + Send + Sync + 'static) -> Self
+    where
+        E: Into<ToolError>,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+    {
+        self.undo = Some(Arc::new(move |value, key| {
+            let undone = serde_json::from_str(value.as_str()).map(|value| undo(value, key));
+            Box::pin(async move {
+                match undone {
+                    Ok(undone) => undone.await.map_err(|error| {
+                        let error: ToolError = error.into();
+                        error.in_words()
+                    }),
+                    Err(error) => Err(format!("what it came to cannot be read: {error}")),
+                }
+            })
+        }));
+        self
+    }
+}
+
 impl<'a, T: Serialize + DeserializeOwned + Send + 'a> IntoFuture for StepCall<'a, T> {
     type Output = Result<T, ToolError>;
     type IntoFuture = Doing<'a, T>;
@@ -281,6 +335,7 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> IntoFuture for StepCall<'a
         Box::pin(async move {
             let cx = self.cx.clone();
             match cx.keeper().filter(|keeper| keeper.is_entered_again()) {
+                None if self.undo.is_some() => cx.end(not_undone(&self.key)).await,
                 None => self.in_rounds().await,
                 Some(keeper) => match self.in_task(keeper).await {
                     Ok(outcome) => outcome,
@@ -308,8 +363,11 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
     }
 
     async fn in_task(self, keeper: &Keeper) -> Result<Result<T, ToolError>, StepError> {
-        let Self { cx, key, body, care } = self;
+        let Self { cx, key, body, care, undo } = self;
         let of = fingerprint("step");
+        if keeper.is_undoing() {
+            return again(keeper, &key, undo).await;
+        }
         let began = match keeper.find(&key, of)? {
             Some(StepState::Learnt { value, is_error: false }) => return read(keeper, &key, &value).map(Ok),
             Some(StepState::Learnt { value, is_error: true }) => return Ok(Err(ToolError::recorded(&value))),
@@ -333,9 +391,12 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
                 Ok(known) => known,
                 Err(error) => return Ok(Err(error)),
             },
-            Care::Pure => None,
+            Care::Pure if undo.is_none() => None,
             _ => {
                 keeper.become_durable(false).await?;
+                if undo.is_some() && !keeper.is_durable() {
+                    return Err(not_undone(&key));
+                }
                 keeper.record(Recorded::new(key.as_str(), of, StepState::Begun)).await?;
                 None
             }
@@ -357,12 +418,52 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
             },
             Err(error) => StepState::Learnt { value: error.to_record(), is_error: true },
         };
-        match keeper.record(Recorded::new(key.as_str(), of, state)).await {
+        let owed = undo.filter(|_| outcome.is_ok());
+        let owed = owed.map(|_| Recorded::new(owed_key(&key), fingerprint("undo"), StepState::Owed));
+        let step = Recorded::new(key.as_str(), of, state);
+        let recorded = match owed {
+            Some(owed) => keeper.record_owing(step, owed).await,
+            None => keeper.record(step).await,
+        };
+        match recorded {
             Err(StepError::Refused(error)) => Ok(Err(ToolError::new(format!("step {key}: {error}")))),
             Err(error) => Err(error),
             Ok(()) => Ok(outcome),
         }
     }
+}
+
+/// A step of work that is entered to learn how it is undone: it says so of what is recorded, and goes no further.
+async fn again<T: DeserializeOwned>(
+    keeper: &Keeper,
+    key: &str,
+    undo: Option<Undo>,
+) -> Result<Result<T, ToolError>, StepError> {
+    match keeper.find(key, fingerprint("step"))? {
+        Some(StepState::Learnt { value, is_error: false }) => {
+            if let Some(undo) = undo {
+                let owed = owed_key(key);
+                let effect = keeper.id().map_or_else(|| owed.clone(), |id| format!("{id}/{owed}"));
+                let value = value.clone();
+                keeper.undo_by(&owed, Box::new(move || undo(value.clone(), effect.clone())));
+            }
+            read(keeper, key, &value).map(Ok)
+        }
+        Some(StepState::Learnt { value, is_error: true }) => Ok(Err(ToolError::recorded(&value))),
+        _ => pending().await,
+    }
+}
+
+/// The key of what undoes a step.
+fn owed_key(key: &str) -> String {
+    format!("{key}/undo")
+}
+
+fn not_undone(key: &str) -> StepError {
+    let why = format!(
+        "{key} could not be undone after a crash: its tool needs `rerun = \"resumable\"` and `task`, or the step no `compensate`"
+    );
+    StepError::NotDurable(Refusal::new(why, false))
 }
 
 fn read<T: DeserializeOwned>(keeper: &Keeper, key: &str, value: &Json) -> Result<T, StepError> {

@@ -196,6 +196,17 @@ impl ToolError {
         kept.and_then(|kept| to_raw_value(&kept)).map_or_else(|_| StoredJson::null(), StoredJson::from)
     }
 
+    /// What went wrong, for an operator.
+    pub(super) fn in_words(&self) -> String {
+        match &*self.0 {
+            Failed::Told(result) => {
+                let text = result.content.iter().find_map(|content| content.as_text());
+                text.unwrap_or("it failed and said nothing").to_owned()
+            }
+            Failed::Protocol(error) => error.message.to_string(),
+        }
+    }
+
     /// The failure that a step has kept.
     pub(super) fn recorded(json: &StoredJson) -> Self {
         let told = |result: &RawValue| serde_json::from_str::<CallToolResult>(result.get()).ok();

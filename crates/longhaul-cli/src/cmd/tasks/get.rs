@@ -58,6 +58,14 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
     print(&format!("  time        started {started} ago, {ended} {}", took(record, at)))?;
     let node = shown.node.map(|node| format!(", on node {node}")).unwrap_or_default();
     print(&format!("  work        attempt {}{node}", record.attempt))?;
+    if let Some(undo) = &record.undo {
+        let done = match (record.owed, undo.failed) {
+            (0, 0) => "all that it did".to_owned(),
+            (0, failed) => format!("not all that it did: {failed} failed, see the log of the server"),
+            (left, _) => format!("not yet: {left} left"),
+        };
+        print(&format!("  undone      {done}"))?;
+    }
     print(&format!("  caller      {}", clean::line(shown.owner.as_deref().unwrap_or_default(), 200)))?;
     if let Some(at_end) = record.expires_at {
         print(&format!("  forgotten   in {}", age(at_end.since(at))))?;
