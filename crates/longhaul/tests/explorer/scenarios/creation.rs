@@ -16,7 +16,6 @@ async fn work(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     Ok("done".to_owned())
 }
 
-/// K3 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn k01_k02_k03_a_call_under_a_key_is_made_once() {
     static SCENARIO: Scenario = Scenario {

@@ -115,7 +115,6 @@ async fn plain(hands: Hands, _: Cx) -> Result<String, ToolError> {
     Ok("done".to_owned())
 }
 
-/// K9 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn k09_a_tool_that_is_run_again_from_its_start() {
     static SCENARIO: Scenario = Scenario {
@@ -132,7 +131,6 @@ fn k09_a_tool_that_is_run_again_from_its_start() {
     explore(&SCENARIO);
 }
 
-/// K8 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn k08_a_tool_that_is_never_run_again() {
     static SCENARIO: Scenario = Scenario {

@@ -15,7 +15,6 @@ async fn at_least_once(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     Ok("done".to_owned())
 }
 
-/// K4 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn k01_k02_k03_k04_k05_k06_k07_k16_steps_are_done_at_least_once() {
     static SCENARIO: Scenario = Scenario {
@@ -40,7 +39,6 @@ async fn at_most_once(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     Ok(charged.map_or("in doubt", |_| "charged").to_owned())
 }
 
-/// K5, K6 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn k05_k06_a_step_is_done_at_most_once_and_is_in_doubt_otherwise() {
     static SCENARIO: Scenario = Scenario {
@@ -67,7 +65,6 @@ async fn reconciled(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     Ok(format!("charged {times} times"))
 }
 
-/// K5 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn k05_k06_a_step_that_is_asked_after_is_done_once() {
     static SCENARIO: Scenario = Scenario {
@@ -100,7 +97,6 @@ async fn many(hands: Hands, cx: Cx) -> Result<String, ToolError> {
 const SHARDS: [&str; 8] =
     ["shard 0", "shard 1", "shard 2", "shard 3", "shard 4", "shard 5", "shard 6", "shard 7"];
 
-/// K7 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn k05_k06_k07_of_many_steps_none_that_was_recorded_is_done_again() {
     static SCENARIO: Scenario = Scenario {
@@ -139,7 +135,6 @@ async fn failing(hands: Hands, cx: Cx) -> Result<String, ToolError> {
     Ok("something else was done".to_owned())
 }
 
-/// K6 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn k06_k07_what_a_step_failed_with_is_recorded_like_a_result() {
     static SCENARIO: Scenario = Scenario {
