@@ -165,6 +165,8 @@ pub enum Answer {
 pub struct Ticket {
     answer: oneshot::Receiver<Answer>,
     control: Controls,
+    /// Tells of a call that may be made again that its caller waits.
+    _waits: Option<Arc<()>>,
 }
 
 /// The other end of a ticket: a caller that waits until it is told the answer.
@@ -178,7 +180,7 @@ impl Waiter {
     /// A caller that waits, and its ticket, which reaches the run behind `controls`.
     pub(super) fn new(runs: &Runs, control: Controls) -> (Self, Ticket) {
         let (sender, answer) = oneshot::channel();
-        (Self { answer: sender, _waits: runs.waits() }, Ticket { answer, control })
+        (Self { answer: sender, _waits: runs.waits() }, Ticket { answer, control, _waits: None })
     }
 
     /// Answers. A caller that is gone can ask for the task by its id.
@@ -209,6 +211,11 @@ impl Canceller {
 }
 
 impl Ticket {
+    /// The same, and while it is kept `waits` is.
+    pub(super) fn keeping(self, waits: Option<Arc<()>>) -> Self {
+        Self { _waits: waits, ..self }
+    }
+
     /// A handle that ends the call.
     pub fn canceller(&self) -> Canceller {
         Canceller(self.control.clone())

@@ -9,7 +9,7 @@ use longhaul_store::{Outcome, Record, Scope, TaskId};
 use super::Inner;
 use super::call::{Answer, Observed, Observer, Waiter};
 use super::control::{Control, Controls};
-use super::operation::{cancel, stop};
+use super::operation::{cancel, is_ours, stop};
 use super::run::optional;
 use crate::environment::BoxFuture;
 use crate::machine::{Caller, Plan};
@@ -67,7 +67,8 @@ impl Again {
     /// Tells of the call that was made before: its task, to who takes one, or its end, for which this waits on whichever
     /// node it comes.
     ///
-    /// It is one call, so that who makes it again can cancel it, unless somebody else here waits for it as well.
+    /// It is one call, so that who makes it again can cancel it where it is at work, unless somebody else there waits
+    /// for it as well.
     pub(super) async fn follow(mut self, found: Arc<Record>) {
         if self.plan.caller != Caller::Waits {
             return self.waiter.tell(Answer::Task(found));
@@ -117,9 +118,12 @@ impl Again {
     }
 }
 
-/// Ends the call, unless somebody else waits for it here.
+/// Ends the call for who has made it again, if this node is at work on it and nobody else here waits for it: who first
+/// called does, or another who has made it again. Who waits on other nodes is not known here, so that what they are at
+/// work on is only left, and so is what no node is at work on. By its task anybody can cancel it who may.
 pub(super) async fn cancel_for_all(inner: Arc<Inner>, record: &Record) {
-    if inner.followers.any(&record.id) {
+    let id = &record.id;
+    if !is_ours(&inner, record) || inner.followers.any(id) || inner.runs.is_waited_for(id) {
         return;
     }
     cancel(Arc::clone(&inner), record.id.clone()).await;

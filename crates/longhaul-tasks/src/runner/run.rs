@@ -123,6 +123,7 @@ impl Run {
         let mut this =
             Self::new(listed, Machine::begin(call.plan), call.tool, call.arguments, job, call.reports);
         let (caller, ticket) = Waiter::new(&this.listed.inner.runs, this.listed.controls.clone());
+        let ticket = ticket.keeping(call.once.is_some().then(|| this.listed.expect_caller()));
         let sleep =
             |duration: Option<Duration>| duration.map(|for_| this.listed.inner.environment.sleep(for_));
         let after = if call.plan.tells_at_once { None } else { sleep(call.after) };
@@ -399,6 +400,7 @@ impl Run {
             return Some(Event::CallerCancelled);
         }
         (self.caller, self.observer, self.timers.hold) = (None, None, None);
+        self.listed.forget_caller();
         None
     }
 
@@ -407,6 +409,7 @@ impl Run {
         // It was answered, or has left before.
         self.caller.take()?;
         (self.observer, self.timers.hold) = (None, None);
+        self.listed.forget_caller();
         // Whoever leaves a task may come back for it.
         let ends = self.machine.is_durable() || self.lead.as_ref().is_none_or(Lead::leave);
         ends.then_some(Event::CallerLeft)

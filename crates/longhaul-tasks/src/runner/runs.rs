@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use foldhash::fast::RandomState;
 use longhaul_store::{Epoch, Record, TaskId};
@@ -27,6 +27,14 @@ struct Entry {
     controls: Controls,
     /// Under which epoch it holds its task, if there is one.
     epoch: Option<Epoch>,
+    /// Alive while its own caller waits for it, if it may be made again.
+    caller: Weak<()>,
+}
+
+impl Entry {
+    fn new(controls: &Controls) -> Self {
+        Self { controls: controls.clone(), epoch: None, caller: Weak::new() }
+    }
 }
 
 impl Runs {
@@ -71,6 +79,11 @@ impl Runs {
         self.lock().values().filter(|entry| entry.epoch.is_some()).count() as u64
     }
 
+    /// Whether the caller of the run of this id waits for it, which may be made again.
+    pub(super) fn is_waited_for(&self, id: &TaskId) -> bool {
+        self.lock().get(id).is_some_and(|entry| entry.caller.strong_count() > 0)
+    }
+
     fn leases(&self) -> Vec<(TaskId, Epoch)> {
         let lease = |(id, entry): (&TaskId, &Entry)| Some((id.clone(), entry.epoch?));
         self.lock().iter().filter_map(lease).collect()
@@ -91,8 +104,28 @@ pub(super) struct Listed {
 impl Listed {
     /// A call that is reached by `controls`.
     pub(super) fn new(inner: Arc<Inner>, id: TaskId, controls: Controls) -> Self {
-        inner.runs.lock().insert(id.clone(), Entry { controls: controls.clone(), epoch: None });
+        inner.runs.lock().insert(id.clone(), Entry::new(&controls));
         Self { inner, id, controls }
+    }
+
+    /// Its caller waits for as long as it keeps this, or until it is [forgotten](Self::forget_caller).
+    pub(super) fn expect_caller(&self) -> Arc<()> {
+        let waits = Arc::new(());
+        self.set_caller(Arc::downgrade(&waits));
+        waits
+    }
+
+    /// Its caller does not wait any more.
+    pub(super) fn forget_caller(&self) {
+        self.set_caller(Weak::new());
+    }
+
+    fn set_caller(&self, caller: Weak<()>) {
+        if let Some(entry) = self.inner.runs.lock().get_mut(&self.id)
+            && entry.controls.same(&self.controls)
+        {
+            entry.caller = caller;
+        }
     }
 
     /// It is no longer among them, and whoever takes its task up does not find it.
@@ -112,8 +145,7 @@ impl Listed {
     /// It holds its task at `epoch`, and the lease is renewed from now on.
     pub(super) fn hold(&self, epoch: Epoch) {
         let mut entries = self.inner.runs.lock();
-        let entry = || Entry { controls: self.controls.clone(), epoch: None };
-        let entry = entries.entry(self.id.clone()).or_insert_with(entry);
+        let entry = entries.entry(self.id.clone()).or_insert_with(|| Entry::new(&self.controls));
         if entry.controls.same(&self.controls) {
             entry.epoch = Some(epoch);
         }

@@ -159,6 +159,43 @@ async fn a_cancel_ends_nothing_while_another_waits_for_the_same_call() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_makes_a_call_again_and_hangs_up_ends_it_for_nobody_who_waits() {
+    let store = Memory::new();
+    let [here, elsewhere] = [(); 2].map(|()| engine(store.another_node(), &Outside::default()));
+    for node in [&here, &elsewhere] {
+        let effects = Effects::default();
+        let of = |seconds| {
+            let mut call = keyed(Caller::Waits, effects.work(seconds), 1);
+            let name = if std::ptr::eq(node, &here) { "key:here" } else { "key:elsewhere" };
+            call.once = Some(Once::new(CallKey::new(name).unwrap(), Digest::new([1; 32])));
+            call
+        };
+        let first = here.call(of(20));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let again = node.call(of(20));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        again.cancel();
+        assert_eq!((outcome(first.await), effects.count()), (success(), 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_who_waits_for_a_call_can_cancel_it() {
+    let outside = Outside::default();
+    let engine = engine(Memory::new(), &outside);
+    let first = engine.call(keyed(Caller::Waits, job(&outside), 1));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let again = engine.call(keyed(Caller::Waits, job(&outside), 1));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    first.cancel();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(outside.outcome(&outside.only()), None, "another waits");
+    again.cancel();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(matches!(outside.outcome(&outside.only()), Some(Outcome::Cancelled { .. })));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_in_place_is_made_once_and_never_handed_over() {
     let (engine, effects) = (engine(Memory::new(), &Outside::default()), Effects::default());
     let make = || {
