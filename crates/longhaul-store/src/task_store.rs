@@ -310,6 +310,8 @@ pub struct Filter {
     pub open_only: bool,
     /// Only those of this tool.
     pub tool: Option<Arc<str>>,
+    /// Only those that a claim could take now. A store finds out that there is none without looking at any task.
+    pub claimable_only: bool,
 }
 
 impl Filter {
@@ -322,7 +324,13 @@ impl Filter {
     /// Those that have not ended.
     #[must_use]
     pub fn open() -> Self {
-        Self { open_only: true, tool: None }
+        Self { open_only: true, ..Self::default() }
+    }
+
+    /// Those that a [claim](TaskStore::claim) could take now.
+    #[must_use]
+    pub fn claimable() -> Self {
+        Self { claimable_only: true, ..Self::open() }
     }
 
     /// Of those, the ones of this tool.
@@ -332,7 +340,7 @@ impl Filter {
         self
     }
 
-    /// Whether a task is one of them.
+    /// Whether a task is one of them, as far as its record says: whether it can be claimed depends on who is alive.
     #[must_use]
     pub fn admits(&self, record: &Record) -> bool {
         !(self.open_only && record.is_terminal())

@@ -10,10 +10,11 @@ use std::time::Duration;
 use longhaul_store::{
     Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Digest, Durability, Epoch,
     Erasure, Filter, Fingerprint, Finished, Json, Limits, Memory, NewTask, NodeId, Once, Outcome, Owner,
-    Page, Question, Record, Reply, Rerun, Runnable, Scope, Settings, Step, StepClock, StepState, StoreError,
-    StoreFuture, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time,
+    Page, Park, Question, Record, Reply, Rerun, Runnable, Scope, Settings, Step, StepClock, StepState,
+    StoreError, StoreFuture, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
+use longhaul_tasks::job::{Attached, ExternalJob, FoundJobs, JobError, JobRun, NotStarted};
 use longhaul_tasks::machine::{Caller, Plan};
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::{Answer, Call, Engine, Entry, Keeper, Pace, Work, Worker};
@@ -29,6 +30,8 @@ struct Failing {
     tried: Mutex<Vec<&'static str>>,
     /// Whether whoever puts a task aside waits.
     stalled: watch::Sender<bool>,
+    /// How many tasks were read for lists.
+    listed: AtomicUsize,
 }
 
 impl Failing {
@@ -41,7 +44,8 @@ impl Failing {
         settings.limits = limits;
         let store = Memory::with(settings, clock);
         let stalled = watch::channel(false).0;
-        Arc::new(Self { store, faults: Mutex::default(), tried: Mutex::default(), stalled })
+        let (faults, tried, listed) = Default::default();
+        Arc::new(Self { store, faults, tried, stalled, listed })
     }
 
     fn fail(&self, operation: &'static str, error: StoreError, done: bool) {
@@ -87,7 +91,11 @@ impl TaskStore for Failing {
         after: Option<&'a Cursor>,
         limit: usize,
     ) -> StoreFuture<'a, Page> {
-        self.store.list(scope, filter, after, limit)
+        Box::pin(async move {
+            let page = self.store.list(scope, filter, after, limit).await?;
+            self.listed.fetch_add(page.tasks.len(), Ordering::SeqCst);
+            Ok(page)
+        })
     }
     fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
         self.store.claim(limit, runs)
@@ -484,4 +492,55 @@ async fn what_was_learnt_since_a_row_was_written_without_a_word_is_written_when_
     let Answer::HandOver(record) = answer else { panic!("{answer:?}") };
     let steps = store.store.steps(&record.id, record.epoch).await.unwrap();
     assert_eq!(steps, [learnt("before"), learnt("since")]);
+}
+
+/// There are no jobs.
+#[derive(Debug)]
+struct NoJobs;
+
+impl ExternalJob for NoJobs {
+    fn start<'a>(
+        &'a self,
+        _: &'a TaskId,
+        _: &'a Json,
+        _: bool,
+        _: Reporter,
+    ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
+        Box::pin(std::future::pending())
+    }
+    fn attach<'a>(&'a self, _: &'a TaskId, _: bool, _: Reporter) -> BoxFuture<'a, Attached> {
+        Box::pin(std::future::ready(Attached::NeverStarted))
+    }
+    fn cancel<'a>(&'a self, _: &'a TaskId) -> BoxFuture<'a, Result<(), JobError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    fn discard<'a>(&'a self, _: &'a TaskId) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl FoundJobs for NoJobs {
+    fn has_begun<'a>(&'a self, _: &'a TaskId) -> BoxFuture<'a, Result<bool, JobError>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_looks_for_orphans_reads_no_task_that_waits() {
+    let store = Failing::new(Limits::default());
+    let new = NewTask::new(
+        TaskId::new("waits").unwrap(),
+        Owner::Anonymous,
+        "elsewhere",
+        Json::parse("{}").unwrap(),
+    );
+    let waits = store.store.create(new).await.unwrap().into_record();
+    let until = store.store.now().after(Duration::from_secs(36_000));
+    let park = Batch::new().with_park(Park::new(vec![], Some(until)));
+    store.store.write(&waits.id, waits.epoch, park).await.unwrap();
+    let engine = engine(&store);
+    engine.reach_others(Arc::new(NoJobs));
+    engine.start().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(store.listed.load(Ordering::SeqCst), 0);
 }

@@ -122,6 +122,7 @@ pub const CHECKS: &[Check] = checks! {
         strangers_have_their_ids_and_no_list,
         a_list_goes_from_the_newest_to_the_oldest,
         a_list_can_be_of_open_tasks_or_of_one_tool,
+        a_list_can_be_of_what_a_claim_could_take,
         a_list_in_pages_meets_every_lasting_task_once,
         a_cursor_outlives_the_task_it_points_at,
         a_cursor_of_another_list_is_refused,

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Backend, ann, bob, create, finish, id, json, one, one_with, task};
+use super::{Backend, ann, bob, create, finish, id, json, one, one_with, queued, task};
 use crate::{
-    Cancellation, Counts, Cursor, Filter, NewTask, Owner, Page, Retention, Scope, Settings, StoreError,
-    TaskId, TaskStore,
+    Batch, Cancellation, Counts, Cursor, Filter, NewTask, Owner, Page, Park, Retention, Scope, Settings,
+    StoreError, TaskId, TaskStore,
 };
 
 pub(super) async fn a_foreign_task_is_not_there(backend: &dyn Backend) {
@@ -106,6 +106,31 @@ pub(super) async fn a_list_can_be_of_open_tasks_or_of_one_tool(backend: &dyn Bac
             assert!(names(&*one.store, scope, &Filter::all().of_tool("other"), limit).await.is_empty());
         }
     }
+}
+
+pub(super) async fn a_list_can_be_of_what_a_claim_could_take(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let claimable = async || names(&*one.store, Scope::Operator, &Filter::claimable(), 10).await;
+    let parked = create(&*one.store, task("parked")).await;
+    let until = one.store.now().after(Duration::from_secs(3600));
+    let park = Batch::new().with_park(Park::new(vec![], Some(until)));
+    one.store.write(&parked.id, parked.epoch, park).await.unwrap();
+    let ended = create(&*one.store, task("ended")).await;
+    finish(&*one.store, &ended).await;
+    create(&*one.store, task("held")).await;
+    assert!(claimable().await.is_empty());
+    create(&*other, task("orphan")).await;
+    create(&*one.store, queued("queued", &*one.store)).await;
+    assert_eq!(claimable().await, ["queued"]);
+    drop(other);
+    assert_eq!(claimable().await, ["queued", "orphan"]);
+    one.deployment.advance(Settings::default().lease);
+    assert_eq!(claimable().await, ["queued", "orphan", "held"]);
+    one.deployment.advance(Duration::from_secs(3600));
+    assert_eq!(claimable().await, ["queued", "orphan", "held", "parked"]);
+    assert_eq!(one.store.claim(10, None).await.unwrap().len(), 4);
+    assert!(claimable().await.is_empty());
 }
 
 /// S3 of `conformance/REQUIREMENTS.md`.

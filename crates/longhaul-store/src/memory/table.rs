@@ -247,6 +247,10 @@ impl Table {
             if slot.removable_at.is_some() || slot.record.is_forgotten(now) || !filter.admits(&slot.record) {
                 continue;
             }
+            let is_dead = |node: &NodeId| !self.is_alive(node);
+            if filter.claimable_only && !transition::is_claimable(&slot.record, now, &is_dead) {
+                continue;
+            }
             page.tasks.push(slot.record.clone());
             if page.tasks.len() == limit {
                 page.next = Some(Cursor::behind(scope, number));

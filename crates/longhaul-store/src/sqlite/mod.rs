@@ -164,8 +164,13 @@ impl TaskStore for Sqlite {
         limit: usize,
     ) -> StoreFuture<'a, Page> {
         let limit = limit.clamp(1, Page::MAX);
-        self.read_with(move |conn, site| {
-            read::list(conn, site, scope, filter, after, limit, site.clock.now())
+        Box::pin(async move {
+            let claimable = if filter.claimable_only { Some(self.claimable()?) } else { None };
+            let claimable = claimable.as_ref().map(Option::as_deref);
+            self.readers.read(&self.site, |conn| {
+                let now = self.site.clock.now();
+                read::list(conn, &self.site, scope, filter, claimable, after, limit, now)
+            })
         })
     }
 

@@ -148,11 +148,14 @@ pub(super) fn steps(
     }
 }
 
+/// A page of tasks. `claimable`: only what can be claimed, if anything can, now that these nodes are dead.
+#[expect(clippy::too_many_arguments, reason = "the contract's, and where and when")]
 pub(super) fn list(
     conn: &Connection,
     site: &Site,
     scope: Scope<'_>,
     filter: &Filter,
+    claimable: Option<Option<&[NodeId]>>,
     after: Option<&Cursor>,
     limit: usize,
     now: Time,
@@ -167,6 +170,13 @@ pub(super) fn list(
         (Scope::Operator, false) => (sql::LIST_ALL, None),
         (Scope::Operator, true) => (sql::LIST_ALL_OPEN, None),
     };
+    if let Some(None) = claimable {
+        return Ok(Page::default());
+    }
+    let can_be_claimed = |record: &Record| match claimable.flatten() {
+        Some(dead) => transition::is_claimable(record, now, &|node| dead.contains(node)),
+        None => true,
+    };
     let mut statement = conn.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query(params![before, scan, owner]).map_err(failed)?;
     let (mut page, mut scanned, mut bytes) = (Page::default(), 0, 0);
@@ -179,6 +189,7 @@ pub(super) fn list(
         };
         if wanted && place.is_visible() {
             match record(conn, site, row) {
+                Ok(record) if !can_be_claimed(&record) => {}
                 Ok(record) => {
                     bytes +=
                         record.arguments.as_str().len() + record.outcome().map_or(0, crate::Outcome::len);

@@ -50,14 +50,12 @@ async fn recover_own(inner: &Arc<Inner>) -> Result<usize, StoreError> {
 
 /// Those of tools that this node does not have, whose jobs have begun.
 async fn recover_others(inner: &Arc<Inner>) -> Result<usize, StoreError> {
-    let mut taken = 0;
-    // While every open task is a run of this node, there is nothing to look for.
-    if inner.workers.others().is_none() || inner.store.counts().await?.open <= inner.runs.held() {
+    let (mut taken, mut after) = (0, None);
+    if inner.workers.others().is_none() {
         return Ok(taken);
     }
-    let mut after = None;
     loop {
-        let page = inner.store.list(Scope::Operator, &Filter::open(), after.as_ref(), Page::MAX).await?;
+        let page = inner.store.list(Scope::Operator, &Filter::claimable(), after.as_ref(), Page::MAX).await?;
         for record in page.tasks.iter().filter(|record| !inner.workers.has(&record.tool)) {
             taken += usize::from(try_take_up(inner, record).await?);
         }

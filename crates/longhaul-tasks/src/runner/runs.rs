@@ -74,11 +74,6 @@ impl Runs {
         self.lock().get(id).is_some_and(|entry| entry.controls.same(controls))
     }
 
-    /// How many tasks this node holds.
-    pub(super) fn held(&self) -> u64 {
-        self.lock().values().filter(|entry| entry.epoch.is_some()).count() as u64
-    }
-
     /// Whether the caller of the run of this id waits for it, which may be made again.
     pub(super) fn is_waited_for(&self, id: &TaskId) -> bool {
         self.lock().get(id).is_some_and(|entry| entry.caller.strong_count() > 0)

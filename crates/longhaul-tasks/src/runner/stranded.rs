@@ -26,13 +26,12 @@ pub(super) async fn keep_telling(inner: Arc<Inner>) {
 /// Looks for tasks that were at the same place at the last look, when other nodes could have taken them since.
 async fn look(inner: &Arc<Inner>, seen: &mut HashMap<TaskId, Epoch>) -> Result<(), StoreError> {
     let before = mem::take(seen);
-    // While every open task is a run of this node, there is nothing to look for.
-    if *inner.draining.borrow() || inner.store.counts().await?.open <= inner.runs.held() {
+    if *inner.draining.borrow() {
         return Ok(());
     }
     let mut after = None;
     loop {
-        let page = inner.store.list(Scope::Operator, &Filter::open(), after.as_ref(), Page::MAX).await?;
+        let page = inner.store.list(Scope::Operator, &Filter::claimable(), after.as_ref(), Page::MAX).await?;
         for record in &page.tasks {
             if is_told(record) || can_work_on(inner, record).await {
                 continue;
