@@ -64,6 +64,7 @@ impl Site {
     /// When it cannot be started, or was still running at the deadline. A failed exit is not an error.
     pub(crate) fn run(&self, command: &mut Command) -> Result<Ran> {
         println!("$ {}", shown(command));
+        let begun = Instant::now();
         let mut child = command
             .envs(self.noting())
             .stdin(Stdio::null())
@@ -84,6 +85,7 @@ impl Site {
         };
         let lines =
             reader.join().map_err(|_| anyhow::anyhow!("the reader of a command's output panicked"))?;
+        println!("  took {:.1} s", begun.elapsed().as_secs_f64());
         let complaints = lines.iter().filter(|line| is_complaint(line)).cloned();
         self.complaints.lock().unwrap_or_else(PoisonError::into_inner).extend(complaints);
         Ok(Ran { success, lines })

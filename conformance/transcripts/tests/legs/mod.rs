@@ -20,7 +20,7 @@ use self::pipes::Pipes;
 use self::web::Web;
 
 /// How long nothing comes before it is taken for silence.
-pub(crate) const SILENCE: Duration = Duration::from_secs(3600);
+pub(crate) const SILENCE: Duration = Duration::from_secs(120);
 
 /// Every row: each file of `rules` and of `hosts`.
 fn rows() -> Vec<Row> {
