@@ -30,6 +30,7 @@ static DIALECT: Dialect = Dialect::new(
         server_notices: &[&[
             ("notifications/progress", Notice::Progress),
             ("notifications/message", Notice::Log),
+            ("notifications/tasks", Notice::TaskStatus),
             ("notifications/tools/list_changed", Notice::ToolsChanged),
             ("notifications/resources/list_changed", Notice::ResourcesChanged),
             ("notifications/resources/updated", Notice::ResourceUpdated),
