@@ -27,7 +27,7 @@ pub(super) struct Follower {
     pub(super) stop: watch::Receiver<bool>,
 }
 
-/// Nobody wants to know any more, or somebody else follows it.
+/// Nobody wants to know any more.
 pub(super) struct Stopped;
 
 type Followed<T> = Result<T, Stopped>;
@@ -137,7 +137,8 @@ impl Follower {
         };
         let known = Known { job: Some(handle.clone()), ..kept.known.clone() };
         let kept = self.record(&kept, known).await?;
-        Ok(Begun::Job(handle, kept))
+        // Whoever else had sent the start may have recorded it first.
+        Ok(Begun::Job(kept.known.job.clone().unwrap_or(handle), kept))
     }
 
     fn handle(&self, answer: &Answer) -> Result<Handle, String> {

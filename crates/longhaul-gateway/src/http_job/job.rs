@@ -220,7 +220,7 @@ impl JobRun for HttpRun {
         Box::pin(async move {
             match ended.wait_for(Option::is_some).await.map(|outcome| outcome.clone()) {
                 Ok(Some(outcome)) => outcome,
-                // Somebody else follows it, or nobody is to: there is nothing to say of it here.
+                // Nobody is to follow it, or its task has ended: there is nothing to say of it here.
                 _ => std::future::pending().await,
             }
         })

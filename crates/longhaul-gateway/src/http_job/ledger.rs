@@ -48,6 +48,15 @@ impl Known {
         Self { begun_at: now(), job: None, over: false }
     }
 
+    /// What two know together: nothing of it is ever taken back, and the first handle stays.
+    fn with(self, found: &Self) -> Self {
+        Self {
+            begun_at: self.begun_at.min(found.begun_at),
+            job: found.job.clone().or(self.job),
+            over: self.over || found.over,
+        }
+    }
+
     /// How long ago it was begun.
     pub(super) fn age(&self) -> Duration {
         Duration::from_millis(now().saturating_sub(self.begun_at))
@@ -68,6 +77,8 @@ impl Ledger {
     }
 
     /// Notes that a job is about to be started, or gives what is known of it already: whether it is new.
+    ///
+    /// What somebody else began and has not recorded is written again: who began it can forget it no more.
     pub(super) async fn begin(&self, key: &TaskId) -> Result<(Kept, bool), StoreError> {
         loop {
             let known = Known::now();
@@ -75,7 +86,15 @@ impl Ledger {
             match self.0.compare_and_set(name(key), None, Some(Value::for_ever(&bytes))).await? {
                 Swap::Done(Some(entry)) => return Ok((Kept { known, version: entry.version }, true)),
                 Swap::Found(Some(entry)) => {
-                    return Ok((Kept { known: read(&entry.value), version: entry.version }, false));
+                    let known = read(&entry.value);
+                    if known.job.is_some() {
+                        return Ok((Kept { known, version: entry.version }, false));
+                    }
+                    let again = Value::for_ever(&entry.value);
+                    let swap = self.0.compare_and_set(name(key), Some(entry.version), Some(again)).await?;
+                    if let Swap::Done(Some(entry)) = swap {
+                        return Ok((Kept { known, version: entry.version }, false));
+                    }
                 }
                 // Removed as it was looked at.
                 Swap::Done(None) | Swap::Found(None) => {}
@@ -83,19 +102,32 @@ impl Ledger {
         }
     }
 
-    /// Changes what is known; `None` if somebody else has, who goes on with the job.
+    /// Adds to what is known; `None` if nothing is any more, for the task has ended.
+    ///
+    /// What has been written meanwhile is kept, and this is added to it: a node that had stalled may have written it, or
+    /// this one, by a write that was said to have failed. Whose the job is, the epoch of its task says.
     pub(super) async fn change(
         &self,
         key: &TaskId,
         kept: &Kept,
         known: Known,
     ) -> Result<Option<Kept>, StoreError> {
-        let bytes = write(&known);
-        // What is over is removed with the end of its task; this is for when nobody comes to do so.
-        let value = if known.over { Value::lasting(&bytes, OVER) } else { Value::for_ever(&bytes) };
-        match self.0.compare_and_set(name(key), Some(kept.version), Some(value)).await? {
-            Swap::Done(Some(entry)) => Ok(Some(Kept { known, version: entry.version })),
-            Swap::Done(None) | Swap::Found(_) => Ok(None),
+        let (mut known, mut version) = (known, kept.version);
+        loop {
+            let bytes = write(&known);
+            // What is over is removed with the end of its task; this is for when nobody comes to do so.
+            let value = if known.over { Value::lasting(&bytes, OVER) } else { Value::for_ever(&bytes) };
+            match self.0.compare_and_set(name(key), Some(version), Some(value)).await? {
+                Swap::Done(Some(entry)) => return Ok(Some(Kept { known, version: entry.version })),
+                Swap::Found(Some(entry)) => {
+                    let found = read(&entry.value);
+                    (known, version) = (known.with(&found), entry.version);
+                    if known == found {
+                        return Ok(Some(Kept { known, version }));
+                    }
+                }
+                Swap::Done(None) | Swap::Found(None) => return Ok(None),
+            }
         }
     }
 
@@ -128,3 +160,59 @@ fn now() -> u64 {
 }
 
 const OVER: Duration = Duration::from_secs(30 * 24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use longhaul::store::Memory;
+
+    use super::*;
+
+    fn ledger() -> (Ledger, TaskId) {
+        (Ledger::new(Arc::new(Memory::new())), TaskId::new("task-1").unwrap())
+    }
+
+    fn handle(id: &str) -> Option<Handle> {
+        Some(Handle { id: id.to_owned(), status_url: None })
+    }
+
+    #[tokio::test]
+    async fn what_a_node_that_had_stalled_wrote_is_no_end_for_the_other() {
+        let (ledger, key) = ledger();
+        let (begun, _) = ledger.begin(&key).await.unwrap();
+        let known = Known { job: handle("7"), ..begun.known.clone() };
+        let stalled = ledger.change(&key, &begun, known).await.unwrap().unwrap();
+        let other = ledger.find(&key).await.unwrap().unwrap();
+        let over = Known { over: true, ..stalled.known.clone() };
+        ledger.change(&key, &stalled, over.clone()).await.unwrap().unwrap();
+        let kept = ledger.change(&key, &other, over.clone()).await.unwrap().unwrap();
+        assert_eq!(kept.known, over);
+        ledger.forget(&key, &kept).await.unwrap();
+        assert!(ledger.find(&key).await.unwrap().is_none(), "it was of the version that was found");
+    }
+
+    #[tokio::test]
+    async fn of_two_that_start_a_job_the_first_to_record_names_it() {
+        let (ledger, key) = ledger();
+        let (begun, new) = ledger.begin(&key).await.unwrap();
+        let (again, new_again) = ledger.begin(&key).await.unwrap();
+        assert_eq!((new, new_again), (true, false));
+        let known = |id| Known { job: handle(id), ..begun.known.clone() };
+        ledger.change(&key, &begun, known("7")).await.unwrap().unwrap();
+        let kept = ledger.change(&key, &again, known("8")).await.unwrap().unwrap();
+        assert_eq!(kept.known.job, handle("7"));
+        let over = Known { over: true, ..known("8") };
+        let kept = ledger.change(&key, &again, over).await.unwrap().unwrap();
+        assert_eq!((kept.known.job, kept.known.over), (handle("7"), true));
+    }
+
+    #[tokio::test]
+    async fn who_began_first_cannot_forget_what_another_starts() {
+        let (ledger, key) = ledger();
+        let (begun, _) = ledger.begin(&key).await.unwrap();
+        let (again, _) = ledger.begin(&key).await.unwrap();
+        assert_eq!(again.known, begun.known, "it is as old as it was");
+        ledger.forget(&key, &begun).await.unwrap();
+        let known = Known { job: handle("7"), ..again.known.clone() };
+        assert!(ledger.change(&key, &again, known).await.unwrap().is_some());
+    }
+}
