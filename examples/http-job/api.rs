@@ -38,6 +38,8 @@ pub(crate) struct State {
     pub(crate) holds_starts: bool,
     /// How many answers to starts it loses: the job is started, and the connection ends.
     pub(crate) loses: usize,
+    /// It starts jobs, and a proxy before it answers 502 in its place.
+    pub(crate) hides_starts: bool,
     /// What it wants callers to show.
     pub(crate) token: Option<String>,
     /// Where it ends jobs by itself: a second each step.
@@ -93,7 +95,7 @@ impl Api {
     fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
         let request = Request::read(&mut stream)?;
         let starts = request.method == "POST" && request.path == "/jobs";
-        let (status, answer) = self.handle(&request);
+        let (mut status, answer) = self.handle(&request);
         let (garbles, elsewhere) = {
             let state = self.state();
             (state.garbles && request.method == "GET", state.redirects.filter(|_| request.method == "GET"))
@@ -113,6 +115,9 @@ impl Api {
             if state.loses > 0 {
                 state.loses -= 1;
                 return Ok(());
+            }
+            if state.hides_starts {
+                status = 502;
             }
         }
         let body = match answer {

@@ -141,6 +141,19 @@ fn an_answer_that_is_lost_is_asked_for_again_under_its_key() {
 }
 
 #[test]
+fn a_start_that_a_proxy_answers_may_have_begun() {
+    let api = api();
+    let place = place(&api, "start_within = \"1s\"");
+    let mut server = start(&place);
+    api.state().hides_starts = true;
+    let id = begin_film(&server, &api);
+    let task = ended(server.address(), &id);
+    assert_eq!(task["error"]["data"]["reason"], "worker_lost", "{task}");
+    assert!(task["error"]["message"].as_str().unwrap().contains("502"), "{task}");
+    server.kill();
+}
+
+#[test]
 fn a_job_goes_on_while_its_server_is_killed_again_and_again() {
     let api = api();
     let place = place(&api, "");

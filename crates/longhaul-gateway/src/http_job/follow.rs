@@ -66,7 +66,10 @@ impl Follower {
                         return Ok(Begun::Ended(outcome));
                     }
                     Refused::InDoubt => return Ok(Begun::Ended(in_doubt(&said(&answer)))),
-                    Refused::Passing => (said(&answer), answer.retry_after()),
+                    Refused::Passing => {
+                        may_run |= may_hide_a_start(answer.status);
+                        (said(&answer), answer.retry_after())
+                    }
                 },
                 Err(Trouble::TooLong(_)) if !self.job.idempotent => {
                     return Ok(Begun::Ended(in_doubt("the answer to its start is too long")));
@@ -490,6 +493,11 @@ fn is_passing(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 425 | 429 | 502 | 503 | 504)
 }
 
+/// Whether a start may have been taken although it was answered so: by a proxy that waited in vain for what is behind it.
+fn may_hide_a_start(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 502 | 504)
+}
+
 /// Whole seconds are what people read; less than one stays as it is.
 fn whole(wait: Duration) -> Duration {
     if wait >= Duration::from_secs(1) { Duration::from_secs(wait.as_secs()) } else { wait }
@@ -505,3 +513,15 @@ const LOST: u32 = 3;
 const MISREAD: u32 = 5;
 const MAX_ID: usize = 1024;
 const MAX_URL: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_that_gives_up_may_hide_a_start() {
+        let hides = |status| may_hide_a_start(StatusCode::from_u16(status).unwrap());
+        assert!([408, 502, 504].into_iter().all(hides));
+        assert!(![425, 429, 503].into_iter().any(hides));
+    }
+}
