@@ -94,7 +94,7 @@ impl Follower {
                 self.forget(&kept).await;
                 return Ok(Begun::Ended(outcome::failed(text, &facts(&kept.known, "", None))));
             }
-            let wait = wait.unwrap_or(pause);
+            let wait = not_before(wait, pause);
             self.say(&format!(
                 "waiting to be started: {trouble}; trying again in {}",
                 format_duration(whole(wait))
@@ -198,7 +198,7 @@ impl Follower {
                     match job.meaning(&status.state) {
                         Meaning::Running => {
                             self.report(&status);
-                            after.unwrap_or_else(|| job.every())
+                            not_before(after, job.every())
                         }
                         Meaning::Done => return self.done(handle, kept, status).await,
                         Meaning::Failed => {
@@ -228,7 +228,7 @@ impl Follower {
                     false => job.every(),
                 },
                 Seen::Trouble(said, after) => {
-                    let wait = after.unwrap_or_else(|| patience.back_off(job.every()));
+                    let wait = not_before(after, patience.back_off(job.every()));
                     self.say(&format!(
                         "the API does not answer: {said}; asking again in {}",
                         format_duration(whole(wait))
@@ -306,7 +306,7 @@ impl Follower {
                 Ok(answer) => match self.without(&answer) {
                     Seen::Trouble(said, after) => {
                         self.say(&format!("done; its result does not come yet: {said}"));
-                        after.unwrap_or_else(|| patience.back_off(self.job.every()))
+                        not_before(after, patience.back_off(self.job.every()))
                     }
                     // It may come a moment after the state says so.
                     _ if !patience.lose() => self.job.every(),
@@ -498,6 +498,11 @@ fn may_hide_a_start(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 502 | 504)
 }
 
+/// How long to wait: as the API asks, but never less than we would by ourselves.
+fn not_before(after: Option<Duration>, pause: Duration) -> Duration {
+    after.unwrap_or_default().max(pause)
+}
+
 /// Whole seconds are what people read; less than one stays as it is.
 fn whole(wait: Duration) -> Duration {
     if wait >= Duration::from_secs(1) { Duration::from_secs(wait.as_secs()) } else { wait }
@@ -517,6 +522,14 @@ const MAX_URL: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_api_that_asks_for_no_pause_gets_ours() {
+        let pause = Duration::from_secs(2);
+        assert_eq!(not_before(None, pause), pause);
+        assert_eq!(not_before(Some(Duration::ZERO), pause), pause);
+        assert_eq!(not_before(Some(pause * 3), pause), pause * 3);
+    }
 
     #[test]
     fn a_proxy_that_gives_up_may_hide_a_start() {
