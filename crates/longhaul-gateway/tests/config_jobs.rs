@@ -130,3 +130,16 @@ fn what_an_api_says_chooses_no_host() {
     }
     assert_eq!(job.cancel_request("7").unwrap().unwrap().body.as_deref(), Some(r#"{"id":"7"}"#));
 }
+
+#[test]
+fn a_job_is_never_without_a_task() {
+    let with = |mode: &str| {
+        check("/longhaul.toml", &JOB.replace("id = \"/id\"", &format!("id = \"/id\"\ntask = \"{mode}\"")))
+    };
+    for mode in ["always", "required", "after 10s"] {
+        assert!(with(mode).is_ok(), "{mode}");
+    }
+    let shown = with("never").unwrap_err().to_string();
+    assert!(shown.contains("`task = \"never\"` is not for job `render`"), "{shown}");
+    assert!(shown.contains("write \"after 10s\""), "{shown}");
+}

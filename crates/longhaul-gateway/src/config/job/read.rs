@@ -63,7 +63,7 @@ pub(in crate::config) fn read(
         description: tool::description(reader, &section, &KEYS),
         annotations: tool::annotations(reader, &section),
         scopes: scopes(reader, &section, "scope").unwrap_or_default(),
-        task: tool::task(reader, &section).unwrap_or(TaskMode::After(of_tools::TASK_AFTER)),
+        task: task(reader, &section).unwrap_or(TaskMode::After(of_tools::TASK_AFTER)),
         ttl: reader.duration(&section, "ttl", ttl).unwrap_or(of_tools::TTL),
         rerun: reader.word(&section, "rerun", &RERUNS).unwrap_or(Rerun::Reattach),
         hold: reader.duration(&section, "hold", hold).unwrap_or(of_tools::HOLD),
@@ -87,6 +87,25 @@ pub(in crate::config) fn read(
         cancel: cancel?,
         inputs: inputs.into_iter().map(|declared| declared.input).collect::<Option<_>>()?,
     })
+}
+
+/// Any mode in which there may be a task: what runs elsewhere is found again, and cancelled, by its task alone.
+fn task(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<TaskMode> {
+    let mode = tool::task(reader, section)?;
+    if mode == TaskMode::Never
+        && let Some(entry) = section.entry("task")
+    {
+        let message = format!("`task = \"never\"` is not for {}", section.place);
+        let help = "write \"after 10s\": a call whose job ends sooner is answered in place";
+        reader.push(
+            Diagnostic::error(message)
+                .at(entry.span, "a job needs a task")
+                .note("a job runs on when this server ends: its task is how it is found again, and cancelled")
+                .help(help),
+        );
+        return None;
+    }
+    Some(mode)
 }
 
 fn start(
