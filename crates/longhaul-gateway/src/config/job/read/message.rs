@@ -243,26 +243,40 @@ fn body(
             Some(Body::Text(template))
         }
         DeValue::Boolean(value) => literal(Some((*value).into())),
-        DeValue::Integer(number) => {
-            literal(i64::from_str_radix(number.as_str(), number.radix()).ok().map(Into::into))
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => literal(Some(number.into())),
+            Err(_) => no_number(reader, place, span),
+        },
+        DeValue::Float(number) => {
+            let finite = number.as_str().parse().ok().and_then(serde_json::Number::from_f64);
+            match finite {
+                Some(number) => literal(Some(number.into())),
+                None => no_number(reader, place, span),
+            }
         }
-        DeValue::Float(number) => literal(
-            number.as_str().parse::<f64>().ok().and_then(serde_json::Number::from_f64).map(Into::into),
-        ),
         DeValue::Datetime(time) => literal(Some(time.to_string().into())),
         DeValue::Array(items) => {
             let read = |item: &Spanned<DeValue<'_>>| body(reader, place, item.get_ref(), item.span(), names);
-            items.iter().map(read).collect::<Option<_>>().map(Body::List)
+            let items: Vec<Option<Body>> = items.iter().map(read).collect();
+            items.into_iter().collect::<Option<_>>().map(Body::List)
         }
         DeValue::Table(table) => {
             let mut members = Vec::with_capacity(table.len());
             for (name, member) in table.iter() {
-                let member = body(reader, place, member.get_ref(), member.span(), names)?;
-                members.push((name.get_ref().to_string(), member));
+                let member = body(reader, place, member.get_ref(), member.span(), names);
+                members.push(member.map(|member| (name.get_ref().to_string(), member)));
             }
-            Some(Body::Object(members))
+            members.into_iter().collect::<Option<_>>().map(Body::Object)
         }
     }
+}
+
+/// Reports a number that JSON does not have, or that would not arrive as it stands.
+fn no_number(reader: &mut Reader<'_>, place: &str, span: std::ops::Range<usize>) -> Option<Body> {
+    let message = format!("a number in {place} cannot be sent");
+    let help = "numbers are finite, and whole ones have 64 bits: to send it as a text, put it in quotes";
+    reader.push(Diagnostic::error(message).at(span, "too large, or no number in JSON").help(help));
+    None
 }
 
 /// Resolves one text, reporting placeholders that stand for nothing.
