@@ -67,8 +67,8 @@ pub struct Record {
     pub owed: u32,
     /// How far it is undone, if it ended without success while something was owed. No caller sees it.
     pub undo: Option<Undo>,
-    /// The store-wide number of its latest visible change; rises with every one. It counts other owners' changes
-    /// too, so it is not for callers' eyes.
+    /// The store-wide number of its latest visible change; rises with every one, and while the task is undone, which
+    /// nobody sees. It counts other owners' changes too, so it is not for callers' eyes.
     pub seq: u64,
 }
 
@@ -182,7 +182,8 @@ pub enum Phase {
 pub struct Undo {
     /// When anyone may take it up; while a node is at it, when that one's lease runs out. `None` once nothing is owed.
     pub due: Option<Time>,
-    /// How many claims have been charged to it.
+    /// How many claims in a row have been charged to it, this one included: it begins anew with each step of which it is
+    /// recorded that it is undone, or will not be.
     pub attempt: u32,
     /// How many of its steps could not be undone.
     pub failed: u32,

@@ -21,7 +21,9 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// **Fenced.** Whoever works on a task got an [`Epoch`] with the claim and shows it with each write. Claim, release,
 /// cancel and expiry raise it, so a worker that lost its task without noticing cannot change it.
 ///
-/// **Final.** A task that has ended never changes again, except that it is forgotten when its time is up.
+/// **Final.** A task that has ended never changes again for any caller, except that it is forgotten when its time is
+/// up. If it ended without success while something was [owed](crate::StepState::Owed), it can be claimed to be undone,
+/// which changes only what callers do not see.
 ///
 /// **Scoped.** Whatever is read or cancelled on a caller's behalf takes a [`Scope`]. A task outside it cannot be
 /// told from one that never was.
@@ -61,8 +63,8 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
         limit: usize,
     ) -> StoreFuture<'a, Page>;
 
-    /// Takes up to `limit` tasks that nobody works on: queued and due, or whose holder is dead or let its lease run
-    /// out. With `runs`, only tasks of those tools in those versions. Each comes with this node's lease and the epoch to
+    /// Takes up to `limit` tasks that nobody works on: queued or parked and due, or whose holder is dead or let its lease
+    /// run out, or that have ended and [are to be undone](crate::Undo), and are due for it. With `runs`, only tasks of those tools in those versions. Each comes with this node's lease and the epoch to
     /// show.
     fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>>;
 
@@ -310,7 +312,8 @@ pub struct Filter {
     pub open_only: bool,
     /// Only those of this tool.
     pub tool: Option<Arc<str>>,
-    /// Only those that a claim could take now. A store finds out that there is none without looking at any task.
+    /// Only those that a claim could take now: without [`open_only`](Self::open_only) that are also those that have ended
+    /// and are to be undone. A store finds out that there is none without looking at any task.
     pub claimable_only: bool,
 }
 
@@ -327,7 +330,8 @@ impl Filter {
         Self { open_only: true, ..Self::default() }
     }
 
-    /// Those that a [claim](TaskStore::claim) could take now.
+    /// Those that have not ended and a [claim](TaskStore::claim) could take now. What has ended and is to be undone is
+    /// not among them.
     #[must_use]
     pub fn claimable() -> Self {
         Self { claimable_only: true, ..Self::open() }
@@ -356,11 +360,21 @@ pub struct Swept {
     pub expired: Vec<TaskId>,
     /// Finished tasks that were forgotten.
     pub erased: usize,
+    /// Those of them of which something was still to be undone, and how many steps: nobody undoes it any more.
+    pub owing: Vec<(TaskId, u32)>,
     /// Tombstones that went.
     pub removed: usize,
 }
 
 impl Swept {
+    /// One more finished task was forgotten.
+    pub fn forgot(&mut self, record: &Record) {
+        self.erased += 1;
+        if record.is_undoing() {
+            self.owing.push((record.id.clone(), record.owed));
+        }
+    }
+
     /// How many tasks it touched.
     #[must_use]
     pub fn total(&self) -> usize {

@@ -3,7 +3,7 @@
 //! One that fails may leave the record half changed: whoever keeps records throws that one away.
 //!
 //! No I/O, clock or lock: a backend brings the record here inside its own transaction and writes back what comes
-//! out. A terminal record never leaves any of these changed (G4), and [`Record::seq`] is the backend's to number.
+//! out. A terminal record never leaves any of these changed as a caller sees it (G4): only how far it is undone changes. And [`Record::seq`] is the backend's to number.
 
 mod steps;
 mod undo;

@@ -186,6 +186,7 @@ pub const CHECKS: &[Check] = checks! {
         what_ends_well_or_owes_nothing_is_not_undone,
         what_is_cancelled_or_expires_or_says_it_failed_is_undone,
         one_node_at_a_time_undoes_a_task,
+        undoing_that_gets_on_is_charged_anew,
         a_task_that_is_undone_takes_only_what_it_owes,
         a_task_is_kept_for_as_long_as_it_may_be_undone,
     }

@@ -121,6 +121,29 @@ pub(super) async fn one_node_at_a_time_undoes_a_task(backend: &dyn Backend) {
     assert_eq!(again.undo.as_ref().map(|undo| undo.attempt), Some(2), "and that was not charged");
 }
 
+pub(super) async fn undoing_that_gets_on_is_charged_anew(backend: &dyn Backend) {
+    let one = one(backend);
+    let made = owing(&*one.store, "t", Retention::Unlimited).await;
+    fail(&*one.store, &made).await;
+    let attempt = |record: &Record| record.undo.as_ref().map(|undo| undo.attempt);
+    for nth in 1..4 {
+        let held = one.store.claim_one(&made.id).await.unwrap().expect("it is due");
+        assert_eq!(attempt(&held), Some(nth));
+        one.deployment.advance(Settings::default().lease + Duration::from_secs(1));
+    }
+    let held = one.store.claim_one(&made.id).await.unwrap().expect("it is due");
+    one.store.write(&held.id, held.epoch, Batch::new().with_step(learnt("undo ship", "null"))).await.unwrap();
+    assert_eq!(attempt(&get(&*one.store, &made.id).await.expect("it exists")), Some(1));
+    assert!(one.store.renew(&[(held.id.clone(), held.epoch)]).await.unwrap().is_empty(), "it is held still");
+    one.store.write(&held.id, held.epoch, Batch::new().with_step(learnt("undo ship", "null"))).await.unwrap();
+    one.deployment.advance(Settings::default().lease + Duration::from_secs(1));
+    let held = one.store.claim_one(&made.id).await.unwrap().expect("it is due");
+    assert_eq!(attempt(&held), Some(2), "one for the claim that got on, one for this");
+    let same = Batch::new().with_step(learnt("undo ship", "null"));
+    one.store.write(&held.id, held.epoch, same).await.unwrap();
+    assert_eq!(attempt(&get(&*one.store, &made.id).await.expect("it exists")), Some(2), "nothing new");
+}
+
 pub(super) async fn a_task_that_is_undone_takes_only_what_it_owes(backend: &dyn Backend) {
     let one = one(backend);
     let made = owing(&*one.store, "t", Retention::Unlimited).await;
@@ -157,6 +180,7 @@ pub(super) async fn a_task_is_kept_for_as_long_as_it_may_be_undone(backend: &dyn
     assert_eq!(held.expires_at, failed.expires_at, "known from its end on");
     one.deployment.advance(Duration::from_secs(120));
     assert!(one.store.claim_one(&made.id).await.unwrap().is_none());
-    assert_eq!(one.store.sweep(10).await.unwrap().erased, 1);
+    let swept = one.store.sweep(10).await.unwrap();
+    assert_eq!((swept.erased, swept.owing), (1, vec![(made.id, 2)]), "and what nobody undid is told");
     assert!(one.store.claim(10, None).await.unwrap().is_empty());
 }

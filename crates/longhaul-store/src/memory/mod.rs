@@ -314,7 +314,7 @@ impl TaskStore for Memory {
                     swept.expired.push(id);
                 } else {
                     table.erase(&id, now.after(settings.tombstone));
-                    swept.erased += 1;
+                    swept.forgot(&record);
                 }
             }
             Ok(swept)

@@ -192,7 +192,7 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
             swept.expired.push(id);
         } else if record.is_forgotten(now) {
             tx.erase(place.ord, &record, now.after(tx.settings().tombstone))?;
-            swept.erased += 1;
+            swept.forgot(&record);
         }
     }
     Ok(swept)

@@ -67,6 +67,10 @@ pub(super) fn write(
     if let Some(undo) = &mut record.undo {
         undo.failed = undo.failed.saturating_add(u32::try_from(failed).unwrap_or(u32::MAX));
         undo.due = undo.due.filter(|_| owed > 0);
+        if !noted.steps.is_empty() {
+            // It gets on: what ends processes is charged to the next step alone.
+            undo.attempt = 1;
+        }
     }
     Ok(noted)
 }

@@ -209,9 +209,15 @@ pub(super) async fn keep_recovering(inner: Arc<Inner>) {
 pub(super) async fn keep_sweeping(inner: Arc<Inner>) {
     loop {
         match inner.store.sweep(AT_A_TIME).await {
-            // There may be more: go on without a pause, but let others in.
-            Ok(swept) if swept.total() >= AT_A_TIME => continue,
-            Ok(_) => {}
+            Ok(swept) => {
+                for (task, steps) in &swept.owing {
+                    tracing::error!(%task, steps, "a task is forgotten before its steps were undone: undo them by hand");
+                }
+                // There may be more: go on without a pause, but let others in.
+                if swept.total() >= AT_A_TIME {
+                    continue;
+                }
+            }
             Err(error) => tracing::warn!(%error, "could not sweep the store"),
         }
         inner.environment.sleep(inner.pace.sweep_every).await;
