@@ -11,7 +11,7 @@ use longhaul::proto::model::RequestMeta;
 use longhaul::server::{
     Caller, Dispatched, Dispatcher, Elicited, Exchange, Principal, TaskMode, TaskPolicy, ToolError,
 };
-use longhaul::store::{Memory, Record, Rerun, Scope, Settings, SystemClock, TaskId};
+use longhaul::store::{Memory, Record, Rerun, Scope, Settings, SystemClock, TaskId, TaskStore as _};
 use longhaul::tasks::runner::Pace;
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
@@ -610,6 +610,7 @@ fn undone_server(world: &World, end: &'static str) -> Server {
                         world.keys.lock().unwrap().push(format!("{name} {value} {key}"));
                         match (end, name) {
                             ("hang in undo", "ship") => hang_once(&world).await,
+                            ("undo panics", "ship") => panic!("a bug"),
                             ("undo fails", "ship") => return Err(ToolError::new("nobody is there")),
                             _ => {}
                         }
@@ -699,21 +700,67 @@ fn k19_a_crash_while_a_task_is_undone_does_not_end_that() {
     let two = Process::of(undone_server(&world, "hang in undo"), &store);
     let (keys, record) = undone(&two, &world, &id);
     assert_eq!(keys, [SHIP, SHIP, CHARGE], "at least once, each under its own key");
-    assert_eq!((record.owed, record.undo.map(|undo| undo.attempt)), (0, Some(2)));
+    assert_eq!((record.owed, record.undo.map(|undo| undo.attempt)), (0, Some(1)), "what gets on begins anew");
     assert_eq!((two.get(&id), world.charged()), (ended, 2));
     two.crash();
 }
 
 #[test]
 fn what_cannot_be_undone_is_tried_again_and_then_said() {
-    let (world, store) = (World::default(), Memory::new());
-    let one = Process::of(undone_server(&world, "undo fails"), &store);
+    for end in ["undo fails", "undo panics"] {
+        let (world, store) = (World::default(), Memory::new());
+        let one = Process::of(undone_server(&world, end), &store);
+        let id = one.call("work");
+        one.settled(&id);
+        let (keys, record) = undone(&one, &world, &id);
+        let tries = Pace::default().max_attempts as usize;
+        assert_eq!(
+            (keys.len(), keys.last().map(String::as_str)),
+            (tries + 1, Some(CHARGE)),
+            "{end}: {keys:?}"
+        );
+        assert_eq!(record.undo.map(|undo| undo.failed), Some(1), "{end}");
+        one.crash();
+    }
+}
+
+#[test]
+fn what_ends_one_process_after_another_is_not_undone_and_the_rest_is() {
+    let mut settings = Settings::default();
+    settings.lease = Duration::from_millis(500);
+    let (world, store) = (World::default(), Memory::with(settings, Arc::new(SystemClock::new())));
+    let one = Process::of(undone_server(&world, "hang in undo"), &store);
     let id = one.call("work");
     one.settled(&id);
-    let (keys, record) = undone(&one, &world, &id);
-    let tries = Pace::default().max_attempts as usize;
-    assert_eq!((keys.len(), keys.last().map(String::as_str)), (tries + 1, Some(CHARGE)), "{keys:?}");
+    until_hung(&world);
+    one.crash();
+    let (runtime, task) = (Runtime::new().unwrap(), TaskId::new(id.clone()).unwrap());
+    for _ in 1..Pace::default().max_attempts {
+        // Nodes that take it up and are never heard of again.
+        while runtime.block_on(store.claim_one(&task)).unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let two = Process::of(undone_server(&world, "hang in undo"), &store);
+    let (keys, record) = undone(&two, &world, &id);
+    assert_eq!(keys, [SHIP, CHARGE], "one step is given up, and not what was never tried");
     assert_eq!(record.undo.map(|undo| undo.failed), Some(1));
+    two.crash();
+}
+
+#[test]
+fn the_names_of_steps_do_not_meet_the_keys_of_what_undoes_them() {
+    let store = Memory::new();
+    let server = only(|cx| async move {
+        let done = || async { Ok::<_, ToolError>(1) };
+        cx.step("charge", done).compensate(|_: i32, _| async { Ok::<_, ToolError>(()) }).await?;
+        cx.step("charge/undo", done).await?;
+        cx.step("charge%2Fundo", done).await?;
+        Ok("told apart".to_owned())
+    });
+    let one = Process::of(server, &store);
+    let id = one.call("work");
+    assert_eq!(text(&one.settled(&id)), "told apart");
     one.crash();
 }
 

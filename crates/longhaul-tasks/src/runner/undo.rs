@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_store::{Batch, Fingerprint, Json, Record, Step, StepState, StoreError};
+use longhaul_store::{Batch, Json, Record, Step, StepState, StoreError};
 
 use super::Inner;
 use super::control::{Control, Controls};
@@ -22,30 +22,33 @@ pub(super) async fn undo(inner: Arc<Inner>, record: Record) {
     let listed = Listed::new(Arc::clone(&inner), record.id.clone(), Controls::default());
     listed.hold(record.epoch);
     let id = &record.id;
-    let steps = match inner.store.steps(id, record.epoch).await {
+    let mut steps = match inner.store.steps(id, record.epoch).await {
         Ok(steps) => steps,
         // Whoever finds it next tries again, when the lease has run out.
         Err(error) => return tracing::warn!(task = %id, %error, "the steps of a task could not be read yet"),
     };
+    let attempt = record.undo.as_ref().map_or(0, |undo| undo.attempt);
+    // What was being undone each time a process ended is given up; the others are not.
+    if attempt > inner.pace.max_attempts
+        && let Some(step) = steps.iter_mut().rfind(|step| matches!(step.state, StepState::Owed))
+    {
+        let why = "given up after as many attempts as there may be".to_owned();
+        *step = done_step(&record, step, Err(why));
+        if !note(&inner, &record, step.clone()).await {
+            return;
+        }
+    }
     let keeper = Keeper::undo(steps.clone(), &record);
     keeper.seat(&inner, id, &listed.controls);
-    let attempt = record.undo.as_ref().map_or(0, |undo| undo.attempt);
-    let is_given_up = attempt > inner.pace.max_attempts;
-    if !is_given_up {
-        tracing::info!(task = %id, tool = %record.tool, attempt, "a task is undone");
-        learn(&inner, &record, &keeper).await;
-    }
+    tracing::info!(task = %id, tool = %record.tool, attempt, "a task is undone");
+    learn(&inner, &record, &keeper).await;
     for key in keeper.owed() {
         let done = match keeper.take_undoing(&key) {
             Some(undoing) => until_done(&inner, &listed, undoing).await,
-            None if is_given_up => Err("given up after as many attempts as there may be".to_owned()),
             None => Err("its tool does not reach the step any more that would be undone".to_owned()),
         };
-        let Some(of) = steps.iter().find(|step| step.key == key).map(|step| step.of) else { continue };
-        if let Err(why) = &done {
-            tracing::error!(task = %id, tool = %record.tool, step = %key, why, "a step could not be undone");
-        }
-        if !note(&inner, &record, done_step(key, of, done)).await {
+        let Some(step) = steps.iter().find(|step| step.key == key) else { continue };
+        if !note(&inner, &record, done_step(&record, step, done)).await {
             return;
         }
     }
@@ -84,16 +87,19 @@ async fn until_done(inner: &Arc<Inner>, listed: &Listed, mut undoing: Undoing) -
     }
 }
 
-fn done_step(key: Arc<str>, of: Fingerprint, done: Result<(), String>) -> Step {
+/// What is recorded of a step that was owed: that it is undone, or why it will not be, which is logged too.
+fn done_step(record: &Record, owed: &Step, done: Result<(), String>) -> Step {
     let state = match done {
         Ok(()) => StepState::learnt(Json::null()),
         Err(mut why) => {
+            let (task, tool, step) = (&record.id, &record.tool, &owed.key);
+            tracing::error!(%task, %tool, %step, why, "a step could not be undone");
             why.truncate(why.floor_char_boundary(LONGEST_REASON));
             let value = serde_json::value::to_raw_value(&why).map_or_else(|_| Json::null(), Json::from);
             StepState::Learnt { value, is_error: true }
         }
     };
-    Step::new(key, of, state)
+    Step::new(owed.key.clone(), owed.of, state)
 }
 
 /// Records that a step is undone, or will not be; whether the task is still held.

@@ -1,8 +1,9 @@
 //! A call whose panic becomes an answer.
 
 use std::any::Any;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
 use longhaul_proto::jsonrpc::ErrorObject;
@@ -41,13 +42,28 @@ impl Future for Caught {
     }
 }
 
+/// The future that undoes a step, whose panic is an error of that step: what else is to be undone must not suffer.
+pub(super) async fn undoing(undoing: impl Future<Output = Result<(), String>> + Send) -> Result<(), String> {
+    let mut undoing = pin!(undoing);
+    poll_fn(|cx| {
+        catch_unwind(AssertUnwindSafe(|| undoing.as_mut().poll(cx))).unwrap_or_else(|panic| {
+            tracing::error!(panic = message(&*panic), "what undoes a step panicked");
+            Poll::Ready(Err("what undoes it panicked".to_owned()))
+        })
+    })
+    .await
+}
+
 /// The panic's message stays in the server's log: it may hold what the caller must not see.
 fn told(panic: &(dyn Any + Send)) -> ErrorObject {
-    let message = panic
+    tracing::error!(message = message(panic), "a tool panicked");
+    ErrorObject::internal("internal error: the tool panicked")
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    panic
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("(no message)");
-    tracing::error!(message, "a tool panicked");
-    ErrorObject::internal("internal error: the tool panicked")
+        .unwrap_or("(no message)")
 }

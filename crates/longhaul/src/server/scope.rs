@@ -26,6 +26,11 @@ impl Scope {
     }
 }
 
+/// The name as a part of a key, which ends where the next begins, whatever is in the name.
+pub(super) fn in_key(name: impl StepName) -> String {
+    name.step_name().replace('%', "%25").replace('/', "%2F")
+}
+
 impl Cx {
     /// The same call, for a branch of its work: its steps and questions are numbered and named apart from those of
     /// every other scope.
@@ -48,9 +53,7 @@ impl Cx {
     /// ```
     #[must_use]
     pub fn scope(&self, name: impl StepName) -> Self {
-        // A scope's name ends where the next begins, whatever is in it.
-        let name = name.step_name().replace('%', "%25").replace('/', "%2F");
-        let key = self.reserve(&format!("scope:{name}"));
+        let key = self.reserve(&format!("scope:{}", in_key(name)));
         self.within(Scope::new(format!("{key}/")))
     }
 

@@ -16,7 +16,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
+use super::caught;
 use super::context::Cx;
+use super::scope::in_key;
 use super::tool_result::ToolError;
 
 type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;
@@ -66,14 +68,14 @@ impl Cx {
             let doing = body();
             Box::pin(async move { doing.await.map_err(Into::into) })
         });
-        let key = self.reserve(&format!("step:{}", name.step_name()));
+        let key = self.reserve(&format!("step:{}", in_key(name)));
         StepCall { cx: self.clone(), key, body, care: Care::AtLeastOnce, undo: None }
     }
 
     /// A key for the effect of the next step of this name: the same in every attempt, and no other step's, in any
     /// task. A service that takes such a key does once what it is asked twice.
     pub fn effect_key(&self, name: impl StepName) -> String {
-        let key = self.interview().next(&self.scoped(&format!("step:{}", name.step_name())));
+        let key = self.interview().next(&self.scoped(&format!("step:{}", in_key(name))));
         match self.keeper().and_then(Keeper::id) {
             Some(id) => format!("{id}/{key}"),
             // Nothing of this call is ever done again.
@@ -283,8 +285,8 @@ impl<T: DeserializeOwned + Send + 'static> StepCall<'_, T> {
     /// for the effect of undoing it. The steps of a task are undone one after the other, the latest first, when its
     /// caller has long been told how it ended.
     ///
-    /// It is done at least once, and again where it fails, up to [`Pace::max_attempts`] times; what then is not undone is
-    /// logged, and stays with the task for its operator. A crash does not end it: the handler is entered again for it, by
+    /// It is done at least once, and again where it fails or panics, up to [`Pace::max_attempts`] times; what then is not
+    /// undone is logged, and stays with the task for its operator. A crash does not end it: the handler is entered again for it, by
     /// any server that accepts its version, and is given what it had learnt. It goes no further than it had come.
     ///
     /// So what undoes a step is made before anything that could fail, by nothing but arguments and what was learnt. Only
@@ -311,17 +313,19 @@ impl<T: DeserializeOwned + Send + 'static> StepCall<'_, T> {
         E: Into<ToolError>,
         F: Future<Output = Result<(), E>> + Send + 'static,
     {
+        let undo = Arc::new(undo);
         self.undo = Some(Arc::new(move |value, key| {
-            let undone = serde_json::from_str(value.as_str()).map(|value| undo(value, key));
-            Box::pin(async move {
-                match undone {
-                    Ok(undone) => undone.await.map_err(|error| {
-                        let error: ToolError = error.into();
-                        error.in_words()
-                    }),
-                    Err(error) => Err(format!("what it came to cannot be read: {error}")),
-                }
-            })
+            let undo = Arc::clone(&undo);
+            Box::pin(caught::undoing(async move {
+                let undone = match serde_json::from_str(value.as_str()) {
+                    Ok(value) => undo(value, key),
+                    Err(error) => return Err(format!("what it came to cannot be read: {error}")),
+                };
+                undone.await.map_err(|error| {
+                    let error: ToolError = error.into();
+                    error.in_words()
+                })
+            }))
         }));
         self
     }
@@ -379,6 +383,7 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
         {
             return read(keeper, &key, &json).map(Ok);
         }
+        let is_pure = matches!(care, Care::Pure);
         let effect = || keeper.id().map_or_else(|| key.clone(), |id| format!("{id}/{key}"));
         let _under_way = keeper.body();
         let known = match care {
@@ -426,7 +431,14 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
             None => keeper.record(step).await,
         };
         match recorded {
-            Err(StepError::Refused(error)) => Ok(Err(ToolError::new(format!("step {key}: {error}")))),
+            Err(StepError::Refused(error)) => {
+                if outcome.is_ok() && !is_pure {
+                    let task = keeper.id();
+                    let task = task.as_ref().map(TaskId::as_str);
+                    tracing::error!(task, step = key, %error, "a step has had its effect, which cannot be recorded and will not be undone");
+                }
+                Ok(Err(ToolError::new(format!("step {key}: {error}"))))
+            }
             Err(error) => Err(error),
             Ok(()) => Ok(outcome),
         }
