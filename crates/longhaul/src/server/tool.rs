@@ -77,9 +77,9 @@ pub struct Tool {
     pub(super) asks: Vec<InputKind>,
     /// What a model may be told until a task of it has ended.
     pub(super) immediate_response: Option<Arc<str>>,
-    /// What it needs of what the server's handlers share.
     /// A model may answer what its tasks ask.
     pub(super) answer_by_model: bool,
+    /// What it needs of what the server's handlers share.
     pub(super) needed: Vec<Need>,
     reentrant: Option<bool>,
     version: Result<ToolVersion, InvalidToolVersion>,
