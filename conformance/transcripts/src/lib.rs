@@ -20,6 +20,7 @@ pub fn server(name: &str) -> Option<Server> {
     match name {
         "rules" => Some(rules::server()),
         "tasks" => Some(tasks::server()),
+        "paged" => Some(tasks::server().page_size(2)),
         "hosts" => Some(hosts()),
         "listed" => Some(listed()),
         "once" => Some(once()),

@@ -49,9 +49,13 @@ impl Client {
     fn connect(tools: impl IntoIterator<Item = Tool>) -> Self {
         let server = Server::new("test", "1").store(Arc::new(Memory::new()));
         let dispatcher = tools.into_iter().fold(server, Server::tool).dispatcher().unwrap();
+        Self::of(dispatcher, "test")
+    }
+
+    fn of(dispatcher: Dispatcher, principal: &str) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let (reader, writer) = tokio::io::split(theirs);
-        let principal = Principal::new("test").unwrap();
+        let principal = Principal::new(principal).unwrap();
         let options = driver::Options::default();
         let served = tokio::spawn(driver::serve(
             dispatcher.clone(),
@@ -67,11 +71,14 @@ impl Client {
 
     /// With a session of 2025-11-25 open.
     async fn in_session(tools: impl IntoIterator<Item = Tool>) -> Self {
-        let mut client = Self::connect(tools);
+        Self::connect(tools).initialized().await
+    }
+
+    async fn initialized(mut self) -> Self {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "t", "version": "1"}});
-        client.ask(0, "initialize", params).await;
-        client
+        self.ask(0, "initialize", params).await;
+        self
     }
 
     async fn send(&mut self, id: u64, method: &str, params: Value) {
@@ -463,4 +470,38 @@ async fn a_model_is_told_what_it_may_know_meanwhile_where_there_is_a_word_for_it
     let created = modern_client.ask(1, "tools/call", modern(call("wait", 5), true)).await;
     assert_eq!(created["result"]["resultType"], "task");
     assert_eq!(created["result"]["_meta"][KEY], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r2_46_what_its_caller_can_ask_after_is_listed_and_nothing_else() {
+    let mut brief = TaskPolicy::always();
+    brief.hold = Some(Duration::from_secs(1));
+    let mut ann = Client::in_session([tool("wait", TaskPolicy::always()), tool("held", brief)]).await;
+    let mut bob = Client::of(ann.dispatcher.clone(), "bob").initialized().await;
+    let mut begun = Vec::new();
+    for (number, seconds) in [(1, 0), (2, 60)] {
+        let mut params = call("wait", seconds);
+        params["task"] = json!({});
+        begun.push(ann.ask(number, "tools/call", params).await["result"]["task"]["taskId"].clone());
+    }
+    let handed_over = ann.ask(3, "tools/call", call("held", 60)).await;
+    begun.push(handed_over["result"]["structuredContent"]["taskId"].clone());
+    let newer = ann.ask(4, "tools/call", modern(call("wait", 60), true)).await;
+    assert!(newer["result"]["taskId"].is_string(), "{newer}");
+
+    let list = ann.ask(5, "tasks/list", json!({})).await;
+    begun.reverse();
+    let tasks = list["result"]["tasks"].as_array().unwrap();
+    let ids: Vec<_> = tasks.iter().map(|task| task["taskId"].clone()).collect();
+    assert_eq!(ids, begun, "the newest first, and none of a later revision: {list}");
+    for (number, listed) in (10..).zip(tasks) {
+        let got = ann.ask(number, "tasks/get", json!({"taskId": listed["taskId"]})).await;
+        assert_eq!(&got["result"], listed);
+    }
+    assert_eq!(bob.ask(1, "tasks/list", json!({})).await["result"], json!({"tasks": []}));
+    // Of another list, of a store's operator, and of nobody.
+    for foreign in ["", "t1", "a1", "o", "o-1"] {
+        let refused = ann.ask(20, "tasks/list", json!({"cursor": foreign})).await;
+        assert_eq!(refused["error"]["code"], -32602, "{foreign:?}: {refused}");
+    }
 }

@@ -34,7 +34,12 @@ impl Dialect {
             out.raw("logging", "{}");
         }
         if offer.tasks && self.asks_for_tasks() {
-            out.raw("tasks", r#"{"cancel":{},"requests":{"tools":{"call":{}}}}"#);
+            let mut tasks = out.object("tasks");
+            if offer.task_lists {
+                tasks.raw("list", "{}");
+            }
+            tasks.raw("cancel", "{}").raw("requests", r#"{"tools":{"call":{}}}"#);
+            tasks.end();
         } else if offer.drafted_tasks && self.has_drafted_tasks() {
             // "By request category, with boolean properties" (SEP-1686, Capabilities); it gives no example.
             out.raw("tasks", r#"{"tools":{"call":true}}"#);
@@ -77,6 +82,7 @@ struct List {
 
 #[derive(Default, Deserialize)]
 struct Tasks {
+    list: Option<IgnoredAny>,
     cancel: Option<IgnoredAny>,
     requests: Option<Requests>,
 }
@@ -111,6 +117,7 @@ impl Offered {
             list_changes: lists.into_iter().flatten().any(|list| list.list_changed == Some(true)),
             logging: self.logging.is_some(),
             tasks: extension || calls.is_some(),
+            task_lists: tasks.list.is_some(),
             drafted_tasks: false,
             extensions: extensions.without(TASKS_EXTENSION),
         };

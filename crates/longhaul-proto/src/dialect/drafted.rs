@@ -103,15 +103,6 @@ impl Dialect {
     pub fn write_drafted_task(&self, task: &Task, out: &mut ResultWriter<'_>) {
         out.members(|object| write_members(task, object));
     }
-
-    /// Writes the tasks of `tasks/list`.
-    pub fn write_drafted_tasks(&self, tasks: &[Task], out: &mut ResultWriter<'_>) {
-        out.list("tasks", tasks, |_, task, out| {
-            let mut object = ObjectWriter::new(out);
-            write_members(task, &mut object);
-            object.end();
-        });
-    }
 }
 
 /// Writes the `_meta` that relates a notification to a drafted task.
@@ -128,7 +119,7 @@ pub(super) fn write_related(meta: &mut ObjectWriter<'_>, id: &str) {
 }
 
 /// There are no dates in the draft.
-fn write_members(task: &Task, out: &mut ObjectWriter<'_>) {
+pub(super) fn write_members(task: &Task, out: &mut ObjectWriter<'_>) {
     out.field("taskId", &task.id).field("status", task.status.as_str());
     out.field("keepAlive", &task.ttl_ms).optional("pollFrequency", task.poll_interval_ms.as_ref());
     if task.status == TaskStatus::Failed {

@@ -1,6 +1,6 @@
 //! Tasks on the wire: which dialect of tasks a revision speaks is decided here, once.
 
-use super::{Dialect, ResultWriter, v2025_11_25, v2026_07_28};
+use super::{Dialect, ResultWriter, drafted, v2025_11_25, v2026_07_28};
 use crate::jsonrpc::{ErrorObject, ObjectWriter};
 use crate::model::{CallToolResult, Meta, Task};
 
@@ -24,6 +24,17 @@ impl Dialect {
     /// Writes the answer to `tasks/get`.
     pub fn write_task(&'static self, task: &Task, out: &mut ResultWriter<'_>) {
         out.members(|object| self.write_task_status(task, object));
+    }
+
+    /// Appends one task of a `tasks/list` answer. In a revision that has no such lists it is that of the draft.
+    pub fn write_listed_task(&self, task: &Task, out: &mut Vec<u8>) {
+        let mut object = ObjectWriter::new(out);
+        if self.asks_for_tasks() {
+            v2025_11_25::task::write_members(task, &mut object);
+        } else {
+            drafted::write_members(task, &mut object);
+        }
+        object.end();
     }
 
     /// Writes the answer to `tasks/cancel`: an acknowledgement (D3), or the task (D2).

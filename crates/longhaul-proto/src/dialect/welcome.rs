@@ -170,6 +170,7 @@ mod tests {
         assert!(read.cancels_tasks);
 
         let legacy = Dialect::newest_legacy();
+        let offered = offered.with_task_lists(true);
         let info = Implementation::new("s", "1");
         let text = result_of(|out| legacy.write_initialize(out, &offered, &info, None), legacy);
         let read = Dialect::read_initialize(&text).unwrap().unwrap();

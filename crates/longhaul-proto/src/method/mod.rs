@@ -42,7 +42,7 @@ pub enum Method {
     UpdateTask,
     /// Cancel a task.
     CancelTask,
-    /// List the tasks (D1).
+    /// List the tasks (D1, D2).
     ListTasks,
     /// Have a task forgotten (D1).
     DeleteTask,

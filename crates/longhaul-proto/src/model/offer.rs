@@ -22,6 +22,8 @@ pub struct ServerCapabilities {
     pub logging: bool,
     /// Calls can become tasks.
     pub tasks: bool,
+    /// Whoever is told of this can list its tasks.
+    pub task_lists: bool,
     /// Calls can become tasks as they were drafted, too.
     pub drafted_tasks: bool,
     /// Other extensions, by identifier, each with what it says of itself: an object.
@@ -75,6 +77,13 @@ impl ServerCapabilities {
     #[must_use]
     pub fn with_tasks(mut self, tasks: bool) -> Self {
         self.tasks = tasks;
+        self
+    }
+
+    /// The same, for a caller who can list its tasks or one who cannot.
+    #[must_use]
+    pub fn with_task_lists(mut self, task_lists: bool) -> Self {
+        self.task_lists = task_lists;
         self
     }
 

@@ -31,7 +31,7 @@ use super::resource::read_resource;
 use super::shelf::{Cursor, Item, Shelf};
 use super::state::States;
 use super::subscriptions::Subscriptions;
-use super::{call, drafted, layered, tasks};
+use super::{call, drafted, layered, task_list, tasks};
 use crate::service::Next;
 
 /// Finds and runs the handler of a request. Clones share one server.
@@ -259,9 +259,8 @@ impl Dispatcher {
             {
                 tasks::answer(self, envelope, exchange, out)
             }
-            Method::ListTasks | Method::DeleteTask if offers.drafted_tasks => {
-                drafted::answer(self, envelope, exchange, out)
-            }
+            Method::ListTasks if offers.tasks => task_list::answer(self, envelope, exchange, out),
+            Method::DeleteTask if offers.drafted_tasks => drafted::answer(self, envelope, exchange, out),
             _ => Dispatched::Answered(match self.at_once(&envelope, &exchange, out) {
                 Ok(answered) => answered,
                 Err(error) => envelope.error(out, &error),
@@ -299,7 +298,10 @@ impl Dispatcher {
             Method::Subscribe | Method::Unsubscribe => subscribe(shared, envelope, exchange, out)?,
             Method::Ping | Method::SetLogLevel => envelope.result(out, |_| ()),
             Method::Initialize => envelope.result(out, |result| {
-                dialect.write_initialize(result, &shared.capabilities, &shared.info, instructions);
+                // Nothing tells strangers apart, so that none has a list of its own.
+                let may_list = exchange.caller.principal.is_some();
+                let capabilities = shared.capabilities.clone().with_task_lists(may_list);
+                dialect.write_initialize(result, &capabilities, &shared.info, instructions);
             }),
             Method::Discover => envelope.result(out, |result| {
                 dialect.write_discover(result, &shared.capabilities, instructions);

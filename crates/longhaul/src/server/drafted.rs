@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::dialect::{DRAFTED_TASK, Dialect, Keep};
-use longhaul_proto::jsonrpc::{Code, ErrorObject, Text};
+use longhaul_proto::jsonrpc::{ErrorObject, Text};
 use longhaul_proto::method::Method;
 use longhaul_tasks::key;
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::runner::Engine;
-use longhaul_tasks::store::{
-    Cursor, Dialect as Door, Digest, Erasure, Filter, Once, Outcome, Owner, Record, Scope, StoreError,
-};
+use longhaul_tasks::store::{Digest, Erasure, Once, Outcome, Owner, Record, Scope};
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
 use super::ask::Binding;
@@ -77,21 +75,13 @@ pub(super) fn answer(
     out: &mut Vec<u8>,
 ) -> Dispatched {
     let asking = Asking::new(dispatcher, &exchange);
-    let (method, page) = (exchange.method, dispatcher.0.page_size);
-    let said = match method {
-        Method::ListTasks => exchange.params.read::<Text<'_>>("cursor"),
-        _ => exchange.params.require::<Text<'_>>("taskId").map(Some),
-    };
-    let said = said.map(|said| said.map(|Text(text)| text.into_owned()));
+    let method = exchange.method;
+    let id = exchange.params.require::<Text<'_>>("taskId").map(|Text(id)| id.into_owned());
     let cx = Cx::new(dispatcher.0.states(), exchange.dialect, exchange.caller, None, exchange.outlet, None);
     let answered = async move {
-        let answered = match (method, said) {
-            (_, Err(error)) => Err(error),
-            (Method::ListTasks, Ok(cursor)) => asking.list(cursor.map(Cursor::from_text), page).await,
-            (_, Ok(id)) => asking
-                .about(method, &id.unwrap_or_default())
-                .await
-                .and_then(|found| found.ok_or_else(not_found)),
+        let answered = match id {
+            Err(error) => Err(error),
+            Ok(id) => asking.about(method, &id).await.and_then(|found| found.ok_or_else(not_found)),
         };
         answered.unwrap_or_else(refused)
     };
@@ -137,27 +127,6 @@ impl Asking {
                     }),
                 }
             }
-        }))
-    }
-
-    async fn list(&self, after: Option<Cursor>, page: usize) -> Result<Write, ErrorObject> {
-        let scope = Scope::Owner(&self.owner);
-        let page = match self.engine.list(scope, &Filter::all(), after.as_ref(), page).await {
-            Ok(page) => page,
-            Err(StoreError::InvalidCursor) => return Err(ErrorObject::invalid_params("no such cursor")),
-            Err(StoreError::Unlistable) => {
-                let why = "method not found: the tasks of callers who are not signed in are not listed";
-                return Err(ErrorObject::new(Code::METHOD_NOT_FOUND, why));
-            }
-            Err(error) => return Err(failed(&error)),
-        };
-        let drafted = page.tasks.iter().filter(|record| record.dialect == Door::D1);
-        let tasks: Vec<_> = drafted.map(|record| project::task(record, View::D1)).collect();
-        Ok(Box::new(move |envelope, out| {
-            envelope.result(out, |result| {
-                envelope.dialect.write_drafted_tasks(&tasks, result);
-                result.optional("nextCursor", page.next.as_ref().map(Cursor::as_str).as_ref());
-            })
         }))
     }
 }

@@ -39,6 +39,7 @@ mod shelf;
 mod state;
 mod step;
 mod subscriptions;
+mod task_list;
 mod tasks;
 mod template;
 mod tool;

@@ -107,6 +107,12 @@ async fn s21_r9_a_task_of_somebody_else_is_not_there() {
             };
             assert_eq!(ask(&older).await, ask(&absent).await, "{state} {companion}");
         }
+        let list = async |token: &str, session: &str| {
+            let answer = host.send(legacy(token, Some(session), "tasks/list", json!({}))).await.json();
+            answer["result"]["tasks"].clone()
+        };
+        assert_eq!(list(&bob, &theirs).await, json!([]), "{state}");
+        assert_eq!(list(&ann, &mine).await[0]["taskId"], json!(older), "{state}");
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
     for (id, method) in [(&task, "tasks/get"), (&older, "tasks/get")] {

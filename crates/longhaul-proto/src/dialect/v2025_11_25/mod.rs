@@ -22,8 +22,9 @@ pub(super) static DIALECT: Dialect = Dialect {
 };
 
 /// What this revision has beside them.
-const TASKS: [(&str, Method); 3] = [
+const TASKS: [(&str, Method); 4] = [
     ("tasks/get", Method::GetTask),
     ("tasks/result", Method::TaskResult),
+    ("tasks/list", Method::ListTasks),
     ("tasks/cancel", Method::CancelTask),
 ];
