@@ -1,6 +1,6 @@
 //! Killing the program: what `chaos/` plays, on builds made for it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -28,18 +28,26 @@ struct Chaos {
     program: PathBuf,
 }
 
+/// How the program is built.
+#[derive(Clone, Copy, Debug)]
+enum Build {
+    /// As the tests are, with crash points that can be armed.
+    Tested,
+    /// As users build it.
+    Released,
+}
+
 /// The stage: every crash point, some random kills, loss of power, and particular misfortunes.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
     system::require(site, &system::STRACE)?;
     let mut tally = Tally::default();
-    let chaos = Chaos::build(site)?;
-    tally += chaos.play(site, &program(site, "longhaul")?, &["points"])?;
-    tally += chaos.play(site, &chaos.program, &["kills", "--kills", MANY, "--servers", "4"])?;
-    tally += chaos.play(site, &chaos.program, &["kills", "--kills", FEW])?;
-    tally +=
-        chaos.play(site, &chaos.program, &["kills", "--kills", FEW, "--servers", "2", "--supervisors"])?;
-    tally += chaos.play(site, &chaos.program, &["power"])?;
-    tally += chaos.play(site, &chaos.program, &["scenes"])?;
+    let chaos = Chaos::build(site, Build::Tested)?;
+    tally += chaos.play(site, &["points"])?;
+    tally += chaos.play(site, &["kills", "--kills", MANY, "--servers", "4"])?;
+    tally += chaos.play(site, &["kills", "--kills", FEW])?;
+    tally += chaos.play(site, &["kills", "--kills", FEW, "--servers", "2", "--supervisors"])?;
+    tally += chaos.play(site, &["power"])?;
+    tally += chaos.play(site, &["scenes"])?;
     Ok(tally)
 }
 
@@ -49,9 +57,9 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
 ///
 /// When the program or the driver cannot be built or run.
 pub(crate) fn run(site: &Site, arguments: &[String]) -> Result<Tally> {
-    let chaos = Chaos::build(site)?;
+    let chaos = Chaos::build(site, Build::Released)?;
     let arguments: Vec<&str> = std::iter::once("kills").chain(arguments.iter().map(String::as_str)).collect();
-    chaos.play(site, &chaos.program, &arguments)
+    chaos.play(site, &arguments)
 }
 
 /// Lets servers crash at every operation of their store; with `pairs` two of them, one after the other.
@@ -70,17 +78,22 @@ pub(crate) fn explore(site: &Site, pairs: bool) -> Result<Tally> {
 }
 
 impl Chaos {
-    fn build(site: &Site) -> Result<Self> {
-        site.must_run(&mut site.cargo(&["build", "--release", "--locked", "--quiet", "-p", "longhaul-cli"]))?;
-        Ok(Self {
-            driver: program(site, "longhaul-chaos")?,
-            program: site.target.join("release").join("longhaul"),
-        })
+    fn build(site: &Site, build: Build) -> Result<Self> {
+        let driver = program(site, "longhaul-chaos")?;
+        let program = match build {
+            Build::Tested => program(site, "longhaul")?,
+            Build::Released => {
+                let build = ["build", "--release", "--locked", "--quiet", "-p", "longhaul-cli"];
+                site.must_run(&mut site.cargo(&build))?;
+                site.target.join("release").join("longhaul")
+            }
+        };
+        Ok(Self { driver, program })
     }
 
-    fn play(&self, site: &Site, program: &Path, arguments: &[&str]) -> Result<Tally> {
+    fn play(&self, site: &Site, arguments: &[&str]) -> Result<Tally> {
         let mut command = Command::new(&self.driver);
-        command.arg("--program").arg(program).args(arguments);
+        command.arg("--program").arg(&self.program).args(arguments);
         let ran = site.run(&mut command)?;
         let counted = ran.lines.iter().rev().find_map(|line| counts(line)).unwrap_or_default();
         // A driver that fails without a failed case has died.

@@ -140,10 +140,12 @@ enum Side {
 fn test_help() -> String {
     format!(
         "Stages:\n{}\nWhat a stage needs is set up first: npm and PyPI packages under target/tools from committed\n\
-         lock files, Debian packages when this runs as root. Everything may take {} minutes.\n\n\
+         lock files, Debian packages when this runs as root. Everything may take {} minutes.\n\
+         What a command prints is shown when it fails; with {}=1 it is shown as it comes.\n\n\
          Examples:\n  cargo xtask test\n  cargo xtask test fmt clippy",
         test::stages(),
-        test::BUDGET.as_secs() / 60
+        test::BUDGET.as_secs() / 60,
+        site::VERBOSE
     )
 }
 

@@ -2,15 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+
+/// The variable that has what commands print shown as it comes, when it is not empty.
+pub(crate) const VERBOSE: &str = "XTASK_VERBOSE";
+
+/// The most lines that are shown of a command that failed.
+const SHOWN: usize = 2_000;
 
 /// How often a running command is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -28,6 +35,10 @@ pub(crate) struct Site {
     pub(crate) notes: Option<PathBuf>,
     /// What commands said of what failed.
     complaints: Arc<Mutex<Vec<String>>>,
+    /// Whether the programs of the tests were built by the tests.
+    pub(crate) are_programs_built: Arc<AtomicBool>,
+    /// Whether what commands print is shown though they succeed.
+    is_verbose: bool,
 }
 
 /// What a command did.
@@ -35,14 +46,23 @@ pub(crate) struct Site {
 pub(crate) struct Ran {
     /// Whether it exited with 0.
     pub(crate) success: bool,
-    /// What it printed on stdout, by lines.
+    /// What it printed, by lines.
     pub(crate) lines: Vec<String>,
 }
 
 impl Site {
     /// A place where nothing has run yet.
     pub(crate) fn new(root: PathBuf, target: PathBuf, deadline: Instant) -> Self {
-        Self { root, target, deadline, notes: None, complaints: Arc::default() }
+        let is_verbose = std::env::var_os(VERBOSE).is_some_and(|value| !value.is_empty());
+        Self {
+            root,
+            target,
+            deadline,
+            notes: None,
+            complaints: Arc::default(),
+            are_programs_built: Arc::default(),
+            is_verbose,
+        }
     }
 
     /// A cargo command in the root.
@@ -57,37 +77,69 @@ impl Site {
         self.notes.as_deref().map(|folder| ("LONGHAUL_WIRE", folder))
     }
 
-    /// Runs a command to its end, printing it and its output; past the deadline it and its children are killed.
+    /// Runs a command to its end and prints it; if it fails, also what it printed. Past the deadline it and its
+    /// children are killed.
     ///
     /// # Errors
     ///
     /// When it cannot be started, or was still running at the deadline. A failed exit is not an error.
     pub(crate) fn run(&self, command: &mut Command) -> Result<Ran> {
+        self.run_telling(command, told)
+    }
+
+    /// As [`Site::run`], with what is worth showing of a failure chosen by `telling`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Site::run`].
+    pub(crate) fn run_telling(
+        &self,
+        command: &mut Command,
+        telling: fn(&[String]) -> Vec<&str>,
+    ) -> Result<Ran> {
         println!("$ {}", shown(command));
         let begun = Instant::now();
+        let (said, saying) = io::pipe().context("cannot make a pipe")?;
         let mut child = command
             .envs(self.noting())
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
+            .stdout(saying.try_clone().context("cannot make a pipe")?)
+            .stderr(saying)
             .spawn()
             .with_context(|| format!("cannot run {}", command.get_program().display()))?;
-        let stdout = child.stdout.take().context("a piped stdout")?;
-        let reader = thread::spawn(move || echo(BufReader::new(stdout)));
-        let success = loop {
+        // The command's ends of the pipe would keep it open here as well.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let is_verbose = self.is_verbose;
+        let reader = thread::spawn(move || read(BufReader::new(said), is_verbose));
+        let status = loop {
             if let Some(status) = child.try_wait()? {
-                break status.success();
+                break Some(status);
             }
             if Instant::now() > self.deadline {
                 kill_tree(&mut child);
-                bail!("{} was still running when the time was up, and was killed", shown(command));
+                break None;
             }
             thread::sleep(LOOK);
         };
         let lines =
             reader.join().map_err(|_| anyhow::anyhow!("the reader of a command's output panicked"))?;
-        println!("  took {:.1} s", begun.elapsed().as_secs_f64());
+        let success = status.is_some_and(|status| status.success());
+        if !success && !is_verbose {
+            let told = telling(&lines);
+            let left_out = told.len().saturating_sub(SHOWN);
+            if left_out > 0 {
+                println!("({left_out} lines before)");
+            }
+            told[left_out..].iter().for_each(|line| println!("{line}"));
+        }
         let complaints = lines.iter().filter(|line| is_complaint(line)).cloned();
         self.complaints.lock().unwrap_or_else(PoisonError::into_inner).extend(complaints);
+        let took = begun.elapsed().as_secs_f64();
+        match status {
+            None => bail!("{} was still running when the time was up, and was killed", shown(command)),
+            Some(status) if !success => println!("  failed after {took:.1} s: {status}"),
+            Some(_) => println!("  took {took:.1} s"),
+        }
         Ok(Ran { success, lines })
     }
 
@@ -140,12 +192,19 @@ fn is_complaint(line: &str) -> bool {
         || (line.starts_with("test ") && line.ends_with("FAILED"))
 }
 
-fn echo(mut reader: impl BufRead) -> Vec<String> {
+/// What is worth showing of a command that failed: all but what it said of successes.
+fn told(lines: &[String]) -> Vec<&str> {
+    lines.iter().map(String::as_str).filter(|line| !line.starts_with("ok ")).collect()
+}
+
+fn read(mut reader: impl BufRead, is_shown: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = Vec::new();
     while matches!(reader.read_until(b'\n', &mut line), Ok(read) if read > 0) {
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-        println!("{text}");
+        if is_shown {
+            println!("{text}");
+        }
         lines.push(text);
         line.clear();
     }

@@ -1,11 +1,11 @@
-//! The stages that are cargo's own: format, lints, tests, documentation, the release build.
+//! The stages that are cargo's own: format, lints, tests, documentation.
 
 use std::path::PathBuf;
-use std::thread;
+use std::sync::atomic::Ordering;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-use super::libtest::Tests;
+use super::libtest::{self, Tests};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
@@ -18,20 +18,9 @@ pub(super) fn fmt(site: &Site) -> Result<Tally> {
     Ok(Tally::one(site.run(&mut site.cargo(&["fmt", "--all", "--check"]))?.success))
 }
 
-/// No warning in any target, nor in any library under each of its features alone, none of them, and all. Meanwhile
-/// the program is built as users build it: crates that wait for one another leave half of two processors idle.
+/// No warning in any target, nor in any library under each of its features alone, none of them, and all.
 pub(super) fn clippy(site: &Site) -> Result<Tally> {
     system::require_component(site, "clippy", "clippy")?;
-    thread::scope(|scope| {
-        let built = scope.spawn(|| site.run(&mut site.cargo(&["build", "--release", "--locked", "--quiet"])));
-        let mut tally = lint(site)?;
-        let built = built.join().unwrap_or_else(|_| bail!("the release build panicked"));
-        tally += Tally::one(built?.success);
-        Ok(tally)
-    })
-}
-
-fn lint(site: &Site) -> Result<Tally> {
     let mut tally = Tally::default();
     for arguments in clippy_runs(&Workspace::members(&site.root)?) {
         let mut command = site.cargo(&["clippy", "--quiet", "--locked"]);
@@ -46,15 +35,17 @@ const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul
     longhaul-store/conformance,longhaul-store/sqlite,longhaul-store/wrap,longhaul-store/crash-points,\
     longhaul-gateway/crash-points";
 
-/// The program of this name, built with what the tests are built with, so that after them it is there already. Its
-/// crash points can be armed.
+/// The program of this name, built with what the tests are built with: after them it is there already. Its crash
+/// points can be armed.
 ///
 /// # Errors
 ///
 /// When it does not build.
 pub(crate) fn program(site: &Site, name: &str) -> Result<PathBuf> {
-    let build = ["build", "--quiet", "--locked", "--workspace", "--features", TESTED, "--bin", name];
-    site.must_run(&mut site.cargo(&build))?;
+    if !site.are_programs_built.load(Ordering::Relaxed) {
+        let build = ["build", "--quiet", "--locked", "--workspace", "--features", TESTED, "--bin", name];
+        site.must_run(&mut site.cargo(&build))?;
+    }
     Ok(site.target.join("debug").join(name))
 }
 
@@ -70,10 +61,14 @@ pub(super) fn tests(site: &Site) -> Result<Tally> {
 
 fn run_tests(site: &Site) -> Result<Tally> {
     let features = ["--features", TESTED];
+    // Together, since for the programs alone what they share with tests would be built with fewer features again.
+    let build = ["build", "--quiet", "--workspace", "--locked", "--tests", "--bins"];
+    site.must_run(site.cargo(&build).args(features))?;
+    site.are_programs_built.store(true, Ordering::Relaxed);
     let mut command = site.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
     // Tests panic on purpose, in processes of their own too, and a failed one says where it stands.
     command.env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", AT_ONCE);
-    let ran = site.run(command.args(features))?;
+    let ran = site.run_telling(command.args(features), libtest::failures)?;
     let tests = Tests::read(&ran.lines, ran.success);
     for name in &tests.ignored {
         println!("left out: {name}");

@@ -33,6 +33,35 @@ impl Tests {
     }
 }
 
+/// What `cargo test` said of what failed: the outputs of failed tests, the last words of a test binary that died, and
+/// its own errors. Tests that pass may say much that looks like a failure.
+pub(crate) fn failures(lines: &[String]) -> Vec<&str> {
+    let mut failures: Vec<&str> = Vec::new();
+    let mut begun = 0;
+    let mut is_told = false;
+    for (at, line) in lines.iter().enumerate() {
+        if line.trim_start().starts_with("Running ") || line.trim_start().starts_with("Doc-tests ") {
+            (begun, is_told) = (at, false);
+            continue;
+        }
+        if line.starts_with("error: ") && line.contains("failed") && !is_told {
+            let summed_up = lines[begun..at].iter().any(|line| line.starts_with("test result: "));
+            let last_words = if summed_up { at } else { begun.max(at.saturating_sub(LAST_WORDS)) };
+            failures.extend(lines[last_words..at].iter().map(String::as_str));
+            is_told = true;
+        }
+        is_told |= line == "failures:";
+        if is_told {
+            failures.push(line);
+        }
+        is_told &= !line.starts_with("test result: ");
+    }
+    failures
+}
+
+/// How many lines of a test binary that died are its last words.
+const LAST_WORDS: usize = 60;
+
 /// The number before a word, as in `3 passed;`.
 fn count(counts: &str, word: &str) -> usize {
     let words: Vec<&str> = counts.split([' ', ';', '.']).filter(|word| !word.is_empty()).collect();
@@ -64,6 +93,27 @@ mod tests {
             "test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.02s";
         assert_eq!(read(lines, false).tally, Tally { passed: 4, failed: 1 });
         assert_eq!(read(lines, true).tally, Tally { passed: 4, failed: 0 });
+    }
+
+    #[test]
+    fn of_a_failed_run_what_failed_is_shown() {
+        let said = "running 2 tests\nthread 'a' panicked on purpose\ntest a ... ok\ntest b ... FAILED\n\n\
+                    failures:\n\n---- b stdout ----\nleft: 1\n\nfailures:\n    b\n\n\
+                    test result: FAILED. 1 passed; 1 failed\n\nerror: test failed\n     Running x\n\
+                    test c ... ok\ntest result: ok. 1 passed; 0 failed\nerror: 1 target failed:\n    `--test x`";
+        let lines: Vec<String> = said.lines().map(str::to_owned).collect();
+        let told = failures(&lines);
+        assert_eq!(told.first(), Some(&"failures:"));
+        assert!(told.contains(&"left: 1") && told.contains(&"    `--test x`"), "{told:?}");
+        assert!(told.iter().all(|line| !line.contains("purpose") && !line.contains("test c")), "{told:?}");
+    }
+
+    #[test]
+    fn of_a_binary_that_died_the_last_words_are_shown() {
+        let said =
+            "     Running x\nrunning 1 test\nall is lost\nerror: test failed, to rerun pass `--test x`";
+        let lines: Vec<String> = said.lines().map(str::to_owned).collect();
+        assert_eq!(failures(&lines)[2..], ["all is lost", "error: test failed, to rerun pass `--test x`"]);
     }
 
     #[test]
