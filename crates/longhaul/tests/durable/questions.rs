@@ -1,0 +1,60 @@
+//! What a task asks outlives its process.
+
+use std::time::Duration;
+
+use longhaul::store::Memory;
+use serde_json::json;
+
+use crate::rig::{Process, World, question, text, yes};
+
+/// K11 of `conformance/REQUIREMENTS.md`.
+#[test]
+fn a_question_outlives_its_process_and_what_was_done_is_not_done_again() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::start(&world, &store);
+    let id = one.call("order");
+    let asked = question(&one.settled(&id));
+    one.crash();
+
+    let two = Process::start(&world, &store);
+    assert_eq!(question(&two.settled(&id)), asked, "the same question");
+    assert_eq!(two.answer(&id, &asked, &yes())["result"]["resultType"], "complete");
+    assert_eq!(text(&two.settled(&id)), "receipt 1, shipped");
+    assert_eq!(world.charged(), 1);
+    let keys = world.keys.lock().unwrap().clone();
+    assert!(keys.len() == 1 && keys[0].starts_with(&id), "{keys:?}");
+    two.crash();
+}
+
+/// N9 of `conformance/REQUIREMENTS.md`.
+#[test]
+fn a_task_that_waits_long_takes_no_memory_and_any_node_answers_it() {
+    let (world, store) = (World::default(), Memory::new());
+    let (one, two) = (Process::start(&world, &store), Process::start(&world, &store));
+    let id = one.call("order");
+    let asked = question(&one.settled(&id));
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(world.begun(), 1, "it was put aside, not begun again");
+    one.crash();
+
+    two.answer(&id, &asked, &yes());
+    assert_eq!(text(&two.settled(&id)), "receipt 1, shipped");
+    assert_eq!((world.charged(), world.begun()), (1, 2));
+    two.crash();
+}
+
+#[test]
+fn the_first_answer_stays_and_one_that_does_not_fit_changes_nothing() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::start(&world, &store);
+    let id = one.call("order");
+    let asked = question(&one.settled(&id));
+    let wrong = one.answer(&id, &asked, &json!({"action": "accept", "content": {"go": "maybe"}}));
+    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    assert_eq!(question(&one.get(&id)), asked);
+    for (key, answer) in [("unknown", yes()), (&asked, json!({"action": "decline"})), (&asked, yes())] {
+        assert!(one.answer(&id, key, &answer)["result"].is_object());
+    }
+    assert_eq!(text(&one.settled(&id)), "receipt 1, kept");
+    one.crash();
+}

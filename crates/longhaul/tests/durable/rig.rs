@@ -1,0 +1,244 @@
+//! A server in processes that crash, and what its tools have done.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use longhaul::proto::dialect::Dialect;
+use longhaul::proto::jsonrpc::{Limits, Message};
+use longhaul::proto::model::RequestMeta;
+use longhaul::server::{
+    Caller, Dispatched, Dispatcher, Elicited, Exchange, Principal, TaskMode, TaskPolicy, ToolError,
+};
+use longhaul::store::{Memory, Record, Rerun, Scope, TaskId};
+use longhaul::tasks::runner::Pace;
+use longhaul::{Cx, Server, Tool};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+pub(crate) struct Nothing {}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+pub(crate) struct Approve {
+    go: bool,
+}
+
+/// What the tools have done, for all processes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct World {
+    pub(crate) charged: Arc<AtomicUsize>,
+    pub(crate) begun: Arc<AtomicUsize>,
+    pub(crate) keys: Arc<Mutex<Vec<String>>>,
+    /// The first time a step gets that far it never ends.
+    pub(crate) hang: Arc<AtomicUsize>,
+}
+
+impl World {
+    pub(crate) fn charged(&self) -> usize {
+        self.charged.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn begun(&self) -> usize {
+        self.begun.load(Ordering::SeqCst)
+    }
+}
+
+/// Charges, asks, and ships.
+pub(crate) async fn order(world: World, cx: Cx) -> Result<String, ToolError> {
+    world.begun.fetch_add(1, Ordering::SeqCst);
+    let key = cx.effect_key("charge");
+    let receipt = cx
+        .step("charge", || async {
+            world.keys.lock().unwrap().push(key.clone());
+            Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst) + 1)
+        })
+        .await?;
+    let shipped = match cx.elicit::<Approve>("Ship it?").await? {
+        Elicited::Accepted(Approve { go: true }) => "shipped",
+        _ => "kept",
+    };
+    Ok(format!("receipt {receipt}, {shipped}"))
+}
+
+/// A step that the first process never ends.
+pub(crate) async fn stuck(world: World, cx: Cx, at_most_once: bool) -> Result<String, ToolError> {
+    let step = cx.step("effect", || async {
+        let time = world.hang.fetch_add(1, Ordering::SeqCst) + 1;
+        if time == 1 {
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, ToolError>(time)
+    });
+    let times = if at_most_once { step.at_most_once().await } else { step.await };
+    Ok(match times {
+        Ok(times) => format!("done the time number {times}"),
+        Err(error) => format!("not done: {error:?}"),
+    })
+}
+
+pub(crate) fn policy() -> TaskPolicy {
+    let mut policy = TaskPolicy::always();
+    policy.rerun = Rerun::Resumable;
+    policy
+}
+
+pub(crate) fn server(world: &World) -> Server {
+    let (five, mut later) = (world.clone(), policy());
+    later.mode = TaskMode::After(Duration::from_secs(60));
+    let (one, two, three, four) = (world.clone(), world.clone(), world.clone(), world.clone());
+    Server::new("durable", "1")
+        .tool(Tool::typed("order", "Order", move |cx, _: Nothing| order(one.clone(), cx)).task(policy()))
+        .tool(Tool::typed("later", "Order", move |cx, _: Nothing| order(five.clone(), cx)).task(later))
+        .tool(
+            Tool::typed("again", "Again", move |cx, _: Nothing| stuck(two.clone(), cx, false)).task(policy()),
+        )
+        .tool(
+            Tool::typed("once", "Once", move |cx, _: Nothing| stuck(three.clone(), cx, true)).task(policy()),
+        )
+        .tool(
+            Tool::typed("nap", "Nap", move |cx: Cx, _: Nothing| {
+                let world = four.clone();
+                async move {
+                    world.begun.fetch_add(1, Ordering::SeqCst);
+                    cx.sleep(Duration::from_millis(600)).await;
+                    "rested"
+                }
+            })
+            .task(policy()),
+        )
+}
+
+/// A server in a process of its own: a runtime, and a node of the store.
+pub(crate) struct Process {
+    runtime: Runtime,
+    dispatcher: Dispatcher,
+}
+
+impl Process {
+    pub(crate) fn start(world: &World, store: &Memory) -> Self {
+        Self::of(server(world), store)
+    }
+
+    pub(crate) fn of(server: Server, store: &Memory) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let mut pace = Pace::default();
+        (pace.hot_wait, pace.recover_every) = (Duration::from_millis(100), Duration::from_millis(20));
+        (pace.strand_after, pace.retry_work) = (Duration::from_millis(20), Duration::from_millis(10));
+        pace.renew_every = Duration::from_millis(100);
+        let dispatcher = server.store(Arc::new(store.another_node())).pace(pace).dispatcher().unwrap();
+        runtime.block_on(dispatcher.start()).unwrap();
+        Self { runtime, dispatcher }
+    }
+
+    /// Everything of it is gone at once.
+    pub(crate) fn crash(self) {
+        self.runtime.shutdown_background();
+        drop(self.dispatcher);
+    }
+
+    pub(crate) fn ask(&self, method: &str, mut params: Value) -> Value {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities":
+                {"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+        });
+        let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+        let Message::Request(request) = Message::decode(text.as_bytes(), &Limits::default()).unwrap() else {
+            panic!("{text}");
+        };
+        let meta: RequestMeta<'_> = request.params.read("_meta").unwrap().unwrap();
+        let dialect = Dialect::of_request(&meta, None, method).unwrap();
+        let mut caller = Caller::new(Some(Principal::new("ann").unwrap()));
+        caller.capabilities = meta.client_capabilities.unwrap();
+        let method = dialect.request(method).unwrap();
+        let exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
+        let mut out = Vec::new();
+        self.runtime.block_on(async {
+            match self.dispatcher.dispatch(exchange, &mut out) {
+                Dispatched::Answered(_) => {}
+                Dispatched::Pending(answer) => (_, out) = answer.await,
+            }
+        });
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    pub(crate) fn call(&self, tool: &str) -> String {
+        let created = self.ask("tools/call", json!({"name": tool, "arguments": {}}));
+        assert_eq!(created["result"]["resultType"], "task", "{created}");
+        created["result"]["taskId"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Value {
+        self.ask("tasks/get", json!({"taskId": id}))["result"].clone()
+    }
+
+    /// The task, once it is no longer only working.
+    #[track_caller]
+    pub(crate) fn settled(&self, id: &str) -> Value {
+        self.until(id, |task| task["status"] != "working")
+    }
+
+    /// The task, once it is so.
+    #[track_caller]
+    pub(crate) fn until(&self, id: &str, is: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..1000 {
+            let task = self.get(id);
+            if is(&task) {
+                return task;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{}", self.get(id));
+    }
+
+    /// The facts, as the store keeps them.
+    pub(crate) fn record(&self, id: &str) -> Record {
+        let id = TaskId::new(id).unwrap();
+        let found = self.dispatcher.engine().find(Scope::Operator, &id);
+        self.runtime.block_on(found).unwrap().unwrap()
+    }
+
+    pub(crate) fn answer(&self, id: &str, key: &str, answer: &Value) -> Value {
+        self.ask("tasks/update", json!({"taskId": id, "inputResponses": {key: answer}}))
+    }
+}
+
+#[track_caller]
+pub(crate) fn question(task: &Value) -> String {
+    assert_eq!(task["status"], "input_required", "{task}");
+    let requests = task["inputRequests"].as_object().unwrap();
+    assert_eq!(requests.len(), 1, "{task}");
+    requests.keys().next().unwrap().clone()
+}
+
+pub(crate) fn yes() -> Value {
+    json!({"action": "accept", "content": {"go": true}})
+}
+
+#[track_caller]
+pub(crate) fn text(task: &Value) -> &str {
+    assert_eq!(task["status"], "completed", "{task}");
+    task["result"]["content"][0]["text"].as_str().unwrap()
+}
+
+/// A server of one resumable tool.
+pub(crate) fn only<F: Future<Output = Result<String, ToolError>> + Send + 'static>(
+    work: impl Fn(Cx) -> F + Send + Sync + 'static,
+) -> Server {
+    Server::new("one", "1").tool(Tool::typed("work", "Work", move |cx, _: Nothing| work(cx)).task(policy()))
+}
+
+/// Waits in the first process, for ever.
+pub(crate) async fn hang_once(world: &World) {
+    if world.hang.fetch_add(1, Ordering::SeqCst) == 0 {
+        std::future::pending::<()>().await;
+    }
+}
+
+pub(crate) fn until_hung(world: &World) {
+    while world.hang.load(Ordering::SeqCst) == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
