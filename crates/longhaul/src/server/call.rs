@@ -307,6 +307,9 @@ impl Begin<'_> {
         if self.tool.answer_by_model {
             cx.interview().let_model_answer();
         }
+        if self.is_followed(&cx) {
+            cx.interview().be_followed();
+        }
         let (desk, topic) = (&self.dispatcher.0.desk, topic(self.tool, arguments));
         match self.asking(envelope.dialect) {
             Asking::OnItsLine => {}
@@ -405,6 +408,20 @@ impl Begin<'_> {
             (true, Stance::Waits) if self.drafted.is_none() => Asking::OnItsLine,
             (false, _) if polled_first && self.tool.is_reentrant() => Asking::InRounds,
             _ => Asking::InTask,
+        }
+    }
+
+    /// Whether somebody follows the task that the call is or becomes, and can be asked there. Who waits to the end never
+    /// hears of it, whatever its key finds later.
+    fn is_followed(&self, cx: &Cx) -> bool {
+        if self.drafted.is_some() || self.tool.policy.mode == TaskMode::Never {
+            return false;
+        }
+        let caller = cx.caller();
+        if cx.dialect().asks_by_request() {
+            caller.line.is_some()
+        } else {
+            caller.capabilities.extensions.tasks
         }
     }
 

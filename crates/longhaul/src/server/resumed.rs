@@ -36,6 +36,9 @@ struct Written {
     roots: bool,
     #[serde(default)]
     tasks: bool,
+    /// Somebody follows the task who can be asked.
+    #[serde(default)]
+    followed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scopes: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,6 +57,7 @@ pub(super) fn written(cx: &Cx) -> Option<Box<RawValue>> {
         samples: capabilities.sampling.as_ref().map(|how| (how.tools, how.context)),
         roots: capabilities.roots,
         tasks: capabilities.extensions.tasks,
+        followed: cx.interview().is_followed(),
         scopes: cx.grant().and_then(Grant::scopes).map(Scopes::to_string),
         claims: cx.grant().map(|grant| grant.claims().clone()),
         client: caller.client_name.as_deref().map(str::to_owned),
@@ -111,11 +115,15 @@ impl Entry for FunctionEntry {
         let Some(dialect) = Revision::from_date(&written.revision).map(Dialect::of) else {
             return Box::pin(ready(Outcome::lost("it was called in a revision that is not spoken here")));
         };
+        let followed = written.followed;
         let caller = written.caller(&record.owner);
         let cx = Cx::of_task(self.states.as_ref(), dialect, caller, None, unheard(), reporter, keeper);
         cx.interview().leave_to_task();
         if self.answer_by_model {
             cx.interview().let_model_answer();
+        }
+        if followed {
+            cx.interview().be_followed();
         }
         match Caught::start(|| self.handler.call(cx.clone(), record.arguments.as_str())) {
             Ok(future) => work_of(cx, future),

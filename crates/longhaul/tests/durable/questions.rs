@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use longhaul::proto::dialect::Revision;
 use longhaul::store::Memory;
 use serde_json::json;
 
@@ -56,5 +57,25 @@ fn the_first_answer_stays_and_one_that_does_not_fit_changes_nothing() {
         assert!(one.answer(&id, key, &answer)["result"].is_object());
     }
     assert_eq!(text(&one.settled(&id)), "receipt 1, kept");
+    one.crash();
+}
+
+#[test]
+fn what_nobody_could_answer_is_refused_at_once() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::start(&world, &store);
+    // Its caller waits to the end, and never hears of the task.
+    let answer = one.ask("tools/call", json!({"name": "here", "arguments": {}, "key": "once"}));
+    assert_eq!(answer["error"]["code"], -32603, "{answer}");
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("nobody who can be asked"), "{message}");
+    let again = one.ask("tools/call", json!({"name": "here", "arguments": {}, "key": "once"}));
+    assert_eq!((&again["error"], world.begun()), (&answer["error"], 1), "the call is made once");
+    // No line leads to its client, and would not after it was handed over either.
+    let able = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}});
+    let call = json!({"name": "later", "arguments": {}, "_meta": able});
+    let answer = one.ask_in(Some(Revision::V2025_11_25), "tools/call", &call);
+    let message = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    assert!(message.contains("nobody who can be asked"), "{message}");
     one.crash();
 }

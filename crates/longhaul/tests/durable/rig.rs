@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use longhaul::proto::dialect::Dialect;
+use longhaul::proto::dialect::{Dialect, Revision};
 use longhaul::proto::jsonrpc::{Limits, Message};
 use longhaul::proto::model::RequestMeta;
 use longhaul::server::{
@@ -87,8 +87,10 @@ pub(crate) fn server(world: &World) -> Server {
     let (five, mut later) = (world.clone(), policy());
     later.mode = TaskMode::After(Duration::from_secs(60));
     let (one, two, three, four) = (world.clone(), world.clone(), world.clone(), world.clone());
+    let six = world.clone();
     Server::new("durable", "1")
         .tool(Tool::typed("order", "Order", move |cx, _: Nothing| order(one.clone(), cx)).task(policy()))
+        .tool(Tool::typed("here", "Order", move |cx, _: Nothing| order(six.clone(), cx)))
         .tool(Tool::typed("later", "Order", move |cx, _: Nothing| order(five.clone(), cx)).task(later))
         .tool(
             Tool::typed("again", "Again", move |cx, _: Nothing| stuck(two.clone(), cx, false)).task(policy()),
@@ -144,21 +146,31 @@ impl Process {
             "io.modelcontextprotocol/clientCapabilities":
                 {"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
         });
+        self.ask_in(None, method, &params)
+    }
+
+    /// The same in an older revision, of a caller whom no session connects.
+    pub(crate) fn ask_in(&self, revision: Option<Revision>, method: &str, params: &Value) -> Value {
         let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
         let Message::Request(request) = Message::decode(text.as_bytes(), &Limits::default()).unwrap() else {
             panic!("{text}");
         };
         let meta: RequestMeta<'_> = request.params.read("_meta").unwrap().unwrap();
-        let dialect = Dialect::of_request(&meta, None, method).unwrap();
+        let asked = || Dialect::of_request(&meta, None, method).unwrap();
+        let dialect = revision.map_or_else(asked, Dialect::of);
         let mut caller = Caller::new(Some(Principal::new("ann").unwrap()));
         caller.capabilities = meta.client_capabilities.unwrap();
         let method = dialect.request(method).unwrap();
-        let exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
+        let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
+        exchange.idempotency_key = params["key"].as_str().map(Into::into);
         let mut out = Vec::new();
         self.runtime.block_on(async {
             match self.dispatcher.dispatch(exchange, &mut out) {
                 Dispatched::Answered(_) => {}
-                Dispatched::Pending(answer) => (_, out) = answer.await,
+                Dispatched::Pending(answer) => {
+                    let answer = tokio::time::timeout(Duration::from_secs(60), answer);
+                    (_, out) = answer.await.expect("it is answered");
+                }
             }
         });
         serde_json::from_slice(&out).unwrap()

@@ -27,6 +27,8 @@ struct State {
     in_task: bool,
     /// A model may answer forms, where its user cannot be asked.
     by_model: bool,
+    /// Somebody will follow the task that the call is or becomes, and can be asked there.
+    followed: bool,
     /// The keys that are taken.
     keys: HashSet<String>,
     journal: Journal,
@@ -47,13 +49,10 @@ struct Open {
     waker: Waker,
 }
 
-/// Whether its caller can follow a task, and so answer what it asks.
-fn follows_tasks(cx: &Cx) -> bool {
-    cx.drafted().is_none() && (cx.dialect().asks_by_request() || cx.caller().capabilities.extensions.tasks)
-}
-
-const NOBODY_TO_ASK: &str = "a call that may become a task can ask a caller that follows no tasks only before it waits \
-                             for anything else, and only if its tool can be entered again";
+const NOBODY_TO_ASK: &str = "a call that may become a task asks who follows it, and nobody who can be asked follows this \
+                             one. A caller that follows no tasks, or that is to wait to the end, can be asked in a \
+                             session while it waits; or before the call waits for anything else, if its tool can be \
+                             entered again and it bears no key";
 
 /// How a question is asked.
 pub(super) enum Way {
@@ -106,6 +105,16 @@ impl Interview {
     /// A model may answer forms: where its user cannot be asked, they are the task's.
     pub(in super::super) fn let_model_answer(&self) {
         self.lock().by_model = true;
+    }
+
+    /// Says that somebody will follow the task, and can be asked there.
+    pub(in super::super) fn be_followed(&self) {
+        self.lock().followed = true;
+    }
+
+    /// Whether somebody will.
+    pub(in super::super) fn is_followed(&self) -> bool {
+        self.lock().followed
     }
 
     /// Whether whoever follows the task is asked.
@@ -179,11 +188,9 @@ impl Interview {
         match &now.caller().line {
             _ if state.in_rounds => Ok(Way::Round),
             Some(line) if dialect.asks_by_request() && !state.in_task => Ok(Way::Line(line.clone())),
-            // Whoever can neither be asked nor take a task could never answer.
-            _ if now.keeper().is_some() && !follows_tasks(now) && !state.by_model => {
-                Err(ErrorObject::internal(NOBODY_TO_ASK))
-            }
-            _ if now.keeper().is_some() => Ok(Way::Task),
+            _ if now.keeper().is_some() && (state.followed || state.by_model) => Ok(Way::Task),
+            // What nobody is shown would wait for ever.
+            _ if now.keeper().is_some() => Err(ErrorObject::internal(NOBODY_TO_ASK)),
             _ => Err(ErrorObject::internal("nothing can be asked while this request is answered")),
         }
     }
