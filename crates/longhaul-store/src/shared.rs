@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Entry, EntryKey, Epoch,
-    Erasure, Event, EventStore, Filter, Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Registry,
-    Reply, Runnable, Scope, Step, StoreFuture, Stream, Swap, Swept, TaskId, TaskStore, TaskWatch, Time,
-    Value, Version,
+    Erasure, Event, EventStore, Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Record,
+    Registry, Reply, Runnable, Scope, Step, StoreFuture, Stream, Swap, Swept, TaskId, TaskStore, TaskWatch,
+    Time, Value, Version,
 };
 
 impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
@@ -102,6 +102,10 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
 
     fn now(&self) -> Time {
         (**self).now()
+    }
+
+    fn limits(&self) -> Limits {
+        (**self).limits()
     }
 
     fn durability(&self) -> Durability {

@@ -3,8 +3,8 @@
 use std::{fmt, pin::Pin, sync::Arc};
 
 use crate::{
-    CallKey, Cursor, Epoch, NewTask, NodeId, Outcome, Owner, Page, Park, Progress, Record, Reply, Runnable,
-    Scope, Step, StoreError, TaskId, TaskWatch, Time,
+    CallKey, Cursor, Epoch, Limits, NewTask, NodeId, Outcome, Owner, Page, Park, Progress, Record, Reply,
+    Runnable, Scope, Step, StoreError, TaskId, TaskWatch, Time,
 };
 
 /// What an operation returns: boxed, so that a store can be a `dyn TaskStore`.
@@ -150,6 +150,12 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
 
     /// The store's time, from which all dates and deadlines of its tasks are made.
     fn now(&self) -> Time;
+
+    /// How much it takes of everything, so that work which has no row yet keeps within it too: the defaults, unless it
+    /// says otherwise.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
 
     /// What survives what.
     fn durability(&self) -> Durability;

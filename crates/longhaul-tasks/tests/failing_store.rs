@@ -163,6 +163,9 @@ impl TaskStore for Failing {
     fn now(&self) -> Time {
         self.store.now()
     }
+    fn limits(&self) -> Limits {
+        self.store.limits()
+    }
     fn durability(&self) -> Durability {
         self.store.durability()
     }
@@ -543,4 +546,25 @@ async fn who_looks_for_orphans_reads_no_task_that_waits() {
     engine.start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(store.listed.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_has_no_row_learns_no_more_than_the_store_takes() {
+    let mut limits = Limits::default();
+    (limits.max_steps, limits.max_step, limits.max_step_bytes) = (3, 200, 500);
+    let store = Failing::new(limits);
+    let engine = engine_that_keeps(&store);
+    let refusals = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&refusals);
+    let call = task_of(|keeper| async move {
+        let long = |bytes| StepState::learnt(Json::parse(format!("\"{}\"", "x".repeat(bytes))).unwrap());
+        for (key, bytes) in [("a", 150), ("b", 300), ("b", 150), ("c", 160), ("c", 10), ("d", 1), ("d", 1)] {
+            let recorded = keeper.record(Step::new(key, OF, long(bytes))).await;
+            noted.lock().unwrap().push((key, recorded.is_err()));
+        }
+    });
+    assert_eq!(outcome(engine.call(call).await), success());
+    let expected =
+        [("a", false), ("b", true), ("b", false), ("c", true), ("c", false), ("d", true), ("d", true)];
+    assert_eq!(*refusals.lock().unwrap(), expected);
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::{entries::Entries, streams::Streams, table::Table};
 use crate::{
     Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry, EntryKey,
-    Epoch, Erasure, Event, EventStore, Filter, Finished, NewTask, NodeId, Outcome, Owner, Page, Record,
-    Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture, Stream, Swap, Swept,
+    Epoch, Erasure, Event, EventStore, Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page,
+    Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture, Stream, Swap, Swept,
     SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub, clock::StoreClock,
     event_store::LONGEST_REPLAY, transition,
 };
@@ -331,6 +331,10 @@ impl TaskStore for Memory {
 
     fn now(&self) -> Time {
         self.shared.clock.now()
+    }
+
+    fn limits(&self) -> Limits {
+        self.shared.settings.limits.clone()
     }
 
     fn durability(&self) -> Durability {

@@ -30,8 +30,8 @@ use self::{
 };
 use crate::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Reply, Runnable, Scope, Step, StoreError,
-    StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Record, Reply, Runnable, Scope, Step,
+    StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 /// Tasks, events and entries in one SQLite file.
@@ -276,6 +276,10 @@ impl TaskStore for Sqlite {
 
     fn now(&self) -> Time {
         self.site.clock.now()
+    }
+
+    fn limits(&self) -> Limits {
+        self.site.settings.limits.clone()
     }
 
     fn durability(&self) -> Durability {

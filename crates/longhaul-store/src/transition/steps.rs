@@ -88,11 +88,7 @@ fn take_step(
             return Ok(None);
         }
     }
-    fits("a step", step.size(), limits.max_step)?;
-    if before.is_none() && record.steps >= limits.max_steps {
-        return Err(StoreError::Overloaded { what: Quota::Steps, limit: limits.max_steps.into() });
-    }
-    weigh(record, before.map_or(0, Step::size), step.size(), limits)?;
+    record.step_bytes = limits.admit_step(record.steps, record.step_bytes, before, step)?;
     record.steps += u32::from(before.is_none());
     record.owed = record.owed.saturating_sub(u32::from(before.is_some_and(is_owed)));
     record.owed += u32::from(is_owed(step));
@@ -113,6 +109,37 @@ fn take_step(
 
 fn is_owed(step: &Step) -> bool {
     matches!(step.state, StepState::Owed)
+}
+
+impl Limits {
+    /// Refuses one more step, or one in the place of another, where there are so many already of so many bytes; gives the
+    /// bytes that there are with it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::TooLarge`], [`StoreError::Overloaded`].
+    pub fn admit_step(
+        &self,
+        steps: u32,
+        bytes: u64,
+        before: Option<&Step>,
+        step: &Step,
+    ) -> Result<u64, StoreError> {
+        fits("a step", step.size(), self.max_step)?;
+        if before.is_none() && steps >= self.max_steps {
+            return Err(StoreError::Overloaded { what: Quota::Steps, limit: self.max_steps.into() });
+        }
+        self.weigh_steps(bytes, before.map_or(0, Step::size), step.size())
+    }
+
+    /// The bytes of all steps once one of them has grown so.
+    fn weigh_steps(&self, bytes: u64, before: usize, after: usize) -> Result<u64, StoreError> {
+        let bytes = bytes.saturating_sub(before as u64) + after as u64;
+        if bytes > self.max_step_bytes {
+            return Err(StoreError::Overloaded { what: Quota::StepBytes, limit: self.max_step_bytes });
+        }
+        Ok(bytes)
+    }
 }
 
 /// Whether a step that stood so may stand so: what was learnt stays, and a key asks one question for ever.
@@ -166,7 +193,7 @@ pub fn answer(
         let step = Step::new(question.step.clone(), of, state);
         let before = Step::new(question.step.clone(), of, StepState::Asked(question)).size();
         fits("an answer", reply.value.as_str().len(), limits.max_step)?;
-        weigh(record, before, step.size(), limits)?;
+        record.step_bytes = limits.weigh_steps(record.step_bytes, before, step.size())?;
         record.questions.remove(at);
         learnt.push(step);
     }
@@ -177,15 +204,6 @@ pub fn answer(
         }
     }
     Ok(Noted { forgotten: Vec::new(), steps: learnt })
-}
-
-fn weigh(record: &mut Record, before: usize, after: usize, limits: &Limits) -> Result<(), StoreError> {
-    let bytes = record.step_bytes.saturating_sub(before as u64) + after as u64;
-    if bytes > limits.max_step_bytes {
-        return Err(StoreError::Overloaded { what: Quota::StepBytes, limit: limits.max_step_bytes });
-    }
-    record.step_bytes = bytes;
-    Ok(())
 }
 
 /// What is asked may have changed: a status does when the first question comes or the last goes.

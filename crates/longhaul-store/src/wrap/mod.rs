@@ -11,8 +11,8 @@ pub use fault::{Fault, Faults, Moment};
 
 use crate::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, NewTask, NodeId, Outcome, Owner, Page, Record, Reply, Runnable, Scope, Step, StoreFuture,
-    Swept, TaskId, TaskStore, TaskWatch, Time,
+    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Record, Reply, Runnable, Scope, Step,
+    StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 /// Stands around each operation of a store.
@@ -209,6 +209,10 @@ impl<S: TaskStore, W: Wrap> TaskStore for Wrapped<S, W> {
 
     fn now(&self) -> Time {
         self.store.now()
+    }
+
+    fn limits(&self) -> Limits {
+        self.store.limits()
     }
 
     fn durability(&self) -> Durability {

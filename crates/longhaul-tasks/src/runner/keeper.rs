@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, Epoch, Fingerprint, Park, Record, Step, StepState, StoreError, TaskId, Time, ToolVersion,
+    Batch, Epoch, Fingerprint, Limits, Park, Record, Step, StepState, StoreError, TaskId, Time, ToolVersion,
 };
 use tokio::sync::Notify;
 
@@ -35,6 +35,8 @@ struct Shared {
     id: OnceLock<TaskId>,
     /// The version of its tool that began it.
     version: ToolVersion,
+    /// How much the store takes: as much is kept before there is a row.
+    limits: OnceLock<Arc<Limits>>,
     /// The work may be entered again.
     entered_again: bool,
     /// It is entered to learn how what it did is undone.
@@ -53,6 +55,8 @@ struct State {
     standing: Standing,
     steps: Vec<Step>,
     by_key: HashMap<Arc<str>, usize>,
+    /// Bytes that they take, as the limits count them.
+    bytes: u64,
     /// Steps whose effect is under way: the work cannot be put aside.
     bodies: usize,
     /// What the work waits for.
@@ -140,8 +144,9 @@ impl Keeper {
     }
 
     /// The journal of a call that begins, as `id` if it becomes a task; `entered_again`: its work may be.
-    pub fn of(id: TaskId, entered_again: bool) -> Self {
-        Self(Arc::new(Shared { id: id.into(), entered_again, ..Shared::default() }))
+    pub(super) fn of(id: TaskId, entered_again: bool, limits: Arc<Limits>) -> Self {
+        let (id, limits) = (id.into(), limits.into());
+        Self(Arc::new(Shared { id, limits, entered_again, ..Shared::default() }))
     }
 
     /// The journal of a task that is entered again, with what was learnt before.
@@ -207,7 +212,8 @@ impl Keeper {
     /// From now on the call is reached so.
     pub(super) fn seat(&self, inner: &Arc<Inner>, id: &TaskId, controls: &Controls) {
         let seat = Seat { inner: Arc::clone(inner), id: id.clone(), controls: controls.clone() };
-        let _once = (self.0.id.set(id.clone()), self.0.seat.set(seat));
+        let _once = (self.0.id.set(id.clone()), self.0.limits.set(Arc::clone(&inner.limits)));
+        let _once = self.0.seat.set(seat);
         self.0.news.notify_waiters();
     }
 
@@ -365,7 +371,9 @@ impl Keeper {
                 state @ State {
                     standing: Standing::Loose | Standing::InPlace | Standing::Refused(_), ..
                 } => {
-                    state.forget(&state.replaced(prefix, &steps));
+                    let gone = state.replaced(prefix, &steps);
+                    state.admit(&gone, &steps, self.limits()).map_err(StepError::Refused)?;
+                    state.forget(&gone);
                     steps.into_iter().for_each(|step| state.put(step));
                     return Ok(());
                 }
@@ -521,6 +529,11 @@ impl Keeper {
         Body(self.clone())
     }
 
+    fn limits(&self) -> &Limits {
+        static DEFAULT: LazyLock<Limits> = LazyLock::new(Limits::default);
+        self.0.limits.get().map_or(&DEFAULT, |limits| limits)
+    }
+
     fn wait_for(&self, wait: Wait) -> Waits {
         let wait = Arc::new(wait);
         self.change(|state| state.waits.push(Arc::clone(&wait)));
@@ -551,6 +564,19 @@ impl State {
         self.by_key.get(key).map(|at| &self.steps[*at])
     }
 
+    /// Refuses steps that the store would not take in the place of those that are `gone`.
+    fn admit(&self, gone: &[Arc<str>], steps: &[Step], limits: &Limits) -> Result<(), StoreError> {
+        let freed: u64 = gone.iter().filter_map(|key| self.find(key)).map(|step| step.size() as u64).sum();
+        let mut count = u32::try_from(self.steps.len() - gone.len()).unwrap_or(u32::MAX);
+        let mut bytes = self.bytes.saturating_sub(freed);
+        for step in steps {
+            let before = self.find(&step.key).filter(|before| !gone.contains(&before.key));
+            bytes = limits.admit_step(count, bytes, before, step)?;
+            count = count.saturating_add(u32::from(before.is_none()));
+        }
+        Ok(())
+    }
+
     fn try_again(&mut self) {
         if let Standing::Refused(_) = self.standing {
             self.standing = Standing::Loose;
@@ -573,6 +599,7 @@ impl State {
             self.by_key.remove(key);
         }
         self.steps.retain(|step| self.by_key.contains_key(&step.key));
+        self.bytes = self.steps.iter().map(|step| step.size() as u64).sum();
         for (at, step) in self.steps.iter().enumerate() {
             self.by_key.insert(Arc::clone(&step.key), at);
         }
@@ -582,8 +609,12 @@ impl State {
     fn put(&mut self, step: Step) {
         match self.by_key.get(&step.key) {
             Some(at) if matches!(self.steps[*at].state, StepState::Learnt { .. }) => {}
-            Some(at) => self.steps[*at] = step,
+            Some(at) => {
+                self.bytes = self.bytes.saturating_sub(self.steps[*at].size() as u64) + step.size() as u64;
+                self.steps[*at] = step;
+            }
             None => {
+                self.bytes += step.size() as u64;
                 self.by_key.insert(Arc::clone(&step.key), self.steps.len());
                 self.steps.push(step);
             }

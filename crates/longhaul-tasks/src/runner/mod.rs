@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_store::{
-    Answered, CallKey, Cancellation, Counts, Cursor, Erasure, Filter, Owner, Page, Record, Reply, Scope,
-    StoreError, TaskId, TaskStore,
+    Answered, CallKey, Cancellation, Counts, Cursor, Erasure, Filter, Limits, Owner, Page, Record, Reply,
+    Scope, StoreError, TaskId, TaskStore,
 };
 use tokio::sync::watch;
 
@@ -93,6 +93,8 @@ pub struct Engine(Arc<Inner>);
 
 struct Inner {
     store: Arc<dyn TaskStore>,
+    /// The store's.
+    limits: Arc<Limits>,
     environment: Arc<dyn Environment>,
     pace: Pace,
     /// Every tool this node can work on.
@@ -129,6 +131,7 @@ impl Engine {
         workers: impl IntoIterator<Item = Worker>,
     ) -> Self {
         Self(Arc::new(Inner {
+            limits: Arc::new(store.limits()),
             store,
             environment,
             pace,
@@ -201,6 +204,12 @@ impl Engine {
     /// A fresh id for a call of `tool`, which nobody can guess.
     pub fn mint(&self, tool: &str) -> TaskId {
         id::mint(tool, &*self.0.environment)
+    }
+
+    /// The journal of a call that begins, as `id` if it becomes a task; `entered_again`: its work may be. It takes as much
+    /// as the store would.
+    pub fn keeper(&self, id: TaskId, entered_again: bool) -> Keeper {
+        Keeper::of(id, entered_again, Arc::clone(&self.0.limits))
     }
 
     /// Begins a call. The work goes on when the ticket is dropped; [`Ticket::cancel`] ends it.

@@ -13,7 +13,7 @@ use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::machine::{Caller as Stance, Plan};
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::report::Reporter;
-use longhaul_tasks::runner::{Answer, Call, Keeper, Ticket, Work};
+use longhaul_tasks::runner::{Answer, Call, Ticket, Work};
 use longhaul_tasks::store::{Dialect as Door, Digest, Json, Once, Outcome, Record};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -291,7 +291,7 @@ impl Begin<'_> {
         let Exchange { caller, progress_token, outlet, push, params, .. } = exchange;
         // Known before anything runs, for effects are named after it.
         let id = self.dispatcher.0.engine.mint(&self.tool.definition.name);
-        let keeper = Keeper::of(id.clone(), self.tool.is_entered_again());
+        let keeper = self.dispatcher.0.engine.keeper(id.clone(), self.tool.is_entered_again());
         let cx = Cx::of_task(
             self.dispatcher.0.states(),
             envelope.dialect,
