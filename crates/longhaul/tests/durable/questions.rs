@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use longhaul::proto::dialect::Revision;
 use longhaul::store::Memory;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::rig::{Process, World, question, text, yes};
 
@@ -78,4 +78,20 @@ fn what_nobody_could_answer_is_refused_at_once() {
     let message = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
     assert!(message.contains("nobody who can be asked"), "{message}");
     one.crash();
+}
+
+#[test]
+fn a_question_has_its_deadline_whoever_is_there_then() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::start(&world, &store);
+    let id = one.call("patient");
+    question(&one.settled(&id));
+    // It is put aside, and its process goes.
+    std::thread::sleep(Duration::from_millis(300));
+    one.crash();
+    let two = Process::start(&world, &store);
+    let over = |task: &Value| task["status"] == "completed" || task["status"] == "failed";
+    assert_eq!(text(&two.until(&id, over)), "gave up");
+    assert!(world.begun() >= 2);
+    two.crash();
 }

@@ -8,7 +8,7 @@ use longhaul::proto::dialect::{Dialect, Revision};
 use longhaul::proto::jsonrpc::{Limits, Message};
 use longhaul::proto::model::RequestMeta;
 use longhaul::server::{
-    Caller, Dispatched, Dispatcher, Elicited, Exchange, Principal, TaskMode, TaskPolicy, ToolError,
+    AskError, Caller, Dispatched, Dispatcher, Elicited, Exchange, Principal, TaskMode, TaskPolicy, ToolError,
 };
 use longhaul::store::{Memory, Record, Rerun, Scope, TaskId};
 use longhaul::tasks::runner::Pace;
@@ -77,6 +77,15 @@ pub(crate) async fn stuck(world: World, cx: Cx, at_most_once: bool) -> Result<St
     })
 }
 
+/// Asks, and does not wait for ever.
+async fn patient(world: World, cx: Cx) -> Result<&'static str, ToolError> {
+    world.begun.fetch_add(1, Ordering::SeqCst);
+    match cx.elicit::<Approve>("Well?").within(Duration::from_millis(1500)).await {
+        Err(AskError::TimedOut { after, .. }) if after == Duration::from_millis(1500) => Ok("gave up"),
+        other => Err(ToolError::new(format!("{other:?}", other = other.map(|_| ())))),
+    }
+}
+
 pub(crate) fn policy() -> TaskPolicy {
     let mut policy = TaskPolicy::always();
     policy.rerun = Rerun::Resumable;
@@ -87,9 +96,10 @@ pub(crate) fn server(world: &World) -> Server {
     let (five, mut later) = (world.clone(), policy());
     later.mode = TaskMode::After(Duration::from_secs(60));
     let (one, two, three, four) = (world.clone(), world.clone(), world.clone(), world.clone());
-    let six = world.clone();
+    let (six, seven) = (world.clone(), world.clone());
     Server::new("durable", "1")
         .tool(Tool::typed("order", "Order", move |cx, _: Nothing| order(one.clone(), cx)).task(policy()))
+        .tool(Tool::typed("patient", "Asks", move |cx, _: Nothing| patient(seven.clone(), cx)).task(policy()))
         .tool(Tool::typed("here", "Order", move |cx, _: Nothing| order(six.clone(), cx)))
         .tool(Tool::typed("later", "Order", move |cx, _: Nothing| order(five.clone(), cx)).task(later))
         .tool(
