@@ -17,7 +17,7 @@ use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::job::{Attached, ExternalJob, FoundJobs, JobError, JobRun, NotStarted};
 use longhaul_tasks::machine::{Caller, Plan};
 use longhaul_tasks::report::Reporter;
-use longhaul_tasks::runner::{Answer, Call, Engine, Entry, Keeper, Pace, Work, Worker};
+use longhaul_tasks::runner::{Answer, Call, Engine, Entry, Keeper, Pace, StepError, Work, Worker};
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -567,4 +567,36 @@ async fn work_that_has_no_row_learns_no_more_than_the_store_takes() {
     let expected =
         [("a", false), ("b", true), ("b", false), ("c", true), ("c", false), ("d", true), ("d", true)];
     assert_eq!(*refusals.lock().unwrap(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_answered_meanwhile_stands_and_what_is_something_else_does_not() {
+    let store = Failing::new(Limits::default());
+    let engine = engine_that_keeps(&store);
+    let told = |text: &str| StepState::learnt(Json::parse(text).unwrap());
+    let (sender, settled) = tokio::sync::oneshot::channel();
+    let mut call = task_of(|keeper| async move {
+        let question = Question::new("q", Json::parse("{}").unwrap());
+        keeper.record(Step::new("ask", OF, StepState::Asked(question))).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        // The answer is there, and cannot be read at first.
+        let stands = keeper.settle(Step::new("ask", OF, told("\"too late\""))).await;
+        let diverged = keeper.record(Step::new("ask", OF, told("\"other\""))).await;
+        let another = Fingerprint::new([8; Fingerprint::LEN]);
+        let another = keeper.settle(Step::new("ask", another, told("1"))).await;
+        sender.send((stands, diverged, another)).unwrap();
+    });
+    call.plan = Plan::new(Caller::TakesTask, true);
+    let Answer::Task(record) = engine.call(call).await else { panic!("no task") };
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    (0..10).for_each(|_| store.fail("steps", backend(), false));
+    store
+        .store
+        .answer(Scope::Operator, &record.id, &[Reply::new("q", Json::parse("true").unwrap())])
+        .await
+        .unwrap();
+    let (stands, diverged, another) = settled.await.unwrap();
+    assert_eq!(stands.unwrap(), told("true"));
+    assert!(matches!(diverged, Err(StepError::Diverged { .. })), "{diverged:?}");
+    assert!(matches!(another, Err(StepError::Diverged { .. })), "{another:?}");
 }

@@ -247,23 +247,22 @@ impl Keeper {
             _ => false,
         };
         let answered = self.lock().steps.iter().any(is_answered);
-        !answered || self.reload(record.epoch).await
-    }
-
-    /// Reads the steps again; says whether that could be done.
-    async fn reload(&self, epoch: Epoch) -> bool {
-        let Some(seat) = self.0.seat.get() else { return true };
-        match seat.inner.store.steps(&seat.id, epoch).await {
-            Ok(steps) => {
-                self.change(|state| steps.into_iter().for_each(|step| state.put(step)));
-                true
-            }
+        let Some(seat) = self.0.seat.get().filter(|_| answered) else { return true };
+        match self.reload(seat, record.epoch).await {
+            Ok(()) => true,
             Err(error) => {
                 // Who is fenced learns so from its record.
                 tracing::warn!(task = %seat.id, %error, "the steps of a task could not be read yet");
                 false
             }
         }
+    }
+
+    /// Reads the steps again.
+    async fn reload(&self, seat: &Seat, epoch: Epoch) -> Result<(), StoreError> {
+        let steps = seat.inner.store.steps(&seat.id, epoch).await?;
+        self.change(|state| steps.into_iter().for_each(|step| state.put(step)));
+        Ok(())
     }
 
     /// What the work waits for, if that is all it does.
@@ -326,29 +325,25 @@ impl Keeper {
     ///
     /// [`StepError::Diverged`] if it is another step than `of`.
     pub fn find(&self, key: &str, of: Fingerprint) -> Result<Option<StepState>, StepError> {
-        match self.lock().find(key) {
-            None => Ok(None),
-            Some(step) if step.of == of => Ok(Some(step.state.clone())),
-            Some(step) => Err(StepError::Diverged { key: Arc::clone(&step.key) }),
-        }
+        self.lock().known(key, of)
     }
 
     /// Records a step: when this returns, a crash does not lose it, if there is a row.
     ///
     /// # Errors
     ///
-    /// Whatever [`StepError`] there is.
+    /// Whatever [`StepError`] there is; [`StepError::Diverged`] if its key has come to something else.
     pub async fn record(&self, step: Step) -> Result<(), StepError> {
-        self.note(None, vec![step]).await
+        self.note_as(None, vec![step]).await
     }
 
     /// Records a step, and in the same moment that the task owes what undoes it.
     ///
     /// # Errors
     ///
-    /// Whatever [`StepError`] there is.
+    /// As [`record`](Self::record).
     pub async fn record_owing(&self, step: Step, owed: Step) -> Result<(), StepError> {
-        self.note(None, vec![step, owed]).await
+        self.note_as(None, vec![step, owed]).await
     }
 
     /// Records a step in the place of all whose keys begin with `prefix`, and of its own.
@@ -357,10 +352,35 @@ impl Keeper {
     ///
     /// Whatever [`StepError`] there is.
     pub async fn replace(&self, prefix: &str, step: Step) -> Result<(), StepError> {
-        self.note(Some(prefix), vec![step]).await
+        self.note_as(Some(prefix), vec![step]).await
     }
 
-    async fn note(&self, prefix: Option<&str>, steps: Vec<Step>) -> Result<(), StepError> {
+    /// Records a step unless its key has come to something already, as that of a question may which somebody else
+    /// answers; gives what stands.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`StepError`] there is; [`StepError::Diverged`] if another step stands there.
+    pub async fn settle(&self, step: Step) -> Result<StepState, StepError> {
+        let key = Arc::clone(&step.key);
+        self.note(None, vec![step]).await?.pop().ok_or(StepError::Diverged { key })
+    }
+
+    /// Notes steps that are to stand as they are.
+    async fn note_as(&self, prefix: Option<&str>, steps: Vec<Step>) -> Result<(), StepError> {
+        let stand = self.note(prefix, steps.clone()).await?;
+        for (Step { key, state, .. }, stands) in steps.into_iter().zip(stand) {
+            // A question may be answered as soon as it is asked.
+            let is_answered = matches!((&state, &stands), (StepState::Asked(_), StepState::Learnt { .. }));
+            if stands != state && !is_answered {
+                return Err(StepError::Diverged { key });
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes steps, all or none; gives what stands in their places, for something may have stood there.
+    async fn note(&self, prefix: Option<&str>, steps: Vec<Step>) -> Result<Vec<StepState>, StepError> {
         if self.is_undoing() {
             return pending().await;
         }
@@ -374,8 +394,7 @@ impl Keeper {
                     let gone = state.replaced(prefix, &steps);
                     state.admit(&gone, &steps, self.limits()).map_err(StepError::Refused)?;
                     state.forget(&gone);
-                    steps.into_iter().for_each(|step| state.put(step));
-                    return Ok(());
+                    return state.settle(&steps);
                 }
                 State { standing: Standing::Held(epoch), .. } => Some(*epoch),
                 State { standing: Standing::Writing, .. } => None,
@@ -390,24 +409,30 @@ impl Keeper {
             match seat.inner.store.write(&seat.id, epoch, batch).await {
                 Ok(_) => {
                     // An answer may have come before it: a question is read again with the record.
-                    let asks = steps.iter().any(|step| matches!(step.state, StepState::Asked(_)));
-                    self.change(|state| {
-                        state.forget(&gone);
-                        steps.into_iter().for_each(|step| state.put(step));
-                    });
-                    if asks {
+                    if steps.iter().any(|step| matches!(step.state, StepState::Asked(_))) {
                         seat.controls.tell(Control::LookAgain);
                     }
-                    return Ok(());
+                    return self.change(|state| {
+                        state.forget(&gone);
+                        state.settle(&steps)
+                    });
                 }
                 Err(StoreError::Fenced { .. }) => {
                     seat.controls.tell(Control::LookAgain);
                     news.await;
                 }
-                Err(StoreError::Recorded { key, .. }) => {
-                    self.reload(epoch).await;
-                    return Err(StepError::Diverged { key });
-                }
+                Err(StoreError::Recorded { .. }) => match self.reload(seat, epoch).await {
+                    Ok(()) => return self.lock().standing(&steps),
+                    Err(StoreError::Fenced { .. }) => {
+                        seat.controls.tell(Control::LookAgain);
+                        news.await;
+                    }
+                    Err(error) if is_final(&error) => return Err(StepError::Refused(error)),
+                    Err(error) => {
+                        tracing::warn!(task = %seat.id, %error, "what stands in the place of a step could not be read yet");
+                        wait(&seat.inner, &mut pause).await;
+                    }
+                },
                 Err(error @ (StoreError::TooLarge { .. } | StoreError::Overloaded { .. })) => {
                     return Err(StepError::Refused(error));
                 }
@@ -540,12 +565,13 @@ impl Keeper {
         Waits(self.clone(), wait)
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
-        change(&mut state);
+        let changed = change(&mut state);
         state.moves += 1;
         drop(state);
         self.0.news.notify_waiters();
+        changed
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -562,6 +588,33 @@ impl fmt::Debug for Keeper {
 impl State {
     fn find(&self, key: &str) -> Option<&Step> {
         self.by_key.get(key).map(|at| &self.steps[*at])
+    }
+
+    /// What stands under `key`, if it is a step `of` that kind.
+    fn known(&self, key: &str, of: Fingerprint) -> Result<Option<StepState>, StepError> {
+        match self.find(key) {
+            None => Ok(None),
+            Some(step) if step.of == of => Ok(Some(step.state.clone())),
+            Some(step) => Err(StepError::Diverged { key: Arc::clone(&step.key) }),
+        }
+    }
+
+    /// What stands in the places of `steps`.
+    fn standing(&self, steps: &[Step]) -> Result<Vec<StepState>, StepError> {
+        let stands = |step: &Step| {
+            let known = self.known(&step.key, step.of)?;
+            known.ok_or_else(|| StepError::Diverged { key: Arc::clone(&step.key) })
+        };
+        steps.iter().map(stands).collect()
+    }
+
+    /// Puts steps, unless others stand in their places, and gives what stands there now.
+    fn settle(&mut self, steps: &[Step]) -> Result<Vec<StepState>, StepError> {
+        for step in steps {
+            self.known(&step.key, step.of)?;
+        }
+        steps.iter().for_each(|step| self.put(step.clone()));
+        self.standing(steps)
     }
 
     /// Refuses steps that the store would not take in the place of those that are `gone`.

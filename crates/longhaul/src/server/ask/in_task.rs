@@ -67,20 +67,19 @@ async fn asked(
     question: &InputRequest,
     within: Option<Duration>,
 ) -> Result<Result<String, AskError>, StepError> {
-    let deadline = loop {
-        match keeper.find(key, of)? {
-            Some(StepState::Learnt { value, is_error }) => return Ok(read(&value, is_error)),
-            Some(StepState::Asked(question)) => break question.deadline,
-            Some(_) => return Err(StepError::diverged(key)),
-            None => {}
+    let stands = match keeper.find(key, of)? {
+        Some(stands) => stands,
+        None => {
+            keeper.become_durable(true).await?;
+            let deadline = within.and_then(|within| Some(keeper.now()?.after(within)));
+            let question = Question::new(public_key(keeper), stored(cx, keeper, question)).until(deadline);
+            keeper.settle(Step::new(key, of, StepState::Asked(question))).await?
         }
-        keeper.become_durable(true).await?;
-        let deadline = within.and_then(|within| Some(keeper.now()?.after(within)));
-        let question = Question::new(public_key(keeper), stored(cx, keeper, question)).until(deadline);
-        match keeper.record(Step::new(key, of, StepState::Asked(question))).await {
-            Ok(()) | Err(StepError::Diverged { .. }) => {}
-            Err(error) => return Err(error),
-        }
+    };
+    let deadline = match stands {
+        StepState::Learnt { value, is_error } => return Ok(read(&value, is_error)),
+        StepState::Asked(question) => question.deadline,
+        StepState::Begun | StepState::Due(_) | StepState::Owed => return Err(StepError::diverged(key)),
     };
     let Some(deadline) = deadline else {
         let (value, is_error) = keeper.learnt(key).await;
@@ -92,14 +91,11 @@ async fn asked(
         () = keeper.until(deadline) => {
             let after = within.unwrap_or_default();
             let value = refusal(&ErrorObject::new(Code::INTERNAL, TIMED_OUT));
-            match keeper.record(Step::new(key, of, StepState::Learnt { value, is_error: true })).await {
+            let over = Step::new(key, of, StepState::Learnt { value: value.clone(), is_error: true });
+            match keeper.settle(over).await? {
                 // An answer was there first.
-                Err(StepError::Diverged { .. }) => {
-                    let (value, is_error) = keeper.learnt(key).await;
-                    Ok(read(&value, is_error))
-                }
-                Err(error) => Err(error),
-                Ok(()) => Ok(Err(AskError::TimedOut { after })),
+                StepState::Learnt { value: first, is_error } if first != value => Ok(read(&first, is_error)),
+                _ => Ok(Err(AskError::TimedOut { after })),
             }
         }
     }
