@@ -80,7 +80,10 @@ pub(crate) async fn stuck(world: World, cx: Cx, at_most_once: bool) -> Result<St
 /// Asks, and does not wait for ever.
 async fn patient(world: World, cx: Cx) -> Result<&'static str, ToolError> {
     world.begun.fetch_add(1, Ordering::SeqCst);
-    match cx.elicit::<Approve>("Well?").within(Duration::from_millis(1500)).await {
+    let well = cx.elicit::<Approve>("Well?").within(Duration::from_millis(1500)).await;
+    // Long enough to be put aside: it is entered again, and told the same.
+    cx.sleep(Duration::from_millis(400)).await;
+    match well {
         Err(AskError::TimedOut { after, .. }) if after == Duration::from_millis(1500) => Ok("gave up"),
         other => Err(ToolError::new(format!("{other:?}", other = other.map(|_| ())))),
     }

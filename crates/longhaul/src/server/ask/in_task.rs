@@ -20,11 +20,20 @@ use serde_json::{Value, json};
 use super::super::context::Cx;
 use super::AskError;
 
-/// An answer that is an error, as it is kept.
+/// Why a question has no answer, as it is kept in the place of one.
 #[derive(Deserialize, Serialize)]
-pub(in super::super) struct Refused {
-    pub(in super::super) code: i64,
-    pub(in super::super) message: String,
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum Unanswered {
+    /// The client answered with an error.
+    Refused { code: i64, message: String },
+    /// Nobody answered in time.
+    TimedOut { after_ms: u64 },
+}
+
+impl Unanswered {
+    fn json(&self) -> Json {
+        serde_json::value::to_raw_value(self).map_or_else(|_| Json::null(), Json::from)
+    }
 }
 
 /// Asks once, however often the work is entered again, and waits for the first answer that is recorded.
@@ -90,7 +99,8 @@ async fn asked(
         (value, is_error) = keeper.learnt(key) => Ok(read(&value, is_error)),
         () = keeper.until(deadline) => {
             let after = within.unwrap_or_default();
-            let value = refusal(&ErrorObject::new(Code::INTERNAL, TIMED_OUT));
+            let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+            let value = Unanswered::TimedOut { after_ms }.json();
             let over = Step::new(key, of, StepState::Learnt { value: value.clone(), is_error: true });
             match keeper.settle(over).await? {
                 // An answer was there first.
@@ -105,19 +115,20 @@ fn read(value: &Json, is_error: bool) -> Result<String, AskError> {
     if !is_error {
         return Ok(value.as_str().to_owned());
     }
-    let refused = serde_json::from_str(value.as_str());
-    let refused =
-        refused.unwrap_or_else(|_| Refused { code: Code::INTERNAL.0, message: "refused".to_owned() });
-    if refused.message == TIMED_OUT {
-        return Err(AskError::TimedOut { after: Duration::ZERO });
+    match serde_json::from_str(value.as_str()) {
+        Ok(Unanswered::Refused { code, message }) => {
+            Err(AskError::Refused(ErrorObject::new(Code(code), message)))
+        }
+        Ok(Unanswered::TimedOut { after_ms }) => {
+            Err(AskError::TimedOut { after: Duration::from_millis(after_ms) })
+        }
+        Err(error) => Err(AskError::Invalid { what: error.to_string() }),
     }
-    Err(AskError::Refused(ErrorObject::new(Code(refused.code), refused.message)))
 }
 
 /// An error in place of an answer, as it is kept.
 pub(in super::super) fn refusal(error: &ErrorObject) -> Json {
-    let refused = Refused { code: error.code.0, message: error.message.to_string() };
-    serde_json::value::to_raw_value(&refused).map_or_else(|_| Json::null(), Json::from)
+    Unanswered::Refused { code: error.code.0, message: error.message.to_string() }.json()
 }
 
 /// 128 random bits: the name means this question for ever.
@@ -144,8 +155,6 @@ fn stored(cx: &Cx, keeper: &Keeper, question: &InputRequest) -> Json {
     }
     serde_json::value::to_raw_value(&question).map_or_else(|_| Json::null(), Json::from)
 }
-
-const TIMED_OUT: &str = "no answer came in time";
 
 /// Whether `answer` answers `question`, by what was asked: a form is to be filled in as it says.
 pub(in super::super) fn check(question: &RawValue, answer: &RawValue) -> Result<(), String> {
@@ -178,5 +187,21 @@ pub(in super::super) fn check(question: &RawValue, answer: &RawValue) -> Result<
         }
         "sampling/createMessage" => reads::<CreateMessageResult>(answer).map(drop),
         _ => reads::<ListRootsResult>(answer).map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_says_is_never_taken_for_a_timeout() {
+        let error = ErrorObject::new(Code::INTERNAL, "no answer came in time");
+        let Err(AskError::Refused(kept)) = read(&refusal(&error), true) else { panic!("it was refused") };
+        assert_eq!((kept.code, kept.message), (error.code, error.message));
+        let over = Unanswered::TimedOut { after_ms: 1500 }.json();
+        assert_eq!(over.as_str(), r#"{"timedOut":{"afterMs":1500}}"#);
+        let Err(AskError::TimedOut { after }) = read(&over, true) else { panic!("it was over") };
+        assert_eq!(after, Duration::from_millis(1500));
     }
 }
