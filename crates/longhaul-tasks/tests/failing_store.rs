@@ -600,3 +600,32 @@ async fn what_was_answered_meanwhile_stands_and_what_is_something_else_does_not(
     assert!(matches!(diverged, Err(StepError::Diverged { .. })), "{diverged:?}");
     assert!(matches!(another, Err(StepError::Diverged { .. })), "{another:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_nobody_waits_for_any_more_is_known_to_be_in_vain() {
+    let store = Failing::new(Limits::default());
+    let engine = engine_that_keeps(&store);
+    let (sender, let_go) = tokio::sync::oneshot::channel();
+    let mut call = task_of(|keeper| async move {
+        for key in ["one", "two"] {
+            let question = Question::new(format!("q {key}"), Json::parse("{}").unwrap());
+            keeper.record(Step::new(key, OF, StepState::Asked(question))).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        ["one", "two"].into_iter().for_each(|key| keeper.let_go(key, OF));
+        keeper.record(Step::new("next", OF, StepState::Begun)).await.unwrap();
+        sender.send(["one", "two", "next"].map(|key| keeper.has_let_go(key))).unwrap();
+        std::future::pending::<()>().await;
+    });
+    call.plan = Plan::new(Caller::TakesTask, true);
+    let Answer::Task(record) = engine.call(call).await else { panic!("no task") };
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    let answered = [Reply::new("q one", Json::parse("true").unwrap())];
+    store.store.answer(Scope::Operator, &record.id, &answered).await.unwrap();
+    assert_eq!(let_go.await.unwrap(), [true, true, false]);
+    let now = store.store.get(Scope::Operator, &record.id).await.unwrap().unwrap();
+    assert!(now.questions.is_empty(), "{now:?}");
+    let steps = store.store.steps(&record.id, record.epoch).await.unwrap();
+    let keys: Vec<&str> = steps.iter().map(|step| &*step.key).collect();
+    assert_eq!(keys, ["one", "two", "one in vain", "next"], "withdrawn before anything else is recorded");
+}

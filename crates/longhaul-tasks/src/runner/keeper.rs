@@ -7,7 +7,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, Epoch, Fingerprint, Limits, Park, Record, Step, StepState, StoreError, TaskId, Time, ToolVersion,
+    Batch, Epoch, Fingerprint, Json, Limits, Park, Record, Step, StepState, StoreError, TaskId, Time,
+    ToolVersion,
 };
 use tokio::sync::Notify;
 
@@ -59,12 +60,12 @@ struct State {
     bytes: u64,
     /// Steps whose effect is under way: the work cannot be put aside.
     bodies: usize,
+    /// How the questions are to stand that the work has let go of.
+    let_go: Vec<Step>,
     /// What the work waits for.
     waits: Vec<Arc<Wait>>,
     /// How to undo what it has done, by the keys of the steps that are owed.
     undo: HashMap<Arc<str>, Undoing>,
-    /// Counts whatever the work does.
-    moves: u64,
 }
 
 #[derive(Default)]
@@ -268,7 +269,8 @@ impl Keeper {
     /// What the work waits for, if that is all it does.
     pub(super) fn idle(&self) -> Option<Park> {
         let state = self.lock();
-        if state.bodies > 0 || state.waits.is_empty() || !matches!(state.standing, Standing::Held(_)) {
+        let is_busy = state.bodies > 0 || !state.let_go.is_empty();
+        if is_busy || state.waits.is_empty() || !matches!(state.standing, Standing::Held(_)) {
             return None;
         }
         let (mut on, mut until) = (Vec::new(), None::<Time>);
@@ -281,19 +283,18 @@ impl Keeper {
         Some(Park::new(on, until))
     }
 
-    /// Completes once the work has done nothing but wait for so long.
-    pub(super) async fn idled(&self, hot: Duration) {
+    /// Completes once the work has done nothing but wait for so long, or never; withdraws what it lets go of meanwhile.
+    pub(super) async fn idled(&self, hot: Option<Duration>) {
         let Some(seat) = self.0.seat.get() else { return pending().await };
         loop {
             let news = self.0.news.notified();
-            let moves = self.lock().moves;
-            if self.idle().is_none() {
-                news.await;
-                continue;
-            }
-            seat.inner.environment.sleep(hot).await;
-            if self.lock().moves == moves && self.idle().is_some() {
-                return;
+            self.withdraw().await;
+            match hot {
+                Some(hot) if self.idle().is_some() => tokio::select! {
+                    () = news => {}
+                    () = seat.inner.environment.sleep(hot) => return,
+                },
+                _ => news.await,
             }
         }
     }
@@ -326,6 +327,11 @@ impl Keeper {
     /// [`StepError::Diverged`] if it is another step than `of`.
     pub fn find(&self, key: &str, of: Fingerprint) -> Result<Option<StepState>, StepError> {
         self.lock().known(key, of)
+    }
+
+    /// What the step under `key` is, if there is one.
+    pub fn what_is(&self, key: &str) -> Option<Fingerprint> {
+        self.lock().find(key).map(|step| step.of)
     }
 
     /// Records a step: when this returns, a crash does not lose it, if there is a row.
@@ -363,11 +369,45 @@ impl Keeper {
     /// Whatever [`StepError`] there is; [`StepError::Diverged`] if another step stands there.
     pub async fn settle(&self, step: Step) -> Result<StepState, StepError> {
         let key = Arc::clone(&step.key);
+        self.withdraw().await;
         self.note(None, vec![step]).await?.pop().ok_or(StepError::Diverged { key })
+    }
+
+    /// The work no longer waits for the answer to the question under `key`. It is withdrawn before anything else is
+    /// recorded, and whoever enters the work again finds that it [let go](Self::has_let_go) of it.
+    pub fn let_go(&self, key: &str, of: Fingerprint) {
+        if !self.has_let_go(key) {
+            self.change(|state| state.let_go.push(Step::new(key, of, withdrawn())));
+        }
+    }
+
+    /// Whether the work has let go of the question under `key`: nothing ever came of it, whatever was answered.
+    pub fn has_let_go(&self, key: &str) -> bool {
+        let state = self.lock();
+        let is_withdrawn = |key: &str| state.find(key).is_some_and(|step| step.state == withdrawn());
+        is_withdrawn(key) || is_withdrawn(&answered_in_vain(key))
+    }
+
+    /// Withdraws the questions that the work has let go of.
+    async fn withdraw(&self) {
+        loop {
+            let Some(step) = self.lock().let_go.first().cloned() else { return };
+            let mut noted = self.note(None, vec![step.clone()]).await;
+            // Somebody has answered before. It stands, and that the work did not wait for it stands beside it.
+            if noted.as_ref().is_ok_and(|stand| stand.iter().any(|stands| *stands != step.state)) {
+                let in_vain = Step::new(answered_in_vain(&step.key), step.of, step.state.clone());
+                noted = self.note(None, vec![in_vain]).await;
+            }
+            if let Err(error) = noted {
+                tracing::warn!(key = %step.key, %error, "a question that nobody waits for cannot be withdrawn");
+            }
+            self.change(|state| state.let_go.retain(|other| other.key != step.key));
+        }
     }
 
     /// Notes steps that are to stand as they are.
     async fn note_as(&self, prefix: Option<&str>, steps: Vec<Step>) -> Result<(), StepError> {
+        self.withdraw().await;
         let stand = self.note(prefix, steps.clone()).await?;
         for (Step { key, state, .. }, stands) in steps.into_iter().zip(stand) {
             // A question may be answered as soon as it is asked.
@@ -488,7 +528,7 @@ impl Keeper {
     }
 
     /// What came of the step under `key`, once that is known: an answer, by whomever it was given.
-    pub async fn learnt(&self, key: &str) -> (longhaul_store::Json, bool) {
+    pub async fn learnt(&self, key: &str) -> (Json, bool) {
         let question = match self.lock().find(key).map(|step| &step.state) {
             Some(StepState::Asked(question)) => Some(Arc::clone(&question.key)),
             _ => None,
@@ -568,7 +608,6 @@ impl Keeper {
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let changed = change(&mut state);
-        state.moves += 1;
         drop(state);
         self.0.news.notify_waiters();
         changed
@@ -695,6 +734,17 @@ impl Drop for Waits {
     fn drop(&mut self) {
         self.0.change(|state| state.waits.retain(|wait| !Arc::ptr_eq(wait, &self.1)));
     }
+}
+
+/// What a question came to that was withdrawn.
+fn withdrawn() -> StepState {
+    StepState::Learnt { value: Json::null(), is_error: true }
+}
+
+/// The key under which it stands that nobody waited for the answer to the question under `key`; it begins as that one, so
+/// that both are forgotten together.
+fn answered_in_vain(key: &str) -> String {
+    format!("{key} in vain")
 }
 
 /// How long the clocks of the store and of this process are trusted to run alike.

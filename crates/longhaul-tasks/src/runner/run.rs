@@ -57,7 +57,7 @@ pub(super) struct Run {
     operation: Option<Operation>,
     /// What the work has learnt, if it can be entered again or may ask.
     keeper: Option<Keeper>,
-    /// Completes once work that can be entered again does nothing but wait.
+    /// Completes once work that can be entered again does nothing but wait; what work lets go of is withdrawn meanwhile.
     idle: Option<BoxFuture<'static, ()>>,
     /// The process is about to go: work that can be entered again is given back as soon as that can be.
     leaving: Option<BoxFuture<'static, ()>>,

@@ -95,3 +95,26 @@ fn a_question_has_its_deadline_whoever_is_there_then() {
     assert!(world.begun() >= 2);
     two.crash();
 }
+
+#[test]
+fn a_question_that_is_dropped_is_withdrawn_for_good() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::start(&world, &store);
+    let id = one.call("either");
+    let first = question(&one.settled(&id));
+    let second = |task: &Value| {
+        let requests = task["inputRequests"].as_object();
+        requests.is_some_and(|requests| requests.len() == 1 && !requests.contains_key(&first))
+    };
+    let asked = question(&one.until(&id, second));
+    assert!(one.answer(&id, &first, &yes())["result"].is_object(), "it is passed over");
+    assert_eq!(question(&one.get(&id)), asked);
+    one.crash();
+    let two = Process::start(&world, &store);
+    assert_eq!(question(&two.settled(&id)), asked, "the same question, and no other");
+    two.answer(&id, &first, &yes());
+    two.answer(&id, &asked, &yes());
+    let over = |task: &Value| task["status"] == "completed" || task["status"] == "failed";
+    assert_eq!(text(&two.until(&id, over)), "first nothing, then Some(true)");
+    two.crash();
+}

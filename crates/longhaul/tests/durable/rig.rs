@@ -89,6 +89,17 @@ async fn patient(world: World, cx: Cx) -> Result<&'static str, ToolError> {
     }
 }
 
+/// Asks for a while, and then something else.
+async fn either(world: World, cx: Cx) -> Result<String, ToolError> {
+    world.begun.fetch_add(1, Ordering::SeqCst);
+    let first = tokio::select! {
+        answer = cx.elicit::<Approve>("First?") => format!("{:?}", answer?.accepted().map(|it| it.go)),
+        () = cx.sleep(Duration::from_millis(300)) => "nothing".to_owned(),
+    };
+    let second = cx.elicit::<Approve>("Second?").await?.accepted().map(|it| it.go);
+    Ok(format!("first {first}, then {second:?}"))
+}
+
 pub(crate) fn policy() -> TaskPolicy {
     let mut policy = TaskPolicy::always();
     policy.rerun = Rerun::Resumable;
@@ -99,10 +110,11 @@ pub(crate) fn server(world: &World) -> Server {
     let (five, mut later) = (world.clone(), policy());
     later.mode = TaskMode::After(Duration::from_secs(60));
     let (one, two, three, four) = (world.clone(), world.clone(), world.clone(), world.clone());
-    let (six, seven) = (world.clone(), world.clone());
+    let (six, seven, eight) = (world.clone(), world.clone(), world.clone());
     Server::new("durable", "1")
         .tool(Tool::typed("order", "Order", move |cx, _: Nothing| order(one.clone(), cx)).task(policy()))
         .tool(Tool::typed("patient", "Asks", move |cx, _: Nothing| patient(seven.clone(), cx)).task(policy()))
+        .tool(Tool::typed("either", "Asks", move |cx, _: Nothing| either(eight.clone(), cx)).task(policy()))
         .tool(Tool::typed("here", "Order", move |cx, _: Nothing| order(six.clone(), cx)))
         .tool(Tool::typed("later", "Order", move |cx, _: Nothing| order(five.clone(), cx)).task(later))
         .tool(

@@ -66,10 +66,10 @@ impl Run {
         self.operation = Some(give_back(inner, id, self.epoch()));
     }
 
-    /// Looks out for work that does nothing but wait, where it can be entered again.
+    /// Looks out for what the work lets go of, and for work that does nothing but wait, where it can be entered again.
     pub(super) fn watch_for_idleness(&mut self) {
-        if let Some(keeper) = self.re_entrant() {
-            let hot = self.listed.inner.pace.hot_wait;
+        if let Some(keeper) = self.keeper.clone() {
+            let hot = self.re_entrant().map(|_| self.listed.inner.pace.hot_wait);
             self.idle = Some(Box::pin(async move { keeper.idled(hot).await }));
         }
     }

@@ -1,6 +1,7 @@
 //! Asking whoever follows a task: the question is a fact of the task, and so is its answer.
 
 use std::fmt::Write as _;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +77,10 @@ async fn asked(
     question: &InputRequest,
     within: Option<Duration>,
 ) -> Result<Result<String, AskError>, StepError> {
+    if keeper.has_let_go(key) {
+        // Its handler dropped it before, and is to do so again.
+        return pending().await;
+    }
     let stands = match keeper.find(key, of)? {
         Some(stands) => stands,
         None => {

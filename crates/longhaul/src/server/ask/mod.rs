@@ -176,6 +176,10 @@ type Read<T> = fn(&InputRequest, &str) -> Result<T, String>;
 
 /// A question to the client, asked once it is awaited.
 ///
+/// One that is dropped before its answer has come is withdrawn, for good: in a task that is entered again it waits until
+/// it is dropped again, whatever was answered meanwhile. A task that only waits is put aside, and with it any timer but
+/// [`Cx::sleep`] and [`within`](Self::within).
+///
 /// Several that are awaited together are asked together. Each has a key, by which its answer is told from others when
 /// the call is made in rounds, or entered again: the kind of the question and its number among those of its kind, in
 /// the order in which they are made. Where that order is not always the same, [name](Self::key) them.
@@ -195,11 +199,13 @@ enum Step {
     /// It waits for the answer to a request of ours.
     Line(Pin<Box<dyn Future<Output = Result<String, AskError>> + Send>>),
     /// It waits for the answer of whoever follows the task.
-    Task(Pin<Box<dyn Future<Output = Result<String, AskError>> + Send>>),
+    Task(Fingerprint, Pin<Box<dyn Future<Output = Result<String, AskError>> + Send>>),
     /// It waits for a round that brings the answer.
     Round(Fingerprint),
     /// It cannot be asked, which ends the call.
     Refused,
+    /// It has its answer, or none.
+    Over,
 }
 
 impl<T> Ask<T> {
@@ -244,13 +250,11 @@ impl<T> Future for Ask<T> {
                             let (cx, key, of) = (this.cx.clone(), this.key.clone(), of());
                             Step::Line(Box::pin(in_task::kept(cx, key, of, asking)))
                         }
-                        Ok(Way::Task) => Step::Task(Box::pin(in_task::ask(
-                            this.cx.clone(),
-                            this.key.clone(),
-                            of(),
-                            question.clone(),
-                            this.within,
-                        ))),
+                        Ok(Way::Task) => {
+                            let (cx, key, of) = (this.cx.clone(), this.key.clone(), of());
+                            let asking = in_task::ask(cx, key, of, question.clone(), this.within);
+                            Step::Task(of, Box::pin(asking))
+                        }
                         Ok(Way::Round) => Step::Round(of()),
                         Err(_) => Step::Refused,
                     };
@@ -259,8 +263,9 @@ impl<T> Future for Ask<T> {
                     this.let_go();
                     this.step = Step::New;
                 }
-                Step::Task(answer) => {
+                Step::Task(_, answer) => {
                     let answer = ready!(answer.as_mut().poll(task));
+                    this.step = Step::Over;
                     return Poll::Ready(answer.and_then(|answer| {
                         (this.read)(&question, &answer).map_err(|what| AskError::Invalid { what })
                     }));
@@ -283,7 +288,7 @@ impl<T> Future for Ask<T> {
                     return polled.map(Ok);
                 }
                 // The call ends with the refusal, and this future with it.
-                Step::Refused => return Poll::Pending,
+                Step::Refused | Step::Over => return Poll::Pending,
             }
         }
     }
@@ -292,8 +297,16 @@ impl<T> Future for Ask<T> {
 impl<T> Ask<T> {
     /// It is no longer asked as it was.
     fn let_go(&self) {
-        if let Step::Round(_) = self.step {
-            self.cx.interview().withdraw(&self.key);
+        match (&self.step, self.cx.keeper()) {
+            (Step::Round(_), _) => self.cx.interview().withdraw(&self.key),
+            (Step::Task(of, _), Some(keeper)) => keeper.let_go(&self.key, *of),
+            // Where work is entered again, it may be dropped before it is looked at.
+            (Step::New, Some(keeper)) => {
+                if let Some(of) = keeper.what_is(&self.key) {
+                    keeper.let_go(&self.key, of);
+                }
+            }
+            _ => {}
         }
     }
 }
