@@ -1,22 +1,22 @@
 //! Asking the client: how a question is written, in a request of its own or in an answer.
 
-use std::collections::HashMap;
-
-use serde_json::value::RawValue;
-
 use super::Dialect;
 use crate::jsonrpc::{ErrorObject, ObjectWriter, RequestId, write_request};
 use crate::model::{
     ClientCapabilities, CreateMessageParams, ElicitParams, Elicitation, InputKind, InputRequest,
 };
 
+pub(super) const ELICIT: &str = "elicitation/create";
+pub(super) const SAMPLE: &str = "sampling/createMessage";
+pub(super) const LIST_ROOTS: &str = "roots/list";
+
 impl InputRequest {
     /// The method of the question.
     pub fn method(&self) -> &'static str {
         match self {
-            Self::Elicit(_) => "elicitation/create",
-            Self::Sample(_) => "sampling/createMessage",
-            Self::ListRoots => "roots/list",
+            Self::Elicit(_) => ELICIT,
+            Self::Sample(_) => SAMPLE,
+            Self::ListRoots => LIST_ROOTS,
         }
     }
 
@@ -90,32 +90,6 @@ impl Dialect {
         write_request(out, id, question.method(), |params| self.write_question_params(question, params));
     }
 
-    /// By which method a kept question asks.
-    pub fn method_of_stored<'q>(&self, question: &'q RawValue) -> &'q str {
-        #[derive(serde::Deserialize)]
-        struct Stored<'a> {
-            method: &'a str,
-        }
-        serde_json::from_str::<Stored<'_>>(question.get()).map_or("", |stored| stored.method)
-    }
-
-    /// Appends a question that was kept as [`write_input_request`](Self::write_input_request) has written it, as a
-    /// request of the server's (legacy era). What cannot be read asks nothing.
-    pub fn write_stored_question(&self, out: &mut Vec<u8>, id: &RequestId, question: &RawValue) {
-        #[derive(serde::Deserialize)]
-        struct Stored<'a> {
-            method: &'a str,
-            #[serde(borrow, default)]
-            params: Option<HashMap<&'a str, &'a RawValue>>,
-        }
-        let Ok(Stored { method, params }) = serde_json::from_str(question.get()) else { return };
-        write_request(out, id, method, |object| {
-            for (name, value) in params.into_iter().flatten() {
-                object.raw(name, value.get());
-            }
-        });
-    }
-
     /// Appends a question as it stands in `inputRequests` (modern era).
     pub fn write_input_request(&self, out: &mut Vec<u8>, question: &InputRequest) {
         let mut object = ObjectWriter::new(out);
@@ -126,7 +100,7 @@ impl Dialect {
         object.end();
     }
 
-    fn write_question_params(&self, question: &InputRequest, out: &mut ObjectWriter<'_>) {
+    pub(super) fn write_question_params(&self, question: &InputRequest, out: &mut ObjectWriter<'_>) {
         match question {
             InputRequest::Elicit(ElicitParams::Form(form)) => {
                 if self.elicits_by_url() {

@@ -15,6 +15,7 @@ mod registered;
 mod request;
 mod result;
 mod rules;
+mod stored_question;
 mod task;
 mod v2024_11_05;
 mod v2025_03_26;
@@ -31,9 +32,8 @@ pub use drafted::{DRAFTED_TASK, DraftedTask, Keep, write_drafted_relation};
 pub use lifecycle::InitializeParams;
 pub use registered::{RegisterError, Tables};
 pub use request::{Declaration, RequestWriter};
-pub use result::{
-    RELATED_TASK, ResultWriter, write_related_task, write_subscription_id, write_task_subscription,
-};
+pub use result::{ResultWriter, write_related_task, write_subscription_id, write_task_subscription};
+pub use stored_question::StoredQuestion;
 pub use task::Called;
 pub use welcome::{Unsupported, Welcome, Words};
 

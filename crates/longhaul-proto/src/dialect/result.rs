@@ -10,7 +10,7 @@ use crate::model::{CacheScope, InputRequest, Meta, SUBSCRIPTION_ID};
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The `_meta` key that says which task a message belongs to (2025-11-25, Tasks, Related Task Metadata).
-pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
 /// Writes the members of one result.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul_proto::dialect::StoredQuestion;
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_proto::model::{self, CallToolResult, Progress, ToolAnnotations};
 use longhaul_tasks::project;
@@ -17,7 +18,6 @@ use tokio::time::Instant;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
 use super::ask::courier::deliver;
-use super::ask::in_task::check;
 use super::call::written;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
@@ -309,7 +309,8 @@ impl Companions {
             None => json!({ "action": "decline" }),
         };
         let reply = to_raw_value(&reply).map_err(|error| error.to_string())?;
-        let fits = check(&question.request, &reply);
+        let asked = StoredQuestion::read(&question.request).map_err(|error| error.to_string());
+        let fits = asked.and_then(|asked| asked.check(&reply));
         fits.map_err(|wrong| format!("the answer does not fit, and it is asked still: {wrong}"))?;
         Ok((Arc::from(&*question.key), reply))
     }

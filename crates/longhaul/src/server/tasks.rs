@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
 
-use longhaul_proto::dialect::Dialect;
+use longhaul_proto::dialect::{Dialect, StoredQuestion};
 use longhaul_proto::jsonrpc::{ErrorObject, Params, Text};
 use longhaul_proto::method::Method;
 use longhaul_tasks::project::{self, View};
@@ -17,7 +17,6 @@ use serde_json::value::RawValue;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
 use super::ask::courier::deliver_result;
-use super::ask::in_task::check;
 use super::call::{is_seen, missing_tasks, view};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
@@ -171,7 +170,8 @@ impl Request {
             let Some(question) = record.questions.iter().find(|question| *question.key == *key) else {
                 continue;
             };
-            check(&question.request, &answer).map_err(|wrong| {
+            let asked = StoredQuestion::read(&question.request).map_err(|error| error.to_string());
+            asked.and_then(|asked| asked.check(&answer)).map_err(|wrong| {
                 let message =
                     format!("the answer to {key} does not fit the question: {wrong}; it is asked still");
                 ErrorObject::invalid_params(message)

@@ -7,13 +7,13 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_proto::dialect::Dialect;
+use longhaul_proto::dialect::{Dialect, StoredQuestion};
 use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Json, Owner, Question, Record, Reply, Scope, TaskId};
 
 use super::super::context::Cx;
 use super::super::outlet::{Push, Reach};
-use super::in_task::{check, refusal};
+use super::in_task::refusal;
 use super::line::{self, Carry, LOOK_AGAIN, Line};
 use super::{AskError, PATIENCE};
 
@@ -177,13 +177,18 @@ async fn put(
     question: Question,
     place: line::Put,
 ) -> Option<Reply> {
-    let request = question.request.clone();
-    let write = move |out: &mut Vec<u8>, id: &_| dialect.write_stored_question(out, id, &request);
-    let method = dialect.method_of_stored(&question.request);
-    let answer = line::put(line, carry, dialect, method, write, PATIENCE).await;
+    let asked = match StoredQuestion::read(&question.request) {
+        Ok(asked) => asked,
+        Err(error) => {
+            tracing::error!(%error, "a question of a task cannot be read, and is put to nobody");
+            return pending().await;
+        }
+    };
+    let write = |out: &mut Vec<u8>, id: &_| asked.write(out, id);
+    let answer = line::put(line, carry, dialect, asked.method(), write, PATIENCE).await;
     let answer = answer.map(|answer| {
         let json = Json::parse(answer).map_err(|error| error.to_string())?;
-        check(&question.request, &json).map(|()| json)
+        asked.check(&json).map(|()| json)
     });
     let reply = match answer {
         Ok(Ok(json)) => Some(Reply::new(question.key, json)),

@@ -5,18 +5,12 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_proto::dialect::RELATED_TASK;
 use longhaul_proto::jsonrpc::{Code, ErrorObject};
-use longhaul_proto::model::{
-    CreateMessageResult, ElicitAction, ElicitResult, Form, InputRequest, ListRootsResult,
-};
+use longhaul_proto::model::InputRequest;
 use longhaul_tasks::journal::Fingerprint;
 use longhaul_tasks::runner::{Keeper, StepError};
 use longhaul_tasks::store::{Json, Question, Step, StepState};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::super::context::Cx;
 use super::AskError;
@@ -147,52 +141,12 @@ fn public_key(keeper: &Keeper) -> String {
     })
 }
 
-/// The question as it is put to a client of the revision that called: its method and parameters.
+/// The question as it is put to a client of the revision that called.
 fn stored(cx: &Cx, keeper: &Keeper, question: &InputRequest) -> Json {
     let mut text = Vec::with_capacity(256);
-    cx.dialect().write_input_request(&mut text, question);
-    let mut question: Value = serde_json::from_slice(&text).unwrap_or_default();
-    if cx.dialect().asks_by_request()
-        && let Some(id) = keeper.id()
-        && let Some(Value::Object(params)) = question.get_mut("params")
-    {
-        params.insert("_meta".to_owned(), json!({ RELATED_TASK: { "taskId": id.as_str() } }));
-    }
-    serde_json::value::to_raw_value(&question).map_or_else(|_| Json::null(), Json::from)
-}
-
-/// Whether `answer` answers `question`, by what was asked: a form is to be filled in as it says.
-pub(in super::super) fn check(question: &RawValue, answer: &RawValue) -> Result<(), String> {
-    #[derive(Deserialize)]
-    struct Asked {
-        method: String,
-        #[serde(default)]
-        params: AskedParams,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct AskedParams {
-        #[serde(default)]
-        requested_schema: Option<Form>,
-    }
-    let asked: Asked = serde_json::from_str(question.get()).map_err(|error| error.to_string())?;
-    fn reads<T: DeserializeOwned>(answer: &RawValue) -> Result<T, String> {
-        serde_json::from_str(answer.get()).map_err(|error| error.to_string())
-    }
-    match asked.method.as_str() {
-        "elicitation/create" => {
-            let result: ElicitResult = reads(answer)?;
-            match (result.action, asked.params.requested_schema) {
-                (ElicitAction::Accept, Some(form)) => {
-                    let content = result.content.as_deref().map_or("{}", RawValue::get);
-                    form.check(content).map_err(|wrong| wrong.to_string())
-                }
-                _ => Ok(()),
-            }
-        }
-        "sampling/createMessage" => reads::<CreateMessageResult>(answer).map(drop),
-        _ => reads::<ListRootsResult>(answer).map(drop),
-    }
+    let id = keeper.id();
+    cx.dialect().write_question_to_store(&mut text, question, id.as_ref().map_or("", |id| id.as_str()));
+    String::from_utf8(text).ok().and_then(|text| Json::parse(text).ok()).unwrap_or_else(Json::null)
 }
 
 #[cfg(test)]
