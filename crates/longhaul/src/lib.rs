@@ -42,6 +42,7 @@ pub mod auth;
 pub mod client;
 pub mod driver;
 mod handed_over;
+mod hex;
 #[cfg(all(any(doc, doctest), feature = "macros"))]
 pub mod manual;
 mod seal;

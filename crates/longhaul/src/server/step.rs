@@ -20,6 +20,7 @@ use super::caught;
 use super::context::Cx;
 use super::scope::in_key;
 use super::tool_result::ToolError;
+use crate::hex::hex;
 
 type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;
 type Body<'a, T> = Box<dyn FnOnce() -> Doing<'a, T> + Send + 'a>;
@@ -82,7 +83,7 @@ impl Cx {
             None => {
                 let mut random = [0; 16];
                 getrandom::fill(&mut random).expect("the system has randomness");
-                format!("{:032x}/{key}", u128::from_le_bytes(random))
+                format!("{}/{key}", hex(&random))
             }
         }
     }
@@ -173,7 +174,7 @@ impl Cx {
             getrandom::fill(&mut bytes).map_err(|error| ToolError::new(error.to_string()))?;
             bytes[6] = bytes[6] & 0x0f | 0x40;
             bytes[8] = bytes[8] & 0x3f | 0x80;
-            let hex = format!("{:032x}", u128::from_be_bytes(bytes));
+            let hex = hex(&bytes);
             Ok::<_, ToolError>([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
         };
         self.step("uuid", draw).pure().await

@@ -1,6 +1,5 @@
 //! Asking whoever follows a task: the question is a fact of the task, and so is its answer.
 
-use std::fmt::Write as _;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::context::Cx;
 use super::AskError;
+use crate::hex::hex;
 
 /// Why a question has no answer, as it is kept in the place of one.
 #[derive(Deserialize, Serialize)]
@@ -134,11 +134,7 @@ pub(in super::super) fn refusal(error: &ErrorObject) -> Json {
 fn public_key(keeper: &Keeper) -> String {
     let mut random = [0; 16];
     keeper.random(&mut random);
-    random.iter().fold(String::new(), |mut key, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(key, "{byte:02x}");
-        key
-    })
+    hex(&random)
 }
 
 /// The question as it is put to a client of the revision that called.

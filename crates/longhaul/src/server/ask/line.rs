@@ -1,7 +1,6 @@
 //! The line to the client of a session, on which a server asks by requests of its own.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use tokio::sync::oneshot;
 use super::super::context::Cx;
 use super::super::outlet::{Carrier, Push};
 use super::AskError;
+use crate::hex::hex;
 use crate::wire::{self, By};
 
 /// How many questions may be open in a session at once.
@@ -40,12 +40,8 @@ impl Line {
     pub(crate) fn new() -> Self {
         let mut random = [0; 12];
         getrandom::fill(&mut random).expect("the system has randomness");
-        let salt = random.iter().fold(String::new(), |mut salt, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(salt, "{byte:02x}");
-            salt
-        });
-        let questions = Questions { salt, next: 1, waiting: HashMap::new(), put: HashSet::new() };
+        let questions =
+            Questions { salt: hex(&random), next: 1, waiting: HashMap::new(), put: HashSet::new() };
         Self { questions: Arc::new(Mutex::new(questions)), push: None }
     }
 

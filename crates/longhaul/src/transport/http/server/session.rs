@@ -16,6 +16,7 @@ use super::Options;
 use super::stream::{Stream, Streams};
 use super::waiting::Standing;
 use crate::driver::Exchanges;
+use crate::hex::hex;
 use crate::server::{Carrier, Outgoing, Principal, Push, Reach};
 
 /// The open sessions of one server. Each is its principal's alone: for anybody else there is none of its id.
@@ -360,5 +361,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) fn new_id() -> String {
     let mut random = [0; 16];
     getrandom::fill(&mut random).expect("the system has randomness");
-    random.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&random)
 }
