@@ -37,13 +37,15 @@ pub(crate) struct Table {
     pub(crate) library: BTreeMap<String, Entry>,
     /// What can go wrong.
     pub(crate) matrix: BTreeMap<String, Entry>,
+    /// What was seen to go wrong with the tasks of others.
+    pub(crate) peers: BTreeMap<String, Entry>,
 }
 
 /// One requirement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Entry {
-    /// Whose it is: `server`, `client`, `host` or `both`; nothing in the matrix.
+    /// Whose it is: `server`, `client`, `host` or `both`; nothing in the matrix, and the peer where it is a peer's.
     #[serde(default)]
     pub(crate) who: String,
     /// `must`, `should`, `may`, or nothing where the text only says how it is.
@@ -97,6 +99,11 @@ impl Table {
                 title: "What can go wrong",
                 entries: &self.matrix,
                 ids: matrix.into_iter().flat_map(|(kind, many)| counted(kind, many)).collect(),
+            },
+            Part {
+                title: "What went wrong with others",
+                entries: &self.peers,
+                ids: [counted("FastMCP-", 6), counted("rmcp-", 2)].concat(),
             },
         ]
     }
@@ -191,6 +198,7 @@ const HEAD: &str = "\
 Written by `cargo xtask requirements` from `requirements.toml`: change that. A name alone is a transcript
 (`transcripts/rules/NAME.txt`), which goes over more than one transport and has breaches that are found out; anything else
 is a test, or the clients and suites of others. **Open** is what nothing shows yet. How many are open can only fall.
+The last part is what was measured of other servers' tasks, and what shows that ours do not do it.
 ";
 
 #[cfg(test)]
@@ -201,7 +209,7 @@ mod tests {
     fn a_page_counts_and_shows_everything_in_order() {
         let table = Table::parse(
             "open = 1\n[core]\nR2-02 = { who = \"server\", level = \"must\", says = \"two\", open = \"why\" }\n\
-             R2-01 = { says = \"one\", by = [\"a_rule\", \"a/b.rs::c\"] }\n[extension]\n[drafted]\n[library]\n[matrix]\n",
+             R2-01 = { says = \"one\", by = [\"a_rule\", \"a/b.rs::c\"] }\n[extension]\n[drafted]\n[library]\n[matrix]\n[peers]\n",
         )
         .unwrap();
         assert_eq!(table.count_open(), 1);

@@ -28,6 +28,14 @@ impl Client {
         self.until_done(|fleet| fleet.ask("ann", method, params))
     }
 
+    /// The same, of a client that takes no tasks.
+    pub(crate) fn ask_without_tasks(&mut self, method: &str, params: &Value) -> Value {
+        self.fleet.takes_tasks = false;
+        let answer = self.ask(method, params);
+        self.fleet.takes_tasks = true;
+        answer
+    }
+
     /// Calls a tool once, under this key; its task.
     pub(crate) fn call_as(&mut self, key: &str, tool: &str) -> String {
         let created = self.call_with(key, tool, &json!({}));

@@ -77,6 +77,19 @@ pub(crate) fn explore(scenario: &'static Scenario) {
     }
 }
 
+/// Tells the scenario on every store and lets nothing crash: what it is about is time.
+///
+/// # Panics
+///
+/// When a promise is broken.
+pub(crate) fn tell(scenario: &'static Scenario) {
+    for kind in Kind::ALL {
+        let explorer = Explorer { scenario, kind: *kind, tried: 0, broken: Vec::new() };
+        let broken = explorer.try_out(&[]).broken;
+        assert!(broken.is_empty(), "{}, {kind}:\n{}", scenario.name, broken.join("\n"));
+    }
+}
+
 struct Explorer {
     scenario: &'static Scenario,
     kind: Kind,

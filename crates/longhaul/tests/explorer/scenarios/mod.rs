@@ -2,6 +2,7 @@
 
 mod creation;
 mod ends;
+mod peers;
 mod questions;
 mod steps;
 mod waits;
