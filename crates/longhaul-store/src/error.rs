@@ -178,6 +178,10 @@ pub enum Quota {
     StepBytes,
     /// Questions of one task that wait for an answer.
     Questions,
+    /// Parts of one task.
+    Parts,
+    /// Bytes of the parts of one task.
+    PartBytes,
     /// Bytes of events in all.
     EventBytes,
     /// Bytes of events of one owner.
@@ -201,6 +205,8 @@ impl Quota {
             Self::Steps => "max_steps",
             Self::StepBytes => "max_step_bytes",
             Self::Questions => "max_questions",
+            Self::Parts => "max_parts",
+            Self::PartBytes => "max_part_bytes",
             Self::EventBytes => "max_event_bytes",
             Self::EventBytesPerOwner => "max_event_bytes_per_owner",
             Self::Entries => "max_entries",
@@ -220,6 +226,8 @@ impl fmt::Display for Quota {
             Self::Steps => "steps of one task",
             Self::StepBytes => "bytes of steps of one task",
             Self::Questions => "open questions of one task",
+            Self::Parts => "parts of one task",
+            Self::PartBytes => "bytes of parts of one task",
             Self::EventBytes => "bytes of events",
             Self::EventBytesPerOwner => "bytes of events for this caller",
             Self::Entries => "entries",

@@ -63,6 +63,10 @@ pub struct Record {
     pub steps: u32,
     /// Bytes that they take.
     pub step_bytes: u64,
+    /// How many [parts](crate::Part) its work has given.
+    pub parts: u32,
+    /// Bytes that they take.
+    pub part_bytes: u64,
     /// How many of its steps are [owed](crate::StepState::Owed).
     pub owed: u32,
     /// How far it is undone, if it ended without success while something was owed. No caller sees it.
@@ -110,6 +114,8 @@ impl Record {
             questions: Vec::new(),
             steps: 0,
             step_bytes: 0,
+            parts: 0,
+            part_bytes: 0,
             owed: 0,
             undo: None,
             seq: 0,

@@ -5,8 +5,9 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use longhaul_store::{
     Accepts, Batch, CallKey, Digest, Epoch, Filter, Fingerprint, Json, Lease, Memory, NewTask, NodeId, Once,
-    Outcome, Owner, Park, Phase, Progress, Question, Record, Reply, Rerun, Retention, Runnable, Scope,
-    Settings, SqliteOptions, Start, Step, StepClock, StepState, StoreError, TaskId, TaskStore, Time,
+    Outcome, Owner, Park, Part, PartContent, Phase, Progress, Question, Record, Reply, Rerun, Retention,
+    Runnable, Scope, Settings, SqliteOptions, Start, Step, StepClock, StepState, StoreError, TaskId,
+    TaskStore, Time,
 };
 use proptest::prelude::*;
 
@@ -78,6 +79,18 @@ enum Operation {
         task: u8,
         behind: u64,
     },
+    Give {
+        task: u8,
+        behind: u64,
+        keys: Vec<u8>,
+        ends: bool,
+    },
+    Parts {
+        task: u8,
+        scope: u8,
+        after: u64,
+        limit: usize,
+    },
     Answer {
         task: u8,
         scope: u8,
@@ -125,6 +138,10 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
                 Operation::Note { task, behind, forget, steps, park }
             }),
         2 => (task(), behind()).prop_map(|(task, behind)| Operation::Steps { task, behind }),
+        4 => (task(), behind(), prop::collection::vec(0..6u8, 0..4), prop::bool::weighted(0.2))
+            .prop_map(|(task, behind, keys, ends)| Operation::Give { task, behind, keys, ends }),
+        2 => (task(), 0..4u8, 0..5u64, 0..4usize)
+            .prop_map(|(task, scope, after, limit)| Operation::Parts { task, scope, after, limit }),
         4 => (task(), 0..4u8, prop::collection::vec(0..8u8, 0..4))
             .prop_map(|(task, scope, keys)| Operation::Answer { task, scope, keys }),
         1 => (0..5usize).prop_map(|limit| Operation::Sweep { limit }),
@@ -164,6 +181,7 @@ impl Side {
             Operation::Write { .. }
             | Operation::Note { .. }
             | Operation::Steps { .. }
+            | Operation::Give { .. }
             | Operation::Finish { .. }
             | Operation::Renew { .. }
             | Operation::Release { .. } => self.work(node, operation).await,
@@ -212,6 +230,15 @@ impl Side {
                     .collect();
                 self.show(store.answer(scoped(*scope, &owner), &id(*task), &replies).await)
             }
+            Operation::Parts { task, scope, after, limit } => {
+                let owner = owner(*scope);
+                let parts = store.parts(scoped(*scope, &owner), &id(*task), *after, *limit).await;
+                let texts =
+                    parts.as_ref().ok().and_then(Option::as_ref).map(|parts| {
+                        parts.parts.iter().map(|part| part.as_str().to_owned()).collect::<Vec<_>>()
+                    });
+                format!("{} {texts:?}", self.show(parts))
+            }
             Operation::Sweep { limit } => self.show(store.sweep(*limit).await),
             _ => self.show(store.counts().await),
         }
@@ -249,6 +276,16 @@ impl Side {
             }
             Operation::Steps { task, behind } => {
                 self.show(store.steps(&id(*task), self.held(*task, *behind).await).await)
+            }
+            Operation::Give { task, behind, keys, ends } => {
+                let held = self.held(*task, *behind).await;
+                let mut batch = Batch::new();
+                batch.parts = keys.iter().map(|key| part(*key)).collect();
+                if *ends {
+                    self.show(store.finish(&id(*task), held, outcome_of(0), batch).await)
+                } else {
+                    self.show(store.write(&id(*task), held, batch).await.map(|_number| ()))
+                }
             }
             Operation::Finish { task, behind, outcome } => {
                 let held = self.held(*task, *behind).await;
@@ -364,6 +401,14 @@ fn step(store: &dyn TaskStore, key: u8, state: u8) -> Step {
     Step::new(format!("step {key}"), Fingerprint::new([key; 16]), now)
 }
 
+/// Six parts, the larger the higher their number.
+fn part(key: u8) -> Part {
+    let text = "1".repeat(1 + 10 * usize::from(key));
+    let content =
+        if key.is_multiple_of(2) { PartContent::Text(text.into()) } else { PartContent::Json(json(&text)) };
+    Part::new(format!("part {key}"), content)
+}
+
 fn outcome_of(number: u8) -> Outcome {
     match number {
         0 => Outcome::result(json("{\"a\": 1}"), false),
@@ -380,6 +425,7 @@ fn sides(folder: &std::path::Path) -> [Side; 2] {
     (settings.tombstone, settings.min_result_retention) = (Duration::from_secs(60), Duration::from_secs(20));
     (settings.limits.max_open_per_owner, settings.limits.max_retained) = (3, 5);
     (settings.limits.max_questions, settings.limits.max_step_bytes) = (3, 700);
+    (settings.limits.max_parts, settings.limits.max_part, settings.limits.max_part_bytes) = (4, 57, 120);
     let clock = StepClock::at(start);
     let memory = Memory::with(settings.clone(), Arc::new(clock.clone()));
     let model = Side::new(clock, move || Arc::new(memory.another_node()));
@@ -439,6 +485,10 @@ fn assert_sums_agree(path: &std::path::Path) {
     let of_steps = "SELECT id, tasks.asked, count(steps.ord) FROM tasks LEFT JOIN steps ON task = tasks.ord AND state = 1 \
         WHERE phase < 8 GROUP BY id";
     assert!(sums(of_steps).iter().all(|(_, asked, found)| asked == found), "what is asked is counted");
+    let of_parts = sums("SELECT id, parts, part_bytes FROM tasks WHERE parts > 0 AND phase < 9 ORDER BY id");
+    let kept = "SELECT id, count(*), sum(octet_length(parts.key) + octet_length(text)) FROM parts \
+        JOIN tasks ON tasks.ord = parts.task GROUP BY id ORDER BY id";
+    assert_eq!(sums(kept), of_parts);
     let (open, retained) = of_rows.iter().fold((0, 0), |sum, row| (sum.0 + row.1, sum.1 + row.2));
     assert_eq!(sums("SELECT '', open, retained FROM store"), [(String::new(), open, retained)]);
     let sound: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");

@@ -39,6 +39,7 @@ mod claiming;
 mod creation;
 mod drive;
 mod ending;
+mod giving;
 mod limits;
 mod reading;
 mod registry;
@@ -157,6 +158,18 @@ pub const CHECKS: &[Check] = checks! {
         a_forgotten_task_leaves_no_steps,
         steps_are_bounded,
         what_is_forgotten_makes_room_and_is_learnt_anew,
+    }
+    giving::{
+        parts_are_read_in_the_order_in_which_they_were_given,
+        a_part_is_given_once_under_its_key,
+        who_lost_a_task_gives_nothing,
+        last_parts_come_with_the_outcome,
+        a_foreign_task_shows_no_parts,
+        parts_are_kept_as_long_as_their_task,
+        parts_are_bounded,
+        many_parts_are_read_in_stretches,
+        parts_that_race_each_have_a_number,
+        a_part_wakes_who_watches_on_any_node,
     }
     asking::{
         a_question_is_answered_by_any_node_and_once,

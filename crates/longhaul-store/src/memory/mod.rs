@@ -1,18 +1,23 @@
 //! The store in memory: the contract in its plainest form, and what a program without a file uses.
 
 mod entries;
+mod parts;
 mod steps;
 mod streams;
 mod table;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::{entries::Entries, streams::Streams, table::Table};
+use self::{
+    entries::Entries,
+    streams::Streams,
+    table::{Beside, Table},
+};
 use crate::{
     Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry, EntryKey,
     Epoch, Erasure, Event, EventStore, Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page,
-    Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture, Stream, Swap, Swept,
-    SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub, clock::StoreClock,
+    Parts, Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture, Stream, Swap,
+    Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub, clock::StoreClock,
     event_store::LONGEST_REPLAY, transition,
 };
 
@@ -146,7 +151,7 @@ impl TaskStore for Memory {
             }
             table.admit(&record, &settings.limits)?;
             let record = table.insert(record);
-            table.note_steps(&record.id, noted);
+            table.note(&record.id, noted);
             this.shared.hub.wake(&record.id, record.seq);
             Ok(Created::New(record))
         })
@@ -210,9 +215,9 @@ impl TaskStore for Memory {
         self.at_once(move |table, this, now| {
             let limits = &this.shared.settings.limits;
             let mut record = this.of_worker(table, id, epoch)?;
-            let known = &mut |key: &str| Ok(table.step(id, key).cloned());
-            let written = transition::write(&mut record, epoch, &batch, known, now, limits)?;
-            table.note_steps(id, written.noted);
+            let kept = &mut Beside { table, task: id };
+            let written = transition::write(&mut record, epoch, &batch, kept, now, limits)?;
+            table.note(id, written.noted);
             Ok(if written.changed { this.put(table, record) } else { table.keep(record) }.seq)
         })
     }
@@ -221,6 +226,19 @@ impl TaskStore for Memory {
         self.at_once(move |table, this, _| {
             transition::check_held(&this.of_worker(table, id, epoch)?, epoch)?;
             Ok(table.steps(id))
+        })
+    }
+
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>> {
+        self.at_once(move |table, _, now| {
+            let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
+            Ok(seen.map(|record| table.parts(record, after, limit)))
         })
     }
 
@@ -236,7 +254,7 @@ impl TaskStore for Memory {
             let learnt = transition::answer(&mut record, replies, now, &this.shared.settings.limits)?;
             let taken = learnt.steps.len();
             if taken > 0 {
-                table.note_steps(id, learnt);
+                table.note(id, learnt);
                 record = this.put(table, record);
             }
             Ok(Answered::Recorded { record, taken })
@@ -255,12 +273,11 @@ impl TaskStore for Memory {
             if record.is_forgotten(now) {
                 return Err(StoreError::Fenced { id: id.clone(), held: epoch });
             }
-            let (known, settings) =
-                (&mut |key: &str| Ok(table.step(id, key).cloned()), &this.shared.settings);
-            let ended = transition::finish(&mut record, epoch, &outcome, &last, known, now, settings)?;
+            let (kept, settings) = (&mut Beside { table, task: id }, &this.shared.settings);
+            let ended = transition::finish(&mut record, epoch, &outcome, &last, kept, now, settings)?;
             Ok(match ended {
                 Some(noted) => {
-                    table.note_steps(id, noted);
+                    table.note(id, noted);
                     Finished::Recorded(this.put(table, record))
                 }
                 None => Finished::AlreadyTerminal(record),

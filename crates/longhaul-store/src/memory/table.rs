@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::steps::Steps;
+use super::{parts::Given, steps::Steps};
 use crate::{
-    CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Phase, Quota, Record, Runnable,
-    Scope, Step, StoreError, TaskId, Time,
-    transition::{self, Noted},
+    CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Parts, Phase, Quota, Record,
+    Runnable, Scope, Step, StoreError, TaskId, Time,
+    transition::{self, Kept, Noted},
 };
 
 #[derive(Debug, Default)]
@@ -23,6 +23,8 @@ pub(super) struct Table {
     calls: HashMap<(Owner, CallKey), u64>,
     /// The steps of those tasks that have any.
     steps: HashMap<u64, Steps>,
+    /// The parts of those that have given any.
+    parts: HashMap<u64, Given>,
     /// When time next demands something of a task.
     due: BTreeSet<(Time, u64)>,
     living: HashSet<NodeId>,
@@ -160,8 +162,19 @@ impl Table {
         steps.map(|steps| steps.list().cloned().collect()).unwrap_or_default()
     }
 
-    pub(super) fn note_steps(&mut self, id: &TaskId, noted: Noted) {
-        if let Some(ord) = self.by_id.get(id).filter(|_| !noted.is_empty()) {
+    /// Some of its parts, of a task that is not a tombstone.
+    pub(super) fn parts(&self, record: &Record, after: u64, limit: usize) -> Parts {
+        let given = self.by_id.get(&record.id).and_then(|ord| self.parts.get(ord));
+        Given::stretch(given, record, after, limit)
+    }
+
+    pub(super) fn note(&mut self, id: &TaskId, mut noted: Noted) {
+        let Some(ord) = self.by_id.get(id).filter(|_| !noted.is_empty()) else { return };
+        let parts = std::mem::take(&mut noted.parts);
+        if !parts.is_empty() {
+            self.parts.entry(*ord).or_default().append(parts);
+        }
+        if !noted.is_empty() {
             self.steps.entry(*ord).or_default().note(noted);
         }
     }
@@ -172,6 +185,7 @@ impl Table {
         let mut slot = self.tasks.remove(&ord).expect("an id points at a task");
         self.unindex(ord, &slot);
         self.steps.remove(&ord);
+        self.parts.remove(&ord);
         let old = &slot.record;
         let null = crate::Json::parse("null").expect("null is JSON");
         let mut record = Record::new(
@@ -298,6 +312,23 @@ impl Table {
         if let Some(account) = self.accounts.get_mut(&slot.record.owner) {
             account.open -= 1;
         }
+    }
+}
+
+/// What is kept of a task beside its record.
+pub(super) struct Beside<'t> {
+    pub(super) table: &'t Table,
+    pub(super) task: &'t TaskId,
+}
+
+impl Kept for Beside<'_> {
+    fn step(&mut self, key: &str) -> Result<Option<Step>, StoreError> {
+        Ok(self.table.step(self.task, key).cloned())
+    }
+
+    fn has_part(&mut self, key: &str) -> Result<bool, StoreError> {
+        let given = self.table.by_id.get(self.task).and_then(|ord| self.table.parts.get(ord));
+        Ok(given.is_some_and(|given| given.has(key)))
     }
 }
 

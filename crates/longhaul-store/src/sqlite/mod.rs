@@ -8,6 +8,7 @@ mod file_lock;
 mod job;
 mod open;
 mod operation;
+mod parts;
 mod presence;
 mod read;
 mod row;
@@ -30,7 +31,7 @@ use self::{
 };
 use crate::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Record, Reply, Runnable, Scope, Step,
+    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope, Step,
     StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
@@ -208,6 +209,16 @@ impl TaskStore for Sqlite {
 
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
         self.read_with(move |conn, site| read::steps(conn, site, id, epoch))
+    }
+
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>> {
+        self.read_with(move |conn, site| parts::read(conn, site, scope, id, after, limit, site.clock.now()))
     }
 
     fn answer<'a>(

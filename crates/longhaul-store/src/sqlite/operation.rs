@@ -4,6 +4,7 @@ use rusqlite::params;
 
 use super::{
     fault::corrupt,
+    parts::{self, Beside},
     row::{Place, signed},
     sql, steps,
     tx::Tx,
@@ -95,10 +96,11 @@ pub(super) fn release(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch) -> Result<Reco
 
 pub(super) fn write(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch, batch: &Batch) -> Result<u64, StoreError> {
     let (place, mut record) = as_worker(tx, id, epoch)?;
-    let known = &mut |key: &str| steps::find(tx, place.ord, key);
     let limits = &tx.settings().limits;
-    let written = transition::write(&mut record, epoch, batch, known, tx.now(), limits)?;
+    let kept = &mut Beside { tx, task: place.ord };
+    let written = transition::write(&mut record, epoch, batch, kept, tx.now(), limits)?;
     steps::note(tx, place.ord, &record, &written.noted)?;
+    parts::append(tx, place.ord, &record, &written.noted)?;
     match written.changed {
         true if record.is_terminal() => tx.update(place.ord, &mut record, false)?,
         true if batch.park.is_some() => tx.update(place.ord, &mut record, true)?,
@@ -119,10 +121,11 @@ pub(super) fn finish(
     if !place.is_visible() {
         return Err(StoreError::Fenced { id: id.clone(), held: epoch });
     }
-    let known = &mut |key: &str| steps::find(tx, place.ord, key);
-    let ended = transition::finish(&mut record, epoch, outcome, last, known, tx.now(), tx.settings())?;
+    let kept = &mut Beside { tx, task: place.ord };
+    let ended = transition::finish(&mut record, epoch, outcome, last, kept, tx.now(), tx.settings())?;
     let Some(noted) = ended else { return Ok(Finished::AlreadyTerminal(record)) };
     steps::note(tx, place.ord, &record, &noted)?;
+    parts::append(tx, place.ord, &record, &noted)?;
     tx.update(place.ord, &mut record, true)?;
     Ok(Finished::Recorded(record))
 }

@@ -44,6 +44,11 @@ impl Place {
         self.phase != phase::TOMBSTONE && !self.forgotten
     }
 
+    /// Whether the task has ended.
+    pub(super) fn is_terminal(self) -> bool {
+        self.phase >= phase::DONE
+    }
+
     pub(super) fn is_tombstone(self) -> bool {
         self.phase == phase::TOMBSTONE
     }
@@ -80,6 +85,11 @@ pub(super) fn is_tombstone(row: &Row<'_>) -> Result<bool, StoreError> {
 /// How many questions of a row's task wait for an answer.
 pub(super) fn asked(row: &Row<'_>) -> Result<u64, StoreError> {
     Reader { row }.count(Column::Asked)
+}
+
+/// How many parts the work of a row's task has given.
+pub(super) fn parts(row: &Row<'_>) -> Result<u64, StoreError> {
+    Reader { row }.count(Column::Parts)
 }
 
 /// Reads a row that is no tombstone; what its task asks lies elsewhere.
@@ -123,6 +133,8 @@ pub(super) fn decode(row: &Row<'_>) -> Result<Record, StoreError> {
     record.status_message = read.maybe_text(Column::StatusMessage)?;
     record.steps = u32::try_from(read.int(Column::Steps)?).map_err(|error| damaged(Column::Steps, error))?;
     record.step_bytes = read.count(Column::StepBytes)?;
+    record.parts = u32::try_from(read.int(Column::Parts)?).map_err(|error| damaged(Column::Parts, error))?;
+    record.part_bytes = read.count(Column::PartBytes)?;
     record.owed = u32::try_from(read.int(Column::Owed)?).map_err(|error| damaged(Column::Owed, error))?;
     record.undo = decode_undo(&read)?;
     Ok(record)

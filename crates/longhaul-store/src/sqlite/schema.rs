@@ -11,7 +11,7 @@ use crate::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -172,6 +172,24 @@ const V6: &str = "
 ALTER TABLE tasks ADD COLUMN owed         INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE tasks ADD COLUMN undo_attempt INTEGER;
 ALTER TABLE tasks ADD COLUMN undo_failed  INTEGER NOT NULL DEFAULT 0;
+";
+
+/// What the work of tasks gives before its end.
+const V7: &str = "
+ALTER TABLE tasks ADD COLUMN parts      INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN part_bytes INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE parts (
+    ord  INTEGER PRIMARY KEY,
+    task INTEGER NOT NULL,
+    nth  INTEGER NOT NULL,                  -- its number within its task, from 1 on
+    key  TEXT    NOT NULL,
+    kind INTEGER NOT NULL,                  -- 0 text, 1 JSON
+    text TEXT    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX parts_of_task ON parts (task, nth);
+CREATE UNIQUE INDEX parts_by_key ON parts (task, key);
 ";
 
 /// What a file turns out to be.

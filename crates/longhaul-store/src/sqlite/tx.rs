@@ -350,6 +350,8 @@ impl<'a> Tx<'a> {
                 record.owed,
                 record.undo.as_ref().map(|undo| undo.attempt),
                 record.undo.as_ref().map_or(0, |undo| undo.failed),
+                record.parts,
+                signed(record.part_bytes),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));
@@ -375,6 +377,8 @@ impl<'a> Tx<'a> {
                 record.steps,
                 signed(record.step_bytes),
                 record.owed,
+                record.parts,
+                signed(record.part_bytes),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));
@@ -395,6 +399,9 @@ impl<'a> Tx<'a> {
     pub(super) fn erase(&mut self, ord: u64, record: &Record, until: Time) -> Result<(), StoreError> {
         if record.steps > 0 {
             super::steps::remove(self, ord)?;
+        }
+        if record.parts > 0 {
+            super::parts::remove(self, ord)?;
         }
         self.execute(sql::ERASE, params![signed(ord), until.unix_ms()]).map(drop)
     }

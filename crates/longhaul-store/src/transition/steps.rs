@@ -2,10 +2,10 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{fits, touch};
-use crate::{Limits, Park, Phase, Question, Quota, Record, Reply, Step, StepState, StoreError, Time};
+use super::{Kept, fits, touch};
+use crate::{Limits, Park, Part, Phase, Question, Quota, Record, Reply, Step, StepState, StoreError, Time};
 
-/// What becomes of a task's steps.
+/// What becomes of what is kept of a task beside its record.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Noted {
@@ -13,17 +13,19 @@ pub struct Noted {
     pub forgotten: Vec<Arc<str>>,
     /// Those that are to be kept, each in the place of the one under its key.
     pub steps: Vec<Step>,
+    /// The new parts, which come behind the others.
+    pub parts: Vec<Part>,
 }
 
 impl Noted {
-    /// Whether nothing becomes of them.
+    /// Whether nothing becomes of it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.forgotten.is_empty() && self.steps.is_empty()
+        self.forgotten.is_empty() && self.steps.is_empty() && self.parts.is_empty()
     }
 }
 
-/// Takes the steps of a worker's report, once those it forgets are gone; `known` is the step under a key as it is kept.
+/// Takes the steps of a worker's report, once those it forgets are gone.
 ///
 /// # Errors
 ///
@@ -32,14 +34,14 @@ pub fn take_steps(
     record: &mut Record,
     forget: &[Arc<str>],
     steps: &[Step],
-    known: &mut dyn FnMut(&str) -> Result<Option<Step>, StoreError>,
+    kept: &mut dyn Kept,
     now: Time,
     limits: &Limits,
 ) -> Result<Noted, StoreError> {
     let (mut gone, mut forgotten) = (HashSet::new(), Vec::new());
     for key in forget {
         if gone.insert(&**key)
-            && let Some(step) = known(key)?
+            && let Some(step) = kept.step(key)?
         {
             forget_step(record, &step, now);
             forgotten.push(key.clone());
@@ -51,7 +53,7 @@ pub fn take_steps(
         let before = match earlier {
             Some(at) => Some(taken[at].clone()),
             None if gone.contains(&*step.key) => None,
-            None => known(&step.key)?,
+            None => kept.step(&step.key)?,
         };
         let Some(step) = take_step(record, before.as_ref(), step, now, limits)? else { continue };
         match earlier {
@@ -59,7 +61,7 @@ pub fn take_steps(
             None => taken.push(step),
         }
     }
-    Ok(Noted { forgotten, steps: taken })
+    Ok(Noted { forgotten, steps: taken, parts: Vec::new() })
 }
 
 /// Counts a step no more.
@@ -203,7 +205,7 @@ pub fn answer(
             record.phase = Phase::Queued { not_before: now };
         }
     }
-    Ok(Noted { forgotten: Vec::new(), steps: learnt })
+    Ok(Noted { steps: learnt, ..Noted::default() })
 }
 
 /// What is asked may have changed: a status does when the first question comes or the last goes.
