@@ -65,6 +65,11 @@ impl Site {
         }
     }
 
+    /// The same place, where nothing has been said of failures yet.
+    pub(crate) fn apart(&self) -> Self {
+        Self { complaints: Arc::default(), ..self.clone() }
+    }
+
     /// A cargo command in the root.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -1,6 +1,7 @@
 //! The stages that are cargo's own: format, lints, tests, documentation.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
@@ -18,16 +19,30 @@ pub(super) fn fmt(site: &Site) -> Result<Tally> {
     Ok(Tally::one(site.run(&mut site.cargo(&["fmt", "--all", "--check"]))?.success))
 }
 
-/// No warning in any target, nor in any library under each of its features alone, none of them, and all.
+/// No warning in any target with all features.
 pub(super) fn clippy(site: &Site) -> Result<Tally> {
     system::require_component(site, "clippy", "clippy")?;
+    // The features that members of the workspace turn on for one another are nearly all there are: a run with those
+    // alone would see nothing that this one does not.
+    Ok(Tally::one(site.run(&mut lint(site, &["--workspace", "--all-targets", "--all-features"]))?.success))
+}
+
+/// No warning in any library with each of its features alone and with none.
+pub(super) fn features(site: &Site) -> Result<Tally> {
+    system::require_component(site, "clippy", "clippy")?;
     let mut tally = Tally::default();
-    for arguments in clippy_runs(&Workspace::members(&site.root)?) {
-        let mut command = site.cargo(&["clippy", "--quiet", "--locked"]);
-        command.args(arguments).args(["--", "-D", "warnings"]);
-        tally += Tally::one(site.run(&mut command)?.success);
+    for arguments in alone(&Workspace::members(&site.root)?) {
+        let mut command = lint(site, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        // It leaves a processor to what runs beside it.
+        tally += Tally::one(site.run(command.env("CARGO_BUILD_JOBS", "1"))?.success);
     }
     Ok(tally)
+}
+
+fn lint(site: &Site, what: &[&str]) -> Command {
+    let mut command = site.cargo(&["clippy", "--quiet", "--locked"]);
+    command.args(what).args(["--", "-D", "warnings"]);
+    command
 }
 
 /// The features without which a test would be left out in silence.
@@ -90,12 +105,9 @@ pub(super) fn docs(site: &Site) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What clippy looks at, one list of arguments a run.
-fn clippy_runs(workspace: &Workspace) -> Vec<Vec<String>> {
-    // The features that members of the workspace turn on for one another are nearly all there are: a run with those
-    // alone would see nothing that these do not.
-    let mut runs: Vec<Vec<String>> =
-        vec![vec!["--workspace".into(), "--all-targets".into(), "--all-features".into()]];
+/// Each library with none and with one of its features, a list of arguments each.
+fn alone(workspace: &Workspace) -> Vec<Vec<String>> {
+    let mut runs = Vec::new();
     for package in workspace.our_packages().filter(|package| package.builds("lib")) {
         // A private feature changes a build for its own purpose and is linted with all the others.
         let features: Vec<&String> =
@@ -128,11 +140,10 @@ mod tests {
             ], "workspace_root": "/r", "target_directory": "/r/target", "workspace_members": ["a", "b"], "resolve": null}"#,
         )
         .unwrap();
-        let runs: Vec<String> = clippy_runs(&workspace).iter().map(|run| run.join(" ")).collect();
+        let runs: Vec<String> = alone(&workspace).iter().map(|run| run.join(" ")).collect();
         assert_eq!(
             runs,
             [
-                "--workspace --all-targets --all-features",
                 "-p a --lib --no-default-features",
                 "-p a --lib --no-default-features --features x",
                 "-p a --lib --no-default-features --features y",

@@ -3,6 +3,7 @@
 mod cargo;
 pub(crate) mod libtest;
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -16,20 +17,62 @@ pub(crate) use cargo::program;
 /// The most time everything may take together.
 pub(crate) const BUDGET: Duration = Duration::from_secs(28 * 60);
 
-/// A stage's name, what it checks, and its check.
-type Stage = (&'static str, &'static str, fn(&Site) -> Result<Tally>);
+/// One part of it all.
+struct Stage {
+    name: &'static str,
+    /// What it checks.
+    what: &'static str,
+    check: fn(&Site) -> Result<Tally>,
+    /// It runs beside those after it.
+    is_beside: bool,
+}
 
-/// Every stage, in the order they run.
+impl Stage {
+    const fn new(name: &'static str, what: &'static str, check: fn(&Site) -> Result<Tally>) -> Self {
+        Self { name, what, check, is_beside: false }
+    }
+
+    const fn beside(mut self) -> Self {
+        self.is_beside = true;
+        self
+    }
+
+    /// Carries it out and gives its lines of the summary.
+    fn run(&self, site: &Site) -> (Tally, Vec<String>) {
+        let site = site.apart();
+        println!("\n== {}: {}", self.name, self.what);
+        let begun = Instant::now();
+        let tally = outcome(self.name, (self.check)(&site));
+        println!("{}: {tally}", self.name);
+        let mut summary = vec![format!("{:>8} min  {}: {tally}", minutes(begun.elapsed()), self.name)];
+        // Again where whoever looks at the end of it all finds them.
+        summary.extend(site.complaints().into_iter().map(|line| format!("              {line}")));
+        (tally, summary)
+    }
+}
+
+/// Every stage, in the order they begin.
 const STAGES: &[Stage] = &[
-    ("fmt", "every file is formatted", cargo::fmt),
-    ("clippy", "no warning, under any feature", cargo::clippy),
-    ("tidy", "the shape of the tree (cargo xtask tidy --help)", shape),
-    ("tests", "unit, integration and documentation tests of every crate", cargo::tests),
-    ("docs", "the documentation builds without a warning", cargo::docs),
-    ("crash", "the program is killed at every moment, and nothing acknowledged is lost", chaos::stage),
-    ("interop", "clients in other languages work with our server", interop::stage),
-    ("browser", "a page in Chromium uses our server, and one of a foreign origin cannot", interop::browser),
-    (
+    Stage::new("fmt", "every file is formatted", cargo::fmt),
+    Stage::new("clippy", "no warning, with all features", cargo::clippy),
+    Stage::new("tidy", "the shape of the tree (cargo xtask tidy --help)", shape),
+    Stage::new("tests", "unit, integration and documentation tests of every crate", cargo::tests),
+    Stage::new("docs", "the documentation builds without a warning", cargo::docs),
+    // Those after it mostly wait, for processes and for times.
+    Stage::new("features", "no warning, under any feature of a library alone and none", cargo::features)
+        .beside(),
+    Stage::new(
+        "crash",
+        "the program is killed at every moment, and nothing acknowledged is lost",
+        chaos::stage,
+    ),
+    Stage::new("interop", "clients in other languages work with our server", interop::stage),
+    Stage::new(
+        "browser",
+        "a page in Chromium uses our server, and one of a foreign origin cannot",
+        interop::browser,
+    ),
+    Stage::new(
         "conformance",
         "the official conformance suite finds nothing wrong with our server",
         conformance::server,
@@ -45,28 +88,31 @@ const STAGES: &[Stage] = &[
 ///
 /// When a name is no stage.
 pub(crate) fn run(site: &Site, names: &[String]) -> Result<Tally> {
-    if let Some(unknown) = names.iter().find(|name| STAGES.iter().all(|(stage, _, _)| stage != name)) {
-        let known: Vec<&str> = STAGES.iter().map(|(name, _, _)| *name).collect();
+    if let Some(unknown) = names.iter().find(|name| STAGES.iter().all(|stage| stage.name != **name)) {
+        let known: Vec<&str> = STAGES.iter().map(|stage| stage.name).collect();
         bail!("there is no stage {unknown:?}; name any of {}", known.join(", "));
     }
     let start = Instant::now();
+    let chosen =
+        STAGES.iter().filter(|stage| names.is_empty() || names.iter().any(|name| name == stage.name));
+    let ran: Vec<(Tally, Vec<String>)> = thread::scope(|scope| {
+        let (mut ran, mut beside) = (Vec::new(), Vec::new());
+        for stage in chosen {
+            if stage.is_beside {
+                beside.push(scope.spawn(|| stage.run(site)));
+            } else {
+                ran.push(stage.run(site));
+            }
+        }
+        let panicked = |_| (Tally::one(false), vec!["a stage panicked".to_owned()]);
+        ran.extend(beside.into_iter().map(|stage| stage.join().unwrap_or_else(panicked)));
+        ran
+    });
     let mut sum = Tally::default();
-    let mut summary = Vec::new();
-    for (name, what, check) in
-        STAGES.iter().filter(|(stage, _, _)| names.is_empty() || names.iter().any(|n| n == stage))
-    {
-        println!("\n== {name}: {what}");
-        let begun = Instant::now();
-        let tally = outcome(name, check(site));
-        summary.push(format!("{:>8} min  {name}: {tally}", minutes(begun.elapsed())));
-        println!("{name}: {tally}");
-        sum += tally;
-        // Again where whoever looks at the end of it all finds them.
-        summary.extend(site.complaints().into_iter().map(|line| format!("              {line}")));
-    }
     println!("\n== sum");
-    for line in summary {
-        println!("{line}");
+    for (tally, summary) in ran {
+        sum += tally;
+        summary.iter().for_each(|line| println!("{line}"));
     }
     let took = start.elapsed();
     println!("{:>8} min in all, of {}", minutes(took), minutes(BUDGET));
@@ -80,7 +126,7 @@ pub(crate) fn run(site: &Site, names: &[String]) -> Result<Tally> {
 
 /// The stages, a line each, for the help text.
 pub(crate) fn stages() -> String {
-    STAGES.iter().map(|(name, what, _)| format!("  {name:<12} {what}\n")).collect()
+    STAGES.iter().map(|Stage { name, what, .. }| format!("  {name:<12} {what}\n")).collect()
 }
 
 /// The stage `tidy`.
