@@ -1,6 +1,6 @@
 //! Jobs of an HTTP API as durable tools: started once, followed whatever becomes of this process, cancelled for sure.
 //!
-//! Before anything is sent the store has the task and, in its registry, an entry that says so ([`ledger`]). The start
+//! Before anything is sent the store has the task and, in its registry, an entry that says so (`ledger`). The start
 //! carries the task's id as its key, so that a start which was sent and not recorded is sent again and starts nothing
 //! more. What the API calls the job is recorded next, and asked after until it has ended; one future a job waits
 //! meanwhile, and no thread. The entry goes once the task has ended and the API knows.
