@@ -113,13 +113,10 @@ impl Follower {
 
     /// What an answer other than success means for a start.
     fn refused(&self, answer: &Answer) -> Refused {
-        let not_now =
-            matches!(answer.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        if not_now || (self.job.idempotent && is_passing(answer.status)) {
-            return Refused::Passing;
-        }
-        if answer.status.is_server_error() && !self.job.idempotent {
-            return Refused::InDoubt;
+        match Verdict::of(answer.status, self.job.idempotent) {
+            Verdict::Passing => return Refused::Passing,
+            Verdict::InDoubt => return Refused::InDoubt,
+            Verdict::Refused => {}
         }
         let mut text = format!("{} was not started: {}", self.job.name, said(answer));
         let excerpt = answer.excerpt();
@@ -401,6 +398,31 @@ enum Refused {
     Passing,
 }
 
+/// What the status of a refusal says of a start.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Verdict {
+    /// It was not started, and the same request will not be.
+    Refused,
+    /// It may have been started, and must not be asked for again.
+    InDoubt,
+    /// It may be asked for again.
+    Passing,
+}
+
+impl Verdict {
+    fn of(status: StatusCode, idempotent: bool) -> Self {
+        let not_now = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        let may_pass = is_passing(status) || status.is_server_error();
+        match idempotent {
+            _ if not_now => Self::Passing,
+            // An API that stumbled may have started it first: under the same key it says so.
+            true if may_pass => Self::Passing,
+            false if may_hide_a_start(status) => Self::InDoubt,
+            _ => Self::Refused,
+        }
+    }
+}
+
 /// What was seen of a job that runs.
 enum Seen {
     Status(Status, Option<Duration>),
@@ -493,9 +515,11 @@ fn is_passing(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 425 | 429 | 502 | 503 | 504)
 }
 
-/// Whether a start may have been taken although it was answered so: by a proxy that waited in vain for what is behind it.
+/// Whether a start may have been taken although it was answered so: by an API that stumbled over it, or a proxy that
+/// waited in vain for what is behind it.
 fn may_hide_a_start(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 408 | 502 | 504)
+    status == StatusCode::REQUEST_TIMEOUT
+        || (status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE)
 }
 
 /// How long to wait: as the API asks, but never less than we would by ourselves.
@@ -531,10 +555,27 @@ mod tests {
         assert_eq!(not_before(Some(pause * 3), pause), pause * 3);
     }
 
+    fn status(code: u16) -> StatusCode {
+        StatusCode::from_u16(code).unwrap()
+    }
+
     #[test]
-    fn a_proxy_that_gives_up_may_hide_a_start() {
-        let hides = |status| may_hide_a_start(StatusCode::from_u16(status).unwrap());
-        assert!([408, 502, 504].into_iter().all(hides));
-        assert!(![425, 429, 503].into_iter().any(hides));
+    fn who_stumbles_or_gives_up_waiting_may_hide_a_start() {
+        assert!([408, 500, 502, 504].into_iter().all(|code| may_hide_a_start(status(code))));
+        assert!(![400, 422, 425, 429, 503].into_iter().any(|code| may_hide_a_start(status(code))));
+    }
+
+    #[test]
+    fn only_under_a_key_a_start_is_asked_for_again_that_may_have_begun() {
+        for code in [408, 500, 502, 504, 507] {
+            assert_eq!(Verdict::of(status(code), true), Verdict::Passing, "{code}");
+            assert_eq!(Verdict::of(status(code), false), Verdict::InDoubt, "{code}");
+        }
+        for code in [429, 503] {
+            assert_eq!(Verdict::of(status(code), false), Verdict::Passing, "{code}");
+        }
+        for code in [400, 401, 409, 422] {
+            assert_eq!(Verdict::of(status(code), true), Verdict::Refused, "{code}");
+        }
     }
 }
