@@ -37,8 +37,10 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
     let local = match origin {
         Origin::Store(local) => local,
         Origin::Server(_) => {
-            return Err(Failure::usage("a server lists no tasks: each is known by its id")
-                .next("`longhaul tasks get ID --url …`, or list the store: --store sqlite:FILE"));
+            return Err(Failure::usage(
+                "the tasks of a server are known by their ids: it is not asked to list them",
+            )
+            .next("`longhaul tasks get ID --url …`, or list the store: --store sqlite:FILE"));
         }
     };
     let (mut records, mut has_more) = read(local, args).await?;
