@@ -178,12 +178,10 @@ pub enum Quota {
     StepBytes,
     /// Questions of one task that wait for an answer.
     Questions,
-    /// Generations of tasks below a call's own.
-    Depth,
-    /// Open children of one task.
-    Children,
-    /// Tasks made in all below one above which no task is open.
-    Descendants,
+    /// Parts of one task.
+    Parts,
+    /// Bytes of the parts of one task.
+    PartBytes,
     /// Bytes of events in all.
     EventBytes,
     /// Bytes of events of one owner.
@@ -207,9 +205,8 @@ impl Quota {
             Self::Steps => "max_steps",
             Self::StepBytes => "max_step_bytes",
             Self::Questions => "max_questions",
-            Self::Depth => "max_depth",
-            Self::Children => "max_children",
-            Self::Descendants => "max_descendants",
+            Self::Parts => "max_parts",
+            Self::PartBytes => "max_part_bytes",
             Self::EventBytes => "max_event_bytes",
             Self::EventBytesPerOwner => "max_event_bytes_per_owner",
             Self::Entries => "max_entries",
@@ -229,9 +226,8 @@ impl fmt::Display for Quota {
             Self::Steps => "steps of one task",
             Self::StepBytes => "bytes of steps of one task",
             Self::Questions => "open questions of one task",
-            Self::Depth => "generations of tasks",
-            Self::Children => "open children of one task",
-            Self::Descendants => "tasks made below one",
+            Self::Parts => "parts of one task",
+            Self::PartBytes => "bytes of parts of one task",
             Self::EventBytes => "bytes of events",
             Self::EventBytesPerOwner => "bytes of events for this caller",
             Self::Entries => "entries",

@@ -27,7 +27,6 @@
 //! # Ok(()) }
 //! ```
 
-mod child;
 mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -43,6 +42,7 @@ mod once;
 mod outcome;
 mod owner;
 mod page;
+mod part;
 mod record;
 mod registry;
 mod settings;
@@ -58,7 +58,6 @@ mod watch;
 #[cfg(any(test, feature = "wrap"))]
 pub mod wrap;
 
-pub use child::{ChildEnd, Children, NewChild, Parent};
 #[cfg(any(test, feature = "conformance"))]
 pub use clock::StepClock;
 pub use clock::{Clock, SystemClock};
@@ -72,6 +71,7 @@ pub use once::{CallKey, InvalidCallKey, Once};
 pub use outcome::Outcome;
 pub use owner::{InvalidPrincipal, Owner, Principal, Scope};
 pub use page::{Cursor, Page};
+pub use part::{Part, PartContent, Parts};
 pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention, Undo};
 pub use registry::{Entry, EntryKey, Holder, Registry, Swap, Value, Version};
 pub use settings::{Limits, Settings};

@@ -2,9 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{
-    Children, Epoch, Json, NodeId, Once, Outcome, Owner, Parent, Question, TaskId, Time, ToolVersion,
-};
+use crate::{Epoch, Json, NodeId, Once, Outcome, Owner, Question, TaskId, Time, ToolVersion};
 
 /// The facts of one task. Statuses are not among them: each revision derives its own from these.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,14 +63,14 @@ pub struct Record {
     pub steps: u32,
     /// Bytes that they take.
     pub step_bytes: u64,
+    /// How many [parts](crate::Part) its work has given.
+    pub parts: u32,
+    /// Bytes that they take.
+    pub part_bytes: u64,
     /// How many of its steps are [owed](crate::StepState::Owed).
     pub owed: u32,
     /// How far it is undone, if it ended without success while something was owed. No caller sees it.
     pub undo: Option<Undo>,
-    /// What ties it to the task that made it; `None` for a call's own.
-    pub parent: Option<Parent>,
-    /// The tasks that it has made.
-    pub children: Children,
     /// The store-wide number of its latest visible change; rises with every one, and while the task is undone, which
     /// nobody sees. It counts other owners' changes too, so it is not for callers' eyes.
     pub seq: u64,
@@ -116,10 +114,10 @@ impl Record {
             questions: Vec::new(),
             steps: 0,
             step_bytes: 0,
+            parts: 0,
+            part_bytes: 0,
             owed: 0,
             undo: None,
-            parent: None,
-            children: Children::default(),
             seq: 0,
         }
     }
@@ -137,12 +135,6 @@ impl Record {
             Phase::Done(outcome) => Some(outcome),
             _ => None,
         }
-    }
-
-    /// How many generations it is from a call's own task; 0 for that.
-    #[must_use]
-    pub fn depth(&self) -> u32 {
-        self.parent.as_ref().map_or(0, |parent| parent.depth)
     }
 
     /// The lease on it, if someone has one.
@@ -176,8 +168,7 @@ pub enum Phase {
         /// When it becomes due.
         not_before: Time,
     },
-    /// It waits, and takes no node meanwhile: until one of its questions is answered or one of its children ends, or for
-    /// its time.
+    /// It waits, and takes no node meanwhile: until one of its questions is answered, or for its time.
     Parked {
         /// When it becomes due, answered or not.
         until: Option<Time>,

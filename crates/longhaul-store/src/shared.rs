@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Entry, EntryKey, Epoch,
-    Erasure, Event, EventStore, Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Record,
-    Registry, Reply, Runnable, Scope, Step, StoreFuture, Stream, Swap, Swept, TaskId, TaskStore, TaskWatch,
-    Time, Value, Version,
+    Erasure, Event, EventStore, Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts,
+    Record, Registry, Reply, Runnable, Scope, Step, StoreFuture, Stream, Swap, Swept, TaskId, TaskStore,
+    TaskWatch, Time, Value, Version,
 };
 
 impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
@@ -54,6 +54,16 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
 
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
         (**self).steps(id, epoch)
+    }
+
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>> {
+        (**self).parts(scope, id, after, limit)
     }
 
     fn answer<'a>(

@@ -3,8 +3,8 @@
 use std::{fmt, pin::Pin, sync::Arc};
 
 use crate::{
-    CallKey, Cursor, Epoch, Limits, NewChild, NewTask, NodeId, Outcome, Owner, Page, Park, Progress, Record,
-    Reply, Runnable, Scope, Step, StoreError, TaskId, TaskWatch, Time,
+    CallKey, Cursor, Epoch, Limits, NewTask, NodeId, Outcome, Owner, Page, Park, Part, Parts, Progress,
+    Record, Reply, Runnable, Scope, Step, StoreError, TaskId, TaskWatch, Time,
 };
 
 /// What an operation returns: boxed, so that a store can be a `dyn TaskStore`.
@@ -24,10 +24,6 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// **Final.** A task that has ended never changes again for any caller, except that it is forgotten when its time is
 /// up. If it ended without success while something was [owed](crate::StepState::Owed), it can be claimed to be undone,
 /// which changes only what callers do not see.
-///
-/// **Tied.** A task that another has made ([`Batch::child`]) is told to it when it ends, in the same moment; and when a
-/// task ends, however it does, its children that do not [outlive](crate::NewChild::outlives) it are cancelled in that
-/// moment, and theirs.
 ///
 /// **Scoped.** Whatever is read or cancelled on a caller's behalf takes a [`Scope`]. A task outside it cannot be
 /// told from one that never was.
@@ -91,9 +87,8 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Fenced`], [`StoreError::TooLarge`]; for its steps [`StoreError::Overloaded`] and
-    /// [`StoreError::Recorded`]; for a child these and what [`create`](Self::create) gives. Then nothing of it is
-    /// recorded.
+    /// [`StoreError::Fenced`], [`StoreError::TooLarge`]; for its steps and parts [`StoreError::Overloaded`], for its
+    /// steps [`StoreError::Recorded`]. Then nothing of it is recorded.
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64>;
 
     /// The steps of a task that is held at this epoch, in the order in which they began.
@@ -102,6 +97,17 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     ///
     /// [`StoreError::Fenced`].
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>>;
+
+    /// The parts that the work of a task has given, behind the first `after`: at most `limit` (1 to 1,000; a limit outside
+    /// is brought to the nearest), and fewer where they are large, though one at least. `None` if the scope sees no such
+    /// task. Behind more than there are, nothing, at the end.
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>>;
 
     /// Answers questions of a task, whoever works on it; one that was parked is due at once. Answers to anything but
     /// a question that waits for one are passed over: the first that is recorded stays.
@@ -268,8 +274,8 @@ pub struct Batch {
     /// Steps that have begun, or were learnt. A question that is [`Begun`](crate::StepState::Begun) again, or learnt
     /// without an answer, is no longer asked.
     pub steps: Vec<Step>,
-    /// A task that is made, in the same moment as the step that it is. A last report makes none.
-    pub child: Option<NewChild>,
+    /// Parts of what it comes to, in the order in which they are given. What was given under a key is passed over.
+    pub parts: Vec<Part>,
     /// Puts the task aside: the worker's lease ends with this. Nothing is charged for it.
     pub park: Option<Park>,
 }
@@ -295,17 +301,17 @@ impl Batch {
         self
     }
 
+    /// With a part.
+    #[must_use]
+    pub fn with_part(mut self, part: Part) -> Self {
+        self.parts.push(part);
+        self
+    }
+
     /// Which forgets the step of this key first.
     #[must_use]
     pub fn with_forgotten(mut self, key: impl Into<Arc<str>>) -> Self {
         self.forget.push(key.into());
-        self
-    }
-
-    /// With a task that it makes.
-    #[must_use]
-    pub fn with_child(mut self, child: NewChild) -> Self {
-        self.child = Some(child);
         self
     }
 

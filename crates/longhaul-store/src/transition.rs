@@ -5,7 +5,7 @@
 //! No I/O, clock or lock: a backend brings the record here inside its own transaction and writes back what comes
 //! out. A terminal record never leaves any of these changed as a caller sees it (G4): only how far it is undone changes. And [`Record::seq`] is the backend's to number.
 
-mod children;
+mod parts;
 mod steps;
 mod undo;
 
@@ -16,8 +16,39 @@ use crate::{
     Start, Step, StoreError, Time,
 };
 
-pub use children::{Spawned, end_with_parent, hear, spawn};
 pub use steps::{Noted, answer, take_steps};
+
+/// What is kept of a task beside its record, which a report is held against.
+pub trait Kept {
+    /// The step under this key.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend.
+    fn step(&mut self, key: &str) -> Result<Option<Step>, StoreError>;
+
+    /// Whether a part was given under this key.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend.
+    fn has_part(&mut self, key: &str) -> Result<bool, StoreError>;
+}
+
+/// Of a task that is new.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct NothingKept;
+
+impl Kept for NothingKept {
+    fn step(&mut self, _: &str) -> Result<Option<Step>, StoreError> {
+        Ok(None)
+    }
+
+    fn has_part(&mut self, _: &str) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+}
 
 /// Makes the record of a new task, and what becomes of its steps; checks sizes only, for counts are the
 /// backend's to know.
@@ -60,7 +91,7 @@ pub fn create(
         Start::Claimed => start(&mut record, by, now, settings),
         Start::Queued { not_before } => record.phase = Phase::Queued { not_before },
     }
-    let noted = take_steps(&mut record, &[], &task.steps, &mut |_| Ok(None), now, limits)?;
+    let noted = take_steps(&mut record, &[], &task.steps, &mut NothingKept, now, limits)?;
     Ok((record, noted))
 }
 
@@ -148,33 +179,33 @@ pub fn check_held(record: &Record, epoch: Epoch) -> Result<(), StoreError> {
     }
 }
 
-/// Applies a worker's report, of which a task that is undone takes the steps alone; `known` is the step under a key as it is kept.
+/// Applies a worker's report, of which a task that is undone takes the steps alone.
 ///
 /// # Errors
 ///
-/// [`StoreError::Fenced`], [`StoreError::TooLarge`]; for its steps [`StoreError::Overloaded`] and
+/// [`StoreError::Fenced`], [`StoreError::TooLarge`]; for its steps and parts [`StoreError::Overloaded`], for its steps
 /// [`StoreError::Recorded`].
 pub fn write(
     record: &mut Record,
     epoch: Epoch,
     batch: &Batch,
-    known: &mut dyn FnMut(&str) -> Result<Option<Step>, StoreError>,
+    kept: &mut dyn Kept,
     now: Time,
     limits: &Limits,
 ) -> Result<Written, StoreError> {
     if undo::is_held(record, epoch) {
-        let noted = undo::write(record, batch, known, now, limits)?;
+        let noted = undo::write(record, batch, kept, now, limits)?;
         return Ok(Written { changed: !noted.is_empty(), noted });
     }
     held(record, epoch)?;
     batch_fits(batch, limits)?;
-    let noted = take_steps(record, &batch.forget, &batch.steps, known, now, limits)?;
+    let noted = note(record, batch, kept, now, limits)?;
     let said = apply(record, batch);
     if said {
         touch(record, now);
     }
     if let Some(park) = &batch.park {
-        steps::park(record, park, known, now)?;
+        steps::park(record, park, now);
     }
     Ok(Written { changed: said || !noted.is_empty() || batch.park.is_some(), noted })
 }
@@ -185,11 +216,11 @@ pub fn write(
 pub struct Written {
     /// Whether it said anything new.
     pub changed: bool,
-    /// What becomes of the task's steps.
+    /// What becomes of the task's steps, and its new parts.
     pub noted: Noted,
 }
 
-/// Ends the task with the worker's outcome and last report, and gives what becomes of its steps; `None` if it had ended
+/// Ends the task with the worker's outcome and last report, and gives what becomes of its steps and parts; `None` if it had ended
 /// before, which changes nothing.
 ///
 /// # Errors
@@ -200,7 +231,7 @@ pub fn finish(
     epoch: Epoch,
     outcome: &Outcome,
     last: &Batch,
-    known: &mut dyn FnMut(&str) -> Result<Option<Step>, StoreError>,
+    kept: &mut dyn Kept,
     now: Time,
     settings: &Settings,
 ) -> Result<Option<Noted>, StoreError> {
@@ -210,7 +241,7 @@ pub fn finish(
     held(record, epoch)?;
     fits("the outcome", outcome.len(), settings.limits.max_outcome)?;
     batch_fits(last, &settings.limits)?;
-    let noted = take_steps(record, &last.forget, &last.steps, known, now, &settings.limits)?;
+    let noted = note(record, last, kept, now, &settings.limits)?;
     apply(record, last);
     end(record, outcome.clone(), now, settings);
     Ok(Some(noted))
@@ -275,6 +306,19 @@ fn held(record: &mut Record, epoch: Epoch) -> Result<&mut Lease, StoreError> {
         Phase::Running { lease } if record.epoch == epoch => Ok(lease),
         _ => Err(StoreError::Fenced { id: record.id.clone(), held: epoch }),
     }
+}
+
+/// What becomes of what a report says that is kept beside the record.
+fn note(
+    record: &mut Record,
+    batch: &Batch,
+    kept: &mut dyn Kept,
+    now: Time,
+    limits: &Limits,
+) -> Result<Noted, StoreError> {
+    let mut noted = take_steps(record, &batch.forget, &batch.steps, kept, now, limits)?;
+    noted.parts = parts::take_parts(record, &batch.parts, kept, now, limits)?;
+    Ok(noted)
 }
 
 fn apply(record: &mut Record, batch: &Batch) -> bool {

@@ -4,9 +4,10 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use longhaul_store::{
-    Accepts, Batch, CallKey, Digest, Epoch, Filter, Fingerprint, Json, Lease, Memory, NewChild, NewTask,
-    NodeId, Once, Outcome, Owner, Park, Phase, Progress, Question, Record, Reply, Rerun, Retention, Runnable,
-    Scope, Settings, SqliteOptions, Start, Step, StepClock, StepState, StoreError, TaskId, TaskStore, Time,
+    Accepts, Batch, CallKey, Digest, Epoch, Filter, Fingerprint, Json, Lease, Memory, NewTask, NodeId, Once,
+    Outcome, Owner, Park, Part, PartContent, Phase, Progress, Question, Record, Reply, Rerun, Retention,
+    Runnable, Scope, Settings, SqliteOptions, Start, Step, StepClock, StepState, StoreError, TaskId,
+    TaskStore, Time,
 };
 use proptest::prelude::*;
 
@@ -72,19 +73,23 @@ enum Operation {
         behind: u64,
         forget: Vec<u8>,
         steps: Vec<(u8, u8)>,
-        park: Option<(Option<u8>, Option<u64>, Option<u8>)>,
-    },
-    Spawn {
-        task: u8,
-        behind: u64,
-        child: u8,
-        key: u8,
-        ties: (bool, bool),
-        retention: u8,
+        park: Option<(Option<u8>, Option<u64>)>,
     },
     Steps {
         task: u8,
         behind: u64,
+    },
+    Give {
+        task: u8,
+        behind: u64,
+        keys: Vec<u8>,
+        ends: bool,
+    },
+    Parts {
+        task: u8,
+        scope: u8,
+        after: u64,
+        limit: usize,
     },
     Answer {
         task: u8,
@@ -127,21 +132,16 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
             behind(),
             prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(0..5u8, 0..3)],
             prop::collection::vec((0..4u8, 0..8u8), 0..4),
-            prop::option::of((
-                prop::option::of(0..8u8),
-                prop::option::of(0..90u64),
-                prop::option::of(0..4u8)
-            )),
+            prop::option::of((prop::option::of(0..8u8), prop::option::of(0..90u64))),
         )
             .prop_map(|(task, behind, forget, steps, park)| {
                 Operation::Note { task, behind, forget, steps, park }
             }),
-        6 => (task(), behind(), task(), 0..4u8, any::<(bool, bool)>(), 0..4u8).prop_map(
-            |(task, behind, child, key, ties, retention)| {
-                Operation::Spawn { task, behind, child, key, ties, retention }
-            }
-        ),
         2 => (task(), behind()).prop_map(|(task, behind)| Operation::Steps { task, behind }),
+        4 => (task(), behind(), prop::collection::vec(0..6u8, 0..4), prop::bool::weighted(0.2))
+            .prop_map(|(task, behind, keys, ends)| Operation::Give { task, behind, keys, ends }),
+        2 => (task(), 0..4u8, 0..5u64, 0..4usize)
+            .prop_map(|(task, scope, after, limit)| Operation::Parts { task, scope, after, limit }),
         4 => (task(), 0..4u8, prop::collection::vec(0..8u8, 0..4))
             .prop_map(|(task, scope, keys)| Operation::Answer { task, scope, keys }),
         1 => (0..5usize).prop_map(|limit| Operation::Sweep { limit }),
@@ -180,8 +180,8 @@ impl Side {
             Operation::List { scope, open, limit } => self.list(node, *scope, *open, *limit).await,
             Operation::Write { .. }
             | Operation::Note { .. }
-            | Operation::Spawn { .. }
             | Operation::Steps { .. }
+            | Operation::Give { .. }
             | Operation::Finish { .. }
             | Operation::Renew { .. }
             | Operation::Release { .. } => self.work(node, operation).await,
@@ -230,6 +230,15 @@ impl Side {
                     .collect();
                 self.show(store.answer(scoped(*scope, &owner), &id(*task), &replies).await)
             }
+            Operation::Parts { task, scope, after, limit } => {
+                let owner = owner(*scope);
+                let parts = store.parts(scoped(*scope, &owner), &id(*task), *after, *limit).await;
+                let texts =
+                    parts.as_ref().ok().and_then(Option::as_ref).map(|parts| {
+                        parts.parts.iter().map(|part| part.as_str().to_owned()).collect::<Vec<_>>()
+                    });
+                format!("{} {texts:?}", self.show(parts))
+            }
             Operation::Sweep { limit } => self.show(store.sweep(*limit).await),
             _ => self.show(store.counts().await),
         }
@@ -257,25 +266,26 @@ impl Side {
                 let mut batch = Batch::new();
                 batch.steps = steps.iter().map(|(key, state)| step(&**store, *key, *state)).collect();
                 batch.forget = forget.iter().map(|key| Arc::from(format!("step {key}"))).collect();
-                batch.park = park.map(|(on, seconds, child)| {
+                batch.park = park.map(|(on, seconds)| {
                     let on = on.map(|key| Arc::from(format!("q{key}")));
                     let until = seconds.map(|seconds| store.now().after(Duration::from_secs(seconds)));
-                    let children = child.map(|key| Arc::from(format!("step {key}")));
-                    Park::new(on.into_iter().collect(), until).or_children(children.into_iter().collect())
+                    Park::new(on.into_iter().collect(), until)
                 });
-                let written = store.write(&id(*task), self.held(*task, *behind).await, batch).await;
-                self.show(written.map(|_number| ()))
-            }
-            Operation::Spawn { task, behind, child, key, ties, retention } => {
-                let new = new_task(&**store, *child, 2, true, Some(0), *retention);
-                let mut child = NewChild::new(format!("step {key}"), Fingerprint::new([*key; 16]), new);
-                (child.outlives, child.essential) = *ties;
-                let batch = Batch::new().with_child(child);
                 let written = store.write(&id(*task), self.held(*task, *behind).await, batch).await;
                 self.show(written.map(|_number| ()))
             }
             Operation::Steps { task, behind } => {
                 self.show(store.steps(&id(*task), self.held(*task, *behind).await).await)
+            }
+            Operation::Give { task, behind, keys, ends } => {
+                let held = self.held(*task, *behind).await;
+                let mut batch = Batch::new();
+                batch.parts = keys.iter().map(|key| part(*key)).collect();
+                if *ends {
+                    self.show(store.finish(&id(*task), held, outcome_of(0), batch).await)
+                } else {
+                    self.show(store.write(&id(*task), held, batch).await.map(|_number| ()))
+                }
             }
             Operation::Finish { task, behind, outcome } => {
                 let held = self.held(*task, *behind).await;
@@ -391,6 +401,14 @@ fn step(store: &dyn TaskStore, key: u8, state: u8) -> Step {
     Step::new(format!("step {key}"), Fingerprint::new([key; 16]), now)
 }
 
+/// Six parts, the larger the higher their number.
+fn part(key: u8) -> Part {
+    let text = "1".repeat(1 + 10 * usize::from(key));
+    let content =
+        if key.is_multiple_of(2) { PartContent::Text(text.into()) } else { PartContent::Json(json(&text)) };
+    Part::new(format!("part {key}"), content)
+}
+
 fn outcome_of(number: u8) -> Outcome {
     match number {
         0 => Outcome::result(json("{\"a\": 1}"), false),
@@ -406,9 +424,8 @@ fn sides(folder: &std::path::Path) -> [Side; 2] {
     let mut settings = Settings::default();
     (settings.tombstone, settings.min_result_retention) = (Duration::from_secs(60), Duration::from_secs(20));
     (settings.limits.max_open_per_owner, settings.limits.max_retained) = (3, 5);
-    (settings.limits.max_questions, settings.limits.max_step_bytes) = (3, 1800);
-    (settings.limits.max_depth, settings.limits.max_children) = (2, 2);
-    settings.limits.max_descendants = 3;
+    (settings.limits.max_questions, settings.limits.max_step_bytes) = (3, 700);
+    (settings.limits.max_parts, settings.limits.max_part, settings.limits.max_part_bytes) = (4, 57, 120);
     let clock = StepClock::at(start);
     let memory = Memory::with(settings.clone(), Arc::new(clock.clone()));
     let model = Side::new(clock, move || Arc::new(memory.another_node()));
@@ -468,6 +485,10 @@ fn assert_sums_agree(path: &std::path::Path) {
     let of_steps = "SELECT id, tasks.asked, count(steps.ord) FROM tasks LEFT JOIN steps ON task = tasks.ord AND state = 1 \
         WHERE phase < 8 GROUP BY id";
     assert!(sums(of_steps).iter().all(|(_, asked, found)| asked == found), "what is asked is counted");
+    let of_parts = sums("SELECT id, parts, part_bytes FROM tasks WHERE parts > 0 AND phase < 9 ORDER BY id");
+    let kept = "SELECT id, count(*), sum(octet_length(parts.key) + octet_length(text)) FROM parts \
+        JOIN tasks ON tasks.ord = parts.task GROUP BY id ORDER BY id";
+    assert_eq!(sums(kept), of_parts);
     let (open, retained) = of_rows.iter().fold((0, 0), |sum, row| (sum.0 + row.1, sum.1 + row.2));
     assert_eq!(sums("SELECT '', open, retained FROM store"), [(String::new(), open, retained)]);
     let sound: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");

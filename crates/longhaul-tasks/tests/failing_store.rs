@@ -10,7 +10,7 @@ use std::time::Duration;
 use longhaul_store::{
     Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Digest, Durability, Epoch,
     Erasure, Filter, Fingerprint, Finished, Json, Limits, Memory, NewTask, NodeId, Once, Outcome, Owner,
-    Page, Park, Question, Record, Reply, Rerun, Runnable, Scope, Settings, Step, StepClock, StepState,
+    Page, Park, Parts, Question, Record, Reply, Rerun, Runnable, Scope, Settings, Step, StepClock, StepState,
     StoreError, StoreFuture, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
@@ -122,6 +122,15 @@ impl TaskStore for Failing {
     }
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
         self.guard("steps", self.store.steps(id, epoch))
+    }
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>> {
+        self.guard("parts", self.store.parts(scope, id, after, limit))
     }
     fn answer<'a>(
         &'a self,

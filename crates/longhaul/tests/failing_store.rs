@@ -10,7 +10,7 @@ use longhaul::proto::model::ClientCapabilities;
 use longhaul::server::{Caller, Dispatched, Dispatcher, Exchange, Principal, TaskPolicy};
 use longhaul::store::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, Memory, NewTask, NodeId, Outcome, Owner, Page, Record, Reply, Runnable, Scope, Step,
+    Finished, Memory, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope, Step,
     StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 use longhaul::{Server, Tool};
@@ -69,6 +69,15 @@ impl TaskStore for Cut {
     }
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
         self.guard(self.store.steps(id, epoch))
+    }
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>> {
+        self.guard(self.store.parts(scope, id, after, limit))
     }
     fn answer<'a>(
         &'a self,

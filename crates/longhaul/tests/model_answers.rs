@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use longhaul::driver;
+use longhaul::proto::model::{CreateMessageParams, InputKind, SamplingMessage};
 use longhaul::server::{Dispatcher, Elicited, Principal, TaskMode, TaskPolicy, ToolError};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
@@ -146,5 +147,27 @@ async fn no_model_answers_unless_the_tool_lets_it() {
         assert!(!listed.contains(&"task_answer".to_owned()) && listed.contains(&"task_wait".to_owned()));
         let answer = client.ask("tools/call", json!({"name": "pick", "arguments": {}})).await;
         assert_eq!(answer["error"]["code"], -32021, "{answer}");
+    }
+}
+
+async fn ponder(cx: Cx, _: Nothing) -> Result<String, ToolError> {
+    let can = cx.can_ask(InputKind::Sampling);
+    cx.sample(CreateMessageParams::new(vec![SamplingMessage::user("Why?")], 10)).await?;
+    Ok(format!("could: {can}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_a_client_answers_is_not_left_to_a_model() {
+    for revision in ["2025-11-25", "2026-07-28"] {
+        let mut policy = TaskPolicy::new(TaskMode::After(Duration::from_secs(1)));
+        policy.hold = Some(Duration::from_secs(2));
+        let ponder = Tool::typed("ponder", "Ponder", ponder).task(policy).answer_by_model(true);
+        let asking = Tool::typed("ask", "Ask", pick).asks(InputKind::Sampling).answer_by_model(true);
+        let dispatcher = Server::new("picks", "1").tool(ponder).tool(asking).dispatcher().unwrap();
+        let mut client = Client::connect(&dispatcher, "ann", revision).await;
+        for tool in ["ponder", "ask"] {
+            let answer = client.ask("tools/call", json!({"name": tool, "arguments": {}})).await;
+            assert_eq!(answer["error"]["code"], -32021, "{revision} {tool} {answer}");
+        }
     }
 }

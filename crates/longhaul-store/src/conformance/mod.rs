@@ -39,11 +39,11 @@ mod claiming;
 mod creation;
 mod drive;
 mod ending;
+mod giving;
 mod limits;
 mod reading;
 mod registry;
 mod reporting;
-mod spawning;
 mod stepping;
 mod streaming;
 mod undoing;
@@ -159,6 +159,18 @@ pub const CHECKS: &[Check] = checks! {
         steps_are_bounded,
         what_is_forgotten_makes_room_and_is_learnt_anew,
     }
+    giving::{
+        parts_are_read_in_the_order_in_which_they_were_given,
+        a_part_is_given_once_under_its_key,
+        who_lost_a_task_gives_nothing,
+        last_parts_come_with_the_outcome,
+        a_foreign_task_shows_no_parts,
+        parts_are_kept_as_long_as_their_task,
+        parts_are_bounded,
+        many_parts_are_read_in_stretches,
+        parts_that_race_each_have_a_number,
+        a_part_wakes_who_watches_on_any_node,
+    }
     asking::{
         a_question_is_answered_by_any_node_and_once,
         questions_stand_in_the_order_in_which_they_were_asked,
@@ -171,20 +183,6 @@ pub const CHECKS: &[Check] = checks! {
         open_questions_are_bounded,
         answers_that_race_have_one_winner,
         an_answer_that_meets_a_park_is_never_lost,
-    }
-    spawning::{
-        a_child_is_made_once_and_is_its_parents_owners,
-        a_step_that_is_a_task_is_made_with_it_alone,
-        who_lost_a_task_makes_no_children_of_it,
-        a_child_that_ends_is_learnt_and_wakes_its_parent,
-        every_end_of_a_child_is_told,
-        a_task_that_ends_ends_its_children_and_theirs,
-        a_task_that_cannot_do_without_a_child_fails_with_it,
-        children_are_bounded,
-        a_parent_that_is_forgotten_leaves_what_outlives_it,
-        a_child_whose_step_is_forgotten_is_a_child_still,
-        an_end_that_meets_a_park_is_never_lost,
-        a_task_waits_for_answers_and_children_alike,
     }
     ending::{
         every_kind_of_outcome_comes_back_as_it_was,

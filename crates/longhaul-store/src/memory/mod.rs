@@ -1,21 +1,24 @@
 //! The store in memory: the contract in its plainest form, and what a program without a file uses.
 
 mod entries;
+mod parts;
 mod steps;
 mod streams;
 mod table;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::{entries::Entries, streams::Streams, table::Table};
+use self::{
+    entries::Entries,
+    streams::Streams,
+    table::{Beside, Table},
+};
 use crate::{
     Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry, EntryKey,
-    Epoch, Erasure, Event, EventStore, Filter, Finished, Limits, NewChild, NewTask, NodeId, Outcome, Owner,
-    Page, Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture, Stream, Swap,
-    Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub,
-    clock::StoreClock,
-    event_store::LONGEST_REPLAY,
-    transition::{self, Noted, Spawned},
+    Epoch, Erasure, Event, EventStore, Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page,
+    Parts, Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture, Stream, Swap,
+    Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub, clock::StoreClock,
+    event_store::LONGEST_REPLAY, transition,
 };
 
 /// Tasks, events and entries in this process's memory, gone with it.
@@ -84,48 +87,6 @@ impl Memory {
         record
     }
 
-    /// Does what follows from the end of a task: the one that made it is told, and those that it has made end with it.
-    fn follow(&self, table: &mut Table, ended: &Record, now: Time) {
-        let settings = &self.shared.settings;
-        let mut ends = vec![ended.clone()];
-        while let Some(ended) = ends.pop() {
-            if let Some(link) = &ended.parent
-                && let Some(mut parent) =
-                    table.find(&link.task).filter(|parent| !parent.is_terminal()).cloned()
-            {
-                let known = table.step(&parent.id, &link.step).cloned();
-                let noted = transition::hear(&mut parent, &ended, known.as_ref(), now, settings);
-                table.note_steps(&parent.id, noted);
-                let parent = self.put(table, parent);
-                ends.extend(Some(parent).filter(Record::is_terminal));
-            }
-            for id in table.children(&ended.id) {
-                let Some(mut child) = table.find(&id).cloned() else { continue };
-                if transition::end_with_parent(&mut child, &ended, now, settings) {
-                    ends.push(self.put(table, child));
-                }
-            }
-        }
-    }
-
-    /// The task that a worker's report makes, if there is room for it.
-    fn spawn(
-        &self,
-        table: &Table,
-        parent: &mut Record,
-        epoch: Epoch,
-        child: &NewChild,
-        now: Time,
-    ) -> Result<Option<(Spawned, Option<Record>)>, StoreError> {
-        let (known, mut top) = (table.step(&parent.id, &child.step), table.top(parent).cloned());
-        let settings = &self.shared.settings;
-        let spawned =
-            transition::spawn(parent, epoch, child, known, top.as_mut(), &self.node, now, settings)?;
-        let Some(spawned) = spawned else { return Ok(None) };
-        table.admit(&spawned.record, &settings.limits)?;
-        Ok(Some((spawned, top)))
-    }
-
     /// The task of a worker, for whom one that is gone is as good as taken away.
     fn of_worker(&self, table: &Table, id: &TaskId, epoch: Epoch) -> Result<Record, StoreError> {
         table.find(id).cloned().ok_or_else(|| StoreError::Fenced { id: id.clone(), held: epoch })
@@ -190,7 +151,7 @@ impl TaskStore for Memory {
             }
             table.admit(&record, &settings.limits)?;
             let record = table.insert(record);
-            table.note_steps(&record.id, noted);
+            table.note(&record.id, noted);
             this.shared.hub.wake(&record.id, record.seq);
             Ok(Created::New(record))
         })
@@ -254,24 +215,10 @@ impl TaskStore for Memory {
         self.at_once(move |table, this, now| {
             let limits = &this.shared.settings.limits;
             let mut record = this.of_worker(table, id, epoch)?;
-            let spawned = match &batch.child {
-                Some(child) => this.spawn(table, &mut record, epoch, child, now)?,
-                None => None,
-            };
-            let known = &mut |key: &str| Ok(table.step(id, key).cloned());
-            let written = transition::write(&mut record, epoch, &batch, known, now, limits)?;
-            table.note_steps(id, written.noted);
-            let changed = written.changed || spawned.is_some();
-            if let Some((Spawned { record: child, noted, step, .. }, top)) = spawned {
-                table.note_steps(id, Noted::one(step));
-                if let Some(top) = top {
-                    table.keep(top);
-                }
-                let child = table.insert(child);
-                table.note_steps(&child.id, noted);
-                this.shared.hub.wake(&child.id, child.seq);
-            }
-            Ok(if changed { this.put(table, record) } else { table.keep(record) }.seq)
+            let kept = &mut Beside { table, task: id };
+            let written = transition::write(&mut record, epoch, &batch, kept, now, limits)?;
+            table.note(id, written.noted);
+            Ok(if written.changed { this.put(table, record) } else { table.keep(record) }.seq)
         })
     }
 
@@ -279,6 +226,19 @@ impl TaskStore for Memory {
         self.at_once(move |table, this, _| {
             transition::check_held(&this.of_worker(table, id, epoch)?, epoch)?;
             Ok(table.steps(id))
+        })
+    }
+
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>> {
+        self.at_once(move |table, _, now| {
+            let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
+            Ok(seen.map(|record| table.parts(record, after, limit)))
         })
     }
 
@@ -294,7 +254,7 @@ impl TaskStore for Memory {
             let learnt = transition::answer(&mut record, replies, now, &this.shared.settings.limits)?;
             let taken = learnt.steps.len();
             if taken > 0 {
-                table.note_steps(id, learnt);
+                table.note(id, learnt);
                 record = this.put(table, record);
             }
             Ok(Answered::Recorded { record, taken })
@@ -313,15 +273,12 @@ impl TaskStore for Memory {
             if record.is_forgotten(now) {
                 return Err(StoreError::Fenced { id: id.clone(), held: epoch });
             }
-            let (known, settings) =
-                (&mut |key: &str| Ok(table.step(id, key).cloned()), &this.shared.settings);
-            let ended = transition::finish(&mut record, epoch, &outcome, &last, known, now, settings)?;
+            let (kept, settings) = (&mut Beside { table, task: id }, &this.shared.settings);
+            let ended = transition::finish(&mut record, epoch, &outcome, &last, kept, now, settings)?;
             Ok(match ended {
                 Some(noted) => {
-                    table.note_steps(id, noted);
-                    let record = this.put(table, record);
-                    this.follow(table, &record, now);
-                    Finished::Recorded(record)
+                    table.note(id, noted);
+                    Finished::Recorded(this.put(table, record))
                 }
                 None => Finished::AlreadyTerminal(record),
             })
@@ -338,9 +295,7 @@ impl TaskStore for Memory {
             let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
             let Some(mut record) = seen.cloned() else { return Ok(Cancellation::NotFound) };
             Ok(if transition::cancel(&mut record, reason, now, &this.shared.settings) {
-                let record = this.put(table, record);
-                this.follow(table, &record, now);
-                Cancellation::Cancelled(record)
+                Cancellation::Cancelled(this.put(table, record))
             } else {
                 Cancellation::AlreadyTerminal(record)
             })
@@ -372,10 +327,9 @@ impl TaskStore for Memory {
                     continue;
                 };
                 if transition::expire(&mut record, now, settings) {
-                    let record = this.put(table, record);
-                    this.follow(table, &record, now);
+                    this.put(table, record);
                     swept.expired.push(id);
-                } else if record.is_forgotten(now) {
+                } else {
                     table.erase(&id, now.after(settings.tombstone));
                     swept.forgot(&record);
                 }

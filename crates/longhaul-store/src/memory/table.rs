@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::steps::Steps;
+use super::{parts::Given, steps::Steps};
 use crate::{
-    CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Phase, Quota, Record, Runnable,
-    Scope, Step, StoreError, TaskId, Time,
-    transition::{self, Noted},
+    CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Parts, Phase, Quota, Record,
+    Runnable, Scope, Step, StoreError, TaskId, Time,
+    transition::{self, Kept, Noted},
 };
 
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ pub(super) struct Table {
     calls: HashMap<(Owner, CallKey), u64>,
     /// The steps of those tasks that have any.
     steps: HashMap<u64, Steps>,
-    /// The open tasks that each task has made.
-    children: HashMap<TaskId, BTreeSet<u64>>,
+    /// The parts of those that have given any.
+    parts: HashMap<u64, Given>,
     /// When time next demands something of a task.
     due: BTreeSet<(Time, u64)>,
     living: HashSet<NodeId>,
@@ -162,25 +162,19 @@ impl Table {
         steps.map(|steps| steps.list().cloned().collect()).unwrap_or_default()
     }
 
-    /// The topmost of the open tasks above this one.
-    pub(super) fn top(&self, record: &Record) -> Option<&Record> {
-        let mut top = None;
-        let mut above = record.parent.as_ref();
-        let open = |id| self.find(id).filter(|found| !found.is_terminal());
-        while let Some(found) = above.and_then(|link| open(&link.task)) {
-            (top, above) = (Some(found), found.parent.as_ref());
+    /// Some of its parts, of a task that is not a tombstone.
+    pub(super) fn parts(&self, record: &Record, after: u64, limit: usize) -> Parts {
+        let given = self.by_id.get(&record.id).and_then(|ord| self.parts.get(ord));
+        Given::stretch(given, record, after, limit)
+    }
+
+    pub(super) fn note(&mut self, id: &TaskId, mut noted: Noted) {
+        let Some(ord) = self.by_id.get(id).filter(|_| !noted.is_empty()) else { return };
+        let parts = std::mem::take(&mut noted.parts);
+        if !parts.is_empty() {
+            self.parts.entry(*ord).or_default().append(parts);
         }
-        top
-    }
-
-    /// The open tasks that this one has made.
-    pub(super) fn children(&self, id: &TaskId) -> Vec<TaskId> {
-        let children = self.children.get(id).into_iter().flatten().filter_map(|ord| self.tasks.get(ord));
-        children.map(|slot| slot.record.id.clone()).collect()
-    }
-
-    pub(super) fn note_steps(&mut self, id: &TaskId, noted: Noted) {
-        if let Some(ord) = self.by_id.get(id).filter(|_| !noted.is_empty()) {
+        if !noted.is_empty() {
             self.steps.entry(*ord).or_default().note(noted);
         }
     }
@@ -191,6 +185,7 @@ impl Table {
         let mut slot = self.tasks.remove(&ord).expect("an id points at a task");
         self.unindex(ord, &slot);
         self.steps.remove(&ord);
+        self.parts.remove(&ord);
         let old = &slot.record;
         let null = crate::Json::parse("null").expect("null is JSON");
         let mut record = Record::new(
@@ -294,9 +289,6 @@ impl Table {
             return;
         }
         self.open.insert(ord);
-        if let Some(link) = &slot.record.parent {
-            self.children.entry(link.task.clone()).or_default().insert(ord);
-        }
         if let Some(digest) = slot.record.join {
             self.joins.insert((slot.record.owner.clone(), digest), ord);
         }
@@ -314,20 +306,29 @@ impl Table {
             return;
         }
         self.open.remove(&ord);
-        if let Some(link) = &slot.record.parent
-            && let Some(children) = self.children.get_mut(&link.task)
-        {
-            children.remove(&ord);
-            if children.is_empty() {
-                self.children.remove(&link.task);
-            }
-        }
         if let Some(digest) = slot.record.join {
             self.joins.remove(&(slot.record.owner.clone(), digest));
         }
         if let Some(account) = self.accounts.get_mut(&slot.record.owner) {
             account.open -= 1;
         }
+    }
+}
+
+/// What is kept of a task beside its record.
+pub(super) struct Beside<'t> {
+    pub(super) table: &'t Table,
+    pub(super) task: &'t TaskId,
+}
+
+impl Kept for Beside<'_> {
+    fn step(&mut self, key: &str) -> Result<Option<Step>, StoreError> {
+        Ok(self.table.step(self.task, key).cloned())
+    }
+
+    fn has_part(&mut self, key: &str) -> Result<bool, StoreError> {
+        let given = self.table.by_id.get(self.task).and_then(|ord| self.table.parts.get(ord));
+        Ok(given.is_some_and(|given| given.has(key)))
     }
 }
 

@@ -3,12 +3,12 @@
 mod anchor;
 mod entries;
 mod events;
-mod family;
 mod fault;
 mod file_lock;
 mod job;
 mod open;
 mod operation;
+mod parts;
 mod presence;
 mod read;
 mod row;
@@ -31,7 +31,7 @@ use self::{
 };
 use crate::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Record, Reply, Runnable, Scope, Step,
+    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope, Step,
     StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
@@ -203,12 +203,22 @@ impl TaskStore for Sqlite {
     }
 
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
-        let (node, id) = (self.presence.node().clone(), id.clone());
-        self.write_with(&WRITE, move |tx| operation::write(tx, &node, &id, epoch, &batch))
+        let id = id.clone();
+        self.write_with(&WRITE, move |tx| operation::write(tx, &id, epoch, &batch))
     }
 
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
         self.read_with(move |conn, site| read::steps(conn, site, id, epoch))
+    }
+
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>> {
+        self.read_with(move |conn, site| parts::read(conn, site, scope, id, after, limit, site.clock.now()))
     }
 
     fn answer<'a>(

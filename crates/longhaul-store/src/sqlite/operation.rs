@@ -3,8 +3,8 @@
 use rusqlite::params;
 
 use super::{
-    family,
     fault::corrupt,
+    parts::{self, Beside},
     row::{Place, signed},
     sql, steps,
     tx::Tx,
@@ -94,28 +94,16 @@ pub(super) fn release(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch) -> Result<Reco
     Ok(record)
 }
 
-pub(super) fn write(
-    tx: &mut Tx<'_>,
-    node: &NodeId,
-    id: &TaskId,
-    epoch: Epoch,
-    batch: &Batch,
-) -> Result<u64, StoreError> {
+pub(super) fn write(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch, batch: &Batch) -> Result<u64, StoreError> {
     let (place, mut record) = as_worker(tx, id, epoch)?;
-    let spawned = match &batch.child {
-        Some(child) => family::spawn(tx, node, place, &mut record, epoch, child)?,
-        None => None,
-    };
-    let known = &mut |key: &str| steps::find(tx, place.ord, key);
     let limits = &tx.settings().limits;
-    let written = transition::write(&mut record, epoch, batch, known, tx.now(), limits)?;
+    let kept = &mut Beside { tx, task: place.ord };
+    let written = transition::write(&mut record, epoch, batch, kept, tx.now(), limits)?;
     steps::note(tx, place.ord, &record, &written.noted)?;
-    if let Some(step) = &spawned {
-        steps::note(tx, place.ord, &record, step)?;
-    }
-    match written.changed || spawned.is_some() {
+    parts::append(tx, place.ord, &record, &written.noted)?;
+    match written.changed {
         true if record.is_terminal() => tx.update(place.ord, &mut record, false)?,
-        true if batch.park.is_some() || spawned.is_some() => tx.update(place.ord, &mut record, true)?,
+        true if batch.park.is_some() => tx.update(place.ord, &mut record, true)?,
         true => tx.update_report(place.ord, &mut record)?,
         false => {}
     }
@@ -133,12 +121,12 @@ pub(super) fn finish(
     if !place.is_visible() {
         return Err(StoreError::Fenced { id: id.clone(), held: epoch });
     }
-    let known = &mut |key: &str| steps::find(tx, place.ord, key);
-    let ended = transition::finish(&mut record, epoch, outcome, last, known, tx.now(), tx.settings())?;
+    let kept = &mut Beside { tx, task: place.ord };
+    let ended = transition::finish(&mut record, epoch, outcome, last, kept, tx.now(), tx.settings())?;
     let Some(noted) = ended else { return Ok(Finished::AlreadyTerminal(record)) };
     steps::note(tx, place.ord, &record, &noted)?;
+    parts::append(tx, place.ord, &record, &noted)?;
     tx.update(place.ord, &mut record, true)?;
-    family::follow(tx, &record)?;
     Ok(Finished::Recorded(record))
 }
 
@@ -170,7 +158,6 @@ pub(super) fn cancel(
         return Ok(Cancellation::AlreadyTerminal(record));
     }
     tx.update(place.ord, &mut record, true)?;
-    family::follow(tx, &record)?;
     Ok(Cancellation::Cancelled(record))
 }
 
@@ -205,7 +192,6 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
         };
         if transition::expire(&mut record, now, tx.settings()) {
             tx.update(place.ord, &mut record, true)?;
-            family::follow(tx, &record)?;
             swept.expired.push(id);
         } else if record.is_forgotten(now) {
             tx.erase(place.ord, &record, now.after(tx.settings().tombstone))?;
@@ -216,7 +202,7 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
 }
 
 /// One damaged row must not stop the work on all others; whoever reads it is told.
-pub(super) fn pass_over(id: &TaskId, error: StoreError) -> Result<(), StoreError> {
+fn pass_over(id: &TaskId, error: StoreError) -> Result<(), StoreError> {
     if !matches!(error, StoreError::Corrupt { .. }) {
         return Err(error);
     }

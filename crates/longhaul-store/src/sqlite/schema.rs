@@ -174,18 +174,22 @@ ALTER TABLE tasks ADD COLUMN undo_attempt INTEGER;
 ALTER TABLE tasks ADD COLUMN undo_failed  INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// Tasks that tasks have made (state 6 of a step of theirs): what ties them, and how many there are.
+/// What the work of tasks gives before its end.
 const V7: &str = "
-ALTER TABLE tasks ADD COLUMN parent         TEXT;
-ALTER TABLE tasks ADD COLUMN parent_step    TEXT;
-ALTER TABLE tasks ADD COLUMN depth          INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE tasks ADD COLUMN outlives       INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE tasks ADD COLUMN essential      INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE tasks ADD COLUMN children       INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE tasks ADD COLUMN children_ended INTEGER NOT NULL DEFAULT 0;
-ALTER TABLE tasks ADD COLUMN below          INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN parts      INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN part_bytes INTEGER NOT NULL DEFAULT 0;
 
-CREATE INDEX open_children ON tasks (parent) WHERE parent IS NOT NULL AND phase < 8;
+CREATE TABLE parts (
+    ord  INTEGER PRIMARY KEY,
+    task INTEGER NOT NULL,
+    nth  INTEGER NOT NULL,                  -- its number within its task, from 1 on
+    key  TEXT    NOT NULL,
+    kind INTEGER NOT NULL,                  -- 0 text, 1 JSON
+    text TEXT    NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX parts_of_task ON parts (task, nth);
+CREATE UNIQUE INDEX parts_by_key ON parts (task, key);
 ";
 
 /// What a file turns out to be.

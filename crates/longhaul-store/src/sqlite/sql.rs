@@ -61,17 +61,11 @@ define_columns! {
     Asked "asked",
     Steps "steps",
     StepBytes "step_bytes",
+    Parts "parts",
+    PartBytes "part_bytes",
     Owed "owed",
     UndoAttempt "undo_attempt",
     UndoFailed "undo_failed",
-    Depth "depth",
-    Outlives "outlives",
-    Essential "essential",
-    Children "children",
-    ChildrenEnded "children_ended",
-    Below "below",
-    Parent "parent",
-    ParentStep "parent_step",
     ToolVersion "tool_version",
     Tool "tool",
     StatusMessage "status_message",
@@ -87,27 +81,20 @@ pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE
 pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, phase, not_before, lease_node, \
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
     status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments, \
-    once_key, once_digest, asked, steps, step_bytes, tool_version, owed, parent, parent_step, depth, outlives, essential) \
+    once_key, once_digest, asked, steps, step_bytes, tool_version, owed) \
     VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35) ON CONFLICT (id) DO NOTHING";
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30) ON CONFLICT (id) DO NOTHING";
 
 pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
     lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \
     updated_at = ?12, terminal_at = ?13, progress = ?14, progress_total = ?15, progress_message = ?16, \
     outcome = ?17, outcome_code = ?18, outcome_text = ?19, outcome_json = ?20, status_message = ?21, asked = ?22, \
-    steps = ?23, step_bytes = ?24, owed = ?25, undo_attempt = ?26, undo_failed = ?27, children = ?28, \
-    children_ended = ?29, below = ?30 WHERE ord = ?1";
+    steps = ?23, step_bytes = ?24, owed = ?25, undo_attempt = ?26, undo_failed = ?27, \
+    parts = ?28, part_bytes = ?29 WHERE ord = ?1";
 
 pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, progress = ?4, \
     progress_total = ?5, progress_message = ?6, status_message = ?7, status_changed_at = ?8, asked = ?9, \
-    steps = ?10, step_bytes = ?11, owed = ?12 WHERE ord = ?1";
-
-/// How many tasks were made below one.
-pub(super) const COUNT_BELOW: &str = "UPDATE tasks SET below = ?2 WHERE ord = ?1";
-
-/// The open tasks that one has made.
-pub(super) const CHILDREN: &str =
-    "SELECT id FROM tasks INDEXED BY open_children WHERE parent = ?1 AND phase < 8 ORDER BY ord";
+    steps = ?10, step_bytes = ?11, owed = ?12, parts = ?13, part_bytes = ?14 WHERE ord = ?1";
 
 pub(super) const RENEW: &str = "UPDATE tasks SET lease_until = ?2 WHERE ord = ?1";
 
@@ -205,6 +192,16 @@ pub(super) const FORGET_STEP: &str = "DELETE FROM steps WHERE task = ?1 AND key 
 
 pub(super) const REMOVE_STEPS: &str = "DELETE FROM steps WHERE task = ?1";
 
+pub(super) const PARTS: &str =
+    "SELECT kind, text FROM parts WHERE task = ?1 AND nth > ?2 ORDER BY nth LIMIT ?3";
+
+pub(super) const HAS_PART: &str = "SELECT 1 FROM parts WHERE task = ?1 AND key = ?2";
+
+pub(super) const ADD_PART: &str =
+    "INSERT INTO parts (task, nth, key, kind, text) VALUES (?1, ?2, ?3, ?4, ?5)";
+
+pub(super) const REMOVE_PARTS: &str = "DELETE FROM parts WHERE task = ?1";
+
 pub(super) const STREAM: &str = "SELECT ord, last, kept, bytes, expires_at FROM streams \
     WHERE owner = ?1 AND session = ?2 AND name = ?3";
 
@@ -266,8 +263,6 @@ mod tests {
             BY_ID,
             UPDATE,
             UPDATE_REPORT,
-            COUNT_BELOW,
-            CHILDREN,
             RENEW,
             RENEW_UNDO,
             ERASE,
@@ -295,6 +290,9 @@ mod tests {
             LAST_ASKED,
             FORGET_STEP,
             REMOVE_STEPS,
+            PARTS,
+            HAS_PART,
+            REMOVE_PARTS,
             STREAM,
             UPDATE_STREAM,
             STREAMS_OF_SESSION,

@@ -304,11 +304,6 @@ impl<'a> Tx<'a> {
                 signed(record.step_bytes),
                 record.version.to_string(),
                 record.owed,
-                record.parent.as_ref().map(|parent| parent.task.as_str()),
-                record.parent.as_ref().map(|parent| &*parent.step),
-                record.depth(),
-                record.parent.as_ref().is_some_and(|parent| parent.outlives),
-                record.parent.as_ref().is_some_and(|parent| parent.essential),
             ])
             .map_err(failed)?;
         self.writes += u64::from(rows > 0);
@@ -355,9 +350,8 @@ impl<'a> Tx<'a> {
                 record.owed,
                 record.undo.as_ref().map(|undo| undo.attempt),
                 record.undo.as_ref().map_or(0, |undo| undo.failed),
-                record.children.open,
-                record.children.ended,
-                record.children.below,
+                record.parts,
+                signed(record.part_bytes),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));
@@ -383,15 +377,12 @@ impl<'a> Tx<'a> {
                 record.steps,
                 signed(record.step_bytes),
                 record.owed,
+                record.parts,
+                signed(record.part_bytes),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));
         Ok(())
-    }
-
-    /// Writes how many tasks were made below one, which nobody can see.
-    pub(super) fn update_below(&mut self, ord: u64, record: &Record) -> Result<(), StoreError> {
-        self.execute(sql::COUNT_BELOW, params![signed(ord), record.children.below]).map(drop)
     }
 
     /// The same of a task that is undone: it is not due before.
@@ -408,6 +399,9 @@ impl<'a> Tx<'a> {
     pub(super) fn erase(&mut self, ord: u64, record: &Record, until: Time) -> Result<(), StoreError> {
         if record.steps > 0 {
             super::steps::remove(self, ord)?;
+        }
+        if record.parts > 0 {
+            super::parts::remove(self, ord)?;
         }
         self.execute(sql::ERASE, params![signed(ord), until.unix_ms()]).map(drop)
     }

@@ -2,10 +2,10 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{fits, touch};
-use crate::{Limits, Park, Phase, Question, Quota, Record, Reply, Step, StepState, StoreError, Time};
+use super::{Kept, fits, touch};
+use crate::{Limits, Park, Part, Phase, Question, Quota, Record, Reply, Step, StepState, StoreError, Time};
 
-/// What becomes of a task's steps.
+/// What becomes of what is kept of a task beside its record.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Noted {
@@ -13,22 +13,19 @@ pub struct Noted {
     pub forgotten: Vec<Arc<str>>,
     /// Those that are to be kept, each in the place of the one under its key.
     pub steps: Vec<Step>,
+    /// The new parts, which come behind the others.
+    pub parts: Vec<Part>,
 }
 
 impl Noted {
-    /// This one is to be kept.
-    pub(crate) fn one(step: Step) -> Self {
-        Self { forgotten: Vec::new(), steps: vec![step] }
-    }
-
-    /// Whether nothing becomes of them.
+    /// Whether nothing becomes of it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.forgotten.is_empty() && self.steps.is_empty()
+        self.forgotten.is_empty() && self.steps.is_empty() && self.parts.is_empty()
     }
 }
 
-/// Takes the steps of a worker's report, once those it forgets are gone; `known` is the step under a key as it is kept.
+/// Takes the steps of a worker's report, once those it forgets are gone.
 ///
 /// # Errors
 ///
@@ -37,14 +34,14 @@ pub fn take_steps(
     record: &mut Record,
     forget: &[Arc<str>],
     steps: &[Step],
-    known: &mut dyn FnMut(&str) -> Result<Option<Step>, StoreError>,
+    kept: &mut dyn Kept,
     now: Time,
     limits: &Limits,
 ) -> Result<Noted, StoreError> {
     let (mut gone, mut forgotten) = (HashSet::new(), Vec::new());
     for key in forget {
         if gone.insert(&**key)
-            && let Some(step) = known(key)?
+            && let Some(step) = kept.step(key)?
         {
             forget_step(record, &step, now);
             forgotten.push(key.clone());
@@ -56,7 +53,7 @@ pub fn take_steps(
         let before = match earlier {
             Some(at) => Some(taken[at].clone()),
             None if gone.contains(&*step.key) => None,
-            None => known(&step.key)?,
+            None => kept.step(&step.key)?,
         };
         let Some(step) = take_step(record, before.as_ref(), step, now, limits)? else { continue };
         match earlier {
@@ -64,7 +61,7 @@ pub fn take_steps(
             None => taken.push(step),
         }
     }
-    Ok(Noted { forgotten, steps: taken })
+    Ok(Noted { forgotten, steps: taken, parts: Vec::new() })
 }
 
 /// Counts a step no more.
@@ -93,10 +90,6 @@ fn take_step(
             return Ok(None);
         }
     }
-    if matches!(step.state, StepState::Child(_)) {
-        // It is made with its task, and in no other way.
-        return Err(StoreError::Recorded { id: record.id.clone(), key: step.key.clone() });
-    }
     record.step_bytes = limits.admit_step(record.steps, record.step_bytes, before, step)?;
     record.steps += u32::from(before.is_none());
     record.owed = record.owed.saturating_sub(u32::from(before.is_some_and(is_owed)));
@@ -114,13 +107,6 @@ fn take_step(
     }
     asked(record, asked_before, now);
     Ok(Some(step))
-}
-
-/// Counts a step that is new, if there is room for it.
-pub(super) fn add(record: &mut Record, step: &Step, limits: &Limits) -> Result<(), StoreError> {
-    record.step_bytes = limits.admit_step(record.steps, record.step_bytes, None, step)?;
-    record.steps += 1;
-    Ok(())
 }
 
 fn is_owed(step: &Step) -> bool {
@@ -149,7 +135,7 @@ impl Limits {
     }
 
     /// The bytes of all steps once one of them has grown so.
-    pub(super) fn weigh_steps(&self, bytes: u64, before: usize, after: usize) -> Result<u64, StoreError> {
+    fn weigh_steps(&self, bytes: u64, before: usize, after: usize) -> Result<u64, StoreError> {
         let bytes = bytes.saturating_sub(before as u64) + after as u64;
         if bytes > self.max_step_bytes {
             return Err(StoreError::Overloaded { what: Quota::StepBytes, limit: self.max_step_bytes });
@@ -177,23 +163,13 @@ fn is_same(before: &StepState, after: &StepState) -> bool {
 
 /// Puts the task aside and ends the worker's lease. What it waits for may have come meanwhile; and where nothing
 /// would ever wake it, it is due at once.
-pub(super) fn park(
-    record: &mut Record,
-    park: &Park,
-    known: &mut dyn FnMut(&str) -> Result<Option<Step>, StoreError>,
-    now: Time,
-) -> Result<(), StoreError> {
+pub(super) fn park(record: &mut Record, park: &Park, now: Time) {
     let is_open = |key: &Arc<str>| record.questions.iter().any(|question| question.key == *key);
-    let mut waits = park.on.iter().all(is_open)
-        && !(park.on.is_empty() && park.children.is_empty() && park.until.is_none());
-    for key in &park.children {
-        waits &= known(key)?.is_some_and(|step| matches!(step.state, StepState::Child(_)));
-    }
+    let waits = park.on.iter().all(is_open) && !(park.on.is_empty() && park.until.is_none());
     record.phase =
         if waits { Phase::Parked { until: park.until } } else { Phase::Queued { not_before: now } };
     record.attempt = 0;
     record.epoch = record.epoch.next();
-    Ok(())
 }
 
 /// Takes the answers to what is asked; gives the steps that are learnt by them.
@@ -229,7 +205,7 @@ pub fn answer(
             record.phase = Phase::Queued { not_before: now };
         }
     }
-    Ok(Noted { forgotten: Vec::new(), steps: learnt })
+    Ok(Noted { steps: learnt, ..Noted::default() })
 }
 
 /// What is asked may have changed: a status does when the first question comes or the last goes.

@@ -37,16 +37,11 @@ fn ended() -> Record {
     let mut record = running();
     let epoch = record.epoch;
     assert!(
-        finish(&mut record, epoch, &Outcome::lost("x"), &Batch::new(), &mut none, T0, &settings())
+        finish(&mut record, epoch, &Outcome::lost("x"), &Batch::new(), &mut NothingKept, T0, &settings())
             .unwrap()
             .is_some()
     );
     record
-}
-
-/// No step was taken before.
-fn none(_: &str) -> Result<Option<crate::Step>, StoreError> {
-    Ok(None)
 }
 
 fn dead(_: &NodeId) -> bool {
@@ -64,11 +59,18 @@ fn every_edge_leads_where_the_table_says() {
         ("renew", |r| renew(r, r.epoch, T0, &settings()).is_ok()),
         ("release", |r| release(r, r.epoch, T0).is_ok()),
         ("write", |r| {
-            write(r, r.epoch, &Batch::new().with_status_message("x"), &mut none, T0, &settings().limits)
-                .is_ok()
+            write(
+                r,
+                r.epoch,
+                &Batch::new().with_status_message("x"),
+                &mut NothingKept,
+                T0,
+                &settings().limits,
+            )
+            .is_ok()
         }),
         ("finish", |r| {
-            finish(r, r.epoch, &Outcome::lost("y"), &Batch::new(), &mut none, T0, &settings())
+            finish(r, r.epoch, &Outcome::lost("y"), &Batch::new(), &mut NothingKept, T0, &settings())
                 .is_ok_and(|new| new.is_some())
         }),
     ];
@@ -99,15 +101,25 @@ fn a_refused_change_changes_nothing() {
     let report = Batch::new().with_status_message("late");
     assert!(renew(&mut record, stale, T0, &settings()).is_err());
     assert!(release(&mut record, stale, T0).is_err());
-    assert!(write(&mut record, stale, &report, &mut none, T0, &settings().limits).is_err());
-    assert!(finish(&mut record, stale, &Outcome::lost("y"), &report, &mut none, T0, &settings()).is_err());
+    assert!(write(&mut record, stale, &report, &mut NothingKept, T0, &settings().limits).is_err());
+    assert!(
+        finish(&mut record, stale, &Outcome::lost("y"), &report, &mut NothingKept, T0, &settings()).is_err()
+    );
     let long = Batch::new().with_status_message("x".repeat(5000));
     let progress = Batch::new().with_progress(Progress::new(1.0, None, Some("x".repeat(5000).into())));
     for report in [long, progress] {
-        assert!(write(&mut record, before.epoch, &report, &mut none, T0, &settings().limits).is_err());
+        assert!(write(&mut record, before.epoch, &report, &mut NothingKept, T0, &settings().limits).is_err());
         assert!(
-            finish(&mut record, before.epoch, &Outcome::lost("y"), &report, &mut none, T0, &settings())
-                .is_err()
+            finish(
+                &mut record,
+                before.epoch,
+                &Outcome::lost("y"),
+                &report,
+                &mut NothingKept,
+                T0,
+                &settings()
+            )
+            .is_err()
         );
     }
     assert_eq!(record, before);
@@ -119,8 +131,15 @@ fn a_clock_that_lags_behind_turns_no_date_back() {
     let later = T0.after(Duration::from_secs(10));
     let mut record = running();
     let epoch = record.epoch;
-    write(&mut record, epoch, &Batch::new().with_status_message("x"), &mut none, later, &settings().limits)
-        .unwrap();
+    write(
+        &mut record,
+        epoch,
+        &Batch::new().with_status_message("x"),
+        &mut NothingKept,
+        later,
+        &settings().limits,
+    )
+    .unwrap();
     let until = record.lease().unwrap().until;
     renew(&mut record, epoch, Time::from_unix_ms(0), &settings()).unwrap();
     assert_eq!(record.lease().unwrap().until, until);
@@ -152,7 +171,7 @@ fn work_that_gets_as_far_as_to_wait_clears_what_was_lost_before() {
     }
     assert_eq!(record.attempt, 4);
     let (batch, epoch) = (Batch::new().with_park(crate::Park::new(vec![], Some(T0))), record.epoch);
-    write(&mut record, epoch, &batch, &mut none, T0, &settings().limits).unwrap();
+    write(&mut record, epoch, &batch, &mut NothingKept, T0, &settings().limits).unwrap();
     assert!(claim(&mut record, &node("f"), T0, &settings(), &alive));
     assert_eq!(record.attempt, 1);
 }
@@ -217,11 +236,11 @@ proptest! {
                 Step::Release(by) => Some((by, release(&mut record, behind(by), now).is_err())),
                 Step::Write(by, value) => {
                     let report = Batch::new().with_progress(Progress::new(value, None, None));
-                    Some((by, write(&mut record, behind(by), &report, &mut none, now, &settings.limits).is_err()))
+                    Some((by, write(&mut record, behind(by), &report, &mut NothingKept, now, &settings.limits).is_err()))
                 }
                 Step::Finish(by) => {
                     let outcome = Outcome::lost("walk");
-                    Some((by, finish(&mut record, behind(by), &outcome, &Batch::new(), &mut none, now, &settings).is_err()))
+                    Some((by, finish(&mut record, behind(by), &outcome, &Batch::new(), &mut NothingKept, now, &settings).is_err()))
                 }
                 Step::Cancel => {
                     prop_assert_eq!(cancel(&mut record, None, now, &settings), !before.is_terminal());

@@ -2,12 +2,12 @@
 //!
 //! Of such a task nothing changes that a caller can see. Whoever undoes it has a lease too: until then it is not due.
 
-use super::{Noted, take_steps};
+use super::{Kept, Noted, take_steps};
 use crate::{Batch, Epoch, Limits, Outcome, Record, Settings, Step, StepState, StoreError, Time, Undo};
 
 /// The task has just ended.
 pub(super) fn begin(record: &mut Record, settings: &Settings) {
-    let has_succeeded = record.outcome().is_some_and(Outcome::is_success);
+    let has_succeeded = matches!(record.outcome(), Some(Outcome::Result { is_error: false, .. }));
     if has_succeeded || record.owed == 0 {
         return;
     }
@@ -47,20 +47,20 @@ pub(super) fn release(record: &mut Record, now: Time) {
 pub(super) fn write(
     record: &mut Record,
     batch: &Batch,
-    known: &mut dyn FnMut(&str) -> Result<Option<Step>, StoreError>,
+    kept: &mut dyn Kept,
     now: Time,
     limits: &Limits,
 ) -> Result<Noted, StoreError> {
     for step in &batch.steps {
         let owed = matches!(
-            known(&step.key)?.map(|known| known.state),
+            kept.step(&step.key)?.map(|known| known.state),
             Some(StepState::Owed | StepState::Learnt { .. })
         );
         if !owed {
             return Err(StoreError::Recorded { id: record.id.clone(), key: step.key.clone() });
         }
     }
-    let noted = take_steps(record, &[], &batch.steps, known, now, limits)?;
+    let noted = take_steps(record, &[], &batch.steps, kept, now, limits)?;
     let is_failed = |step: &&Step| matches!(step.state, StepState::Learnt { is_error: true, .. });
     let failed = noted.steps.iter().filter(is_failed).count();
     let owed = record.owed;

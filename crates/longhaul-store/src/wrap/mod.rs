@@ -11,7 +11,7 @@ pub use fault::{Fault, Faults, Moment};
 
 use crate::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Record, Reply, Runnable, Scope, Step,
+    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope, Step,
     StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
@@ -50,6 +50,8 @@ pub enum Operation {
     Write,
     /// [`TaskStore::steps`].
     Steps,
+    /// [`TaskStore::parts`].
+    Parts,
     /// [`TaskStore::answer`].
     Answer,
     /// [`TaskStore::finish`].
@@ -77,6 +79,7 @@ impl fmt::Display for Operation {
             Self::Release => "release",
             Self::Write => "write",
             Self::Steps => "steps",
+            Self::Parts => "parts",
             Self::Answer => "answer",
             Self::Finish => "finish",
             Self::RequestCancel => "request_cancel",
@@ -161,6 +164,16 @@ impl<S: TaskStore, W: Wrap> TaskStore for Wrapped<S, W> {
 
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
         self.wrap.around(Operation::Steps, self.store.steps(id, epoch))
+    }
+
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>> {
+        self.wrap.around(Operation::Parts, self.store.parts(scope, id, after, limit))
     }
 
     fn answer<'a>(

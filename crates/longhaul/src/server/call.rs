@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, clip};
-use longhaul_proto::model::{CallToolParams, CallToolResult, TASKS_EXTENSION};
+use longhaul_proto::model::{CallToolParams, CallToolResult, InputKind, TASKS_EXTENSION};
 use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::machine::{Caller as Stance, Plan};
 use longhaul_tasks::project::{self, View};
@@ -57,11 +57,10 @@ pub(super) fn call_tool(
     if exchange.caller.grant.as_ref().is_some_and(|grant| !grant.allows(&tool.scopes)) {
         return Dispatched::Answered(envelope.forbidden(out, &tool.scopes));
     }
-    // A model that may answer can always be asked.
-    if !tool.answer_by_model
-        && let Err(lacking) =
-            tool.asks.iter().try_for_each(|what| what.check(envelope.dialect, &exchange.caller.capabilities))
-    {
+    // A model that may answer forms can always be asked them.
+    let mut asks = tool.asks.iter().filter(|what| !(tool.answer_by_model && **what == InputKind::Form));
+    let able = |what: &InputKind| what.check(envelope.dialect, &exchange.caller.capabilities);
+    if let Err(lacking) = asks.try_for_each(able) {
         return refuse(out, lacking);
     }
     let offers = dispatcher.0.capabilities.tasks;
@@ -293,7 +292,7 @@ impl Begin<'_> {
         let id = self.dispatcher.0.engine.mint(&self.tool.definition.name);
         let keeper = self.dispatcher.0.engine.keeper(id.clone(), self.tool.is_entered_again());
         let cx = Cx::of_task(
-            (self.dispatcher.0.states(), &self.dispatcher.0.offer.tools),
+            self.dispatcher.0.states(),
             envelope.dialect,
             caller,
             progress_token,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use longhaul::proto::dialect::{Dialect, Revision};
 use longhaul::proto::jsonrpc::{Limits, Message};
@@ -15,6 +15,9 @@ use longhaul::tasks::runner::Pace;
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+
+/// How long anything may take before it has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 pub(crate) struct Nothing {}
@@ -161,7 +164,8 @@ impl Process {
 
     /// Everything of it is gone at once.
     pub(crate) fn crash(self) {
-        self.runtime.shutdown_background();
+        // Nothing of it may still write when the next server looks.
+        self.runtime.shutdown_timeout(PATIENCE);
         drop(self.dispatcher);
     }
 
@@ -275,7 +279,9 @@ pub(crate) async fn hang_once(world: &World) {
 }
 
 pub(crate) fn until_hung(world: &World) {
+    let begun = Instant::now();
     while world.hang.load(Ordering::SeqCst) == 0 {
+        assert!(begun.elapsed() < PATIENCE, "no handler got to where it hangs");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -84,7 +84,6 @@ impl Audit {
                 self.complain(format!("I8: after {operation} nothing will move a task on: {wrong}"));
             }
             self.check_questions(task);
-            self.check_family(task, &tasks);
             let Some(before) = known.remove(&task.id) else { continue };
             if error.is_some_and(StoreError::is_fenced) && before != *task {
                 self.complain(format!(
@@ -108,29 +107,6 @@ impl Audit {
             self.complain(format!("I3: after {operation} an open task is gone: {}", brief(&gone)));
         }
         self.lock().tasks = tasks.into_iter().map(|task| (task.id.clone(), task)).collect();
-    }
-
-    /// A task counts its children, each is another step of it, and none goes on without it.
-    fn check_family(&self, task: &Record, tasks: &[Record]) {
-        let of = |child: &&Record| child.parent.as_ref().is_some_and(|link| link.task == task.id);
-        let children: Vec<&Record> = tasks.iter().filter(of).collect();
-        let open = children.iter().filter(|child| !child.is_terminal()).count();
-        if !task.is_terminal() && task.children.open as usize != open {
-            self.complain(format!("I12: {open} children are open of {}: {:?}", brief(task), task.children));
-        }
-        if task.is_terminal()
-            && children
-                .iter()
-                .any(|child| !child.is_terminal() && child.parent.as_ref().is_some_and(|link| !link.outlives))
-        {
-            self.complain(format!("I14: a child goes on whose parent has ended: {}", brief(task)));
-        }
-        let mut steps: Vec<_> =
-            children.iter().filter_map(|child| child.parent.as_ref()).map(|link| &link.step).collect();
-        steps.sort();
-        if steps.windows(2).any(|two| two[0] == two[1]) {
-            self.complain(format!("I5: two children are one step: {}", brief(task)));
-        }
     }
 
     fn check_questions(&self, task: &Record) {
@@ -170,9 +146,7 @@ fn no_witness(task: &Record) -> Option<String> {
         // Its node, or the end of its lease.
         Phase::Running { .. } | Phase::Done(_) | Phase::Queued { .. } => None,
         Phase::Parked { until: Some(_) } => None,
-        Phase::Parked { until: None } if task.questions.is_empty() && task.children.open == 0 => {
-            Some(brief(task))
-        }
+        Phase::Parked { until: None } if task.questions.is_empty() => Some(brief(task)),
         Phase::Parked { until: None } => None,
         other => Some(format!("{other:?}")),
     }

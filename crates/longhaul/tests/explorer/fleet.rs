@@ -40,6 +40,8 @@ pub(crate) struct Fleet {
     pub(crate) world: World,
     pub(crate) audit: Audit,
     process: Option<Process>,
+    /// Whether its clients say that they take tasks.
+    pub(crate) takes_tasks: bool,
     /// What each process has asked of the store, the running one left out.
     pub(crate) operations: Vec<Vec<Operation>>,
 }
@@ -64,6 +66,7 @@ impl Fleet {
             world: World::default(),
             audit,
             process: None,
+            takes_tasks: true,
             operations: Vec::new(),
         }
     }
@@ -80,9 +83,10 @@ impl Fleet {
     ///
     /// When it crashes meanwhile, or at its start.
     pub(crate) fn ask(&mut self, who: &str, method: &str, params: &Value) -> Result<Value, Gone> {
-        let audit = self.audit.clone();
+        let (audit, takes_tasks) = (self.audit.clone(), self.takes_tasks);
         let told = self.during(async |dispatcher| {
-            let told = tokio::time::timeout(LONGEST_ANSWER, ask(dispatcher, who, method, params)).await;
+            let asked = ask(dispatcher, who, takes_tasks, method, params);
+            let told = tokio::time::timeout(LONGEST_ANSWER, asked).await;
             told.unwrap_or_else(|_| {
                 audit.complain(format!("{method} is not answered"));
                 Value::Null
@@ -180,12 +184,13 @@ impl Drop for Fleet {
     }
 }
 
-async fn ask(dispatcher: &Dispatcher, who: &str, method: &str, params: &Value) -> Value {
+async fn ask(dispatcher: &Dispatcher, who: &str, takes_tasks: bool, method: &str, params: &Value) -> Value {
     let mut params = params.clone();
+    let extensions = if takes_tasks { json!({"io.modelcontextprotocol/tasks": {}}) } else { json!({}) };
     let own = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities":
-            {"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+            {"elicitation": {"form": {}}, "extensions": extensions},
     });
     for (name, value) in own.as_object().unwrap() {
         params["_meta"][name] = value.clone();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use longhaul_proto::jsonrpc::ErrorObject;
-use longhaul_proto::model::{ElicitParams, InputRequest};
+use longhaul_proto::model::{InputKind, InputRequest};
 use longhaul_tasks::journal::{Fingerprint, Journal, Known};
 use longhaul_tasks::store::Json;
 
@@ -178,17 +178,27 @@ impl Interview {
         state.reserve(to)
     }
 
-    /// How questions can be asked now.
+    /// How questions of this kind can be asked now; `able` is whether the client can answer them.
     ///
     /// # Errors
     ///
-    /// Why it cannot.
-    pub(super) fn way(&self, now: &Cx) -> Result<Way, ErrorObject> {
+    /// Why they cannot.
+    pub(super) fn way(
+        &self,
+        now: &Cx,
+        kind: InputKind,
+        able: Result<(), ErrorObject>,
+    ) -> Result<Way, ErrorObject> {
         let (state, dialect) = (self.lock(), now.dialect());
+        let is_models = state.by_model && kind == InputKind::Form && now.keeper().is_some();
+        match able {
+            Err(_) if is_models => return Ok(Way::Task),
+            able => able?,
+        }
         match &now.caller().line {
             _ if state.in_rounds => Ok(Way::Round),
             Some(line) if dialect.asks_by_request() && !state.in_task => Ok(Way::Line(line.clone())),
-            _ if now.keeper().is_some() && (state.followed || state.by_model) => Ok(Way::Task),
+            _ if now.keeper().is_some() && (state.followed || is_models) => Ok(Way::Task),
             // What nobody is shown would wait for ever.
             _ if now.keeper().is_some() => Err(ErrorObject::internal(NOBODY_TO_ASK)),
             _ => Err(ErrorObject::internal("nothing can be asked while this request is answered")),
@@ -198,11 +208,7 @@ impl Interview {
     /// Begins to ask; a refusal ends the call.
     pub(super) fn begin(&self, now: &Cx, question: &InputRequest) -> Result<Way, ErrorObject> {
         let able = question.check(now.dialect(), &now.caller().capabilities);
-        let is_form = matches!(question, InputRequest::Elicit(ElicitParams::Form(_)));
-        let way = match able {
-            Err(_) if is_form && now.keeper().is_some() && self.lock().by_model => Ok(Way::Task),
-            able => able.and_then(|()| self.way(now)),
-        };
+        let way = self.way(now, question.kind(), able);
         if let Err(error) = &way {
             self.lock().refuse(error.clone());
         }

@@ -148,7 +148,8 @@ impl Cx {
     /// Whether the client can be asked so, and there is a way to ask it.
     pub fn can_ask(&self, what: InputKind) -> bool {
         let now = self.now();
-        what.check(now.dialect(), &now.caller().capabilities).is_ok() && self.interview().way(&now).is_ok()
+        let able = what.check(now.dialect(), &now.caller().capabilities);
+        self.interview().way(&now, what, able).is_ok()
     }
 }
 

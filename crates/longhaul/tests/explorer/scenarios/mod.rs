@@ -1,8 +1,8 @@
 //! The scenarios. A new one is a `Scenario` and a test of its name that explores it.
 
-mod children;
 mod creation;
 mod ends;
+mod peers;
 mod questions;
 mod steps;
 mod waits;
