@@ -54,7 +54,7 @@ use std::sync::Arc;
 
 use longhaul_proto::http::InvalidAnnotation;
 use longhaul_proto::model::{Implementation, InvalidToolName, ServerCapabilities};
-use longhaul_tasks::environment::Tokio;
+use longhaul_tasks::environment::{Environment, Tokio};
 use longhaul_tasks::runner::{Engine, Pace};
 use longhaul_tasks::store::{
     Accepts, InvalidToolVersion, Memory, Registry, Rerun, StoreError, TaskStore, ToolVersion,
@@ -121,6 +121,7 @@ pub struct Server {
     rounds: RoundOptions,
     subscriptions: SubscriptionOptions,
     pace: Pace,
+    environment: Arc<dyn Environment>,
     options: driver::Options,
 }
 
@@ -301,6 +302,7 @@ impl Server {
             rounds: RoundOptions::default(),
             subscriptions: SubscriptionOptions::default(),
             pace: Pace::default(),
+            environment: Arc::new(Tokio::new()),
             options: driver::Options::default(),
         }
     }
@@ -516,6 +518,14 @@ impl Server {
         self
     }
 
+    /// Runs tasks in other surroundings than the tokio runtime and the system's randomness, so that a simulator can step
+    /// their time and repeat their choices. What belongs to a connection needs the runtime all the same.
+    #[must_use]
+    pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
+        self.environment = environment;
+        self
+    }
+
     /// Bounds what one connection may ask of the server.
     #[must_use]
     pub fn options(mut self, options: driver::Options) -> Self {
@@ -546,7 +556,7 @@ impl Server {
             .with_drafted_tasks(offer.has_tasks && self.drafted_tasks)
             .with_extensions(extensions);
         let store = self.store.unwrap_or_else(|| Arc::new(Memory::new()));
-        let engine = Engine::new(store, Arc::new(Tokio::new()), self.pace, offer.workers());
+        let engine = Engine::new(store, self.environment, self.pace, offer.workers());
         let info_json = serde_json::to_string(&self.info).expect("strings are JSON").into();
         let shared = Arc::new(dispatch::Shared {
             info: self.info,
