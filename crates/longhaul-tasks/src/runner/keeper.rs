@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use super::Inner;
 use super::control::{Control, Controls};
 use super::operation::{FIRST_PAUSE, is_final, wait};
+use super::runs::lasts;
 use crate::environment::BoxFuture;
 use crate::journal::Journal;
 use crate::machine::Refusal;
@@ -409,12 +410,16 @@ impl Keeper {
     async fn note_as(&self, prefix: Option<&str>, steps: Vec<Step>) -> Result<(), StepError> {
         self.withdraw().await;
         let stand = self.note(prefix, steps.clone()).await?;
+        let begins = steps.iter().any(|step| matches!(step.state, StepState::Begun));
         for (Step { key, state, .. }, stands) in steps.into_iter().zip(stand) {
             // A question may be answered as soon as it is asked.
             let is_answered = matches!((&state, &stands), (StepState::Asked(_), StepState::Learnt { .. }));
             if stands != state && !is_answered {
                 return Err(StepError::Diverged { key });
             }
+        }
+        if begins {
+            self.make_sure().await;
         }
         Ok(())
     }
@@ -480,6 +485,35 @@ impl Keeper {
                 Err(error) => {
                     tracing::warn!(task = %seat.id, %error, "a step could not be recorded yet");
                     wait(&seat.inner, &mut pause).await;
+                }
+            }
+        }
+    }
+
+    /// Sees to it that nobody else can be at the task when an effect begins, as somebody may be if what allowed the effect
+    /// came late, or this process stood still. Completes never for who has lost the task.
+    async fn make_sure(&self) {
+        let Some(seat) = self.0.seat.get() else { return };
+        let (inner, mut pause) = (&seat.inner, FIRST_PAUSE);
+        loop {
+            let news = self.0.news.notified();
+            // A third of the lease is left for an effect to get out in.
+            let then = inner.store.now().after(inner.pace.renew_every);
+            // Without a row there is no lease.
+            let Some(epoch) = self.epoch() else { return };
+            if inner.runs.holds_until(&seat.id, &seat.controls, then) {
+                return;
+            }
+            let until = lasts(inner);
+            match inner.store.renew(&[(seat.id.clone(), epoch)]).await {
+                Ok(fenced) if fenced.is_empty() => inner.runs.renewed(&seat.id, epoch, until),
+                Ok(_) => {
+                    seat.controls.tell(Control::LookAgain);
+                    news.await;
+                }
+                Err(error) => {
+                    tracing::warn!(task = %seat.id, %error, "whether a task is still held cannot be told yet");
+                    wait(inner, &mut pause).await;
                 }
             }
         }

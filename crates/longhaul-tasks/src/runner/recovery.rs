@@ -99,7 +99,7 @@ pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
         return;
     }
     let listed = Listed::new(Arc::clone(inner), record.id.clone(), Controls::default());
-    listed.hold(record.epoch);
+    listed.hold(&record);
     // Apart, for to find a job, or to end what is left of it, takes its time, and the next must not wait for it.
     inner.environment.spawn(Box::pin(find_job(listed, record)));
 }

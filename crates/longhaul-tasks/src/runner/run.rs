@@ -429,7 +429,9 @@ impl Run {
             Done::Event(event) => Some(event),
             Done::Nothing => None,
             Done::NotParked => {
-                self.listed.hold(self.epoch());
+                if let Some(record) = &self.record {
+                    self.listed.hold(record);
+                }
                 self.look_again()
             }
             Done::Parked => {
@@ -462,7 +464,7 @@ impl Run {
     }
 
     fn hold_row(&mut self, record: Arc<Record>) {
-        self.listed.hold(record.epoch);
+        self.listed.hold(&record);
         if let Some(keeper) = &self.keeper {
             keeper.hold(record.epoch);
         }
@@ -484,7 +486,7 @@ impl Run {
         let ours = self.listed.owns(&record);
         if ours && record.epoch != self.epoch() {
             // This node's own claim brought it in again, for its lease had run out: the run goes on.
-            self.listed.hold(record.epoch);
+            self.listed.hold(&record);
             if let Some(keeper) = &self.keeper {
                 keeper.hold(record.epoch);
             }

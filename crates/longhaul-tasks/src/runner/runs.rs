@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use foldhash::fast::RandomState;
-use longhaul_store::{Epoch, Record, TaskId};
+use longhaul_store::{Epoch, Record, TaskId, Time};
 use tokio::sync::Notify;
 
 use super::Inner;
@@ -27,13 +27,15 @@ struct Entry {
     controls: Controls,
     /// Under which epoch it holds its task, if there is one.
     epoch: Option<Epoch>,
+    /// Until when that epoch's lease is known to last, by the store's time.
+    until: Option<Time>,
     /// Alive while its own caller waits for it, if it may be made again.
     caller: Weak<()>,
 }
 
 impl Entry {
     fn new(controls: &Controls) -> Self {
-        Self { controls: controls.clone(), epoch: None, caller: Weak::new() }
+        Self { controls: controls.clone(), epoch: None, until: None, caller: Weak::new() }
     }
 }
 
@@ -77,6 +79,23 @@ impl Runs {
     /// Whether the caller of the run of this id waits for it, which may be made again.
     pub(super) fn is_waited_for(&self, id: &TaskId) -> bool {
         self.lock().get(id).is_some_and(|entry| entry.caller.strong_count() > 0)
+    }
+
+    /// Whether the run that `controls` reach holds its task until then at least, whatever has become of it since that was
+    /// learnt.
+    pub(super) fn holds_until(&self, id: &TaskId, controls: &Controls, then: Time) -> bool {
+        let holds =
+            |entry: &Entry| entry.controls.same(controls) && entry.until.is_some_and(|until| then <= until);
+        self.lock().get(id).is_some_and(holds)
+    }
+
+    /// The lease of an epoch was renewed, and lasts until then at least.
+    pub(super) fn renewed(&self, id: &TaskId, epoch: Epoch, until: Time) {
+        if let Some(entry) = self.lock().get_mut(id)
+            && entry.epoch == Some(epoch)
+        {
+            entry.until = entry.until.max(Some(until));
+        }
     }
 
     fn leases(&self) -> Vec<(TaskId, Epoch)> {
@@ -137,12 +156,12 @@ impl Listed {
         is_ours(&self.inner, record) && self.inner.runs.is(&self.id, &self.controls)
     }
 
-    /// It holds its task at `epoch`, and the lease is renewed from now on.
-    pub(super) fn hold(&self, epoch: Epoch) {
+    /// It holds its task as `record` says, and the lease is renewed from now on.
+    pub(super) fn hold(&self, record: &Record) {
         let mut entries = self.inner.runs.lock();
         let entry = entries.entry(self.id.clone()).or_insert_with(|| Entry::new(&self.controls));
         if entry.controls.same(&self.controls) {
-            entry.epoch = Some(epoch);
+            (entry.epoch, entry.until) = (Some(record.epoch), record.lease().map(|lease| lease.until));
         }
     }
 }
@@ -186,8 +205,12 @@ pub(super) async fn renew_leases(inner: Arc<Inner>) {
         if leases.is_empty() {
             continue;
         }
+        let until = lasts(&inner);
         match inner.store.renew(&leases).await {
             Ok(fenced) => {
+                for (id, epoch) in leases.iter().filter(|(id, _)| !fenced.contains(id)) {
+                    inner.runs.renewed(id, *epoch, until);
+                }
                 for id in &fenced {
                     inner.runs.tell(id, Control::LookAgain);
                 }
@@ -198,4 +221,9 @@ pub(super) async fn renew_leases(inner: Arc<Inner>) {
             }
         }
     }
+}
+
+/// How long a lease lasts that is renewed now: three times as long as until it is renewed again.
+pub(super) fn lasts(inner: &Inner) -> Time {
+    inner.store.now().after(inner.pace.renew_every.saturating_mul(3))
 }

@@ -20,7 +20,7 @@ pub(super) async fn undo(inner: Arc<Inner>, record: Record) {
         inner.environment.sleep(AGAIN).await;
     }
     let listed = Listed::new(Arc::clone(&inner), record.id.clone(), Controls::default());
-    listed.hold(record.epoch);
+    listed.hold(&record);
     let id = &record.id;
     let mut steps = match inner.store.steps(id, record.epoch).await {
         Ok(steps) => steps,

@@ -1,0 +1,97 @@
+//! Work whose lease may have run out while it was allowed to have an effect.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use longhaul_store::wrap::{Fault, Faults, Moment, Operation, Wrapped};
+use longhaul_store::{
+    Fingerprint, Json, Memory, Outcome, Owner, Record, Rerun, Settings, Step, StepClock, StepState, TaskId,
+    TaskStore as _, Time,
+};
+use longhaul_tasks::environment::{BoxFuture, Tokio};
+use longhaul_tasks::machine::{Caller, Plan};
+use longhaul_tasks::runner::{Answer, Call, Engine, Keeper, Pace, Work, Worker};
+use tokio::sync::Notify;
+
+use crate::resuming::{done, until};
+
+const OF: Fingerprint = Fingerprint::new([7; Fingerprint::LEN]);
+
+/// A node whose store answers late when an effect is to begin.
+struct Late {
+    memory: Memory,
+    faults: Faults,
+    answer: Arc<Notify>,
+    effects: Arc<AtomicUsize>,
+    gone: Arc<AtomicBool>,
+    _engine: Engine,
+    id: TaskId,
+}
+
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Late {
+    /// The effect is allowed, and nobody has heard of it.
+    async fn begin() -> Self {
+        let clock = StepClock::at(Time::from_unix_ms(1_800_000_000_000));
+        let memory = Memory::with(Settings::default(), Arc::new(clock.clone()));
+        let (faults, answer) = (Faults::new(), Arc::new(Notify::new()));
+        let late = Arc::clone(&answer);
+        // The row comes first, then the step that begins.
+        faults.plan(2, Moment::After, Fault::wait(async move { late.notified().await }));
+        let store = Wrapped::new(memory.another_node(), faults.clone());
+        let engine =
+            Engine::new(Arc::new(store), Arc::new(Tokio::new()), Pace::default(), [Worker::new("charge")]);
+        let (effects, gone) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let keeper = Keeper::new();
+        let work = work(keeper.clone(), Arc::clone(&effects), Gone(Arc::clone(&gone)));
+        let mut call = Call::new(Owner::Anonymous, "charge", Json::parse("{}").unwrap(), Work::Future(work));
+        (call.plan, call.rerun, call.keeper) = (Plan::new(Caller::TakesTask, true), Rerun::Resumable, keeper);
+        let id = match engine.call(call).await {
+            Answer::Task(record) => record.id.clone(),
+            other => panic!("{other:?}"),
+        };
+        until(&memory, &id, |record| record.steps == 1).await;
+        assert_eq!(faults.operations()[..2], [Operation::Create, Operation::Write]);
+        clock.advance(Duration::from_secs(31));
+        Self { memory, faults, answer, effects, gone, _engine: engine, id }
+    }
+}
+
+fn work(keeper: Keeper, effects: Arc<AtomicUsize>, gone: Gone) -> BoxFuture<'static, Outcome> {
+    Box::pin(async move {
+        let _gone = gone;
+        keeper.become_durable(false).await.unwrap();
+        keeper.record(Step::new("charge", OF, StepState::Begun)).await.unwrap();
+        effects.fetch_add(1, Ordering::SeqCst);
+        keeper.record(Step::new("charge", OF, StepState::learnt(Json::null()))).await.unwrap();
+        done()
+    })
+}
+
+#[tokio::test]
+async fn n1_s5_an_effect_does_not_begin_when_another_node_has_its_task() {
+    let late = Late::begin().await;
+    assert!(late.memory.another_node().claim_one(&late.id).await.unwrap().is_some());
+    late.answer.notify_one();
+    while !late.gone.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(late.effects.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn s5_an_effect_that_was_allowed_late_begins_once_its_lease_is_renewed() {
+    let late = Late::begin().await;
+    late.answer.notify_one();
+    until(&late.memory, &late.id, Record::is_terminal).await;
+    assert_eq!(late.effects.load(Ordering::SeqCst), 1);
+    assert!(late.faults.operations().contains(&Operation::Renew));
+}
