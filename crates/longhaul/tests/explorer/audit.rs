@@ -1,6 +1,5 @@
-//! What must hold after every single operation, whoever asked for it: the invariants I1, I2, I5, I6, I8, I10, I12.
+//! Looks at every task after every single operation, whoever asked for it: what must hold is in `invariant.rs`.
 
-use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::pending;
 use std::pin::pin;
@@ -8,11 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use longhaul::tasks::project::{self, View};
 use longhaul_store::wrap::{Operation, Wrap};
-use longhaul_store::{Filter, Phase, Record, Scope, StoreError, StoreFuture, TaskId, TaskStore};
+use longhaul_store::{Filter, Record, Scope, StoreError, StoreFuture, TaskId, TaskStore};
 
 use crate::clock::Simulated;
+use crate::invariant::{History, brief};
 
 /// Looks at every task after every operation, by a node of its own, which never works.
 #[derive(Clone, Debug)]
@@ -27,11 +26,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     operations: usize,
-    tasks: BTreeMap<TaskId, Record>,
-    /// The step and the text of each question, by its task and its key.
-    questions: HashMap<(TaskId, Arc<str>), (Arc<str>, String)>,
-    /// The key of each step that asks.
-    asking: HashMap<(TaskId, Arc<str>), Arc<str>>,
+    history: History,
     broken: Vec<String>,
 }
 
@@ -78,98 +73,23 @@ impl Audit {
                 "I12: after {operation} {counted} tasks are counted as open, and {open} are"
             ));
         }
-        let mut known = std::mem::take(&mut self.lock().tasks);
+        let fenced = error.is_some_and(StoreError::is_fenced);
+        let mut state = self.lock();
+        let mut broken = Vec::new();
         for task in &tasks {
-            if let Some(wrong) = no_witness(task) {
-                self.complain(format!("I8: after {operation} nothing will move a task on: {wrong}"));
-            }
-            self.check_questions(task);
-            let Some(before) = known.remove(&task.id) else { continue };
-            if error.is_some_and(StoreError::is_fenced) && before != *task {
-                self.complain(format!(
-                    "I6: a fenced {operation} changed {} to {}",
-                    brief(&before),
-                    brief(task)
-                ));
-            }
-            if before.is_terminal() && before != *task {
-                self.complain(format!(
-                    "I2: {operation} changed a task that has ended, {}, to {}",
-                    brief(&before),
-                    brief(task)
-                ));
-            }
-            if let Some(wrong) = dates(&before, task) {
-                self.complain(format!("I10: {operation} {wrong}: {}, then {}", brief(&before), brief(task)));
-            }
+            broken.extend(state.history.see(task.clone(), &operation, fenced));
         }
-        for gone in known.into_values().filter(|gone| !gone.is_terminal()) {
-            self.complain(format!("I3: after {operation} an open task is gone: {}", brief(&gone)));
+        let is_there = |id: &TaskId| tasks.iter().any(|task| task.id == *id);
+        let gone: Vec<TaskId> = state.history.tasks().keys().filter(|id| !is_there(id)).cloned().collect();
+        for gone in gone.iter().filter_map(|id| state.history.forget(id)).filter(|gone| !gone.is_terminal()) {
+            broken.push(format!("I3: after {operation} an open task is gone: {}", brief(&gone)));
         }
-        self.lock().tasks = tasks.into_iter().map(|task| (task.id.clone(), task)).collect();
-    }
-
-    fn check_questions(&self, task: &Record) {
-        for question in &task.questions {
-            let (asked, request) = (question.key.clone(), question.request.as_str().to_owned());
-            let is_new = (question.step.clone(), request);
-            let mut state = self.lock();
-            let known =
-                state.questions.entry((task.id.clone(), asked.clone())).or_insert_with(|| is_new.clone());
-            let same = *known == is_new;
-            let step = (task.id.clone(), question.step.clone());
-            let one = *state.asking.entry(step).or_insert_with(|| asked.clone()) == asked;
-            drop(state);
-            if !same || !one {
-                self.complain(format!("I5: a question changed, or its key: {question:?}"));
-            }
-        }
+        drop(state);
+        broken.into_iter().for_each(|broken| self.complain(broken));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap()
-    }
-}
-
-/// What matters of a task.
-pub(crate) fn brief(task: &Record) -> String {
-    let Record { id, tool, phase, epoch, attempt, updated_at, questions, progress, .. } = task;
-    let at = updated_at.unix_ms();
-    format!(
-        "{tool} {id} at {epoch:?}, attempt {attempt}, changed at {at}: {phase:?}, {progress:?}, asks {questions:?}"
-    )
-}
-
-/// Why nothing would ever move this task on.
-fn no_witness(task: &Record) -> Option<String> {
-    match &task.phase {
-        // Its node, or the end of its lease.
-        Phase::Running { .. } | Phase::Done(_) | Phase::Queued { .. } => None,
-        Phase::Parked { until: Some(_) } => None,
-        Phase::Parked { until: None } if task.questions.is_empty() => Some(brief(task)),
-        Phase::Parked { until: None } => None,
-        other => Some(format!("{other:?}")),
-    }
-}
-
-/// What is wrong with the dates of a task that was so and is so now.
-fn dates(before: &Record, now: &Record) -> Option<&'static str> {
-    let seen = |task: &Record| {
-        let status = (project::status(task, View::D1), project::status(task, View::D3));
-        let words = (task.status_message.clone(), task.progress.clone());
-        (status, words, task.questions.clone(), task.outcome().cloned())
-    };
-    let changed = seen(before) != seen(now);
-    if now.epoch < before.epoch {
-        Some("set an epoch back")
-    } else if now.updated_at < before.updated_at {
-        Some("set a date back")
-    } else if changed && now.updated_at == before.updated_at {
-        Some("changed what a caller sees without a date")
-    } else if !changed && now.updated_at != before.updated_at {
-        Some("changed a date and nothing that a caller sees")
-    } else {
-        None
     }
 }
 

@@ -6,21 +6,19 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, Gone};
+use crate::invariant::{Sight, is_end, status};
 
 /// The client of one run.
 pub(crate) struct Client {
     pub(crate) fleet: Fleet,
     /// The id of the task that was made under each key.
     made: BTreeMap<String, String>,
-    /// The last that was seen of each task.
-    seen: BTreeMap<String, Value>,
-    /// The questions whose answers were acknowledged.
-    answered: BTreeSet<String>,
+    sight: Sight,
 }
 
 impl Client {
     pub(crate) fn new(fleet: Fleet) -> Self {
-        Self { fleet, made: BTreeMap::new(), seen: BTreeMap::new(), answered: BTreeSet::new() }
+        Self { fleet, made: BTreeMap::new(), sight: Sight::default() }
     }
 
     /// Asks until it is answered.
@@ -69,27 +67,7 @@ impl Client {
             self.complain(format!("I3: a task that was created cannot be read: {answer}"));
             return task;
         }
-        for key in questions(&task) {
-            if self.answered.contains(&key) {
-                self.complain(format!("I4: a question is asked whose answer was acknowledged: {task}"));
-            }
-        }
-        if let Some(before) = self.seen.insert(id.to_owned(), task.clone()) {
-            let (was, is) = (status(&before), status(&task));
-            if is_end(was) && before != task {
-                self.complain(format!("I2: it had ended as {before}, and is {task}"));
-            }
-            if !matches!(is, "working" | "input_required") && !is_end(is) {
-                self.complain(format!("I1: {was} was followed by {is}"));
-            }
-            if date(&task) < date(&before) {
-                self.complain(format!("I10: lastUpdatedAt ran backwards from {before} to {task}"));
-            }
-            let what = ["status", "statusMessage", "inputRequests"];
-            if date(&task) == date(&before) && what.iter().any(|what| task[what] != before[what]) {
-                self.complain(format!("I10: {before} changed to {task} without a new date"));
-            }
-        }
+        self.sight.see(id, &task).into_iter().for_each(|broken| self.complain(broken));
         task
     }
 
@@ -105,7 +83,7 @@ impl Client {
                 return Value::Null;
             }
         }
-        self.complain(format!("G5: the task does not go on: {:?}", self.seen.get(id)));
+        self.complain(format!("G5: the task does not go on: {:?}", self.sight.last(id)));
         Value::Null
     }
 
@@ -127,7 +105,7 @@ impl Client {
     pub(crate) fn answer(&mut self, id: &str, question: &str, answer: &Value) {
         let told = self.ask("tasks/update", &json!({"taskId": id, "inputResponses": {question: answer}}));
         if told["result"].is_object() {
-            self.answered.insert(question.to_owned());
+            self.sight.answered(question);
         } else {
             self.complain(format!("an answer is not taken: {told}"));
         }
@@ -188,22 +166,6 @@ impl Client {
 
 /// More than any scenario takes along.
 const MOST_PROCESSES: usize = 20;
-
-fn status(task: &Value) -> &str {
-    task["status"].as_str().unwrap_or_default()
-}
-
-fn date(task: &Value) -> &str {
-    task["lastUpdatedAt"].as_str().unwrap_or_default()
-}
-
-fn is_end(status: &str) -> bool {
-    matches!(status, "completed" | "failed" | "cancelled")
-}
-
-fn questions(task: &Value) -> Vec<String> {
-    task["inputRequests"].as_object().map(|asked| asked.keys().cloned().collect()).unwrap_or_default()
-}
 
 fn asks(task: &Value, message: &str) -> bool {
     let requests = task["inputRequests"].as_object();

@@ -8,9 +8,9 @@ use longhaul::Tool;
 use longhaul_store::wrap::{Moment, Operation};
 use serde_json::{Value, json};
 
-use crate::audit::brief;
 use crate::client::Client;
 use crate::fleet::{Crash, Fleet};
+use crate::invariant::brief;
 use crate::place::Kind;
 use crate::world::Hands;
 

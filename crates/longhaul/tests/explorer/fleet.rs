@@ -184,7 +184,14 @@ impl Drop for Fleet {
     }
 }
 
-async fn ask(dispatcher: &Dispatcher, who: &str, takes_tasks: bool, method: &str, params: &Value) -> Value {
+/// Makes a request of a client that can be asked, and takes tasks or not.
+pub(crate) async fn ask(
+    dispatcher: &Dispatcher,
+    who: &str,
+    takes_tasks: bool,
+    method: &str,
+    params: &Value,
+) -> Value {
     let mut params = params.clone();
     let extensions = if takes_tasks { json!({"io.modelcontextprotocol/tasks": {}}) } else { json!({}) };
     let own = json!({

@@ -5,6 +5,8 @@
 //! What comes of it must be what comes of it otherwise, effects are had as often as was promised, and what must always
 //! hold is looked at after every operation (`audit.rs`) and every answer (`client.rs`).
 //!
+//! `sim/` lets whole fleets meet whatever else there is, as seeds choose. What must hold is in `invariant.rs`.
+//!
 //! Names of tests begin with the rows of the failure matrix they show. `cargo xtask chaos explore --pairs` lets two
 //! processes crash, one after the other.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -14,6 +16,8 @@ mod client;
 mod clock;
 mod explore;
 mod fleet;
+mod invariant;
 mod place;
 mod scenarios;
+mod sim;
 mod world;

@@ -1,0 +1,224 @@
+//! What must always hold, whatever crashes, stands still, is late or comes twice: the invariants, by their names.
+//!
+//! - **I1** No observer of a task sees a status follow another that must not follow it.
+//! - **I2** A task that has ended never changes again, in its status or in any byte of how it ended.
+//! - **I3** A task that was created can be read until its time is up.
+//! - **I4** An answer that was acknowledged is told to the work, and no other is.
+//! - **I5** One question has one key for ever, and one step asks one question.
+//! - **I6** One node writes under an epoch, and a write that is fenced leaves no trace.
+//! - **I7** What a step came to is recorded once; its effect is had as often as its policy says, and never under an epoch
+//!   whose lease has run out.
+//! - **I8** Whatever is open has something that will move it: a lease, a time, or a question.
+//! - **I9** Nobody learns anything of another's task, or changes it.
+//! - **I10** The date of the last change never goes back, and moves if and only if what is seen has changed.
+//! - **I11** A task is forgotten when its time is up, and not before.
+//! - **I12** What is counted against a quota is what there is.
+//! - **I13** One key of a caller is one task.
+//! - **I14** When all is over nothing is open, nothing is held, and nothing is left over.
+//!
+//! I2, I5, I6, I8, I10 and the edges of I1 are judged here, of each record after each operation; I1, I2, I4 and I10
+//! again of what a client is told ([`Sight`]). The others are judged where they can be seen: `audit.rs`, `client.rs`,
+//! `world.rs` and `explore.rs` for a crash at every operation, `sim/` for whatever else goes wrong.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use longhaul::proto::model::TaskStatus;
+use longhaul::tasks::project::{self, View};
+use longhaul_store::{Phase, Record, TaskId};
+use serde_json::Value;
+
+/// Every task as it was last seen in the store.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    tasks: BTreeMap<TaskId, Record>,
+    /// The step and the text of each question, by its task and its key.
+    questions: HashMap<(TaskId, Arc<str>), (Arc<str>, String)>,
+    /// The key of each step that asks.
+    asking: HashMap<(TaskId, Arc<str>), Arc<str>>,
+}
+
+impl History {
+    /// Every task that was there.
+    pub(crate) fn tasks(&self) -> &BTreeMap<TaskId, Record> {
+        &self.tasks
+    }
+
+    pub(crate) fn open(&self) -> u64 {
+        self.tasks.values().filter(|task| !task.is_terminal()).count() as u64
+    }
+
+    /// Holds a task as it is after `operation` to what it was before; `fenced`: that was refused.
+    pub(crate) fn see(&mut self, task: Record, operation: &dyn fmt::Display, fenced: bool) -> Vec<String> {
+        let mut broken = Vec::new();
+        if let Some(wrong) = no_witness(&task) {
+            broken.push(format!("I8: after {operation} nothing will move a task on: {wrong}"));
+        }
+        self.check_questions(&task, &mut broken);
+        let Some(before) = self.tasks.insert(task.id.clone(), task.clone()) else { return broken };
+        if before == task {
+            return broken;
+        }
+        let changed = || format!("{} to {}", brief(&before), brief(&task));
+        if fenced {
+            broken.push(format!("I6: a fenced {operation} changed {}", changed()));
+        }
+        // Of what is undone only that changes which nobody sees.
+        if before.is_terminal() && !(before.is_undoing() && as_seen(&before) == as_seen(&task)) {
+            broken.push(format!("I2: {operation} changed a task that has ended, {}", changed()));
+        }
+        if let Some(wrong) = dates(&before, &task) {
+            broken.push(format!("I10: {operation} {wrong}: {}", changed()));
+        }
+        for view in [View::D1, View::D2, View::D3] {
+            let (was, is) = (project::status(&before, view), project::status(&task, view));
+            if !may_follow(was, is) {
+                broken.push(format!("I1: {operation} made {is:?} of {was:?} in {view:?}, {}", changed()));
+            }
+        }
+        broken
+    }
+
+    /// A task is not there any more, and rightly or not: who calls this knows.
+    pub(crate) fn forget(&mut self, id: &TaskId) -> Option<Record> {
+        self.tasks.remove(id)
+    }
+
+    fn check_questions(&mut self, task: &Record, broken: &mut Vec<String>) {
+        for question in &task.questions {
+            let (asked, request) = (question.key.clone(), question.request.as_str().to_owned());
+            let is_new = (question.step.clone(), request);
+            let known =
+                self.questions.entry((task.id.clone(), asked.clone())).or_insert_with(|| is_new.clone());
+            let same = *known == is_new;
+            let step = (task.id.clone(), question.step.clone());
+            let one = *self.asking.entry(step).or_insert_with(|| asked.clone()) == asked;
+            if !same || !one {
+                broken.push(format!("I5: a question changed, or its key: {question:?}"));
+            }
+        }
+    }
+}
+
+/// A record without what nobody sees: how far what has ended is undone.
+fn as_seen(task: &Record) -> Record {
+    let mut seen = task.clone();
+    (seen.epoch, seen.undo, seen.steps, seen.step_bytes, seen.owed, seen.seq) =
+        (Default::default(), None, 0, 0, 0, 0);
+    seen
+}
+
+/// Whether an observer may see this status after that one.
+fn may_follow(was: TaskStatus, is: TaskStatus) -> bool {
+    use TaskStatus::{Cancelled, Completed, Failed, Submitted};
+    match was {
+        Completed | Failed | Cancelled => is == was,
+        Submitted => true,
+        _ => is != Submitted,
+    }
+}
+
+/// What matters of a task.
+pub(crate) fn brief(task: &Record) -> String {
+    let Record { id, tool, phase, epoch, attempt, updated_at, questions, progress, .. } = task;
+    let at = updated_at.unix_ms();
+    format!(
+        "{tool} {id} at {epoch:?}, attempt {attempt}, changed at {at}: {phase:?}, {progress:?}, asks {questions:?}"
+    )
+}
+
+/// Why nothing would ever move this task on.
+fn no_witness(task: &Record) -> Option<String> {
+    match &task.phase {
+        // Its node, or the end of its lease.
+        Phase::Running { .. } | Phase::Done(_) | Phase::Queued { .. } => None,
+        Phase::Parked { until: Some(_) } => None,
+        Phase::Parked { until: None } if task.questions.is_empty() => Some(brief(task)),
+        Phase::Parked { until: None } => None,
+        other => Some(format!("{other:?}")),
+    }
+}
+
+/// What is wrong with the dates of a task that was so and is so now.
+fn dates(before: &Record, now: &Record) -> Option<&'static str> {
+    let seen = |task: &Record| {
+        let status = (project::status(task, View::D1), project::status(task, View::D3));
+        let words = (task.status_message.clone(), task.progress.clone());
+        (status, words, task.questions.clone(), task.outcome().cloned())
+    };
+    let changed = seen(before) != seen(now);
+    if now.epoch < before.epoch {
+        Some("set an epoch back")
+    } else if now.updated_at < before.updated_at {
+        Some("set a date back")
+    } else if changed && now.updated_at == before.updated_at {
+        Some("changed what a caller sees without a date")
+    } else if !changed && now.updated_at != before.updated_at {
+        Some("changed a date and nothing that a caller sees")
+    } else {
+        None
+    }
+}
+
+/// What one client has been told of tasks by `tasks/get`.
+#[derive(Debug, Default)]
+pub(crate) struct Sight {
+    /// The last that was seen of each task.
+    seen: BTreeMap<String, Value>,
+    /// The questions whose answers were acknowledged.
+    answered: BTreeSet<String>,
+}
+
+impl Sight {
+    pub(crate) fn last(&self, id: &str) -> Option<&Value> {
+        self.seen.get(id)
+    }
+
+    /// The answer to a question was acknowledged.
+    pub(crate) fn answered(&mut self, question: &str) {
+        self.answered.insert(question.to_owned());
+    }
+
+    /// Holds what is told of a task to what was told before.
+    pub(crate) fn see(&mut self, id: &str, task: &Value) -> Vec<String> {
+        let mut broken = Vec::new();
+        for key in questions(task) {
+            if self.answered.contains(&key) {
+                broken.push(format!("I4: a question is asked whose answer was acknowledged: {task}"));
+            }
+        }
+        let Some(before) = self.seen.insert(id.to_owned(), task.clone()) else { return broken };
+        let (was, is) = (status(&before), status(task));
+        if is_end(was) && before != *task {
+            broken.push(format!("I2: it had ended as {before}, and is {task}"));
+        }
+        if !matches!(is, "working" | "input_required") && !is_end(is) {
+            broken.push(format!("I1: {was} was followed by {is}"));
+        }
+        if date(task) < date(&before) {
+            broken.push(format!("I10: lastUpdatedAt ran backwards from {before} to {task}"));
+        }
+        let what = ["status", "statusMessage", "inputRequests"];
+        if date(task) == date(&before) && what.iter().any(|what| task[what] != before[what]) {
+            broken.push(format!("I10: {before} changed to {task} without a new date"));
+        }
+        broken
+    }
+}
+
+pub(crate) fn status(task: &Value) -> &str {
+    task["status"].as_str().unwrap_or_default()
+}
+
+fn date(task: &Value) -> &str {
+    task["lastUpdatedAt"].as_str().unwrap_or_default()
+}
+
+pub(crate) fn is_end(status: &str) -> bool {
+    matches!(status, "completed" | "failed" | "cancelled")
+}
+
+pub(crate) fn questions(task: &Value) -> Vec<String> {
+    task["inputRequests"].as_object().map(|asked| asked.keys().cloned().collect()).unwrap_or_default()
+}

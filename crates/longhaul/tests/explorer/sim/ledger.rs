@@ -1,0 +1,301 @@
+//! What is known of one run: every task as its store has it, what was promised to whom, and what was broken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use longhaul_store::{Epoch, Memory, NodeId, Owner, Phase, Record, Rerun, Scope, TaskId, TaskStore, Time};
+
+use super::executor::Executor;
+use crate::invariant::{History, brief};
+
+/// Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Ledger(Arc<Shared>);
+
+struct Shared {
+    executor: Executor,
+    /// A node of its own, which never works.
+    observer: Memory,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    history: History,
+    /// How long each epoch's lease lasted, at the most, and whose it was.
+    leases: BTreeMap<(TaskId, Epoch), (NodeId, Time)>,
+    /// Which task each key is.
+    keys: BTreeMap<(String, String), TaskId>,
+    /// The first answer that was recorded to each question.
+    answers: BTreeMap<(TaskId, Arc<str>), String>,
+    /// When each tombstone may go.
+    tombstones: BTreeMap<TaskId, Time>,
+    broken: Vec<String>,
+    /// Lines of what happened, if they are asked for.
+    trace: Option<Vec<String>>,
+    /// What happened, as a number.
+    digest: DefaultHasher,
+    operations: u64,
+}
+
+impl Ledger {
+    pub(crate) fn new(executor: &Executor, observer: Memory, traced: bool) -> Self {
+        let state = State { trace: traced.then(Vec::new), ..State::default() };
+        Self(Arc::new(Shared { executor: executor.clone(), observer, state: Mutex::new(state) }))
+    }
+
+    /// Notes that an invariant is broken.
+    pub(crate) fn complain(&self, what: impl Into<String>) {
+        let what = what.into();
+        self.tell(|| format!("BROKEN {what}"));
+        let mut state = self.lock();
+        if state.broken.len() < 10 && !state.broken.contains(&what) {
+            state.broken.push(what);
+        }
+    }
+
+    pub(crate) fn broken(&self) -> Vec<String> {
+        self.lock().broken.clone()
+    }
+
+    /// Whether nothing is broken.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.lock().broken.is_empty()
+    }
+
+    /// Notes what happens, where somebody will read it.
+    pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
+        if self.lock().trace.is_none() {
+            return;
+        }
+        let line = format!("{} {}", clock(self.0.executor.now()), what());
+        if let Some(trace) = &mut self.lock().trace {
+            trace.push(line);
+        }
+    }
+
+    pub(crate) fn trace(&self) -> Vec<String> {
+        self.lock().trace.clone().unwrap_or_default()
+    }
+
+    /// What happened, as a number, and how many operations it was.
+    pub(crate) fn digest(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.digest.finish(), state.operations)
+    }
+
+    /// An operation was done.
+    pub(crate) fn count(&self, what: impl Hash, id: &str, ok: bool) {
+        let now = self.0.executor.now();
+        let mut state = self.lock();
+        state.operations += 1;
+        (now, what, id, ok).hash(&mut state.digest);
+    }
+
+    /// Looks at a task that an operation may have changed; says whether it has.
+    pub(crate) fn look(&self, id: &TaskId, operation: &dyn fmt::Display, fenced: bool) -> bool {
+        let found = at_once(self.0.observer.get(Scope::Operator, id)).expect("a store in memory is read");
+        let (now, counted) = (self.0.observer.now(), self.counts().0);
+        let mut broken = Vec::new();
+        let mut state = self.lock();
+        let changed = match found {
+            Some(task) => {
+                state.note_lease(&task, &mut broken);
+                let changed = state.history.tasks().get(id) != Some(&task);
+                broken.extend(state.history.see(task, operation, fenced));
+                changed
+            }
+            None => {
+                let gone = state.history.forget(id);
+                if let Some(gone) = &gone {
+                    state.tombstones.insert(id.clone(), now.after(TOMBSTONE));
+                    let wrong = too_early(gone, now);
+                    broken.extend(wrong.map(|wrong| format!("{wrong}: after {operation}, {}", brief(gone))));
+                }
+                gone.is_some()
+            }
+        };
+        let open = state.history.open();
+        if counted != open {
+            broken
+                .push(format!("I12: after {operation} {counted} tasks are counted as open, and {open} are"));
+        }
+        drop(state);
+        if changed {
+            self.0.executor.stir();
+        }
+        broken.into_iter().for_each(|broken| self.complain(broken));
+        changed
+    }
+
+    /// The store's time.
+    pub(crate) fn now(&self) -> Time {
+        self.0.observer.now()
+    }
+
+    /// How many there are, open and in all.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        at_once(self.0.observer.counts()).map_or((0, 0), |counts| (counts.open, counts.retained))
+    }
+
+    /// The task as it was last seen.
+    pub(crate) fn task(&self, id: &TaskId) -> Option<Record> {
+        self.lock().history.tasks().get(id).cloned()
+    }
+
+    /// Where a task is, in short.
+    pub(crate) fn outline(&self, id: &TaskId) -> String {
+        let Some(task) = self.task(id) else { return "gone".to_owned() };
+        let Record { phase, epoch, attempt, questions, owed, undo, .. } = &task;
+        let phase = match phase {
+            Phase::Running { lease } => format!("{} has it", lease.node),
+            Phase::Queued { .. } => "queued".to_owned(),
+            Phase::Parked { until } => format!("put aside until {until:?}"),
+            Phase::Done(outcome) => format!("{outcome:?}, owes {owed}, {undo:?}"),
+            other => format!("{other:?}"),
+        };
+        format!("{phase}, {epoch:?}, attempt {attempt}, asks {}", questions.len())
+    }
+
+    pub(crate) fn tasks(&self) -> Vec<Record> {
+        self.lock().history.tasks().values().cloned().collect()
+    }
+
+    /// Whoever has an effect now holds its task, and its lease has not run out while it did not look.
+    pub(crate) fn check_effect(&self, id: &TaskId, epoch: Epoch, what: &str) {
+        let now = self.0.observer.now();
+        let state = self.lock();
+        let Some(task) = state.history.tasks().get(id) else { return };
+        // What is never entered again asks nobody: once it is lost nobody else does it either.
+        if task.rerun == Rerun::Never {
+            return;
+        }
+        let ran_out = state.leases.get(&(id.clone(), epoch)).is_some_and(|(_, until)| *until < now);
+        if task.epoch != epoch && ran_out {
+            let task = brief(task);
+            drop(state);
+            self.complain(format!("I7: {what} is done at {epoch:?} when its lease has run out: {task}"));
+        }
+    }
+
+    /// A task was created under this key.
+    pub(crate) fn note_key(&self, owner: &Owner, key: &str, id: &TaskId) {
+        let whose = match owner {
+            Owner::Principal(principal) => principal.as_str().to_owned(),
+            Owner::Anonymous => String::new(),
+        };
+        let mut state = self.lock();
+        let known = state.keys.entry((whose, key.to_owned())).or_insert_with(|| id.clone()).clone();
+        drop(state);
+        if known != *id {
+            self.complain(format!("I13: the key {key} is {known} and {id}"));
+        }
+    }
+
+    /// An answer was recorded, or one came too late.
+    pub(crate) fn note_answer(&self, id: &TaskId, question: &Arc<str>, value: &str) {
+        self.lock().answers.entry((id.clone(), Arc::clone(question))).or_insert_with(|| value.to_owned());
+    }
+
+    /// The first answers that were recorded to questions of a task.
+    pub(crate) fn answers(&self, id: &TaskId) -> BTreeSet<String> {
+        let state = self.lock();
+        state.answers.iter().filter(|((of, _), _)| of == id).map(|(_, value)| value.clone()).collect()
+    }
+
+    pub(crate) fn has_answer(&self, id: &TaskId, question: &str) -> bool {
+        self.lock().answers.contains_key(&(id.clone(), question.into()))
+    }
+
+    /// When time will next demand something, as the executor has it; `None` while something is held.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        let now = self.0.observer.now();
+        let mut state = self.lock();
+        let mut next = Time::from_unix_ms(i64::MAX);
+        state.tombstones.retain(|_, at| *at > now);
+        for at in state.tombstones.values() {
+            next = next.min(*at);
+        }
+        for task in state.history.tasks().values() {
+            let times = match &task.phase {
+                Phase::Running { lease } if lease.until > now => return None,
+                Phase::Queued { not_before } => [Some(*not_before), task.expires_at],
+                Phase::Parked { until } => [*until, task.expires_at],
+                Phase::Done(_) => {
+                    let undo = task.undo.as_ref().and_then(|undo| undo.due);
+                    if undo.is_some_and(|due| due > now) {
+                        return None;
+                    }
+                    [None, task.expires_at]
+                }
+                _ => [None, task.expires_at],
+            };
+            for at in times.into_iter().flatten().filter(|at| *at > now) {
+                next = next.min(at);
+            }
+            // Deadlines of questions are times to go on at, too.
+            for at in task.questions.iter().filter_map(|question| question.deadline).filter(|at| *at > now) {
+                next = next.min(at);
+            }
+        }
+        drop(state);
+        Some(self.0.executor.now() + next.since(now).min(LONG))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap()
+    }
+}
+
+impl State {
+    fn note_lease(&mut self, task: &Record, broken: &mut Vec<String>) {
+        let Some(lease) = task.lease() else { return };
+        let key = (task.id.clone(), task.epoch);
+        let (node, until) = self.leases.entry(key).or_insert_with(|| (lease.node.clone(), lease.until));
+        *until = lease.until.max(*until);
+        if *node != lease.node {
+            broken.push(format!("I6: two nodes have had one epoch of {}", brief(task)));
+        }
+    }
+}
+
+/// What is broken if this task is not there any more.
+fn too_early(task: &Record, now: Time) -> Option<&'static str> {
+    match task.expires_at {
+        _ if !task.is_terminal() => Some("I3: an open task is gone"),
+        Some(at) if at <= now => None,
+        _ => Some("I11: a task is gone before its time is up"),
+    }
+}
+
+/// Longer than any run.
+const LONG: Duration = Duration::from_secs(1 << 32);
+
+/// The store's own, by default, and as long as it may take until one is made.
+const TOMBSTONE: Duration = Duration::from_secs(60 * 60 + 25);
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ledger")
+    }
+}
+
+/// A time of the run, for people.
+pub(crate) fn clock(now: Duration) -> String {
+    let (seconds, millis) = (now.as_secs(), now.subsec_millis());
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    format!("day {days:2} {:02}:{:02}:{:02}.{millis:03}", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+/// What a store in memory does, it does at once.
+fn at_once<T>(doing: impl Future<Output = T>) -> T {
+    match pin!(doing).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => panic!("a store in memory waits"),
+    }
+}

@@ -1,0 +1,415 @@
+//! The way from one node to the store: slow, cut, and losing answers; and whatever comes through is looked at.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use longhaul_store::wrap::Operation;
+use longhaul_store::{
+    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
+    Finished, Limits, Memory, NewTask, NodeId, Outcome, Owner, Page, Parts, Quota, Record, Reply, Runnable,
+    Scope, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+};
+
+use super::executor::{Executor, WORLD};
+use super::ledger::Ledger;
+use super::random::Random;
+
+/// How the way is. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Weather(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    random: Random,
+    /// Nothing comes through.
+    cut: bool,
+    /// How many of a thousand operations go wrong.
+    bad: u64,
+    /// How long one takes at most, in milliseconds, each way.
+    slow: u64,
+}
+
+/// What becomes of one operation.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trouble {
+    before: u64,
+    refused: bool,
+    after: u64,
+    answer_lost: bool,
+}
+
+impl Weather {
+    pub(crate) fn new(random: Random) -> Self {
+        Self(Arc::new(Mutex::new(State { random, cut: false, bad: 0, slow: 0 })))
+    }
+
+    pub(crate) fn set(&self, cut: bool, bad: u64, slow: u64) {
+        let mut state = self.lock();
+        (state.cut, state.bad, state.slow) = (cut, bad, slow);
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        let mut state = self.lock();
+        let State { random, cut, bad, slow } = &mut *state;
+        let mut trouble = Trouble::default();
+        if *cut {
+            trouble.refused = true;
+            trouble.before = if random.percent(50) { 0 } else { 5000 };
+        } else if *bad > 0 && random.below(1000) < *bad {
+            match random.below(4) {
+                0 => trouble.refused = true,
+                1 => trouble.answer_lost = true,
+                2 => trouble.before = random.below(20_000),
+                // An answer that comes when the lease may have run out.
+                _ => trouble.after = random.below(60_000),
+            }
+        } else if *slow > 0 {
+            (trouble.before, trouble.after) = (random.below(*slow), random.below(*slow));
+        } else {
+            return None;
+        }
+        Some(trouble)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+}
+
+/// A store as one node reaches it.
+pub(crate) struct Link {
+    memory: Memory,
+    executor: Executor,
+    ledger: Ledger,
+    weather: Weather,
+    max_open: u64,
+}
+
+impl Link {
+    pub(crate) fn new(
+        memory: Memory,
+        executor: &Executor,
+        ledger: &Ledger,
+        weather: &Weather,
+        max_open: u64,
+    ) -> Self {
+        let (executor, ledger, weather) = (executor.clone(), ledger.clone(), weather.clone());
+        Self { memory, executor, ledger, weather, max_open }
+    }
+
+    /// Carries an operation to the store, and its answer back; `touched` are those tasks that it may have changed.
+    async fn carry<'a, T: fmt::Debug>(
+        &'a self,
+        what: Operation,
+        id: Option<&TaskId>,
+        doing: impl Future<Output = Result<T, StoreError>> + Send + 'a,
+        touched: impl FnOnce(&T) -> Vec<TaskId> + Send,
+    ) -> Result<T, StoreError> {
+        let trouble = self.weather.trouble();
+        let Trouble { before, refused, after, answer_lost } = trouble.unwrap_or_default();
+        if trouble.is_some() {
+            self.executor.stir();
+        }
+        if before > 0 {
+            self.executor.sleep(WORLD, Duration::from_millis(before)).await;
+        }
+        let about = || id.map_or_else(|| what.to_string(), |id| format!("{what} of {id}"));
+        if refused {
+            self.ledger.tell(|| format!("{} does not get to {}", self.node(), about()));
+            return Err(unreachable());
+        }
+        self.executor.tick();
+        let done = doing.await;
+        let fenced = done.as_ref().is_err_and(StoreError::is_fenced);
+        let mut changed = match &done {
+            Ok(done) => touched(done),
+            Err(_) => Vec::new(),
+        };
+        changed.extend(id.cloned());
+        if !changed.is_empty() {
+            self.ledger.count(what, id.map_or("", TaskId::as_str), done.is_ok());
+        }
+        for task in &changed {
+            if !self.ledger.look(task, &what, fenced) && id.is_none() {
+                continue;
+            }
+            let id = task;
+            let came = || done.as_ref().map_or_else(ToString::to_string, |_| self.ledger.outline(id));
+            self.ledger
+                .tell(|| format!("{}: {what} {}{}: {}", self.node(), id.as_str(), shown(trouble), came()));
+        }
+        if after > 0 {
+            self.executor.sleep(WORLD, Duration::from_millis(after)).await;
+        }
+        if answer_lost { Err(unreachable()) } else { done }
+    }
+
+    /// A read changes nothing that would have to be looked at.
+    async fn read<'a, T>(
+        &'a self,
+        doing: impl Future<Output = Result<T, StoreError>> + Send + 'a,
+    ) -> Result<T, StoreError> {
+        let Some(Trouble { before, refused, after, answer_lost }) = self.weather.trouble() else {
+            return doing.await;
+        };
+        self.executor.stir();
+        self.executor.sleep(WORLD, Duration::from_millis(before)).await;
+        if refused {
+            return Err(unreachable());
+        }
+        let done = doing.await;
+        self.executor.sleep(WORLD, Duration::from_millis(after)).await;
+        if answer_lost { Err(unreachable()) } else { done }
+    }
+
+    /// A quota that refuses is full, and one that is full refuses.
+    fn check_quota(&self, owner: &Owner, done: &Result<Created, StoreError>) {
+        let open = |tasks: &[Record]| {
+            tasks.iter().filter(|task| !task.is_terminal() && task.owner == *owner).count() as u64
+        };
+        match done {
+            Err(StoreError::Overloaded { what: Quota::OpenPerOwner, .. }) => {
+                let open = open(&self.ledger.tasks());
+                if open < self.max_open {
+                    self.ledger.complain(format!(
+                        "I12: a call is refused where {open} of {} are open",
+                        self.max_open
+                    ));
+                }
+            }
+            Ok(Created::New(_)) => {
+                // It is not among them yet.
+                let open = open(&self.ledger.tasks());
+                if open >= self.max_open {
+                    self.ledger
+                        .complain(format!("I12: a call is taken where {open} of {} are open", self.max_open));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What goes wrong with an operation, if anything does.
+fn shown(trouble: Option<Trouble>) -> String {
+    trouble.map_or_else(String::new, |Trouble { before, after, answer_lost, .. }| {
+        let lost = if answer_lost { ", and its answer is lost" } else { "" };
+        format!(" (there in {before} ms, back in {after} ms{lost})")
+    })
+}
+
+/// What a worker wants to be written, in short.
+fn wanted(batch: &Batch) -> String {
+    let steps: Vec<String> = batch
+        .steps
+        .iter()
+        .map(|step| {
+            let state = format!("{:?}", step.state);
+            format!("{} {}", step.key, state.split([' ', '(']).next().unwrap_or_default())
+        })
+        .collect();
+    let park = batch.park.as_ref().map_or("", |_| " and to be put aside");
+    format!("[{}]{park}", steps.join(", "))
+}
+
+fn unreachable() -> StoreError {
+    StoreError::Backend { doing: "reaching it", source: Arc::new(std::io::Error::other("the way is cut")) }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Link").field(self.memory.node()).finish()
+    }
+}
+
+fn nothing<T>(_: &T) -> Vec<TaskId> {
+    Vec::new()
+}
+
+impl TaskStore for Link {
+    fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
+        Box::pin(async move {
+            let (owner, id) = (task.owner.clone(), task.id.clone());
+            let key = task.once.as_ref().map(|once| once.key.as_str().to_owned());
+            let doing = async {
+                let done = self.memory.create(task).await;
+                self.check_quota(&owner, &done);
+                if let (Ok(Created::New(record) | Created::Again(record)), Some(key)) = (&done, &key) {
+                    self.ledger.note_key(&owner, key, &record.id);
+                }
+                done
+            };
+            self.carry(Operation::Create, Some(&id), doing, nothing).await
+        })
+    }
+
+    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        Box::pin(self.read(async move {
+            let done = self.memory.get(scope, id).await;
+            if let (Ok(Some(record)), Scope::Owner(owner)) = (&done, scope)
+                && record.owner != *owner
+            {
+                self.ledger.complain(format!("I9: {owner:?} is shown {id}, which is another's"));
+            }
+            done
+        }))
+    }
+
+    fn called<'a>(&'a self, owner: &'a Owner, key: &'a CallKey) -> StoreFuture<'a, Option<Record>> {
+        Box::pin(self.read(self.memory.called(owner, key)))
+    }
+
+    fn list<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page> {
+        Box::pin(self.read(self.memory.list(scope, filter, after, limit)))
+    }
+
+    fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
+        let claimed = |records: &Vec<Record>| records.iter().map(|record| record.id.clone()).collect();
+        Box::pin(self.carry(Operation::Claim, None, self.memory.claim(limit, runs), claimed))
+    }
+
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        Box::pin(self.carry(Operation::ClaimOne, Some(id), self.memory.claim_one(id), nothing))
+    }
+
+    fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
+        let renewed = |_: &Vec<TaskId>| {
+            let mut ids: Vec<TaskId> = held.iter().map(|(id, _)| id.clone()).collect();
+            ids.sort();
+            ids
+        };
+        Box::pin(self.carry(Operation::Renew, None, self.memory.renew(held), renewed))
+    }
+
+    fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record> {
+        Box::pin(self.carry(Operation::Release, Some(id), self.memory.release(id, epoch), nothing))
+    }
+
+    fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
+        self.ledger
+            .tell(|| format!("{} wants of {} at {epoch:?}: {}", self.node(), id.as_str(), wanted(&batch)));
+        Box::pin(self.carry(Operation::Write, Some(id), self.memory.write(id, epoch, batch), nothing))
+    }
+
+    fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
+        Box::pin(self.read(self.memory.steps(id, epoch)))
+    }
+
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>> {
+        Box::pin(self.read(self.memory.parts(scope, id, after, limit)))
+    }
+
+    fn answer<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        replies: &'a [Reply],
+    ) -> StoreFuture<'a, Answered> {
+        let doing = async move {
+            let before = self.ledger.task(id);
+            let done = self.memory.answer(scope, id, replies).await;
+            if let (Ok(Answered::Recorded { .. }), Some(before)) = (&done, &before) {
+                let now = self.memory.now();
+                for reply in replies {
+                    let open = before.questions.iter().find(|question| question.key == reply.key);
+                    if open.is_some_and(|question| question.deadline.is_none_or(|at| at > now)) {
+                        self.ledger.note_answer(id, &reply.key, reply.value.as_str());
+                    }
+                }
+            }
+            self.check_owner(scope, before.as_ref(), matches!(done, Ok(Answered::Recorded { .. })));
+            done
+        };
+        Box::pin(self.carry(Operation::Answer, Some(id), doing, nothing))
+    }
+
+    fn finish<'a>(
+        &'a self,
+        id: &'a TaskId,
+        epoch: Epoch,
+        outcome: Outcome,
+        last: Batch,
+    ) -> StoreFuture<'a, Finished> {
+        let doing = self.memory.finish(id, epoch, outcome, last);
+        Box::pin(self.carry(Operation::Finish, Some(id), doing, nothing))
+    }
+
+    fn request_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, Cancellation> {
+        let doing = async move {
+            let before = self.ledger.task(id);
+            let done = self.memory.request_cancel(scope, id, reason).await;
+            let found = matches!(done, Ok(Cancellation::Cancelled(_) | Cancellation::AlreadyTerminal(_)));
+            self.check_owner(scope, before.as_ref(), found);
+            done
+        };
+        Box::pin(self.carry(Operation::RequestCancel, Some(id), doing, nothing))
+    }
+
+    fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
+        Box::pin(self.carry(Operation::Erase, Some(id), self.memory.erase(scope, id), nothing))
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        Box::pin(async move {
+            // What is forgotten is named nowhere: any of them may be among it.
+            let before: Vec<TaskId> = self.ledger.tasks().into_iter().map(|task| task.id).collect();
+            let any = move |swept: &Swept| if swept.total() > 0 { before } else { Vec::new() };
+            self.carry(Operation::Sweep, None, self.memory.sweep(limit), any).await
+        })
+    }
+
+    fn counts(&self) -> StoreFuture<'_, Counts> {
+        Box::pin(self.read(self.memory.counts()))
+    }
+
+    fn watch(&self, id: &TaskId) -> TaskWatch {
+        self.memory.watch(id)
+    }
+
+    fn now(&self) -> Time {
+        self.memory.now()
+    }
+
+    fn limits(&self) -> Limits {
+        self.memory.limits()
+    }
+
+    fn durability(&self) -> Durability {
+        self.memory.durability()
+    }
+
+    fn node(&self) -> &NodeId {
+        self.memory.node()
+    }
+}
+
+impl Link {
+    /// Who is told of a task is its owner, or works on it.
+    fn check_owner(&self, scope: Scope<'_>, task: Option<&Record>, found: bool) {
+        if let (Scope::Owner(owner), Some(task)) = (scope, task)
+            && found
+            && task.owner != *owner
+        {
+            self.ledger.complain(format!("I9: {owner:?} has reached {}, which is another's", task.id));
+        }
+    }
+}
