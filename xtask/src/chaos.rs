@@ -9,7 +9,7 @@ use anyhow::Result;
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::test::libtest::Tests;
-use crate::test::program;
+use crate::test::{TESTED, program};
 use crate::tools::system;
 
 /// How long random kills may take.
@@ -20,6 +20,12 @@ const MANY: &str = "200";
 
 /// How many it kills where a single one serves, and where supervisors are killed as well.
 const FEW: &str = "15";
+
+/// How many seeds of the simulator the stage plays: one takes 80 ms in a debug build, and there is a minute for them.
+const SEEDS: u64 = 1000;
+
+/// How many of them at a time.
+const AT_ONCE: u64 = 2;
 
 /// The driver, and the program that it kills.
 #[derive(Debug)]
@@ -37,7 +43,7 @@ enum Build {
     Released,
 }
 
-/// The stage: every crash point, some random kills, loss of power, and particular misfortunes.
+/// The stage: every crash point, some random kills, loss of power, simulated months, and particular misfortunes.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
     system::require(site, &system::STRACE)?;
     let mut tally = Tally::default();
@@ -47,6 +53,7 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
     tally += chaos.play(site, &["kills", "--kills", FEW])?;
     tally += chaos.play(site, &["kills", "--kills", FEW, "--servers", "2", "--supervisors"])?;
     tally += chaos.play(site, &["power"])?;
+    tally += simulate(site, Some(SEEDS), None, AT_ONCE)?;
     tally += chaos.play(site, &["scenes"])?;
     Ok(tally)
 }
@@ -74,6 +81,31 @@ pub(crate) fn explore(site: &Site, pairs: bool) -> Result<Tally> {
         command.env("LONGHAUL_EXPLORE", "pairs");
     }
     let ran = site.run(&mut command)?;
+    Ok(Tests::read(&ran.lines, ran.success).tally)
+}
+
+/// Plays so many seeds of the simulator, from `seed` on; without a number that one alone, line by line.
+///
+/// # Errors
+///
+/// When the tests cannot be run.
+pub(crate) fn simulate(site: &Site, seeds: Option<u64>, seed: Option<u64>, at_once: u64) -> Result<Tally> {
+    // As all tests are built, so that nothing is built for this alone.
+    let mut command = site.cargo(&["test", "--locked", "--workspace", "--features", TESTED]);
+    command
+        .args(["--test", "explorer", "sim::"])
+        .env("LONGHAUL_SIM_THREADS", at_once.to_string())
+        .env("RUST_BACKTRACE", "0");
+    for (name, number) in [("LONGHAUL_SIM_SEEDS", seeds), ("LONGHAUL_SIM_SEED", seed)] {
+        if let Some(number) = number {
+            command.env(name, number.to_string());
+        }
+    }
+    let ran = site.run_telling(&mut command, |lines| lines.iter().map(String::as_str).collect())?;
+    let told = |line: &&String| seeds.is_none() || line.starts_with("simulated: ");
+    if ran.success {
+        ran.lines.iter().filter(told).for_each(|line| println!("{line}"));
+    }
     Ok(Tests::read(&ran.lines, ran.success).tally)
 }
 

@@ -44,6 +44,7 @@ Examples:
   cargo xtask bench                 our speed against our peers', and the goals
   cargo xtask chaos --kills 200     random kills of the program under load
   cargo xtask chaos explore         a crash at every operation of the store, one at a time
+  cargo xtask chaos sim --seed 7    thirty days of misfortune in simulated time, told line by line
   cargo xtask interop --checks echo -- target/debug/longhaul-everything --stdio";
 
 #[derive(Debug, Subcommand)]
@@ -128,6 +129,18 @@ enum Chaos {
         #[arg(long)]
         pairs: bool,
     },
+    /// Let a fleet have thirty days of misfortune in simulated time, once for each seed
+    Sim {
+        /// How many seeds
+        #[arg(long)]
+        seeds: Option<u64>,
+        /// The first of them; without a number of seeds this one alone, and all that happened in it
+        #[arg(long)]
+        seed: Option<u64>,
+        /// How many at a time
+        #[arg(long, default_value_t = 2)]
+        at_once: u64,
+    },
 }
 
 /// What the official suite is run against.
@@ -204,6 +217,12 @@ fn run(command: Command) -> Result<Tally> {
         Command::Chaos { instead: Some(Chaos::Explore { pairs }), .. } => {
             chaos::explore(&site(chaos::BUDGET)?, pairs)?
         }
+        Command::Chaos { instead: Some(Chaos::Sim { seeds, seed, at_once }), .. } => chaos::simulate(
+            &site(chaos::BUDGET)?,
+            seeds.or_else(|| seed.is_none().then_some(2000)),
+            seed,
+            at_once,
+        )?,
         Command::Chaos { instead: None, kills, seed, clients, servers, supervisors } => {
             let numbers = [("kills", kills), ("clients", clients), ("servers", servers)];
             let mut arguments: Vec<String> =

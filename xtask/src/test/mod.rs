@@ -12,7 +12,7 @@ use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
 use crate::{chaos, conformance, interop, tidy};
-pub(crate) use cargo::program;
+pub(crate) use cargo::{TESTED, program};
 
 /// The most time everything may take together.
 pub(crate) const BUDGET: Duration = Duration::from_secs(28 * 60);
