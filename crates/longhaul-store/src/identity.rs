@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 /// The name of one task, unique in its store.
 ///
 /// 1 to 128 visible ASCII characters other than those a header value or a URL segment would have to escape,
@@ -105,7 +107,7 @@ impl fmt::Display for NodeId {
 
 /// The fencing number of one attempt: every claim, release, cancel and expiry raises it, and a write that
 /// carries an older one is refused.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Epoch(u64);
 
 impl Epoch {

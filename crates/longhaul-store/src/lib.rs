@@ -50,6 +50,7 @@ mod shared;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod step;
+mod stored;
 mod task_store;
 mod time;
 mod tool_version;
@@ -65,7 +66,7 @@ pub use error::{Quota, Source, StoreError};
 pub use event_store::{Event, EventStore, Stream};
 pub use identity::{Epoch, InvalidName, NodeId, TaskId};
 pub use json::Json;
-pub use memory::Memory;
+pub use memory::{Change, Memory, RowKey};
 pub use new_task::{NewTask, Start};
 pub use once::{CallKey, InvalidCallKey, Once};
 pub use outcome::Outcome;

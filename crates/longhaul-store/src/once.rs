@@ -2,10 +2,12 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::Digest;
 
 /// What makes a second create of the same call find the first, also after that has ended, until its tombstone goes.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Once {
     /// What the caller calls its call. Each owner has its own.

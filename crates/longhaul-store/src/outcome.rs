@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Json;
 
 /// How a task ended: written once, never changed. Which status a revision shows for it is decided above.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub enum Outcome {
     /// The work answered; a tool that says it failed has answered too.

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 /// The proven identity of a caller, as the layer above spells it (for example `iss|sub|client_id`).
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Principal(Arc<str>);
@@ -45,7 +47,7 @@ pub struct InvalidPrincipal {
 }
 
 /// To whom a task belongs.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[expect(clippy::exhaustive_enums, reason = "a caller is proven or it is not")]
 pub enum Owner {
     /// A proven caller.

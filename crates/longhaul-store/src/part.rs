@@ -2,10 +2,12 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::Json;
 
 /// A part of what a task comes to, under the key by which it is given once.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Part {
     /// Its key, of which there is one in the task: what is given under it again is passed over.
@@ -29,7 +31,7 @@ impl Part {
 }
 
 /// What a part is. `Debug` shows only its size, for it belongs to its owner and not in a log.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Deserialize, PartialEq, Serialize)]
 #[expect(clippy::exhaustive_enums, reason = "whoever shows one must know how")]
 pub enum PartContent {
     /// Text for a person or a model.

@@ -2,10 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Epoch, Json, NodeId, Once, Outcome, Owner, Question, TaskId, Time, ToolVersion};
 
 /// The facts of one task. Statuses are not among them: each revision derives its own from these.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Record {
     /// Its name.
@@ -160,7 +162,7 @@ impl Record {
 }
 
 /// Where a task stands.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub enum Phase {
     /// Nobody works on it; anyone may from `not_before` on.
@@ -183,7 +185,7 @@ pub enum Phase {
 }
 
 /// How far a task is undone that has ended without success. Its outcome stays what it is.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Undo {
     /// When anyone may take it up; while a node is at it, when that one's lease runs out. `None` once nothing is owed.
@@ -196,7 +198,7 @@ pub struct Undo {
 }
 
 /// A node's right to work on a task.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Lease {
     /// Who has it.
@@ -214,7 +216,7 @@ impl Lease {
 }
 
 /// What may be done with a task whose worker is gone.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub enum Rerun {
     /// The work goes on without us: find it again.
@@ -228,7 +230,7 @@ pub enum Rerun {
 }
 
 /// The dialect a task was created in, and which later requests may see it in.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub enum Dialect {
     /// By a caller that cannot take tasks: its request is held open, then handed over.
@@ -242,7 +244,7 @@ pub enum Dialect {
 }
 
 /// How long a task is kept.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub enum Retention {
     /// For this long after it was created, open or not; but an outcome stays readable for at least
@@ -255,12 +257,14 @@ pub enum Retention {
 }
 
 /// How far a task is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Progress {
     /// How much is done; only ever rises.
+    #[serde(with = "crate::stored::exactly")]
     pub value: f64,
     /// How much there is, if known.
+    #[serde(with = "crate::stored::exactly_if_known")]
     pub total: Option<f64>,
     /// What is being done.
     pub message: Option<Arc<str>>,
@@ -275,7 +279,7 @@ impl Progress {
 }
 
 /// A 256-bit fingerprint of a call, by which a second one finds the first.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Digest([u8; 32]);
 
 impl Digest {

@@ -2,12 +2,14 @@
 
 use std::{fmt, sync::Arc};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Json, Time};
 
 /// One step of a task's work, under the key by which the work finds it again.
 ///
 /// A step begins and is learnt, each once: what was learnt never changes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Step {
     /// Its key, of which there is one in the task.
@@ -43,7 +45,7 @@ impl Step {
 const OWED: usize = 512;
 
 /// How far a step is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[expect(clippy::exhaustive_enums, reason = "whoever enters work again must decide on each")]
 pub enum StepState {
     /// It may have had its effect, and nothing is known of it.
@@ -72,7 +74,7 @@ impl StepState {
 }
 
 /// A question to whoever follows the task.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Question {
     /// Its public name: random, so that it means this question for ever and no other.
@@ -156,7 +158,7 @@ impl Park {
 }
 
 /// Tells one step from another: the first bytes of a digest of all there is to it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Fingerprint([u8; Self::LEN]);
 
 impl Fingerprint {

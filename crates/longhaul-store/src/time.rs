@@ -2,11 +2,13 @@
 
 use std::{fmt, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 /// A point in the store's time, in milliseconds since 1970-01-01T00:00:00Z.
 ///
 /// Every date a task shows and every deadline it obeys is one of these, taken from its store and from no node's
 /// own clock.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct Time(i64);
 
 impl Time {

@@ -2,12 +2,14 @@
 
 mod entries;
 mod parts;
+mod rows;
 mod steps;
 mod streams;
 mod table;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use self::rows::{Change, RowKey};
 use self::{
     entries::Entries,
     streams::Streams,
@@ -50,15 +52,19 @@ impl Memory {
     /// An empty store with these settings, on this clock.
     #[must_use]
     pub fn with(settings: Settings, clock: Arc<dyn Clock>) -> Self {
+        Self::of(settings, StoreClock::resume(clock, None), Table::default())
+    }
+
+    fn of(settings: Settings, clock: StoreClock, mut table: Table) -> Self {
+        let node = table.join();
         let shared = Arc::new(Shared {
             settings,
-            clock: StoreClock::resume(clock, None),
+            clock,
             hub: WatchHub::new(),
-            table: Mutex::default(),
+            table: Mutex::new(table),
             streams: Mutex::default(),
             entries: Mutex::default(),
         });
-        let node = shared.lock().join();
         Self { node, shared }
     }
 

@@ -1,15 +1,15 @@
 //! The parts that the work of one task has given.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use crate::{
-    Part, PartContent, Parts, Record,
+    Part, Parts, Record,
     part::{LARGEST_STRETCH, LONGEST_STRETCH},
 };
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Given {
-    list: Vec<PartContent>,
+    list: Vec<Part>,
     keys: HashSet<Arc<str>>,
 }
 
@@ -18,11 +18,22 @@ impl Given {
         self.keys.contains(key)
     }
 
-    pub(super) fn append(&mut self, parts: Vec<Part>) {
-        for Part { key, content } in parts {
-            self.keys.insert(key);
-            self.list.push(content);
-        }
+    /// Puts these behind the others; tells the numbers that they have, from 0 on.
+    pub(super) fn append(&mut self, parts: Vec<Part>) -> Range<u64> {
+        let before = self.count();
+        self.keys.extend(parts.iter().map(|part| Arc::clone(&part.key)));
+        self.list.extend(parts);
+        before..self.count()
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        self.list.len() as u64
+    }
+
+    /// The part of this number.
+    pub(super) fn at(&self, number: u64) -> Option<&Part> {
+        self.list.get(usize::try_from(number).ok()?)
     }
 
     /// Those of a task behind the first `after`; `given`: what there is of it.
@@ -32,11 +43,11 @@ impl Given {
         let (mut parts, mut bytes) = (Vec::new(), 0);
         let list = given.map_or(&[][..], |given| &given.list);
         for part in list.iter().skip(start as usize).take(limit.clamp(1, LONGEST_STRETCH)) {
-            bytes += part.as_str().len();
+            bytes += part.content.as_str().len();
             if bytes > LARGEST_STRETCH && !parts.is_empty() {
                 break;
             }
-            parts.push(part.clone());
+            parts.push(part.content.clone());
         }
         Parts::new(start, parts, total, record.is_terminal())
     }

@@ -20,15 +20,35 @@ impl Steps {
         self.list.values()
     }
 
+    /// The same, each with its place.
+    pub(super) fn places(&self) -> impl Iterator<Item = (u64, &Step)> {
+        self.list.iter().map(|(place, step)| (*place, step))
+    }
+
+    /// The step at a place.
+    pub(super) fn at(&self, place: u64) -> Option<&Step> {
+        self.list.get(&place)
+    }
+
+    /// Puts a step where it was.
+    pub(super) fn restore(&mut self, place: u64, step: Step) {
+        self.begun = self.begun.max(place);
+        self.by_key.insert(step.key.clone(), place);
+        self.list.insert(place, step);
+    }
+
     pub(super) fn find(&self, key: &str) -> Option<&Step> {
         self.by_key.get(key).map(|place| &self.list[place])
     }
 
-    /// Forgets some, then puts each of the others in the place of the one under its key, or at the end.
-    pub(super) fn note(&mut self, noted: Noted) {
+    /// Forgets some, then puts each of the others in the place of the one under its key, or at the end. Tells the
+    /// places at which something has changed.
+    pub(super) fn note(&mut self, noted: Noted) -> Vec<u64> {
+        let mut changed = Vec::with_capacity(noted.forgotten.len() + noted.steps.len());
         for key in noted.forgotten {
             if let Some(place) = self.by_key.remove(&key) {
                 self.list.remove(&place);
+                changed.push(place);
             }
         }
         for step in noted.steps {
@@ -37,6 +57,8 @@ impl Steps {
                 self.begun
             });
             self.list.insert(place, step);
+            changed.push(place);
         }
+        changed
     }
 }

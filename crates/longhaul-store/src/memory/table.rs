@@ -2,12 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::{parts::Given, steps::Steps};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    parts::Given,
+    rows::{Beneath, RowKey, corrupt},
+    steps::Steps,
+};
 use crate::{
-    CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Parts, Phase, Quota, Record,
+    CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Part, Parts, Phase, Quota, Record,
     Runnable, Scope, Step, StoreError, TaskId, Time,
     transition::{self, Kept, Noted},
 };
+
+/// How names of nodes begin.
+const NODE: &str = "node-";
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -30,10 +39,12 @@ pub(super) struct Table {
     living: HashSet<NodeId>,
     nodes: u64,
     seq: u64,
+    /// Which rows have changed since that was last asked, if anybody asks.
+    changed: Option<BTreeSet<RowKey>>,
 }
 
-#[derive(Debug)]
-struct Slot {
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+pub(super) struct Slot {
     record: Record,
     /// The task's number among its owner's.
     nth: u64,
@@ -61,7 +72,7 @@ impl Table {
     pub(super) fn join(&mut self) -> NodeId {
         self.nodes += 1;
         let node =
-            NodeId::new(format!("node-{}", self.nodes)).expect("letters, a dash and digits make a name");
+            NodeId::new(format!("{NODE}{}", self.nodes)).expect("letters, a dash and digits make a name");
         self.living.insert(node.clone());
         node
     }
@@ -130,6 +141,7 @@ impl Table {
         }
         self.index(self.seq, &slot);
         self.tasks.insert(self.seq, slot);
+        self.mark(self.seq, Beneath::Task);
         record
     }
 
@@ -148,6 +160,7 @@ impl Table {
         slot.record = record.clone();
         self.index(ord, &slot);
         self.tasks.insert(ord, slot);
+        self.mark(ord, Beneath::Task);
         record
     }
 
@@ -169,13 +182,17 @@ impl Table {
     }
 
     pub(super) fn note(&mut self, id: &TaskId, mut noted: Noted) {
-        let Some(ord) = self.by_id.get(id).filter(|_| !noted.is_empty()) else { return };
+        let Some(ord) = self.by_id.get(id).copied().filter(|_| !noted.is_empty()) else { return };
         let parts = std::mem::take(&mut noted.parts);
         if !parts.is_empty() {
-            self.parts.entry(*ord).or_default().append(parts);
+            for number in self.parts.entry(ord).or_default().append(parts) {
+                self.mark(ord, Beneath::Part(number));
+            }
         }
         if !noted.is_empty() {
-            self.steps.entry(*ord).or_default().note(noted);
+            for place in self.steps.entry(ord).or_default().note(noted) {
+                self.mark(ord, Beneath::Step(place));
+            }
         }
     }
 
@@ -184,8 +201,13 @@ impl Table {
         let ord = self.by_id[id];
         let mut slot = self.tasks.remove(&ord).expect("an id points at a task");
         self.unindex(ord, &slot);
-        self.steps.remove(&ord);
-        self.parts.remove(&ord);
+        for (place, _) in self.steps.remove(&ord).iter().flat_map(Steps::places) {
+            self.mark(ord, Beneath::Step(place));
+        }
+        for number in 0..self.parts.remove(&ord).map_or(0, |given| given.count()) {
+            self.mark(ord, Beneath::Part(number));
+        }
+        self.mark(ord, Beneath::Task);
         let old = &slot.record;
         let null = crate::Json::parse("null").expect("null is JSON");
         let mut record = Record::new(
@@ -208,6 +230,7 @@ impl Table {
         let Some(ord) = self.by_id.remove(id) else { return };
         let Some(slot) = self.tasks.remove(&ord) else { return };
         self.unindex(ord, &slot);
+        self.mark(ord, Beneath::Task);
         if let Some(once) = slot.record.once {
             self.calls.remove(&(slot.record.owner.clone(), once.key));
         }
@@ -276,6 +299,97 @@ impl Table {
 
     pub(super) fn counts(&self) -> Counts {
         Counts::new(self.open.len() as u64, self.tasks.len() as u64)
+    }
+
+    /// Puts a task where it was.
+    pub(super) fn put_back(&mut self, ord: u64, slot: Slot) {
+        let record = &slot.record;
+        self.seq = self.seq.max(ord).max(record.seq);
+        // Names of nodes are in leases alone: none that may still be read there is given again.
+        let node = record.lease().and_then(|lease| lease.node.as_str().strip_prefix(NODE)?.parse().ok());
+        self.nodes = self.nodes.max(node.unwrap_or(0));
+        let account = self.accounts.entry(record.owner.clone()).or_default();
+        account.last = account.last.max(slot.nth);
+        account.tasks.insert(slot.nth, ord);
+        self.by_id.insert(record.id.clone(), ord);
+        if let Some(once) = &record.once {
+            self.calls.insert((record.owner.clone(), once.key.clone()), ord);
+        }
+        self.index(ord, &slot);
+        self.tasks.insert(ord, slot);
+    }
+
+    /// Puts a step of such a task where it was.
+    pub(super) fn put_step_back(&mut self, ord: u64, place: u64, step: Step) -> Result<(), StoreError> {
+        if !self.tasks.contains_key(&ord) {
+            return Err(corrupt("a step of no task", None));
+        }
+        self.steps.entry(ord).or_default().restore(place, step);
+        Ok(())
+    }
+
+    /// Puts a part of such a task behind those before it.
+    pub(super) fn put_part_back(&mut self, ord: u64, number: u64, part: Part) -> Result<(), StoreError> {
+        let given = self.parts.entry(ord).or_default();
+        if !self.tasks.contains_key(&ord) || given.count() != number {
+            return Err(corrupt("a part of no task, or not the next of its task", None));
+        }
+        let _its_number = given.append(vec![part]);
+        Ok(())
+    }
+
+    /// From now on it is noted which rows change.
+    pub(super) fn follow_changes(&mut self) {
+        self.changed = Some(BTreeSet::new());
+    }
+
+    /// The rows that have changed since, if that is noted.
+    pub(super) fn followed(&mut self) -> Option<&mut BTreeSet<RowKey>> {
+        self.changed.as_mut()
+    }
+
+    pub(super) fn slot(&self, ord: u64) -> Option<&Slot> {
+        self.tasks.get(&ord)
+    }
+
+    pub(super) fn step_at(&self, ord: u64, place: u64) -> Option<&Step> {
+        self.steps.get(&ord)?.at(place)
+    }
+
+    pub(super) fn part_at(&self, ord: u64, number: u64) -> Option<&Part> {
+        self.parts.get(&ord)?.at(number)
+    }
+
+    /// The latest date of any task.
+    pub(super) fn latest(&self) -> Option<Time> {
+        self.tasks.values().map(|slot| slot.record.updated_at).max()
+    }
+
+    /// Whether this is what the other is, but for who lives and for numbers that nothing has any more.
+    #[cfg(test)]
+    pub(super) fn holds_what(&self, other: &Self) -> bool {
+        let steps = |table: &Self| -> BTreeMap<u64, Vec<Step>> {
+            let any =
+                table.steps.iter().map(|(ord, steps)| (*ord, steps.list().cloned().collect::<Vec<_>>()));
+            any.filter(|(_, steps)| !steps.is_empty()).collect()
+        };
+        let accounts = |table: &Self| -> BTreeMap<Owner, (BTreeMap<u64, u64>, u64)> {
+            let all = table.accounts.iter();
+            all.map(|(owner, account)| (owner.clone(), (account.tasks.clone(), account.open))).collect()
+        };
+        self.tasks == other.tasks
+            && self.by_id == other.by_id
+            && accounts(self) == accounts(other)
+            && (&self.open, &self.undoing, &self.due) == (&other.open, &other.undoing, &other.due)
+            && (&self.joins, &self.calls) == (&other.joins, &other.calls)
+            && steps(self) == steps(other)
+            && self.parts == other.parts
+    }
+
+    fn mark(&mut self, ord: u64, beneath: Beneath) {
+        if let Some(changed) = &mut self.changed {
+            changed.insert(beneath.key(ord));
+        }
     }
 
     fn index(&mut self, ord: u64, slot: &Slot) {

@@ -24,6 +24,12 @@ pub trait Wrap: fmt::Debug + Send + Sync {
         operation: Operation,
         doing: StoreFuture<'a, T>,
     ) -> StoreFuture<'a, T>;
+
+    /// What an operation survives that was acknowledged through this, given what it survives in the store inside: the
+    /// same, unless the wrap keeps what is done somewhere else.
+    fn durability(&self, inside: Durability) -> Durability {
+        inside
+    }
 }
 
 /// What a store is asked to do.
@@ -92,7 +98,7 @@ impl fmt::Display for Operation {
 
 /// A store inside a wrap.
 ///
-/// What is no operation (`watch`, `now`, `durability`, `node`) goes to the store inside at once.
+/// What is no operation (`watch`, `now`, `node`) goes to the store inside at once.
 #[derive(Debug)]
 pub struct Wrapped<S, W> {
     store: S,
@@ -229,7 +235,7 @@ impl<S: TaskStore, W: Wrap> TaskStore for Wrapped<S, W> {
     }
 
     fn durability(&self) -> Durability {
-        self.store.durability()
+        self.wrap.durability(self.store.durability())
     }
 
     fn node(&self) -> &NodeId {
