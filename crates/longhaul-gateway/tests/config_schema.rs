@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul::{server::TaskMode, store::Rerun};
-use longhaul_gateway::config::{CommandTool, Config, Join, Output, StoreUrl, check};
+use longhaul_gateway::config::{CommandTool, Config, Join, Output, Polls, StoreUrl, check};
 
 fn config(text: &str) -> Config {
     match check("longhaul.toml", text) {
@@ -103,6 +103,8 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8420");
     assert_eq!((config.http.allowed_hosts, config.http.allowed_origins), (None, None));
     assert_eq!(config.http.max_body, 4 << 20);
+    assert_eq!(config.polls, Polls::default());
+    assert_eq!((config.polls.each, config.polls.in_all, config.polls.in_vain), (200, 10_000, 300));
     assert!(!config.server.drafted_tasks);
     assert_eq!(config.store.url, StoreUrl::Sqlite("longhaul.db".into()));
     assert_eq!(config.store.state, None);
@@ -139,6 +141,11 @@ fn everything_that_is_said_is_taken() {
         legacy_sse = true
         http2 = true
         max_body = "64KiB"
+
+        [polls]
+        each = 5
+        in_all = 50
+        in_vain = 7
 
         [tools.build]
         title = "Build"
@@ -188,6 +195,7 @@ fn everything_that_is_said_is_taken() {
         "an empty list denies, none decides"
     );
     assert_eq!((config.http.max_body, config.http.legacy_sse, config.http.http2), (64 << 10, true, true));
+    assert_eq!((config.polls.each, config.polls.in_all, config.polls.in_vain), (5, 50, 7));
     let names: Vec<_> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["build", "a", "b", "c"], "the order of the file");
     let tool = config.tool("build").unwrap();

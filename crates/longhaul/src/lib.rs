@@ -39,6 +39,7 @@
 
 #[cfg(feature = "auth")]
 pub mod auth;
+mod bucket;
 pub mod client;
 pub mod driver;
 mod handed_over;

@@ -143,6 +143,7 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     let mut server = Server::new(config.server.name.as_str(), config.server.version.as_str())
         .store(Arc::clone(&store))
         .drafted_tasks(config.server.drafted_tasks)
+        .polls(config.polls.options())
         .resources(Arc::new(Outputs::new(Arc::clone(&store), runs.clone())));
     if let Some(title) = &config.server.title {
         server = server.title(title);

@@ -12,6 +12,7 @@ use super::{
     http::Http,
     job,
     machine::missing,
+    polls::Polls,
     reader::{Entry, Reader, Section, quoted},
     server::Server,
     size::format_size,
@@ -136,6 +137,7 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
     let server = reader.section(root, "server", "`[server]`".to_owned());
     let store = reader.section(root, "store", "`[store]`".to_owned());
     let http = reader.section(root, "http", "`[http]`".to_owned());
+    let polls = reader.section(root, "polls", "`[polls]`".to_owned());
     let auth = reader.section(root, "auth", "`[auth]`".to_owned());
     let config = Config {
         server: server.map(|section| Server::read(reader, &section)).unwrap_or_default(),
@@ -144,6 +146,7 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
             None => Store::defaults(context.base),
         },
         http: http.map(|section| Http::read(reader, &section, context.base)).unwrap_or_default(),
+        polls: polls.map(|section| Polls::read(reader, &section)).unwrap_or_default(),
         auth: auth.map(|section| Auth::read(reader, &section, context)),
         tools: Vec::new(),
         jobs: Vec::new(),
@@ -210,7 +213,7 @@ fn unknown_section(entry: &Entry<'_>) -> Diagnostic {
             vec![Edit::new(entry.key_span.clone(), near)],
         ),
         None => diagnostic.help(
-            "the sections are `[server]`, `[store]`, `[http]`, `[auth]`, `[tools.NAME]` and `[jobs.NAME]`",
+            "the sections are `[server]`, `[store]`, `[http]`, `[polls]`, `[auth]`, `[tools.NAME]` and `[jobs.NAME]`",
         ),
     }
 }
@@ -255,7 +258,7 @@ fn others_can_write(_: &std::fs::Metadata) -> bool {
 /// The largest configuration file, in bytes.
 pub const MAX_FILE: u64 = 1 << 20;
 
-const SECTIONS: [&str; 6] = ["server", "store", "http", "auth", "tools", "jobs"];
+const SECTIONS: [&str; 7] = ["server", "store", "http", "polls", "auth", "tools", "jobs"];
 
 /// What the parser calls a key that is given twice; a test holds it to that.
 const DUPLICATE: &str = "duplicate key";

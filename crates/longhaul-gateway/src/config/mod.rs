@@ -31,6 +31,7 @@ mod listen;
 mod machine;
 mod pattern;
 mod policy;
+mod polls;
 mod reader;
 mod schema;
 mod server;
@@ -56,6 +57,7 @@ pub use self::{
     listen::{InvalidListen, Listen},
     pattern::Pattern,
     policy::{Join, Output},
+    polls::Polls,
     server::Server,
     size::{SizeError, format_size, parse_size},
     store::{Store, StoreUrl, StoreUrlError},
@@ -75,6 +77,8 @@ pub struct Config {
     pub store: Store,
     /// Where the server listens.
     pub http: Http,
+    /// How much callers may ask about tasks.
+    pub polls: Polls,
     /// Who may call over HTTP; everybody who reaches the address when `None`.
     pub auth: Option<Auth>,
     /// The tools, in the order of the file.

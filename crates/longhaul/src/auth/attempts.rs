@@ -4,11 +4,13 @@
 //! out by a neighbour. Tokens are too long to be guessed; what this saves is the work of those who are told to wait.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+use crate::transport::http::server::network;
 
 /// Failed attempts by address.
 #[derive(Debug, Default)]
@@ -58,17 +60,6 @@ impl Attempts {
     }
 }
 
-/// Of the new addresses a customer has a whole network.
-fn network(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V6(ip) => {
-            let [a, b, c, d, ..] = ip.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        v4 => v4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,12 +92,5 @@ mod tests {
         tokio::time::advance(WITHIN).await;
         assert_eq!(attempts.failed(address(1)), None);
         assert_eq!(attempts.0.lock().unwrap_or_else(PoisonError::into_inner).len(), 1);
-    }
-
-    #[test]
-    fn a_network_counts_as_one() {
-        let of = |text: &str| network(text.parse().unwrap()).to_string();
-        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_eq!(of("::ffff:192.0.2.1"), "192.0.2.1");
     }
 }

@@ -22,6 +22,7 @@ use super::call::written;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::hand_over::hand_over;
+use super::polls::Poll;
 use super::resource::output_uri;
 use super::schema;
 use super::tool::problem_with;
@@ -155,6 +156,10 @@ impl Companion {
         arguments: &str,
         out: &mut Vec<u8>,
     ) -> Dispatched {
+        let poll = match dispatcher.0.polls.admit(&exchange.caller, 1) {
+            Ok(poll) => poll,
+            Err(refusal) => return Dispatched::Answered(envelope.error(out, &refusal)),
+        };
         let cx = Cx::new(
             dispatcher.0.states(),
             exchange.dialect,
@@ -163,7 +168,7 @@ impl Companion {
             exchange.outlet,
             None,
         );
-        let call = Companions { dispatcher: dispatcher.clone(), cx: cx.clone() };
+        let call = Companions { dispatcher: dispatcher.clone(), cx: cx.clone(), poll };
         match self {
             Self::Wait => match read::<Wait>(arguments) {
                 Ok(wait) => now_or_later(envelope, cx, None, async move { call.wait(wait).await }, out),
@@ -193,6 +198,7 @@ fn read<A: DeserializeOwned>(arguments: &str) -> Result<A, String> {
 struct Companions {
     dispatcher: Dispatcher,
     cx: Cx,
+    poll: Poll,
 }
 
 impl Companions {
@@ -316,10 +322,14 @@ impl Companions {
     }
 
     async fn cancel(&self, Cancel { id }: Cancel) -> Write {
-        let Ok(task) = TaskId::new(id.as_str()) else { return written(unknown(&id)) };
+        let Ok(task) = TaskId::new(id.as_str()) else {
+            self.poll.missed(1);
+            return written(unknown(&id));
+        };
         let owner = self.cx.owner();
         let engine = &self.dispatcher.0.engine;
         let cancelled = engine.cancel(Scope::Owner(&owner), &task, Some("cancelled on request")).await;
+        self.poll.missed(usize::from(matches!(cancelled, Ok(Cancellation::NotFound))));
         match cancelled {
             Ok(Cancellation::Cancelled(_)) => {
                 written(Ok(CallToolResult::text(format!("Task {id} is cancelled."))))
@@ -335,13 +345,18 @@ impl Companions {
 
     /// The task as it is, or once it has changed since `seen`.
     async fn find(&self, id: &str, seen: Option<u64>) -> Result<Record, Result<CallToolResult, ErrorObject>> {
-        let Ok(task) = TaskId::new(id) else { return Err(unknown(id)) };
+        let Ok(task) = TaskId::new(id) else {
+            self.poll.missed(1);
+            return Err(unknown(id));
+        };
         let owner = self.cx.owner();
         let (engine, scope) = (&self.dispatcher.0.engine, Scope::Owner(&owner));
         let found = match seen {
             Some(seen) => engine.changed(scope, &task, seen).await,
             None => engine.find(scope, &task).await,
         };
+        // What it waits for may be forgotten meanwhile: only whether it was there counts.
+        self.poll.missed(usize::from(matches!(found, Ok(None))));
         match found {
             Ok(Some(record)) => Ok(record),
             Ok(None) => Err(unknown(id)),

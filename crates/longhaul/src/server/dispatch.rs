@@ -26,6 +26,7 @@ use super::listen::{listen, subscribe};
 use super::method::{OwnMethods, own_method};
 use super::offer::Offer;
 use super::outlet::{Outlet, Push};
+use super::polls::{PollFigures, Polls};
 use super::prompt::get_prompt;
 use super::resource::read_resource;
 use super::shelf::{Cursor, Item, Shelf};
@@ -56,6 +57,8 @@ pub(super) struct Shared {
     pub(super) page_size: usize,
     /// Those that follow tasks.
     pub(super) subscriptions: Arc<Subscriptions>,
+    /// Those that ask after them.
+    pub(super) polls: Arc<Polls>,
     pub(super) engine: Engine,
     pub(super) desk: Arc<Desk>,
 }
@@ -97,6 +100,22 @@ pub struct Caller {
     pub client_name: Option<Arc<str>>,
     /// How to ask it, in a session.
     pub(crate) line: Option<Line>,
+    /// Where it asks from.
+    pub(crate) origin: Origin,
+}
+
+/// Where a caller asks from, by which strangers are told apart.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) enum Origin {
+    /// Nobody has said so.
+    #[default]
+    Unknown,
+    /// A network that is one customer's.
+    #[cfg(feature = "http")]
+    Network(std::net::IpAddr),
+    /// A connection, by its number: those of this machine have one address.
+    #[cfg(feature = "http")]
+    Connection(u64),
 }
 
 impl Caller {
@@ -165,6 +184,11 @@ impl Dispatcher {
     /// The engine that runs the server's tasks.
     pub fn engine(&self) -> &Engine {
         &self.0.engine
+    }
+
+    /// How much was asked about tasks so far, and refused.
+    pub fn poll_figures(&self) -> PollFigures {
+        self.0.polls.figures()
     }
 
     /// Takes up the tasks that earlier processes left; says how many. Call it once, before serving, within

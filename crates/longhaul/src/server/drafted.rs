@@ -74,6 +74,10 @@ pub(super) fn answer(
     exchange: Exchange<'_, '_>,
     out: &mut Vec<u8>,
 ) -> Dispatched {
+    let poll = match dispatcher.0.polls.admit(&exchange.caller, 1) {
+        Ok(poll) => poll,
+        Err(refusal) => return Dispatched::Answered(envelope.error(out, &refusal)),
+    };
     let asking = Asking::new(dispatcher, &exchange);
     let method = exchange.method;
     let id = exchange.params.require::<Text<'_>>("taskId").map(|Text(id)| id.into_owned());
@@ -81,7 +85,10 @@ pub(super) fn answer(
     let answered = async move {
         let answered = match id {
             Err(error) => Err(error),
-            Ok(id) => asking.about(method, &id).await.and_then(|found| found.ok_or_else(not_found)),
+            Ok(id) => asking.about(method, &id).await.and_then(|found| {
+                poll.missed(usize::from(found.is_none()));
+                found.ok_or_else(not_found)
+            }),
         };
         answered.unwrap_or_else(refused)
     };

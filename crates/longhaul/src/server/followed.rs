@@ -21,6 +21,8 @@ pub(super) struct Followed {
     owner: Owner,
     /// In the order in which they are looked at.
     tasks: VecDeque<Task>,
+    /// How many were named that are not there for this caller.
+    pub(super) missed: usize,
 }
 
 struct Task {
@@ -49,9 +51,12 @@ impl Followed {
         dialect: &'static Dialect,
         ids: &[String],
     ) -> Self {
-        let mut this = Self { engine, owner, tasks: VecDeque::new() };
+        let mut this = Self { engine, owner, tasks: VecDeque::new(), missed: 0 };
         for id in ids {
-            let Ok(id) = TaskId::new(id.as_str()) else { continue };
+            let Ok(id) = TaskId::new(id.as_str()) else {
+                this.missed += 1;
+                continue;
+            };
             if this.tasks.iter().any(|task| task.id == id) {
                 continue;
             }
@@ -65,7 +70,7 @@ impl Followed {
                     is_due: true,
                     changed: Box::pin(changed(watch)),
                 }),
-                Ok(_) => {}
+                Ok(_) => this.missed += 1,
                 Err(error) => tracing::warn!(%id, %error, "a task cannot be read, and so not be followed"),
             }
         }

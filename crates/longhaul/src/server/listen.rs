@@ -15,6 +15,7 @@ use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::followed::{Followed, Standing};
 use super::outlet::Outlet;
+use super::polls::Poll;
 use super::resource::not_found;
 use super::subscriptions::Place;
 use crate::wire::{self, By};
@@ -28,7 +29,7 @@ pub(super) fn listen(
     out: &mut Vec<u8>,
 ) -> Dispatched {
     let shared = &dispatcher.0;
-    let (mut agreed, place) = match admit(shared, &exchange) {
+    let (mut agreed, admitted) = match admit(shared, &exchange) {
         Ok(admitted) => admitted,
         Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
     };
@@ -40,10 +41,13 @@ pub(super) fn listen(
     let listener = shared.changes.as_ref().map(|changes| changes.listen(agreed.clone()));
     let stream = cx.clone();
     let answer = async move {
-        let _place = place;
+        let (_place, poll) = admitted.unzip();
         let (outlet, its) = (stream.outlet(), &subscription);
         let telling = async {
             let followed = Followed::accept(engine.clone(), owner, its.dialect, &agreed.task_ids).await;
+            if let Some(poll) = poll {
+                poll.missed(followed.missed);
+            }
             agreed.task_ids = followed.ids();
             if let Some(acknowledged) = its.acknowledged(&agreed) {
                 outlet.notify(acknowledged).await;
@@ -68,16 +72,16 @@ pub(super) fn listen(
     now_or_later(envelope, cx, None, answer, out)
 }
 
-/// What a subscription may ask for, and a place for it if it follows tasks.
+/// What a subscription may ask for, and if it follows tasks a place for it, and leave to look for them.
 ///
 /// # Errors
 ///
 /// `-32601` where nothing ever changes; `-32021` when it follows tasks and its caller does not declare that it takes
-/// them; that it follows too many, or that too many do.
+/// them; that it follows too many, or that too many do; that its caller asks too much.
 fn admit(
     shared: &Shared,
     exchange: &Exchange<'_, '_>,
-) -> Result<(SubscriptionFilter, Option<Place>), ErrorObject> {
+) -> Result<(SubscriptionFilter, Option<(Place, Poll)>), ErrorObject> {
     if !shared.capabilities.tasks {
         shared.changes()?;
     }
@@ -93,7 +97,8 @@ fn admit(
         return Ok((agreed, None));
     }
     let place = shared.subscriptions.admit(exchange.caller.owner(), agreed.task_ids.len())?;
-    Ok((agreed, Some(place)))
+    let poll = shared.polls.admit(&exchange.caller, agreed.task_ids.len())?;
+    Ok((agreed, Some((place, poll))))
 }
 
 /// A subscription, as its notifications name it.

@@ -29,6 +29,7 @@ mod offer;
 mod once;
 mod outlet;
 mod policy;
+mod polls;
 mod principal;
 mod prompt;
 mod resource;
@@ -72,11 +73,14 @@ pub use catalogue::{Catalogue, ChangeError, Offered};
 pub use checkpoint::Checkpoint;
 pub use completion::{IntoCompletion, Typed};
 pub use context::Cx;
+#[cfg(feature = "http")]
+pub(crate) use dispatch::Origin;
 pub use dispatch::{Caller, Dispatcher, Exchange};
 pub use failure::Failure;
 pub use grant::{Grant, InvalidScope, Scopes};
 pub use outlet::{Carrier, ConnectionPush, Outgoing, Outlet, OwnStream, Push, Reach, Taken};
 pub use policy::{TaskMode, TaskPolicy};
+pub use polls::{PollFigures, PollOptions};
 #[cfg(all(unix, feature = "http"))]
 pub(crate) use principal::local_principal;
 pub use principal::{Principal, local_user};
@@ -120,6 +124,7 @@ pub struct Server {
     registry: Option<Arc<dyn Registry>>,
     rounds: RoundOptions,
     subscriptions: SubscriptionOptions,
+    polls: PollOptions,
     pace: Pace,
     environment: Arc<dyn Environment>,
     options: driver::Options,
@@ -301,6 +306,7 @@ impl Server {
             registry: None,
             rounds: RoundOptions::default(),
             subscriptions: SubscriptionOptions::default(),
+            polls: PollOptions::default(),
             pace: Pace::default(),
             environment: Arc::new(Tokio::new()),
             options: driver::Options::default(),
@@ -511,6 +517,13 @@ impl Server {
         self
     }
 
+    /// Bounds what callers ask about tasks.
+    #[must_use]
+    pub fn polls(mut self, polls: PollOptions) -> Self {
+        self.polls = polls;
+        self
+    }
+
     /// Paces the engine.
     #[must_use]
     pub fn pace(mut self, pace: Pace) -> Self {
@@ -569,6 +582,7 @@ impl Server {
             way: self.layers.finish(),
             page_size: self.page_size,
             subscriptions: subscriptions::Subscriptions::new(self.subscriptions),
+            polls: polls::Polls::new(&self.polls),
             engine,
             desk: Arc::new(ask::Desk::new(self.rounds, self.registry)),
         });

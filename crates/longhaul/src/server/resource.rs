@@ -279,7 +279,15 @@ fn start(dispatcher: &Dispatcher, cx: Cx, uri: String) -> Result<Reading, ErrorO
         return Ok(reading);
     }
     let family = offer.family_of(&uri).ok_or_else(|| not_found(&uri))?;
-    Ok(Reading(Box::pin(async move { family.read(cx, &uri).await })))
+    let poll =
+        uri.starts_with(OUTPUT_SCHEME).then(|| dispatcher.0.polls.admit(cx.caller(), 1)).transpose()?;
+    Ok(Reading(Box::pin(async move {
+        let read = family.read(cx, &uri).await;
+        if let (Some(poll), Err(error)) = (poll, &read) {
+            poll.missed(usize::from(error.code == Code::RESOURCE_NOT_FOUND));
+        }
+        read
+    })))
 }
 
 /// How the URI of a task's output begins.

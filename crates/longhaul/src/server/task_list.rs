@@ -18,6 +18,9 @@ pub(super) fn answer(
     exchange: Exchange<'_, '_>,
     out: &mut Vec<u8>,
 ) -> Dispatched {
+    if let Err(refusal) = dispatcher.0.polls.admit(&exchange.caller, 0) {
+        return Dispatched::Answered(envelope.error(out, &refusal));
+    }
     let (engine, owner) = (dispatcher.0.engine.clone(), exchange.caller.owner());
     let (dialect, limit) = (exchange.dialect, dispatcher.0.page_size);
     let drafted = drafted::concerns(dispatcher, dialect);

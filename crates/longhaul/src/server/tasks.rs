@@ -21,6 +21,7 @@ use super::call::{is_seen, missing_tasks, view};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::drafted;
+use super::polls::Poll;
 
 pub(super) fn answer(
     dispatcher: &Dispatcher,
@@ -28,8 +29,13 @@ pub(super) fn answer(
     exchange: Exchange<'_, '_>,
     out: &mut Vec<u8>,
 ) -> Dispatched {
+    let poll = match dispatcher.0.polls.admit(&exchange.caller, 1) {
+        Ok(poll) => poll,
+        Err(refusal) => return Dispatched::Answered(envelope.error(out, &refusal)),
+    };
     let id = read_id(exchange.method, exchange.params);
     let request = Request {
+        poll,
         engine: dispatcher.0.engine.clone(),
         owner: exchange.caller.owner(),
         dialect: envelope.dialect,
@@ -83,6 +89,7 @@ fn read_id(method: Method, params: &Params<'_>) -> Result<Option<(TaskId, Answer
 
 /// A request about a task, and as whom it is made.
 struct Request {
+    poll: Poll,
     engine: Engine,
     owner: Owner,
     dialect: &'static Dialect,
@@ -101,12 +108,14 @@ impl Request {
             && matches!(method, Method::GetTask | Method::TaskResult)
             && let Some(answer) = asking.about(method, &id).await?
         {
+            self.poll.found();
             return Ok(answer);
         }
         // An older revision has no other tasks.
         if self.dialect.asks_for_tasks() || self.dialect.has_tasks_extension() {
             self.answer(method, id).await
         } else {
+            self.poll.missed(1);
             id.and(Err(not_found()))
         }
     }
@@ -121,7 +130,10 @@ impl Request {
         // the revision before, which it knows.
         let (id, answers) = match id {
             Ok(Some(asked)) => asked,
-            Ok(None) if may => return Err(not_found()),
+            Ok(None) if may => {
+                self.poll.missed(1);
+                return Err(not_found());
+            }
             Err(error) if may => return Err(error),
             _ => return Err(missing_tasks()),
         };
@@ -131,7 +143,7 @@ impl Request {
         }
         let record = record.ok_or_else(not_found)?;
         match method {
-            Method::GetTask => Ok(shown(record)),
+            Method::GetTask => Ok(self.shown(record)),
             Method::TaskResult => self.result(&id).await,
             Method::UpdateTask => self.update(&record, answers).await,
             _ => self.cancel(&id).await,
@@ -141,7 +153,20 @@ impl Request {
     /// The task, if this caller may see it in this dialect.
     async fn find(&self, id: &TaskId) -> Result<Option<Record>, ErrorObject> {
         let record = self.engine.find(Scope::Owner(&self.owner), id).await.map_err(|e| failed(&e))?;
-        Ok(record.filter(|record| is_seen(self.dialect, record)))
+        let record = record.filter(|record| is_seen(self.dialect, record));
+        self.poll.missed(usize::from(record.is_none()));
+        Ok(record)
+    }
+
+    /// Who asks so often that it will be refused soon is told to ask less often, while there is more to come.
+    fn shown(&self, mut record: Record) -> Write {
+        if !record.is_terminal() {
+            record.poll_interval_ms = self.poll.paced(record.poll_interval_ms);
+        }
+        Box::new(move |envelope, out| {
+            let task = project::task(&record, view(envelope.dialect));
+            envelope.result(out, |writer| envelope.dialect.write_task(&task, writer))
+        })
     }
 
     /// What the call would have been answered with, once it has ended (2025-11-25, Tasks, Retrieving Task
@@ -214,13 +239,6 @@ impl Request {
             }
         }
     }
-}
-
-fn shown(record: Record) -> Write {
-    Box::new(move |envelope, out| {
-        let task = project::task(&record, view(envelope.dialect));
-        envelope.result(out, |writer| envelope.dialect.write_task(&task, writer))
-    })
 }
 
 /// Unknown, expired and somebody else's are the same to whoever asks.

@@ -14,6 +14,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::request::{BoxError, Request, Response};
+use crate::bucket::{Bucket, Rate};
 use crate::server::Principal;
 
 /// Bounds what each principal asks; callers without one share theirs. What is too much is refused before anything runs,
@@ -24,13 +25,6 @@ use crate::server::Principal;
 pub struct PerCaller {
     running: Option<usize>,
     rate: Option<Rate>,
-}
-
-/// So many requests in so long; as many may come at once.
-#[derive(Clone, Copy, Debug)]
-struct Rate {
-    requests: u32,
-    every: Duration,
 }
 
 /// When to come back to a place that somebody must leave first.
@@ -55,7 +49,7 @@ impl PerCaller {
     /// Lets each ask so often in that time, which must not be zero; so many may come at once.
     #[must_use]
     pub fn rate(self, requests: u32, every: Duration) -> Self {
-        Self { rate: Some(Rate { requests, every }), ..self }
+        Self { rate: Some(Rate { tokens: requests, every }), ..self }
     }
 }
 
@@ -89,25 +83,8 @@ struct Known {
 #[derive(Debug)]
 struct Account {
     running: usize,
-    /// How many requests it may still make, by `at`.
-    left: f64,
-    at: Instant,
-}
-
-impl Rate {
-    fn refill(&self, account: &mut Account, now: Instant) {
-        let most = f64::from(self.requests);
-        let passed = now.saturating_duration_since(account.at).as_secs_f64();
-        let earned = passed / self.every.as_secs_f64() * most;
-        account.left = (account.left + earned).min(most);
-        account.at = now;
-    }
-
-    /// How long until one more may come.
-    fn until_next(&self, account: &Account) -> Duration {
-        let missing = (1.0 - account.left).max(0.0) / f64::from(self.requests.max(1));
-        self.every.mul_f64(missing)
-    }
+    /// How many requests it may still make, where that is bounded.
+    rate: Option<Bucket>,
 }
 
 impl PerCaller {
@@ -119,14 +96,11 @@ impl PerCaller {
             let what = format!("{most} of your requests are running, as many as may: come back later");
             return Err(ErrorObject::overloaded(what, RETRY_AFTER));
         }
-        if let Some(rate) = &self.rate {
-            rate.refill(account, now);
-            if account.left < 1.0 {
-                let Rate { requests, every } = rate;
-                let what = format!("more than {requests} requests in {} s", every.as_secs_f64());
-                return Err(ErrorObject::overloaded(what, rate.until_next(account)));
-            }
-            account.left -= 1.0;
+        if let (Some(rate), Some(bucket)) = (&self.rate, &mut account.rate) {
+            bucket.take(1, rate, now).map_err(|wait| {
+                let what = format!("more than {} requests in {} s", rate.tokens, rate.every.as_secs_f64());
+                ErrorObject::overloaded(what, wait)
+            })?;
         }
         account.running += 1;
         Ok(())
@@ -134,10 +108,10 @@ impl PerCaller {
 
     /// Whether nothing is lost if a caller is forgotten.
     fn is_whole(&self, account: &mut Account, now: Instant) -> bool {
-        let whole = self.rate.is_none_or(|rate| {
-            rate.refill(account, now);
-            account.left >= f64::from(rate.requests)
-        });
+        let whole = match (&self.rate, &mut account.rate) {
+            (Some(rate), Some(bucket)) => bucket.is_full(rate, now),
+            _ => true,
+        };
         whole && account.running == 0
     }
 }
@@ -155,9 +129,10 @@ impl Callers {
             known.sweep_at = 2 * known.callers.len();
         }
         let caller = caller.cloned();
-        let left = limits.rate.map_or(0.0, |rate| f64::from(rate.requests));
-        let account =
-            known.callers.entry(caller.clone()).or_insert_with(|| Account { running: 0, left, at: now });
+        let account = known.callers.entry(caller.clone()).or_insert_with(|| Account {
+            running: 0,
+            rate: limits.rate.map(|rate| Bucket::full(&rate, now)),
+        });
         limits.take(account, now)?;
         Ok(Running { callers: Arc::clone(self), caller })
     }

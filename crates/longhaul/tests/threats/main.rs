@@ -7,5 +7,6 @@ mod advisories;
 mod bytes;
 mod callers;
 mod door;
+mod polls;
 mod rig;
 mod room;

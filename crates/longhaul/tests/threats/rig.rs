@@ -97,10 +97,15 @@ impl Host {
     }
 
     pub(crate) async fn with(options: Options) -> Self {
+        Self::of(|server| server, options).await
+    }
+
+    /// Of a server that `change` has changed.
+    pub(crate) async fn of(change: impl FnOnce(Server) -> Server, options: Options) -> Self {
         let runs = Arc::new(AtomicUsize::new(0));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let dispatcher = server(&runs).dispatcher().unwrap();
+        let dispatcher = change(server(&runs)).dispatcher().unwrap();
         tokio::spawn(serve(dispatcher, listener, options, std::future::pending()));
         Self { address, runs }
     }

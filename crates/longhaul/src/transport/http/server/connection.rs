@@ -106,7 +106,7 @@ async fn converse(
     let stream = UntilStalled::new(stream, endpoint.options.write_timeout);
     #[cfg(feature = "http2")]
     let either_version = endpoint.options.http2;
-    let known = Known::of(&mut known);
+    let known = Known::of_connection(&mut known);
     let answer = move |request: Request<Incoming>| {
         respond(Arc::clone(&endpoint), this.open(), spare.clone(), known.clone(), request)
     };

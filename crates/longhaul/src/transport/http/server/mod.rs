@@ -42,6 +42,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub use listen::Listen;
 pub use options::Options;
 pub use peer::Peer;
+#[cfg(feature = "auth")]
+pub(crate) use peer::network;
 pub use service::{AnswerBody, HttpService};
 pub use session::SessionObserver;
 #[cfg(unix)]

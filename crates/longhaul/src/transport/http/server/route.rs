@@ -12,6 +12,7 @@ use longhaul_proto::jsonrpc::clip;
 use super::answer::{Body, text};
 use super::peer::Known;
 use super::{Endpoint, cors, door, legacy, pair, post};
+use crate::server::Caller;
 
 // As the header map has them: a name given as text is read anew each time it is looked for.
 pub(super) static SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -81,8 +82,9 @@ async fn answer(
     };
     // Before anything is told of what is where.
     let (headers, query) = (request.headers(), request.uri().query());
+    let origin = known.origin;
     let caller = match door::admit(endpoint, headers, query, known).await {
-        Ok(caller) => caller,
+        Ok(caller) => Caller { origin, ..caller },
         Err(response) => return *response,
     };
     let request = match pair::answer(endpoint, &caller, request).await {

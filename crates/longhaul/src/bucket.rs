@@ -1,0 +1,64 @@
+//! Buckets of tokens: so many in so long, and as many at once.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How much a bucket holds, and how long it takes to fill.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    pub(crate) tokens: u32,
+    pub(crate) every: Duration,
+}
+
+/// What is left in a bucket, which fills as time goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    left: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    pub(crate) fn full(rate: &Rate, now: Instant) -> Self {
+        Self { left: f64::from(rate.tokens), at: now }
+    }
+
+    /// Takes so many, or as many as there can ever be.
+    ///
+    /// # Errors
+    ///
+    /// How long until there are so many; nothing is taken then.
+    pub(crate) fn take(&mut self, tokens: u32, rate: &Rate, now: Instant) -> Result<(), Duration> {
+        self.fill(rate, now);
+        let tokens = f64::from(tokens.min(rate.tokens).max(1));
+        if self.left < tokens {
+            let missing = (tokens - self.left) / f64::from(rate.tokens.max(1));
+            return Err(rate.every.mul_f64(missing));
+        }
+        self.left -= tokens;
+        Ok(())
+    }
+
+    pub(crate) fn give_back(&mut self, tokens: u32, rate: &Rate) {
+        self.left = (self.left + f64::from(tokens)).min(f64::from(rate.tokens));
+    }
+
+    /// Which part of it is left, from 0 to 1.
+    pub(crate) fn part_left(&mut self, rate: &Rate, now: Instant) -> f64 {
+        self.fill(rate, now);
+        self.left / f64::from(rate.tokens.max(1))
+    }
+
+    /// Whether it would be the same if it were made anew.
+    pub(crate) fn is_full(&mut self, rate: &Rate, now: Instant) -> bool {
+        self.fill(rate, now);
+        self.left >= f64::from(rate.tokens)
+    }
+
+    fn fill(&mut self, rate: &Rate, now: Instant) {
+        let most = f64::from(rate.tokens);
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.left = (self.left + passed / rate.every.as_secs_f64() * most).min(most);
+        self.at = now;
+    }
+}

@@ -1,0 +1,298 @@
+//! How often callers ask after tasks, and how often in vain.
+//!
+//! What is too much is refused before the store is read. Each principal has buckets of its own, and so has each stranger, by
+//! where it asks from: none is emptied by somebody else. What all may ask together is two buckets, one of principals and one
+//! of strangers.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use longhaul_proto::jsonrpc::ErrorObject;
+use tokio::time::Instant;
+
+use super::dispatch::{Caller, Origin};
+use super::principal::Principal;
+use crate::bucket::{Bucket, Rate};
+
+/// Bounds on what is asked about tasks: `tasks/get` and its like, the companions, and the output of commands.
+///
+/// Waiting costs nothing: a `tasks/result` or a `task_wait` is one request, however long it takes.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PollOptions {
+    /// How many requests a second each caller may make about tasks, five times as many at once. While it has less than
+    /// half of these left, it is told to ask for each task a quarter as often. Default 200.
+    pub each: u32,
+    /// How many all principals together, and all other callers together, five times as many at once. Default 10000.
+    pub in_all: u32,
+    /// How many tasks that are not there for it each caller may ask after in ten minutes, all at once if it likes. Default
+    /// 300.
+    pub in_vain: u32,
+}
+
+impl PollOptions {
+    /// Lets each caller make so many requests a second.
+    #[must_use]
+    pub fn each(mut self, each: u32) -> Self {
+        self.each = each;
+        self
+    }
+
+    /// Lets all together make so many.
+    #[must_use]
+    pub fn in_all(mut self, in_all: u32) -> Self {
+        self.in_all = in_all;
+        self
+    }
+
+    /// Lets each ask in vain so often in ten minutes.
+    #[must_use]
+    pub fn in_vain(mut self, in_vain: u32) -> Self {
+        self.in_vain = in_vain;
+        self
+    }
+}
+
+impl Default for PollOptions {
+    fn default() -> Self {
+        Self { each: 200, in_all: 10_000, in_vain: 300 }
+    }
+}
+
+/// How much was asked about tasks since the server was put together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct PollFigures {
+    /// Requests that were let through.
+    pub admitted: u64,
+    /// Requests that were refused because too many came.
+    pub refused: u64,
+    /// Tasks that were asked after and were not there for who asked.
+    pub in_vain: u64,
+    /// Requests that were refused because their callers had asked in vain too often.
+    pub refused_look_ups: u64,
+}
+
+/// How many seconds of its rate a caller may ask at once.
+const BURST: u32 = 5;
+
+/// In which time a caller may ask in vain as often as it may.
+const VAIN_WITHIN: Duration = Duration::from_secs(600);
+
+/// How much longer than usual who has hardly anything left is told to wait between two polls.
+const SLOWER: u64 = 4;
+
+/// With how many callers those are forgotten that have all they may ask.
+const SWEEP: usize = 1024;
+
+/// What is asked about tasks at one server.
+#[derive(Debug)]
+pub(super) struct Polls {
+    each: Rate,
+    in_all: Rate,
+    in_vain: Rate,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    askers: HashMap<Asker, Account>,
+    /// With how many they are looked through next.
+    sweep_at: usize,
+    principals: Bucket,
+    strangers: Bucket,
+    figures: PollFigures,
+}
+
+/// Who has buckets of its own.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Asker {
+    Principal(Principal),
+    /// Where it asks from, which is known.
+    Stranger(Origin),
+}
+
+/// What one of them may still ask.
+#[derive(Debug)]
+struct Account {
+    polls: Bucket,
+    in_vain: Bucket,
+    /// It was logged that it asks in vain too often.
+    told: bool,
+}
+
+impl Polls {
+    pub(super) fn new(options: &PollOptions) -> Arc<Self> {
+        let rate = |a_second: u32| Rate {
+            tokens: a_second.max(1).saturating_mul(BURST),
+            every: Duration::from_secs(BURST.into()),
+        };
+        let (each, in_all) = (rate(options.each), rate(options.in_all));
+        let in_vain = Rate { tokens: options.in_vain.max(1), every: VAIN_WITHIN };
+        let now = Instant::now();
+        let known = Known {
+            askers: HashMap::new(),
+            sweep_at: SWEEP,
+            principals: Bucket::full(&in_all, now),
+            strangers: Bucket::full(&in_all, now),
+            figures: PollFigures::default(),
+        };
+        Arc::new(Self { each, in_all, in_vain, known: Mutex::new(known) })
+    }
+
+    pub(super) fn figures(&self) -> PollFigures {
+        self.lock().figures
+    }
+
+    /// A request about so many tasks, by their ids.
+    ///
+    /// # Errors
+    ///
+    /// An overload: its caller asks too often, or has asked after too many tasks that are not there.
+    pub(super) fn admit(self: &Arc<Self>, caller: &Caller, ids: usize) -> Result<Poll, ErrorObject> {
+        let ids = u32::try_from(ids).unwrap_or(u32::MAX).min(self.in_vain.tokens);
+        let asker = match (&caller.principal, caller.origin) {
+            (Some(principal), _) => Some(Asker::Principal(principal.clone())),
+            // Nothing tells them apart: a bucket for them would be emptied by one for all.
+            (None, Origin::Unknown) => None,
+            (None, origin) => Some(Asker::Stranger(origin)),
+        };
+        let mut known = self.lock();
+        match self.take(&mut known, asker.as_ref(), ids) {
+            Ok(hurried) => {
+                known.figures.admitted += 1;
+                drop(known);
+                Ok(Poll { polls: Arc::clone(self), asker, held: AtomicU32::new(ids), hurried })
+            }
+            Err(refused) => {
+                match refused {
+                    Refused::Often(_) => known.figures.refused += 1,
+                    Refused::Vain(_) => known.figures.refused_look_ups += 1,
+                }
+                Err(refused.into())
+            }
+        }
+    }
+
+    /// Takes what the request costs; says whether little is left.
+    fn take(&self, known: &mut Known, asker: Option<&Asker>, ids: u32) -> Result<bool, Refused> {
+        let now = Instant::now();
+        if known.askers.len() >= known.sweep_at {
+            known.askers.retain(|_, account| !account.is_whole(self, now));
+            known.sweep_at = SWEEP.max(2 * known.askers.len());
+        }
+        let Known { askers, principals, strangers, .. } = known;
+        let together = if matches!(asker, Some(Asker::Principal(_))) { principals } else { strangers };
+        let Some(asker) = asker else {
+            together.take(1, &self.in_all, now).map_err(Refused::Often)?;
+            return Ok(false);
+        };
+        if !askers.contains_key(asker) {
+            askers.insert(asker.clone(), Account::new(self, now));
+        }
+        let account = askers.get_mut(asker).expect("it has just been put there");
+        account.polls.take(1, &self.each, now).map_err(Refused::Often)?;
+        together.take(1, &self.in_all, now).map_err(Refused::Often)?;
+        if ids > 0 {
+            account.look_up(ids, self, now, asker).map_err(Refused::Vain)?;
+        }
+        Ok(account.polls.part_left(&self.each, now) < 0.5)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    fn new(polls: &Polls, now: Instant) -> Self {
+        let (polls, in_vain) = (Bucket::full(&polls.each, now), Bucket::full(&polls.in_vain, now));
+        Self { polls, in_vain, told: false }
+    }
+
+    /// Takes what comes back for each task that is there.
+    fn look_up(&mut self, ids: u32, polls: &Polls, now: Instant, asker: &Asker) -> Result<(), Duration> {
+        let taken = self.in_vain.take(ids, &polls.in_vain, now);
+        match taken {
+            Ok(()) => self.told &= self.in_vain.part_left(&polls.in_vain, now) < 0.5,
+            Err(_) if self.told => {}
+            Err(_) => {
+                self.told = true;
+                tracing::warn!(?asker, "a caller asks again and again after tasks that are not there for it");
+            }
+        }
+        taken
+    }
+
+    /// Whether nothing is lost if it is forgotten.
+    fn is_whole(&mut self, polls: &Polls, now: Instant) -> bool {
+        self.polls.is_full(&polls.each, now) && self.in_vain.is_full(&polls.in_vain, now)
+    }
+}
+
+/// Why a request is refused, and for how long.
+enum Refused {
+    Often(Duration),
+    Vain(Duration),
+}
+
+impl From<Refused> for ErrorObject {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Often(wait) => {
+                let what = "too much is asked about tasks: ask as often as `pollIntervalMs` says, or wait for the result";
+                Self::overloaded(what, wait)
+            }
+            Refused::Vain(wait) => {
+                let what = "too many tasks were asked after that are not there: forget their ids, and come back later";
+                Self::overloaded(what, wait)
+            }
+        }
+    }
+}
+
+/// A request about tasks that was let through. Until it is known whether they are there, it counts as one in vain.
+#[derive(Debug)]
+pub(super) struct Poll {
+    polls: Arc<Polls>,
+    asker: Option<Asker>,
+    /// How many of its tasks may still turn out not to be there.
+    held: AtomicU32,
+    hurried: bool,
+}
+
+impl Poll {
+    /// So many of its tasks are not there for its caller, and the others are. Only what is said first counts.
+    pub(super) fn missed(&self, tasks: usize) {
+        let held = self.held.swap(0, Ordering::Relaxed);
+        let missed = u32::try_from(tasks).unwrap_or(u32::MAX).min(held);
+        if held == 0 {
+            return;
+        }
+        let mut known = self.polls.lock();
+        known.figures.in_vain += u64::from(missed);
+        if let Some(account) = self.asker.as_ref().and_then(|asker| known.askers.get_mut(asker)) {
+            account.in_vain.give_back(held - missed, &self.polls.in_vain);
+        }
+    }
+
+    /// All of them are there.
+    pub(super) fn found(&self) {
+        self.missed(0);
+    }
+
+    /// How long its caller is told to wait until it asks again, in milliseconds.
+    pub(super) fn paced(&self, interval_ms: Option<u64>) -> Option<u64> {
+        let slower = if self.hurried { SLOWER } else { 1 };
+        interval_ms.map(|interval| interval.saturating_mul(slower))
+    }
+}
+
+impl Drop for Poll {
+    /// What was never looked up was not in vain.
+    fn drop(&mut self) {
+        self.found();
+    }
+}
