@@ -21,12 +21,6 @@ const MANY: &str = "200";
 /// How many it kills where a single one serves, and where supervisors are killed as well.
 const FEW: &str = "15";
 
-/// How many seeds of the simulator the stage plays: one takes 80 ms in a debug build, and there is a minute for them.
-const SEEDS: u64 = 1000;
-
-/// How many of them at a time.
-const AT_ONCE: u64 = 2;
-
 /// The driver, and the program that it kills.
 #[derive(Debug)]
 struct Chaos {
@@ -43,7 +37,7 @@ enum Build {
     Released,
 }
 
-/// The stage: every crash point, some random kills, loss of power, simulated months, and particular misfortunes.
+/// The stage: every crash point, some random kills, loss of power, and particular misfortunes.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
     system::require(site, &system::STRACE)?;
     let mut tally = Tally::default();
@@ -53,7 +47,6 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
     tally += chaos.play(site, &["kills", "--kills", FEW])?;
     tally += chaos.play(site, &["kills", "--kills", FEW, "--servers", "2", "--supervisors"])?;
     tally += chaos.play(site, &["power"])?;
-    tally += simulate(site, Some(SEEDS), None, AT_ONCE)?;
     tally += chaos.play(site, &["scenes"])?;
     Ok(tally)
 }

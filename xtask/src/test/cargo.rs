@@ -67,6 +67,9 @@ pub(crate) fn program(site: &Site, name: &str) -> Result<PathBuf> {
 /// How many tests run at once: most wait for a process or for a time.
 const AT_ONCE: &str = "8";
 
+/// How many seeds the simulator plays among the tests: one takes 80 ms in a debug build.
+const SEEDS: &str = "2000";
+
 /// Every test of every crate, and the examples in the documentation; and that all our servers and clients have said in
 /// them is what the schemas say.
 pub(super) fn tests(site: &Site) -> Result<Tally> {
@@ -83,6 +86,7 @@ fn run_tests(site: &Site) -> Result<Tally> {
     let mut command = site.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
     // Tests panic on purpose, in processes of their own too, and a failed one says where it stands.
     command.env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", AT_ONCE);
+    command.env("LONGHAUL_SIM_SEEDS", SEEDS).env("LONGHAUL_SIM_THREADS", "2");
     let ran = site.run_telling(command.args(features), libtest::failures)?;
     let tests = Tests::read(&ran.lines, ran.success);
     for name in &tests.ignored {
