@@ -146,6 +146,26 @@ impl Link {
         if answer_lost { Err(unreachable()) } else { done }
     }
 
+    /// What a worker writes is taken under the epoch of its own claim alone.
+    async fn as_worker<'a, T>(
+        &'a self,
+        id: &'a TaskId,
+        epoch: Epoch,
+        doing: impl Future<Output = Result<T, StoreError>> + Send + 'a,
+        is_written: impl Fn(&T) -> bool + Send,
+    ) -> Result<T, StoreError> {
+        let before = self.ledger.task(id);
+        let done = doing.await;
+        let Some(before) = before.filter(|_| done.as_ref().is_ok_and(is_written)) else { return done };
+        let other = before.lease().is_some_and(|lease| lease.node != *self.node());
+        if before.epoch != epoch || other {
+            let node = self.node();
+            self.ledger
+                .complain(format!("I6: {node} writes at {epoch:?} of {}", crate::invariant::brief(&before)));
+        }
+        done
+    }
+
     /// A read changes nothing that would have to be looked at.
     async fn read<'a, T>(
         &'a self,
@@ -290,13 +310,15 @@ impl TaskStore for Link {
     }
 
     fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record> {
-        Box::pin(self.carry(Operation::Release, Some(id), self.memory.release(id, epoch), nothing))
+        let doing = self.as_worker(id, epoch, self.memory.release(id, epoch), |_| true);
+        Box::pin(self.carry(Operation::Release, Some(id), doing, nothing))
     }
 
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
         self.ledger
             .tell(|| format!("{} wants of {} at {epoch:?}: {}", self.node(), id.as_str(), wanted(&batch)));
-        Box::pin(self.carry(Operation::Write, Some(id), self.memory.write(id, epoch, batch), nothing))
+        let doing = self.as_worker(id, epoch, self.memory.write(id, epoch, batch), |_| true);
+        Box::pin(self.carry(Operation::Write, Some(id), doing, nothing))
     }
 
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
@@ -344,7 +366,8 @@ impl TaskStore for Link {
         outcome: Outcome,
         last: Batch,
     ) -> StoreFuture<'a, Finished> {
-        let doing = self.memory.finish(id, epoch, outcome, last);
+        let recorded = |done: &Finished| matches!(done, Finished::Recorded(_));
+        let doing = self.as_worker(id, epoch, self.memory.finish(id, epoch, outcome, last), recorded);
         Box::pin(self.carry(Operation::Finish, Some(id), doing, nothing))
     }
 

@@ -93,6 +93,9 @@ const TOO_MANY: u64 = 3_000_000;
 /// How many seeds are played where nobody says.
 const FEW: u64 = 20;
 
+/// So many seeds that fail are enough.
+const MANY: usize = 3;
+
 /// How much of what happened before is shown of a seed that fails.
 const LAST: usize = 60;
 
@@ -123,7 +126,7 @@ fn thirty_days_of_misfortune_break_no_promise() {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= from + count || failed.lock().unwrap().len() >= 5 {
+                    if seed >= from + count || failed.lock().unwrap().len() >= MANY {
                         return;
                     }
                     let played = play(seed, false);
