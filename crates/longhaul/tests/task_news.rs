@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use longhaul::driver;
 use longhaul::server::{Dispatcher, Elicited, Principal, SubscriptionOptions, TaskPolicy, ToolError};
-use longhaul::store::{Memory, Rerun};
+use longhaul::store::{Memory, Rerun, StoreFuture, TaskStore};
 use longhaul::tasks::runner::Pace;
 use longhaul::{Cx, Server, Tool};
+use longhaul_store::wrap::{Faults, Operation, Wrap, Wrapped};
 use longhaul_test::transcript::Book;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
@@ -43,10 +44,14 @@ async fn ask(cx: Cx, _: Nothing) -> Result<&'static str, ToolError> {
 }
 
 fn server(store: &Memory) -> Server {
+    server_on(store.another_node())
+}
+
+fn server_on(store: impl TaskStore + 'static) -> Server {
     Server::new("news", "1")
         .tool(Tool::typed("work", "Work", work).task(TaskPolicy::always()))
         .tool(Tool::typed("ask", "Ask", ask).task(TaskPolicy::always()))
-        .store(Arc::new(store.another_node()))
+        .store(store)
 }
 
 /// The far end of a served connection.
@@ -96,10 +101,9 @@ impl Client {
     async fn send(&mut self, method: &str, mut params: Value) -> u64 {
         let tasks = if self.declares { json!({"io.modelcontextprotocol/tasks": {}}) } else { json!({}) };
         if self.revision == "2026-07-28" {
-            params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": self.revision,
-                "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}, "extensions": tasks},
-            });
+            params["_meta"]["io.modelcontextprotocol/protocolVersion"] = self.revision.into();
+            params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+                json!({"elicitation": {"form": {}}, "extensions": tasks});
         }
         let id = self.next_id;
         self.next_id += 1;
@@ -397,4 +401,110 @@ async fn a_session_is_told_of_its_task_though_its_work_was_put_aside_and_is_gone
     let result = client.ask("tasks/result", json!({"taskId": id})).await;
     assert_eq!(result["result"]["content"][0]["text"], "gone on");
     client.is_told_nothing_for(Duration::from_millis(200)).await;
+}
+
+/// Ends the process when the end of a task is committed, and nobody has heard of it.
+#[derive(Debug)]
+struct AtTheEnd(Faults);
+
+impl Wrap for AtTheEnd {
+    fn around<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        doing: StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
+        self.0.around(
+            operation,
+            Box::pin(async move {
+                let done = doing.await;
+                if operation == Operation::Finish {
+                    self.0.crash();
+                    std::future::pending::<()>().await;
+                }
+                done
+            }),
+        )
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn k17_an_end_that_a_dead_process_told_nobody_is_told_by_the_next() {
+    for follows in [true, false] {
+        let (store, dies) = (Memory::new(), Faults::new());
+        let first =
+            server_on(Wrapped::new(store.another_node(), AtTheEnd(dies.clone()))).dispatcher().unwrap();
+        let mut client = Client::connect(&first, "ann");
+        let id = client.start("work", json!({"steps": 2})).await;
+        let (subscription, _) = client.follow(&[&id]).await;
+        assert_eq!(client.told(subscription, 1).await["status"], "working");
+        dies.crashed().await;
+        while let Ok(said) = tokio::time::timeout(Duration::from_secs(60), client.receive()).await {
+            assert_eq!(said["params"]["status"], "working", "it is told by who is dead: {said}");
+        }
+
+        let next = server(&store).dispatcher().unwrap();
+        let mut client = Client::connect(&next, "ann");
+        if follows {
+            let (subscription, accepted) = client.follow(&[&id]).await;
+            assert_eq!(accepted, json!([id]));
+            let told = client.told(subscription, 1).await;
+            assert_eq!(told["status"], "completed");
+            agree(&told, &client.get(&id).await);
+            client.is_told_nothing().await;
+        }
+        assert_eq!(client.get(&id).await["result"]["content"][0]["text"], "worked");
+    }
+}
+
+/// A connection that is cut right behind a request, before it is looked at or when its answer is on its way.
+async fn cut_off(dispatcher: &Dispatcher, pause: Duration, method: &str, params: &Value) {
+    let mut client = Client::connect(dispatcher, "ann");
+    client.send(method, params.clone()).await;
+    tokio::time::sleep(pause).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn n7_a_client_that_is_cut_off_in_any_request_makes_it_again() {
+    for pause in [0, 10].map(Duration::from_millis) {
+        let store = Memory::new();
+        let dispatcher = server(&store).dispatcher().unwrap();
+        let call = |key: &str| {
+            let meta = json!({"dev.longhaul/idempotencyKey": key});
+            json!({"name": "ask", "arguments": {}, "_meta": meta})
+        };
+        let mut ids = Vec::new();
+        for key in ["one", "two"] {
+            cut_off(&dispatcher, pause, "tools/call", &call(key)).await;
+            let created = Client::connect(&dispatcher, "ann").ask("tools/call", call(key)).await;
+            ids.push(created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned());
+        }
+        assert_eq!(store.counts().await.unwrap().retained, 2, "each was made once");
+        let [answered, cancelled] = [&ids[0], &ids[1]];
+
+        let get = json!({"taskId": answered});
+        cut_off(&dispatcher, pause, "tasks/get", &get).await;
+        let mut client = Client::connect(&dispatcher, "ann");
+        let asks = client.get(answered).await;
+        let question = asks["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+
+        let accept = json!({"action": "accept", "content": {"go": true}});
+        let update = json!({"taskId": answered, "inputResponses": {question: accept}});
+        cut_off(&dispatcher, pause, "tasks/update", &update).await;
+        assert!(client.ask("tasks/update", update).await["result"].is_object());
+
+        let listen = json!({"notifications": {"taskIds": [answered]}});
+        cut_off(&dispatcher, pause, "subscriptions/listen", &listen).await;
+        let mut follower = Client::connect(&dispatcher, "ann");
+        let (subscription, _) = follower.follow(&[answered]).await;
+        let mut told = follower.told(subscription, 1).await;
+        if told["status"] == "working" {
+            told = follower.told(subscription, 2).await;
+        }
+        assert_eq!(told["result"]["content"][0]["text"], "gone on", "{told}");
+
+        let cancel = json!({"taskId": cancelled});
+        cut_off(&dispatcher, pause, "tasks/cancel", &cancel).await;
+        assert!(client.ask("tasks/cancel", cancel).await["result"].is_object());
+        assert_eq!(client.get(cancelled).await["status"], "cancelled");
+    }
 }

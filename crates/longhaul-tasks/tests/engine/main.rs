@@ -10,6 +10,7 @@ mod recovery;
 mod resuming;
 mod rig;
 mod room;
+mod slow;
 mod versions;
 
 use std::sync::Arc;
