@@ -182,6 +182,12 @@ pub enum Quota {
     Parts,
     /// Bytes of the parts of one task.
     PartBytes,
+    /// Generations of tasks below a call's own.
+    Depth,
+    /// Open children of one task.
+    Children,
+    /// Tasks made in all below one above which no task is open.
+    Descendants,
     /// Bytes of events in all.
     EventBytes,
     /// Bytes of events of one owner.
@@ -207,6 +213,9 @@ impl Quota {
             Self::Questions => "max_questions",
             Self::Parts => "max_parts",
             Self::PartBytes => "max_part_bytes",
+            Self::Depth => "max_depth",
+            Self::Children => "max_children",
+            Self::Descendants => "max_descendants",
             Self::EventBytes => "max_event_bytes",
             Self::EventBytesPerOwner => "max_event_bytes_per_owner",
             Self::Entries => "max_entries",
@@ -228,6 +237,9 @@ impl fmt::Display for Quota {
             Self::Questions => "open questions of one task",
             Self::Parts => "parts of one task",
             Self::PartBytes => "bytes of parts of one task",
+            Self::Depth => "generations of tasks",
+            Self::Children => "open children of one task",
+            Self::Descendants => "tasks made below one",
             Self::EventBytes => "bytes of events",
             Self::EventBytesPerOwner => "bytes of events for this caller",
             Self::Entries => "entries",

@@ -27,6 +27,7 @@
 //! # Ok(()) }
 //! ```
 
+mod child;
 mod clock;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -59,6 +60,7 @@ mod watch;
 #[cfg(any(test, feature = "wrap"))]
 pub mod wrap;
 
+pub use child::{ChildEnd, Children, NewChild, Parent};
 #[cfg(any(test, feature = "conformance"))]
 pub use clock::StepClock;
 pub use clock::{Clock, SystemClock};

@@ -13,7 +13,7 @@ use crate::{Dialect, Digest, Json, Once, Owner, Rerun, Retention, Step, TaskId, 
 /// task.start = Start::Claimed;
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct NewTask {
     /// Its name, which no other task may have had within the tombstone time.

@@ -69,6 +69,12 @@ impl Outcome {
         Self::error(INTERNAL_ERROR, "task expired", None)
     }
 
+    /// Whether the work answered and did not say that it failed.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Result { is_error: false, .. })
+    }
+
     /// Bytes of payload in it, as the limit on outcomes counts them.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Epoch, Json, NodeId, Once, Outcome, Owner, Question, TaskId, Time, ToolVersion};
+use crate::{
+    Children, Epoch, Json, NodeId, Once, Outcome, Owner, Parent, Question, TaskId, Time, ToolVersion,
+};
 
 /// The facts of one task. Statuses are not among them: each revision derives its own from these.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -73,6 +75,10 @@ pub struct Record {
     pub owed: u32,
     /// How far it is undone, if it ended without success while something was owed. No caller sees it.
     pub undo: Option<Undo>,
+    /// What ties it to the task that made it; `None` for a call's own.
+    pub parent: Option<Parent>,
+    /// The tasks that it has made.
+    pub children: Children,
     /// The store-wide number of its latest visible change; rises with every one, and while the task is undone, which
     /// nobody sees. It counts other owners' changes too, so it is not for callers' eyes.
     pub seq: u64,
@@ -120,6 +126,8 @@ impl Record {
             part_bytes: 0,
             owed: 0,
             undo: None,
+            parent: None,
+            children: Children::default(),
             seq: 0,
         }
     }
@@ -137,6 +145,12 @@ impl Record {
             Phase::Done(outcome) => Some(outcome),
             _ => None,
         }
+    }
+
+    /// How many generations it is from a call's own task; 0 for that.
+    #[must_use]
+    pub fn depth(&self) -> u32 {
+        self.parent.as_ref().map_or(0, |parent| parent.depth)
     }
 
     /// The lease on it, if someone has one.
@@ -170,7 +184,8 @@ pub enum Phase {
         /// When it becomes due.
         not_before: Time,
     },
-    /// It waits, and takes no node meanwhile: until one of its questions is answered, or for its time.
+    /// It waits, and takes no node meanwhile: until one of its questions is answered or one of its children ends, or for
+    /// its time.
     Parked {
         /// When it becomes due, answered or not.
         until: Option<Time>,

@@ -69,6 +69,12 @@ pub struct Limits {
     pub max_part: usize,
     /// Bytes of all parts of one task. Default 16 MiB.
     pub max_part_bytes: u64,
+    /// Generations of tasks below a call's own. Default 8.
+    pub max_depth: u32,
+    /// Open children of one task. Default 256.
+    pub max_children: u32,
+    /// Tasks that are made in all below one above which no task is open, however many of them have ended. Default 10,000.
+    pub max_descendants: u32,
     /// Events kept of one stream; beyond, the oldest go. Default 1,000.
     pub max_stream_events: u64,
     /// Bytes of events kept of one stream, each counted as 512 bytes more than its text; beyond, the oldest go.
@@ -105,6 +111,9 @@ impl Default for Limits {
             max_parts: 10_000,
             max_part: 256 << 10,
             max_part_bytes: 16 << 20,
+            max_depth: 8,
+            max_children: 256,
+            max_descendants: 10_000,
             max_stream_events: 1_000,
             max_stream_bytes: 4 << 20,
             max_event_bytes_per_owner: 64 << 20,

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Json, Time};
+use crate::{Json, TaskId, Time};
 
 /// One step of a task's work, under the key by which the work finds it again.
 ///
@@ -33,7 +33,7 @@ impl Step {
         let state = match &self.state {
             StepState::Begun | StepState::Due(_) => 0,
             // Room for what it will come to, which must not be refused.
-            StepState::Owed => OWED,
+            StepState::Owed | StepState::Child(_) => OWED,
             StepState::Asked(question) => question.key.len() + question.request.as_str().len(),
             StepState::Learnt { value, .. } => value.as_str().len(),
         };
@@ -41,7 +41,7 @@ impl Step {
     }
 }
 
-/// Bytes that a step takes which is owed.
+/// Bytes that a step takes which is owed, or is a task.
 const OWED: usize = 512;
 
 /// How far a step is.
@@ -54,6 +54,8 @@ pub enum StepState {
     Asked(Question),
     /// It is over at this time.
     Due(Time),
+    /// It is this task, which was made with it: it is learnt when that ends. See [`ChildEnd`](crate::ChildEnd).
+    Child(TaskId),
     /// It is to be done if the task does not succeed, once that has ended: it undoes another.
     Owed,
     /// It came to this.
@@ -145,6 +147,8 @@ impl Reply {
 pub struct Park {
     /// The public names of the questions it waits for: if one is no longer open, the task is due at once.
     pub on: Vec<Arc<str>>,
+    /// The keys of the steps whose tasks it waits for: if one has ended, the task is due at once.
+    pub children: Vec<Arc<str>>,
     /// It goes on at this time in any case.
     pub until: Option<Time>,
 }
@@ -153,7 +157,14 @@ impl Park {
     /// Until one of these questions is answered, or that time has come.
     #[must_use]
     pub fn new(on: Vec<Arc<str>>, until: Option<Time>) -> Self {
-        Self { on, until }
+        Self { on, children: Vec::new(), until }
+    }
+
+    /// Or until one of its tasks ends, which are the steps of these keys.
+    #[must_use]
+    pub fn or_children(mut self, steps: Vec<Arc<str>>) -> Self {
+        self.children = steps;
+        self
     }
 }
 

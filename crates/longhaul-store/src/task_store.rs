@@ -3,8 +3,8 @@
 use std::{fmt, pin::Pin, sync::Arc};
 
 use crate::{
-    CallKey, Cursor, Epoch, Limits, NewTask, NodeId, Outcome, Owner, Page, Park, Part, Parts, Progress,
-    Record, Reply, Runnable, Scope, Step, StoreError, TaskId, TaskWatch, Time,
+    CallKey, Cursor, Epoch, Limits, NewChild, NewTask, NodeId, Outcome, Owner, Page, Park, Part, Parts,
+    Progress, Record, Reply, Runnable, Scope, Step, StoreError, TaskId, TaskWatch, Time,
 };
 
 /// What an operation returns: boxed, so that a store can be a `dyn TaskStore`.
@@ -24,6 +24,10 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// **Final.** A task that has ended never changes again for any caller, except that it is forgotten when its time is
 /// up. If it ended without success while something was [owed](crate::StepState::Owed), it can be claimed to be undone,
 /// which changes only what callers do not see.
+///
+/// **Tied.** A task that another has made ([`Batch::child`]) is told to it when it ends, in the same moment; and when a
+/// task ends, however it does, its children that do not [outlive](crate::NewChild::outlives) it are cancelled in that
+/// moment, and theirs.
 ///
 /// **Scoped.** Whatever is read or cancelled on a caller's behalf takes a [`Scope`]. A task outside it cannot be
 /// told from one that never was.
@@ -88,7 +92,8 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [`StoreError::Fenced`], [`StoreError::TooLarge`]; for its steps and parts [`StoreError::Overloaded`], for its
-    /// steps [`StoreError::Recorded`]. Then nothing of it is recorded.
+    /// steps [`StoreError::Recorded`]; for a child all of these and what [`create`](Self::create) gives. Then nothing of
+    /// it is recorded.
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64>;
 
     /// The steps of a task that is held at this epoch, in the order in which they began.
@@ -276,6 +281,8 @@ pub struct Batch {
     pub steps: Vec<Step>,
     /// Parts of what it comes to, in the order in which they are given. What was given under a key is passed over.
     pub parts: Vec<Part>,
+    /// A task that is made, in the same moment as the step that it is. A last report makes none.
+    pub child: Option<NewChild>,
     /// Puts the task aside: the worker's lease ends with this. Nothing is charged for it.
     pub park: Option<Park>,
 }
@@ -312,6 +319,13 @@ impl Batch {
     #[must_use]
     pub fn with_forgotten(mut self, key: impl Into<Arc<str>>) -> Self {
         self.forget.push(key.into());
+        self
+    }
+
+    /// With a task that it makes.
+    #[must_use]
+    pub fn with_child(mut self, child: NewChild) -> Self {
+        self.child = Some(child);
         self
     }
 

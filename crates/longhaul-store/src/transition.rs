@@ -5,6 +5,7 @@
 //! No I/O, clock or lock: a backend brings the record here inside its own transaction and writes back what comes
 //! out. A terminal record never leaves any of these changed as a caller sees it (G4): only how far it is undone changes. And [`Record::seq`] is the backend's to number.
 
+mod children;
 mod parts;
 mod steps;
 mod undo;
@@ -16,6 +17,7 @@ use crate::{
     Start, Step, StoreError, Time,
 };
 
+pub use children::{Spawned, end_with_parent, hear, spawn};
 pub use steps::{Noted, answer, take_steps};
 
 /// What is kept of a task beside its record, which a report is held against.
@@ -205,7 +207,7 @@ pub fn write(
         touch(record, now);
     }
     if let Some(park) = &batch.park {
-        steps::park(record, park, now);
+        steps::park(record, park, kept, now)?;
     }
     Ok(Written { changed: said || !noted.is_empty() || batch.park.is_some(), noted })
 }

@@ -4,10 +4,10 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use longhaul_store::{
-    Accepts, Batch, CallKey, Digest, Epoch, Filter, Fingerprint, Json, Lease, Memory, NewTask, NodeId, Once,
-    Outcome, Owner, Park, Part, PartContent, Phase, Progress, Question, Record, Reply, Rerun, Retention,
-    Runnable, Scope, Settings, SqliteOptions, Start, Step, StepClock, StepState, StoreError, TaskId,
-    TaskStore, Time,
+    Accepts, Batch, CallKey, Digest, Epoch, Filter, Fingerprint, Json, Lease, Memory, NewChild, NewTask,
+    NodeId, Once, Outcome, Owner, Park, Part, PartContent, Phase, Progress, Question, Record, Reply, Rerun,
+    Retention, Runnable, Scope, Settings, SqliteOptions, Start, Step, StepClock, StepState, StoreError,
+    TaskId, TaskStore, Time,
 };
 use proptest::prelude::*;
 
@@ -73,7 +73,15 @@ enum Operation {
         behind: u64,
         forget: Vec<u8>,
         steps: Vec<(u8, u8)>,
-        park: Option<(Option<u8>, Option<u64>)>,
+        park: Option<(Option<u8>, Option<u64>, Option<u8>)>,
+    },
+    Spawn {
+        task: u8,
+        behind: u64,
+        child: u8,
+        key: u8,
+        ties: (bool, bool),
+        retention: u8,
     },
     Steps {
         task: u8,
@@ -132,11 +140,20 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
             behind(),
             prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(0..5u8, 0..3)],
             prop::collection::vec((0..4u8, 0..8u8), 0..4),
-            prop::option::of((prop::option::of(0..8u8), prop::option::of(0..90u64))),
+            prop::option::of((
+                prop::option::of(0..8u8),
+                prop::option::of(0..90u64),
+                prop::option::of(0..4u8)
+            )),
         )
             .prop_map(|(task, behind, forget, steps, park)| {
                 Operation::Note { task, behind, forget, steps, park }
             }),
+        6 => (task(), behind(), task(), 0..4u8, any::<(bool, bool)>(), 0..4u8).prop_map(
+            |(task, behind, child, key, ties, retention)| {
+                Operation::Spawn { task, behind, child, key, ties, retention }
+            }
+        ),
         2 => (task(), behind()).prop_map(|(task, behind)| Operation::Steps { task, behind }),
         4 => (task(), behind(), prop::collection::vec(0..6u8, 0..4), prop::bool::weighted(0.2))
             .prop_map(|(task, behind, keys, ends)| Operation::Give { task, behind, keys, ends }),
@@ -180,6 +197,7 @@ impl Side {
             Operation::List { scope, open, limit } => self.list(node, *scope, *open, *limit).await,
             Operation::Write { .. }
             | Operation::Note { .. }
+            | Operation::Spawn { .. }
             | Operation::Steps { .. }
             | Operation::Give { .. }
             | Operation::Finish { .. }
@@ -266,11 +284,20 @@ impl Side {
                 let mut batch = Batch::new();
                 batch.steps = steps.iter().map(|(key, state)| step(&**store, *key, *state)).collect();
                 batch.forget = forget.iter().map(|key| Arc::from(format!("step {key}"))).collect();
-                batch.park = park.map(|(on, seconds)| {
+                batch.park = park.map(|(on, seconds, child)| {
                     let on = on.map(|key| Arc::from(format!("q{key}")));
                     let until = seconds.map(|seconds| store.now().after(Duration::from_secs(seconds)));
-                    Park::new(on.into_iter().collect(), until)
+                    let children = child.map(|key| Arc::from(format!("step {key}")));
+                    Park::new(on.into_iter().collect(), until).or_children(children.into_iter().collect())
                 });
+                let written = store.write(&id(*task), self.held(*task, *behind).await, batch).await;
+                self.show(written.map(|_number| ()))
+            }
+            Operation::Spawn { task, behind, child, key, ties, retention } => {
+                let new = new_task(&**store, *child, 2, true, Some(0), *retention);
+                let mut child = NewChild::new(format!("step {key}"), Fingerprint::new([*key; 16]), new);
+                (child.outlives, child.essential) = *ties;
+                let batch = Batch::new().with_child(child);
                 let written = store.write(&id(*task), self.held(*task, *behind).await, batch).await;
                 self.show(written.map(|_number| ()))
             }
@@ -424,8 +451,10 @@ fn sides(folder: &std::path::Path) -> [Side; 2] {
     let mut settings = Settings::default();
     (settings.tombstone, settings.min_result_retention) = (Duration::from_secs(60), Duration::from_secs(20));
     (settings.limits.max_open_per_owner, settings.limits.max_retained) = (3, 5);
-    (settings.limits.max_questions, settings.limits.max_step_bytes) = (3, 700);
+    (settings.limits.max_questions, settings.limits.max_step_bytes) = (3, 1800);
     (settings.limits.max_parts, settings.limits.max_part, settings.limits.max_part_bytes) = (4, 57, 120);
+    (settings.limits.max_depth, settings.limits.max_children) = (2, 2);
+    settings.limits.max_descendants = 3;
     let clock = StepClock::at(start);
     let memory = Memory::with(settings.clone(), Arc::new(clock.clone()));
     let model = Side::new(clock, move || Arc::new(memory.another_node()));

@@ -44,6 +44,7 @@ mod limits;
 mod reading;
 mod registry;
 mod reporting;
+mod spawning;
 mod stepping;
 mod streaming;
 mod undoing;
@@ -183,6 +184,20 @@ pub const CHECKS: &[Check] = checks! {
         open_questions_are_bounded,
         answers_that_race_have_one_winner,
         an_answer_that_meets_a_park_is_never_lost,
+    }
+    spawning::{
+        a_child_is_made_once_and_is_its_parents_owners,
+        a_step_that_is_a_task_is_made_with_it_alone,
+        who_lost_a_task_makes_no_children_of_it,
+        a_child_that_ends_is_learnt_and_wakes_its_parent,
+        every_end_of_a_child_is_told,
+        a_task_that_ends_ends_its_children_and_theirs,
+        a_task_that_cannot_do_without_a_child_fails_with_it,
+        children_are_bounded,
+        a_parent_that_is_forgotten_leaves_what_outlives_it,
+        a_child_whose_step_is_forgotten_is_a_child_still,
+        an_end_that_meets_a_park_is_never_lost,
+        a_task_waits_for_answers_and_children_alike,
     }
     ending::{
         every_kind_of_outcome_comes_back_as_it_was,

@@ -17,10 +17,12 @@ use self::{
 };
 use crate::{
     Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry, EntryKey,
-    Epoch, Erasure, Event, EventStore, Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page,
-    Parts, Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture, Stream, Swap,
-    Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub, clock::StoreClock,
-    event_store::LONGEST_REPLAY, transition,
+    Epoch, Erasure, Event, EventStore, Filter, Finished, Limits, NewChild, NewTask, NodeId, Outcome, Owner,
+    Page, Parts, Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture, Stream,
+    Swap, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub,
+    clock::StoreClock,
+    event_store::LONGEST_REPLAY,
+    transition::{self, Noted, Spawned},
 };
 
 /// Tasks, events and entries in this process's memory, gone with it.
@@ -91,6 +93,48 @@ impl Memory {
         let record = table.replace(record);
         self.shared.hub.wake(&record.id, record.seq);
         record
+    }
+
+    /// Does what follows from the end of a task: the one that made it is told, and those that it has made end with it.
+    fn follow(&self, table: &mut Table, ended: &Record, now: Time) {
+        let settings = &self.shared.settings;
+        let mut ends = vec![ended.clone()];
+        while let Some(ended) = ends.pop() {
+            if let Some(link) = &ended.parent
+                && let Some(mut parent) =
+                    table.find(&link.task).filter(|parent| !parent.is_terminal()).cloned()
+            {
+                let known = table.step(&parent.id, &link.step).cloned();
+                let noted = transition::hear(&mut parent, &ended, known.as_ref(), now, settings);
+                table.note(&parent.id, noted);
+                let parent = self.put(table, parent);
+                ends.extend(Some(parent).filter(Record::is_terminal));
+            }
+            for id in table.children(&ended.id) {
+                let Some(mut child) = table.find(&id).cloned() else { continue };
+                if transition::end_with_parent(&mut child, &ended, now, settings) {
+                    ends.push(self.put(table, child));
+                }
+            }
+        }
+    }
+
+    /// The task that a worker's report makes, if there is room for it.
+    fn spawn(
+        &self,
+        table: &Table,
+        parent: &mut Record,
+        epoch: Epoch,
+        child: &NewChild,
+        now: Time,
+    ) -> Result<Option<(Spawned, Option<Record>)>, StoreError> {
+        let (known, mut top) = (table.step(&parent.id, &child.step), table.top(parent).cloned());
+        let settings = &self.shared.settings;
+        let spawned =
+            transition::spawn(parent, epoch, child, known, top.as_mut(), &self.node, now, settings)?;
+        let Some(spawned) = spawned else { return Ok(None) };
+        table.admit(&spawned.record, &settings.limits)?;
+        Ok(Some((spawned, top)))
     }
 
     /// The task of a worker, for whom one that is gone is as good as taken away.
@@ -221,10 +265,24 @@ impl TaskStore for Memory {
         self.at_once(move |table, this, now| {
             let limits = &this.shared.settings.limits;
             let mut record = this.of_worker(table, id, epoch)?;
+            let spawned = match &batch.child {
+                Some(child) => this.spawn(table, &mut record, epoch, child, now)?,
+                None => None,
+            };
             let kept = &mut Beside { table, task: id };
             let written = transition::write(&mut record, epoch, &batch, kept, now, limits)?;
             table.note(id, written.noted);
-            Ok(if written.changed { this.put(table, record) } else { table.keep(record) }.seq)
+            let changed = written.changed || spawned.is_some();
+            if let Some((Spawned { record: child, noted, step, .. }, top)) = spawned {
+                table.note(id, Noted::one(step));
+                if let Some(top) = top {
+                    table.keep(top);
+                }
+                let child = table.insert(child);
+                table.note(&child.id, noted);
+                this.shared.hub.wake(&child.id, child.seq);
+            }
+            Ok(if changed { this.put(table, record) } else { table.keep(record) }.seq)
         })
     }
 
@@ -284,7 +342,9 @@ impl TaskStore for Memory {
             Ok(match ended {
                 Some(noted) => {
                     table.note(id, noted);
-                    Finished::Recorded(this.put(table, record))
+                    let record = this.put(table, record);
+                    this.follow(table, &record, now);
+                    Finished::Recorded(record)
                 }
                 None => Finished::AlreadyTerminal(record),
             })
@@ -301,7 +361,9 @@ impl TaskStore for Memory {
             let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
             let Some(mut record) = seen.cloned() else { return Ok(Cancellation::NotFound) };
             Ok(if transition::cancel(&mut record, reason, now, &this.shared.settings) {
-                Cancellation::Cancelled(this.put(table, record))
+                let record = this.put(table, record);
+                this.follow(table, &record, now);
+                Cancellation::Cancelled(record)
             } else {
                 Cancellation::AlreadyTerminal(record)
             })
@@ -333,9 +395,10 @@ impl TaskStore for Memory {
                     continue;
                 };
                 if transition::expire(&mut record, now, settings) {
-                    this.put(table, record);
+                    let record = this.put(table, record);
+                    this.follow(table, &record, now);
                     swept.expired.push(id);
-                } else {
+                } else if record.is_forgotten(now) {
                     table.erase(&id, now.after(settings.tombstone));
                     swept.forgot(&record);
                 }

@@ -34,6 +34,8 @@ pub(super) struct Table {
     steps: HashMap<u64, Steps>,
     /// The parts of those that have given any.
     parts: HashMap<u64, Given>,
+    /// The open tasks that each task has made.
+    children: HashMap<TaskId, BTreeSet<u64>>,
     /// When time next demands something of a task.
     due: BTreeSet<(Time, u64)>,
     living: HashSet<NodeId>,
@@ -173,6 +175,23 @@ impl Table {
     pub(super) fn steps(&self, id: &TaskId) -> Vec<Step> {
         let steps = self.by_id.get(id).and_then(|ord| self.steps.get(ord));
         steps.map(|steps| steps.list().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The topmost of the open tasks above this one.
+    pub(super) fn top(&self, record: &Record) -> Option<&Record> {
+        let mut top = None;
+        let mut above = record.parent.as_ref();
+        let open = |id| self.find(id).filter(|found| !found.is_terminal());
+        while let Some(found) = above.and_then(|link| open(&link.task)) {
+            (top, above) = (Some(found), found.parent.as_ref());
+        }
+        top
+    }
+
+    /// The open tasks that this one has made.
+    pub(super) fn children(&self, id: &TaskId) -> Vec<TaskId> {
+        let children = self.children.get(id).into_iter().flatten().filter_map(|ord| self.tasks.get(ord));
+        children.map(|slot| slot.record.id.clone()).collect()
     }
 
     /// Some of its parts, of a task that is not a tombstone.
@@ -382,6 +401,7 @@ impl Table {
             && accounts(self) == accounts(other)
             && (&self.open, &self.undoing, &self.due) == (&other.open, &other.undoing, &other.due)
             && (&self.joins, &self.calls) == (&other.joins, &other.calls)
+            && self.children == other.children
             && steps(self) == steps(other)
             && self.parts == other.parts
     }
@@ -403,6 +423,9 @@ impl Table {
             return;
         }
         self.open.insert(ord);
+        if let Some(link) = &slot.record.parent {
+            self.children.entry(link.task.clone()).or_default().insert(ord);
+        }
         if let Some(digest) = slot.record.join {
             self.joins.insert((slot.record.owner.clone(), digest), ord);
         }
@@ -420,6 +443,14 @@ impl Table {
             return;
         }
         self.open.remove(&ord);
+        if let Some(link) = &slot.record.parent
+            && let Some(children) = self.children.get_mut(&link.task)
+        {
+            children.remove(&ord);
+            if children.is_empty() {
+                self.children.remove(&link.task);
+            }
+        }
         if let Some(digest) = slot.record.join {
             self.joins.remove(&(slot.record.owner.clone(), digest));
         }

@@ -3,6 +3,7 @@
 mod anchor;
 mod entries;
 mod events;
+mod family;
 mod fault;
 mod file_lock;
 mod job;
@@ -203,8 +204,8 @@ impl TaskStore for Sqlite {
     }
 
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
-        let id = id.clone();
-        self.write_with(&WRITE, move |tx| operation::write(tx, &id, epoch, &batch))
+        let (node, id) = (self.presence.node().clone(), id.clone());
+        self.write_with(&WRITE, move |tx| operation::write(tx, &node, &id, epoch, &batch))
     }
 
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {

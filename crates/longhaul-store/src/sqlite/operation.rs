@@ -3,6 +3,7 @@
 use rusqlite::params;
 
 use super::{
+    family,
     fault::corrupt,
     parts::{self, Beside},
     row::{Place, signed},
@@ -94,16 +95,29 @@ pub(super) fn release(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch) -> Result<Reco
     Ok(record)
 }
 
-pub(super) fn write(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch, batch: &Batch) -> Result<u64, StoreError> {
+pub(super) fn write(
+    tx: &mut Tx<'_>,
+    node: &NodeId,
+    id: &TaskId,
+    epoch: Epoch,
+    batch: &Batch,
+) -> Result<u64, StoreError> {
     let (place, mut record) = as_worker(tx, id, epoch)?;
+    let spawned = match &batch.child {
+        Some(child) => family::spawn(tx, node, place, &mut record, epoch, child)?,
+        None => None,
+    };
     let limits = &tx.settings().limits;
     let kept = &mut Beside { tx, task: place.ord };
     let written = transition::write(&mut record, epoch, batch, kept, tx.now(), limits)?;
     steps::note(tx, place.ord, &record, &written.noted)?;
     parts::append(tx, place.ord, &record, &written.noted)?;
-    match written.changed {
+    if let Some(step) = &spawned {
+        steps::note(tx, place.ord, &record, step)?;
+    }
+    match written.changed || spawned.is_some() {
         true if record.is_terminal() => tx.update(place.ord, &mut record, false)?,
-        true if batch.park.is_some() => tx.update(place.ord, &mut record, true)?,
+        true if batch.park.is_some() || spawned.is_some() => tx.update(place.ord, &mut record, true)?,
         true => tx.update_report(place.ord, &mut record)?,
         false => {}
     }
@@ -127,6 +141,7 @@ pub(super) fn finish(
     steps::note(tx, place.ord, &record, &noted)?;
     parts::append(tx, place.ord, &record, &noted)?;
     tx.update(place.ord, &mut record, true)?;
+    family::follow(tx, &record)?;
     Ok(Finished::Recorded(record))
 }
 
@@ -158,6 +173,7 @@ pub(super) fn cancel(
         return Ok(Cancellation::AlreadyTerminal(record));
     }
     tx.update(place.ord, &mut record, true)?;
+    family::follow(tx, &record)?;
     Ok(Cancellation::Cancelled(record))
 }
 
@@ -192,6 +208,7 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
         };
         if transition::expire(&mut record, now, tx.settings()) {
             tx.update(place.ord, &mut record, true)?;
+            family::follow(tx, &record)?;
             swept.expired.push(id);
         } else if record.is_forgotten(now) {
             tx.erase(place.ord, &record, now.after(tx.settings().tombstone))?;
@@ -202,7 +219,7 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
 }
 
 /// One damaged row must not stop the work on all others; whoever reads it is told.
-fn pass_over(id: &TaskId, error: StoreError) -> Result<(), StoreError> {
+pub(super) fn pass_over(id: &TaskId, error: StoreError) -> Result<(), StoreError> {
     if !matches!(error, StoreError::Corrupt { .. }) {
         return Err(error);
     }

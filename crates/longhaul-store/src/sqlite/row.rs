@@ -6,8 +6,8 @@ use rusqlite::{Row, types::ValueRef};
 
 use super::{fault::corrupt, sql::Column};
 use crate::{
-    CallKey, Dialect, Digest, Epoch, Json, Lease, NodeId, Once, Outcome, Owner, Phase, Progress, Record,
-    Rerun, Retention, StoreError, TaskId, Time, ToolVersion, Undo,
+    CallKey, Children, Dialect, Digest, Epoch, Json, Lease, NodeId, Once, Outcome, Owner, Parent, Phase,
+    Progress, Record, Rerun, Retention, StoreError, TaskId, Time, ToolVersion, Undo,
 };
 
 /// Phases as they are stored.
@@ -131,12 +131,14 @@ pub(super) fn decode(row: &Row<'_>) -> Result<Record, StoreError> {
     record.join = read.maybe_digest(Column::JoinDigest)?;
     record.once = decode_once(&read)?;
     record.status_message = read.maybe_text(Column::StatusMessage)?;
-    record.steps = u32::try_from(read.int(Column::Steps)?).map_err(|error| damaged(Column::Steps, error))?;
+    record.steps = read.number(Column::Steps)?;
     record.step_bytes = read.count(Column::StepBytes)?;
-    record.parts = u32::try_from(read.int(Column::Parts)?).map_err(|error| damaged(Column::Parts, error))?;
+    record.parts = read.number(Column::Parts)?;
     record.part_bytes = read.count(Column::PartBytes)?;
-    record.owed = u32::try_from(read.int(Column::Owed)?).map_err(|error| damaged(Column::Owed, error))?;
+    record.owed = read.number(Column::Owed)?;
     record.undo = decode_undo(&read)?;
+    record.parent = decode_parent(&read)?;
+    record.children = decode_children(&read)?;
     Ok(record)
 }
 
@@ -307,6 +309,26 @@ fn decode_undo(read: &Reader<'_, '_>) -> Result<Option<Undo>, StoreError> {
     Ok(Some(Undo { due: read.maybe_time(Column::NotBefore)?, attempt, failed }))
 }
 
+fn decode_parent(read: &Reader<'_, '_>) -> Result<Option<Parent>, StoreError> {
+    let Some(task) = read.maybe_str(Column::Parent)? else { return Ok(None) };
+    let task = TaskId::new(task).map_err(|error| damaged(Column::Parent, error))?;
+    Ok(Some(Parent {
+        task,
+        step: read.text(Column::ParentStep)?.into(),
+        depth: read.number(Column::Depth)?,
+        outlives: read.int(Column::Outlives)? != 0,
+        essential: read.int(Column::Essential)? != 0,
+    }))
+}
+
+fn decode_children(read: &Reader<'_, '_>) -> Result<Children, StoreError> {
+    Ok(Children {
+        open: read.number(Column::Children)?,
+        ended: read.number(Column::ChildrenEnded)?,
+        below: read.number(Column::Below)?,
+    })
+}
+
 fn decode_once(read: &Reader<'_, '_>) -> Result<Option<Once>, StoreError> {
     let Some(key) = read.maybe_text(Column::OnceKey)? else { return Ok(None) };
     let key = CallKey::new(key).map_err(|error| damaged(Column::OnceKey, error))?;
@@ -356,6 +378,10 @@ impl<'row> Reader<'row, '_> {
 
     fn count(&self, column: Column) -> Result<u64, StoreError> {
         u64::try_from(self.int(column)?).map_err(|error| damaged(column, error))
+    }
+
+    fn number(&self, column: Column) -> Result<u32, StoreError> {
+        u32::try_from(self.int(column)?).map_err(|error| damaged(column, error))
     }
 
     fn maybe_time(&self, column: Column) -> Result<Option<Time>, StoreError> {

@@ -11,7 +11,7 @@ use crate::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -190,6 +190,20 @@ CREATE TABLE parts (
 
 CREATE UNIQUE INDEX parts_of_task ON parts (task, nth);
 CREATE UNIQUE INDEX parts_by_key ON parts (task, key);
+";
+
+/// Tasks that tasks have made (state 6 of a step of theirs): what ties them, and how many there are.
+const V8: &str = "
+ALTER TABLE tasks ADD COLUMN parent         TEXT;
+ALTER TABLE tasks ADD COLUMN parent_step    TEXT;
+ALTER TABLE tasks ADD COLUMN depth          INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN outlives       INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN essential      INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN children       INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN children_ended INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tasks ADD COLUMN below          INTEGER NOT NULL DEFAULT 0;
+
+CREATE INDEX open_children ON tasks (parent) WHERE parent IS NOT NULL AND phase < 8;
 ";
 
 /// What a file turns out to be.

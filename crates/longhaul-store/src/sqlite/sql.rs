@@ -66,6 +66,14 @@ define_columns! {
     Owed "owed",
     UndoAttempt "undo_attempt",
     UndoFailed "undo_failed",
+    Depth "depth",
+    Outlives "outlives",
+    Essential "essential",
+    Children "children",
+    ChildrenEnded "children_ended",
+    Below "below",
+    Parent "parent",
+    ParentStep "parent_step",
     ToolVersion "tool_version",
     Tool "tool",
     StatusMessage "status_message",
@@ -81,20 +89,27 @@ pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE
 pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, phase, not_before, lease_node, \
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
     status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments, \
-    once_key, once_digest, asked, steps, step_bytes, tool_version, owed) \
+    once_key, once_digest, asked, steps, step_bytes, tool_version, owed, parent, parent_step, depth, outlives, essential) \
     VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30) ON CONFLICT (id) DO NOTHING";
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35) ON CONFLICT (id) DO NOTHING";
 
 pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
     lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \
     updated_at = ?12, terminal_at = ?13, progress = ?14, progress_total = ?15, progress_message = ?16, \
     outcome = ?17, outcome_code = ?18, outcome_text = ?19, outcome_json = ?20, status_message = ?21, asked = ?22, \
     steps = ?23, step_bytes = ?24, owed = ?25, undo_attempt = ?26, undo_failed = ?27, \
-    parts = ?28, part_bytes = ?29 WHERE ord = ?1";
+    parts = ?28, part_bytes = ?29, children = ?30, children_ended = ?31, below = ?32 WHERE ord = ?1";
 
 pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, progress = ?4, \
     progress_total = ?5, progress_message = ?6, status_message = ?7, status_changed_at = ?8, asked = ?9, \
     steps = ?10, step_bytes = ?11, owed = ?12, parts = ?13, part_bytes = ?14 WHERE ord = ?1";
+
+/// How many tasks were made below one.
+pub(super) const COUNT_BELOW: &str = "UPDATE tasks SET below = ?2 WHERE ord = ?1";
+
+/// The open tasks that one has made.
+pub(super) const CHILDREN: &str =
+    "SELECT id FROM tasks INDEXED BY open_children WHERE parent = ?1 AND phase < 8 ORDER BY ord";
 
 pub(super) const RENEW: &str = "UPDATE tasks SET lease_until = ?2 WHERE ord = ?1";
 
@@ -263,6 +278,8 @@ mod tests {
             BY_ID,
             UPDATE,
             UPDATE_REPORT,
+            COUNT_BELOW,
+            CHILDREN,
             RENEW,
             RENEW_UNDO,
             ERASE,

@@ -8,7 +8,9 @@ use super::{
     sql,
     tx::{Site, Tx},
 };
-use crate::{Fingerprint, Json, Question, Record, Step, StepState, StoreError, Time, transition::Noted};
+use crate::{
+    Fingerprint, Json, Question, Record, Step, StepState, StoreError, TaskId, Time, transition::Noted,
+};
 
 /// The steps of a task, in the order in which they began.
 pub(super) fn all(conn: &Connection, site: &Site, task: u64) -> Result<Vec<Step>, StoreError> {
@@ -51,7 +53,7 @@ pub(super) fn note(tx: &mut Tx<'_>, task: u64, record: &Record, noted: &Noted) -
     for step in steps {
         let row = Columns::of(step);
         let place = record.questions.iter().position(|question| question.step == step.key);
-        let asked = row.name.map(|_| last.saturating_add(1 + place.unwrap_or(0) as i64));
+        let asked = is_asked(step).then(|| last.saturating_add(1 + place.unwrap_or(0) as i64));
         tx.execute(
             sql::PUT_STEP,
             params![
@@ -97,6 +99,7 @@ impl<'a> Columns<'a> {
                 json: Some(question.request.as_str()),
             },
             StepState::Owed => Self { state: OWED, ..blank },
+            StepState::Child(task) => Self { state: CHILD, name: Some(task.as_str()), ..blank },
             StepState::Due(at) => Self { state: DUE, until: Some(*at), ..blank },
             StepState::Learnt { value, is_error } => {
                 Self { state: if *is_error { FAILED } else { LEARNT }, json: Some(value.as_str()), ..blank }
@@ -142,6 +145,7 @@ fn decode(row: &Row<'_>) -> Result<Step, StoreError> {
         }
         DUE => StepState::Due(time(6)?),
         OWED => StepState::Owed,
+        CHILD => StepState::Child(TaskId::new(text(4)?).map_err(damaged)?),
         LEARNT => StepState::Learnt { value: json()?, is_error: false },
         FAILED => StepState::Learnt { value: json()?, is_error: true },
         other => return Err(damaged(format!("state {other}"))),
@@ -160,3 +164,4 @@ const DUE: i64 = 2;
 const LEARNT: i64 = 3;
 const FAILED: i64 = 4;
 const OWED: i64 = 5;
+const CHILD: i64 = 6;

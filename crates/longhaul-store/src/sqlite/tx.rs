@@ -304,6 +304,11 @@ impl<'a> Tx<'a> {
                 signed(record.step_bytes),
                 record.version.to_string(),
                 record.owed,
+                record.parent.as_ref().map(|parent| parent.task.as_str()),
+                record.parent.as_ref().map(|parent| &*parent.step),
+                record.depth(),
+                record.parent.as_ref().is_some_and(|parent| parent.outlives),
+                record.parent.as_ref().is_some_and(|parent| parent.essential),
             ])
             .map_err(failed)?;
         self.writes += u64::from(rows > 0);
@@ -352,6 +357,9 @@ impl<'a> Tx<'a> {
                 record.undo.as_ref().map_or(0, |undo| undo.failed),
                 record.parts,
                 signed(record.part_bytes),
+                record.children.open,
+                record.children.ended,
+                record.children.below,
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));
@@ -383,6 +391,11 @@ impl<'a> Tx<'a> {
         )?;
         self.changes.push((record.id.clone(), record.seq));
         Ok(())
+    }
+
+    /// Writes how many tasks were made below one, which nobody can see.
+    pub(super) fn update_below(&mut self, ord: u64, record: &Record) -> Result<(), StoreError> {
+        self.execute(sql::COUNT_BELOW, params![signed(ord), record.children.below]).map(drop)
     }
 
     /// The same of a task that is undone: it is not due before.

@@ -18,6 +18,11 @@ pub struct Noted {
 }
 
 impl Noted {
+    /// This one is to be kept.
+    pub(crate) fn one(step: Step) -> Self {
+        Self { steps: vec![step], ..Self::default() }
+    }
+
     /// Whether nothing becomes of it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -90,6 +95,10 @@ fn take_step(
             return Ok(None);
         }
     }
+    if matches!(step.state, StepState::Child(_)) {
+        // It is made with its task, and in no other way.
+        return Err(StoreError::Recorded { id: record.id.clone(), key: step.key.clone() });
+    }
     record.step_bytes = limits.admit_step(record.steps, record.step_bytes, before, step)?;
     record.steps += u32::from(before.is_none());
     record.owed = record.owed.saturating_sub(u32::from(before.is_some_and(is_owed)));
@@ -107,6 +116,13 @@ fn take_step(
     }
     asked(record, asked_before, now);
     Ok(Some(step))
+}
+
+/// Counts a step that is new, if there is room for it.
+pub(super) fn add(record: &mut Record, step: &Step, limits: &Limits) -> Result<(), StoreError> {
+    record.step_bytes = limits.admit_step(record.steps, record.step_bytes, None, step)?;
+    record.steps += 1;
+    Ok(())
 }
 
 fn is_owed(step: &Step) -> bool {
@@ -135,7 +151,7 @@ impl Limits {
     }
 
     /// The bytes of all steps once one of them has grown so.
-    fn weigh_steps(&self, bytes: u64, before: usize, after: usize) -> Result<u64, StoreError> {
+    pub(super) fn weigh_steps(&self, bytes: u64, before: usize, after: usize) -> Result<u64, StoreError> {
         let bytes = bytes.saturating_sub(before as u64) + after as u64;
         if bytes > self.max_step_bytes {
             return Err(StoreError::Overloaded { what: Quota::StepBytes, limit: self.max_step_bytes });
@@ -163,13 +179,23 @@ fn is_same(before: &StepState, after: &StepState) -> bool {
 
 /// Puts the task aside and ends the worker's lease. What it waits for may have come meanwhile; and where nothing
 /// would ever wake it, it is due at once.
-pub(super) fn park(record: &mut Record, park: &Park, now: Time) {
+pub(super) fn park(
+    record: &mut Record,
+    park: &Park,
+    kept: &mut dyn Kept,
+    now: Time,
+) -> Result<(), StoreError> {
     let is_open = |key: &Arc<str>| record.questions.iter().any(|question| question.key == *key);
-    let waits = park.on.iter().all(is_open) && !(park.on.is_empty() && park.until.is_none());
+    let mut waits = park.on.iter().all(is_open)
+        && !(park.on.is_empty() && park.children.is_empty() && park.until.is_none());
+    for key in &park.children {
+        waits &= kept.step(key)?.is_some_and(|step| matches!(step.state, StepState::Child(_)));
+    }
     record.phase =
         if waits { Phase::Parked { until: park.until } } else { Phase::Queued { not_before: now } };
     record.attempt = 0;
     record.epoch = record.epoch.next();
+    Ok(())
 }
 
 /// Takes the answers to what is asked; gives the steps that are learnt by them.

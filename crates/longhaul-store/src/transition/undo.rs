@@ -7,7 +7,7 @@ use crate::{Batch, Epoch, Limits, Outcome, Record, Settings, Step, StepState, St
 
 /// The task has just ended.
 pub(super) fn begin(record: &mut Record, settings: &Settings) {
-    let has_succeeded = matches!(record.outcome(), Some(Outcome::Result { is_error: false, .. }));
+    let has_succeeded = record.outcome().is_some_and(Outcome::is_success);
     if has_succeeded || record.owed == 0 {
         return;
     }

@@ -87,7 +87,9 @@ async fn asked(
     let deadline = match stands {
         StepState::Learnt { value, is_error } => return Ok(read(&value, is_error)),
         StepState::Asked(question) => question.deadline,
-        StepState::Begun | StepState::Due(_) | StepState::Owed => return Err(StepError::diverged(key)),
+        StepState::Begun | StepState::Due(_) | StepState::Owed | StepState::Child(_) => {
+            return Err(StepError::diverged(key));
+        }
     };
     let Some(deadline) = deadline else {
         let (value, is_error) = keeper.learnt(key).await;
