@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, Epoch, Fingerprint, Json, Limits, Park, Record, Step, StepState, StoreError, TaskId, Time,
-    ToolVersion,
+    Batch, Epoch, Fingerprint, Json, Limits, NewChild, Park, Record, Rerun, Step, StepState, StoreError,
+    TaskId, Time, ToolVersion,
 };
 use tokio::sync::Notify;
 
@@ -63,6 +63,8 @@ struct State {
     bodies: usize,
     /// How the questions are to stand that the work has let go of.
     let_go: Vec<Step>,
+    /// How many of its children have ended, as far as it has looked.
+    children_ended: u32,
     /// What the work waits for.
     waits: Vec<Arc<Wait>>,
     /// How to undo what it has done, by the keys of the steps that are owed.
@@ -87,6 +89,8 @@ enum Standing {
 enum Wait {
     /// For the answer to the question of this public name.
     Question(Arc<str>),
+    /// For the end of the task that is the step of this key.
+    Child(Arc<str>),
     /// For a time.
     Time(Time),
 }
@@ -151,13 +155,14 @@ impl Keeper {
         Self(Arc::new(Shared { id, limits, entered_again, ..Shared::default() }))
     }
 
-    /// The journal of a task that is entered again, with what was learnt before.
+    /// The journal of a task that is entered, with what was learnt before.
     pub(super) fn resume(steps: Vec<Step>, record: &Record) -> Self {
         let (version, epoch) = (record.version.clone(), record.epoch);
-        let this = Self(Arc::new(Shared { entered_again: true, version, ..Shared::default() }));
+        let entered_again = record.rerun != Rerun::Never;
+        let this = Self(Arc::new(Shared { entered_again, version, ..Shared::default() }));
         let mut state = this.lock();
         steps.into_iter().for_each(|step| state.put(step));
-        state.standing = Standing::Held(epoch);
+        (state.standing, state.children_ended) = (Standing::Held(epoch), record.children.ended);
         drop(state);
         this
     }
@@ -248,10 +253,17 @@ impl Keeper {
             StepState::Asked(asked) => !record.questions.iter().any(|open| open.key == asked.key),
             _ => false,
         };
-        let answered = self.lock().steps.iter().any(is_answered);
-        let Some(seat) = self.0.seat.get().filter(|_| answered) else { return true };
+        let ended = record.children.ended;
+        let learnt = {
+            let state = self.lock();
+            state.children_ended != ended || state.steps.iter().any(is_answered)
+        };
+        let Some(seat) = self.0.seat.get().filter(|_| learnt) else { return true };
         match self.reload(seat, record.epoch).await {
-            Ok(()) => true,
+            Ok(()) => {
+                self.change(|state| state.children_ended = ended);
+                true
+            }
             Err(error) => {
                 // Who is fenced learns so from its record.
                 tracing::warn!(task = %seat.id, %error, "the steps of a task could not be read yet");
@@ -274,14 +286,15 @@ impl Keeper {
         if is_busy || state.waits.is_empty() || !matches!(state.standing, Standing::Held(_)) {
             return None;
         }
-        let (mut on, mut until) = (Vec::new(), None::<Time>);
+        let (mut on, mut children, mut until) = (Vec::new(), Vec::new(), None::<Time>);
         for wait in &state.waits {
             match &**wait {
                 Wait::Question(key) => on.push(Arc::clone(key)),
+                Wait::Child(key) => children.push(Arc::clone(key)),
                 Wait::Time(at) => until = Some(until.map_or(*at, |until| until.min(*at))),
             }
         }
-        Some(Park::new(on, until))
+        Some(Park::new(on, until).or_children(children))
     }
 
     /// Completes once the work has done nothing but wait for so long, or never; withdraws what it lets go of meanwhile.
@@ -371,7 +384,7 @@ impl Keeper {
     pub async fn settle(&self, step: Step) -> Result<StepState, StepError> {
         let key = Arc::clone(&step.key);
         self.withdraw().await;
-        self.note(None, vec![step]).await?.pop().ok_or(StepError::Diverged { key })
+        self.note(None, vec![step], None).await?.pop().ok_or(StepError::Diverged { key })
     }
 
     /// The work no longer waits for the answer to the question under `key`. It is withdrawn before anything else is
@@ -393,11 +406,11 @@ impl Keeper {
     async fn withdraw(&self) {
         loop {
             let Some(step) = self.lock().let_go.first().cloned() else { return };
-            let mut noted = self.note(None, vec![step.clone()]).await;
+            let mut noted = self.note(None, vec![step.clone()], None).await;
             // Somebody has answered before. It stands, and that the work did not wait for it stands beside it.
             if noted.as_ref().is_ok_and(|stand| stand.iter().any(|stands| *stands != step.state)) {
                 let in_vain = Step::new(answered_in_vain(&step.key), step.of, step.state.clone());
-                noted = self.note(None, vec![in_vain]).await;
+                noted = self.note(None, vec![in_vain], None).await;
             }
             if let Err(error) = noted {
                 tracing::warn!(key = %step.key, %error, "a question that nobody waits for cannot be withdrawn");
@@ -409,7 +422,7 @@ impl Keeper {
     /// Notes steps that are to stand as they are.
     async fn note_as(&self, prefix: Option<&str>, steps: Vec<Step>) -> Result<(), StepError> {
         self.withdraw().await;
-        let stand = self.note(prefix, steps.clone()).await?;
+        let stand = self.note(prefix, steps.clone(), None).await?;
         let begins = steps.iter().any(|step| matches!(step.state, StepState::Begun));
         for (Step { key, state, .. }, stands) in steps.into_iter().zip(stand) {
             // A question may be answered as soon as it is asked.
@@ -424,8 +437,21 @@ impl Keeper {
         Ok(())
     }
 
-    /// Notes steps, all or none; gives what stands in their places, for something may have stood there.
-    async fn note(&self, prefix: Option<&str>, steps: Vec<Step>) -> Result<Vec<StepState>, StepError> {
+    /// Makes a task, and notes in the same moment that it is this step; gives what stands there.
+    pub(super) async fn note_child(&self, step: Step, child: NewChild) -> Result<StepState, StepError> {
+        let key = Arc::clone(&step.key);
+        self.withdraw().await;
+        self.note(None, vec![step], Some(child)).await?.pop().ok_or(StepError::Diverged { key })
+    }
+
+    /// Notes steps, all or none, of which the only one may be a task that is made; gives what stands in their places, for
+    /// something may have stood there.
+    async fn note(
+        &self,
+        prefix: Option<&str>,
+        steps: Vec<Step>,
+        child: Option<NewChild>,
+    ) -> Result<Vec<StepState>, StepError> {
         if self.is_undoing() {
             return pending().await;
         }
@@ -433,6 +459,11 @@ impl Keeper {
         loop {
             let news = self.0.news.notified();
             let epoch = match &mut *self.lock() {
+                State { standing: Standing::Loose | Standing::InPlace | Standing::Refused(_), .. }
+                    if child.is_some() =>
+                {
+                    return Err(StepError::NotDurable(Refusal::new("only a task makes tasks", false)));
+                }
                 state @ State {
                     standing: Standing::Loose | Standing::InPlace | Standing::Refused(_), ..
                 } => {
@@ -450,7 +481,9 @@ impl Keeper {
             };
             let gone = self.lock().replaced(prefix, &steps);
             let mut batch = Batch::new();
-            (batch.forget, batch.steps) = (gone.clone(), steps.clone());
+            (batch.forget, batch.child) = (gone.clone(), child.clone());
+            // A child's step is written with it.
+            batch.steps = if child.is_none() { steps.clone() } else { Vec::new() };
             match seat.inner.store.write(&seat.id, epoch, batch).await {
                 Ok(_) => {
                     // An answer may have come before it: a question is read again with the record.
@@ -478,9 +511,11 @@ impl Keeper {
                         wait(&seat.inner, &mut pause).await;
                     }
                 },
-                Err(error @ (StoreError::TooLarge { .. } | StoreError::Overloaded { .. })) => {
-                    return Err(StepError::Refused(error));
-                }
+                Err(
+                    error @ (StoreError::TooLarge { .. }
+                    | StoreError::Overloaded { .. }
+                    | StoreError::AlreadyExists { .. }),
+                ) => return Err(StepError::Refused(error)),
                 Err(error) if is_final(&error) => return Err(StepError::Refused(error)),
                 Err(error) => {
                     tracing::warn!(task = %seat.id, %error, "a step could not be recorded yet");
@@ -561,13 +596,17 @@ impl Keeper {
         }
     }
 
-    /// What came of the step under `key`, once that is known: an answer, by whomever it was given.
+    /// What came of the step under `key`, once that is known: an answer, by whomever it was given, or the end of the
+    /// task that it is.
     pub async fn learnt(&self, key: &str) -> (Json, bool) {
-        let question = match self.lock().find(key).map(|step| &step.state) {
-            Some(StepState::Asked(question)) => Some(Arc::clone(&question.key)),
+        let wait = match self.lock().find(key) {
+            Some(Step { state: StepState::Asked(question), .. }) => {
+                Some(Wait::Question(Arc::clone(&question.key)))
+            }
+            Some(Step { state: StepState::Child(_), key, .. }) => Some(Wait::Child(Arc::clone(key))),
             _ => None,
         };
-        let _waits = question.map(|key| self.wait_for(Wait::Question(key)));
+        let _waits = wait.map(|wait| self.wait_for(wait));
         loop {
             let news = self.0.news.notified();
             if let Some(StepState::Learnt { value, is_error }) = self.lock().find(key).map(|step| &step.state)
@@ -595,6 +634,11 @@ impl Keeper {
     /// The store's time.
     pub fn now(&self) -> Option<Time> {
         self.0.seat.get().map(|seat| seat.inner.store.now())
+    }
+
+    /// How the call is reached, and the store, once the engine has it.
+    pub(super) fn engine(&self) -> Option<&Arc<Inner>> {
+        self.0.seat.get().map(|seat| &seat.inner)
     }
 
     /// The task's id, by which effects are told from those of other tasks.

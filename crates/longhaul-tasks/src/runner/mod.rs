@@ -1,6 +1,7 @@
 //! Carrying calls out: claims, leases, and the work itself.
 
 mod call;
+mod child;
 mod control;
 mod follow;
 mod join;
@@ -28,6 +29,7 @@ pub use keeper::{Body, Keeper, StepError, Undoing};
 pub use worker::{Entry, Worker};
 
 pub use call::{Answer, Call, Canceller, Observed, Observer, Ticket, Work};
+pub use child::ChildCall;
 
 use crate::environment::Environment;
 use crate::id;
@@ -360,6 +362,9 @@ impl Engine {
         reason: Option<&str>,
     ) -> Result<Cancellation, StoreError> {
         let cancellation = self.0.store.request_cancel(scope, id, reason).await?;
+        if let Cancellation::Cancelled(record) = &cancellation {
+            recovery::wake_parent(&self.0, record);
+        }
         if let Cancellation::Cancelled(record) = &cancellation
             && let Some(job) = self.0.workers.job(&record.tool)
         {

@@ -10,6 +10,7 @@ use longhaul_store::{
 
 use super::Inner;
 use super::control::Controls;
+use super::recovery::wake_parent;
 use crate::environment::BoxFuture;
 use crate::job::{ExternalJob, JobRun, NotStarted};
 use crate::machine::{Event, Refusal};
@@ -230,6 +231,7 @@ pub(super) fn finish(
         loop {
             match inner.store.finish(&id, epoch, outcome.clone(), last.clone()).await {
                 Ok(Finished::Recorded(record) | Finished::AlreadyTerminal(record)) => {
+                    wake_parent(&inner, &record);
                     return Done::Seen(Some(Arc::new(record)));
                 }
                 Err(StoreError::Fenced { .. }) => match look(Arc::clone(&inner), id.clone()).await {
@@ -269,6 +271,7 @@ pub(super) fn cancel(inner: Arc<Inner>, id: TaskId) -> Operation {
         loop {
             match inner.store.request_cancel(Scope::Operator, &id, Some("the caller cancelled it")).await {
                 Ok(Cancellation::Cancelled(record) | Cancellation::AlreadyTerminal(record)) => {
+                    wake_parent(&inner, &record);
                     return Done::Seen(Some(Arc::new(record)));
                 }
                 Ok(Cancellation::NotFound) => return Done::Seen(None),

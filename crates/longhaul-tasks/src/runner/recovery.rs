@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-use longhaul_store::{Batch, Filter, Json, Outcome, Page, Phase, Record, Rerun, Scope, StoreError};
+use longhaul_store::{Batch, Filter, Json, Outcome, Page, Phase, Record, Rerun, Scope, StoreError, TaskId};
 
 use super::Inner;
 use super::control::{Control, Controls};
@@ -130,7 +130,9 @@ async fn find_job(listed: Listed, record: Record) {
 /// Enters the work of a task again whose process is gone, or which was put aside.
 async fn enter_again(listed: Listed, record: Record) {
     let inner = Arc::clone(&listed.inner);
-    let may = matches!(record.rerun, Rerun::Resumable | Rerun::Restart);
+    // What a task has made was queued: whoever claims it first is the one that begins it.
+    let begins = record.parent.is_some() && record.attempt == 1;
+    let may = begins || matches!(record.rerun, Rerun::Resumable | Rerun::Restart);
     let Some(entry) = inner.workers.entry(&record.tool).filter(|_| may) else {
         // A future of the process that is gone: it is not run twice.
         return lose(listed, &record, "the process that ran it is gone").await;
@@ -183,6 +185,23 @@ pub(super) async fn wake(inner: &Arc<Inner>, record: &Record) {
         && let Err(error) = try_take_up(inner, record).await
     {
         tracing::warn!(task = %record.id, %error, "a task that is due is left to be found later");
+    }
+}
+
+/// The same of a task that may be due.
+pub(super) async fn wake_by_id(inner: &Arc<Inner>, id: &TaskId) {
+    match inner.store.get(Scope::Operator, id).await {
+        Ok(Some(record)) => wake(inner, &record).await,
+        Ok(None) => {}
+        Err(error) => tracing::warn!(task = %id, %error, "a task that may be due is left to be found later"),
+    }
+}
+
+/// A task has ended, which the one that made it may have waited for.
+pub(super) fn wake_parent(inner: &Arc<Inner>, ended: &Record) {
+    if let Some(parent) = &ended.parent {
+        let (woken, id) = (Arc::clone(inner), parent.task.clone());
+        inner.environment.spawn(Box::pin(async move { wake_by_id(&woken, &id).await }));
     }
 }
 
