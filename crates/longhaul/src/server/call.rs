@@ -292,7 +292,7 @@ impl Begin<'_> {
         let id = self.dispatcher.0.engine.mint(&self.tool.definition.name);
         let keeper = self.dispatcher.0.engine.keeper(id.clone(), self.tool.is_entered_again());
         let cx = Cx::of_task(
-            self.dispatcher.0.states(),
+            (self.dispatcher.0.states(), &self.dispatcher.0.offer.tools),
             envelope.dialect,
             caller,
             progress_token,

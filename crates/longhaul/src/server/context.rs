@@ -19,7 +19,9 @@ use super::dispatch::Caller;
 use super::grant::Grant;
 use super::outlet::Outlet;
 use super::scope::Scope;
+use super::shelf::Shelf;
 use super::state::{State, States};
+use super::tool::Tool;
 use crate::wire::{self, By};
 
 /// A handler's view of its call, the same in every revision and on every transport. Clones are the same
@@ -29,6 +31,8 @@ pub struct Cx(Arc<Call>, Option<Arc<Scope>>);
 
 struct Call {
     states: Option<Arc<States>>,
+    /// The tools that its work can call, if it may become a task.
+    tools: Option<Arc<Shelf<Tool>>>,
     dialect: &'static Dialect,
     caller: Caller,
     progress_token: Option<ProgressToken>,
@@ -58,12 +62,12 @@ impl Cx {
         outlet: Outlet,
         reporter: Option<Reporter>,
     ) -> Self {
-        Self::with(states, dialect, caller, progress_token, outlet, reporter, None)
+        Self::with((states, None), dialect, caller, progress_token, outlet, reporter, None)
     }
 
     /// The same of a call that may become a task.
     pub(super) fn of_task(
-        states: Option<&Arc<States>>,
+        (states, tools): (Option<&Arc<States>>, &Arc<Shelf<Tool>>),
         dialect: &'static Dialect,
         caller: Caller,
         progress_token: Option<ProgressToken>,
@@ -71,11 +75,12 @@ impl Cx {
         reporter: Reporter,
         keeper: Keeper,
     ) -> Self {
-        Self::with(states, dialect, caller, progress_token, outlet, Some(reporter), Some(keeper))
+        let around = (states, Some(tools));
+        Self::with(around, dialect, caller, progress_token, outlet, Some(reporter), Some(keeper))
     }
 
     fn with(
-        states: Option<&Arc<States>>,
+        (states, tools): (Option<&Arc<States>>, Option<&Arc<Shelf<Tool>>>),
         dialect: &'static Dialect,
         caller: Caller,
         progress_token: Option<ProgressToken>,
@@ -85,6 +90,7 @@ impl Cx {
     ) -> Self {
         let call = Call {
             states: states.cloned(),
+            tools: tools.cloned(),
             dialect,
             caller,
             progress_token,
@@ -130,6 +136,11 @@ impl Cx {
     /// The drafted task that it is, by its caller's name.
     pub(super) fn drafted(&self) -> Option<&Arc<str>> {
         self.0.drafted.get()
+    }
+
+    /// The tools that its work can call.
+    pub(super) fn tools(&self) -> Option<&Shelf<Tool>> {
+        self.0.tools.as_deref()
     }
 
     /// What its work has learnt, if it may become a task.

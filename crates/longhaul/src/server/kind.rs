@@ -47,7 +47,7 @@ impl Kind for Tool {
     }
 
     fn prepare(&self, shared: &Shared) {
-        shared.engine.employ(self.worker(&shared.offer.states));
+        shared.engine.employ(self.worker(&shared.offer));
     }
 
     fn taken(name: String) -> BuildError {

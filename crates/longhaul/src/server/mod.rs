@@ -10,6 +10,7 @@ mod catalogue;
 mod caught;
 mod changes;
 mod checkpoint;
+mod child;
 mod companion;
 mod completion;
 mod context;
@@ -71,6 +72,7 @@ pub(crate) use ask::Line;
 pub use ask::{Ask, AskError, Elicited, RoundOptions};
 pub use catalogue::{Catalogue, ChangeError, Offered};
 pub use checkpoint::Checkpoint;
+pub use child::{Child, ChildError, SpawnCall, SpawnError};
 pub use completion::{IntoCompletion, Typed};
 pub use context::Cx;
 #[cfg(feature = "http")]

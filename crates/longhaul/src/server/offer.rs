@@ -24,7 +24,7 @@ use super::tool::{Kind, Tool};
 /// Everything a server offers.
 #[derive(Debug)]
 pub(super) struct Offer {
-    pub(super) tools: Shelf<Tool>,
+    pub(super) tools: Arc<Shelf<Tool>>,
     pub(super) prompts: Shelf<Prompt>,
     pub(super) resources: Shelf<Resource>,
     pub(super) templates: Shelf<ResourceTemplate>,
@@ -56,7 +56,9 @@ impl Parts {
         self.resources.iter().try_for_each(|resource| resource.check(&self.states))?;
         self.templates.iter().try_for_each(|template| template.check(&self.states))?;
         Ok(Offer {
-            tools: Shelf::new(self.tools).map_err(|Taken(name)| BuildError::DuplicateTool { name })?,
+            tools: Shelf::new(self.tools)
+                .map(Arc::new)
+                .map_err(|Taken(name)| BuildError::DuplicateTool { name })?,
             prompts: shelf("prompts", self.prompts)?,
             resources: shelf("resources", self.resources)?,
             templates: shelf("resource templates", self.templates)?,
@@ -74,7 +76,7 @@ fn shelf<T: Item>(kind: &'static str, items: Vec<T>) -> Result<Shelf<T>, BuildEr
 impl Offer {
     /// Every tool, as the engine works on it.
     pub(super) fn workers(&self) -> Vec<Worker> {
-        self.tools.stock().iter().map(|tool| tool.worker(&self.states)).collect()
+        self.tools.stock().iter().map(|tool| tool.worker(self)).collect()
     }
 
     /// Whether anything can be completed.
@@ -159,17 +161,17 @@ impl Tool {
         }
     }
 
-    pub(super) fn worker(&self, states: &Arc<States>) -> Worker {
+    pub(super) fn worker(&self, offer: &Offer) -> Worker {
         // Those of a tool that is offered are understood.
         let (_, accepts) = self.versions().unwrap_or_default();
         let worker =
             Worker::new(self.definition.name.as_str()).with_limit(self.policy.limit).with_accepts(accepts);
         match &self.kind {
             Kind::Function(handler) => {
-                let (handler, states) =
-                    (Arc::clone(handler), Some(states).filter(|all| !all.is_empty()).cloned());
+                let states = Some(&offer.states).filter(|all| !all.is_empty()).cloned();
+                let (handler, tools) = (Arc::clone(handler), Arc::clone(&offer.tools));
                 let answer_by_model = self.answer_by_model;
-                worker.with_entry(Arc::new(FunctionEntry { handler, states, answer_by_model }))
+                worker.with_entry(Arc::new(FunctionEntry { handler, states, tools, answer_by_model }))
             }
             Kind::Job(job) => worker.with_job(Arc::clone(job) as _),
         }

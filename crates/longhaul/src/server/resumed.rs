@@ -20,8 +20,9 @@ use super::context::Cx;
 use super::dispatch::Caller;
 use super::grant::{Grant, Scopes};
 use super::outlet::Outlet;
+use super::shelf::Shelf;
 use super::state::States;
-use super::tool::ToolHandler;
+use super::tool::{Tool, ToolHandler};
 
 /// What a row says of a caller: what it can be asked, and what its issuer said of it. No credential is kept.
 #[derive(Debug, Deserialize, Serialize)]
@@ -96,6 +97,8 @@ fn unheard() -> Outlet {
 pub(super) struct FunctionEntry {
     pub(super) handler: Arc<dyn ToolHandler>,
     pub(super) states: Option<Arc<States>>,
+    /// What its work can call.
+    pub(super) tools: Arc<Shelf<Tool>>,
     /// A model may answer what it asks.
     pub(super) answer_by_model: bool,
 }
@@ -117,7 +120,8 @@ impl Entry for FunctionEntry {
         };
         let followed = written.followed;
         let caller = written.caller(&record.owner);
-        let cx = Cx::of_task(self.states.as_ref(), dialect, caller, None, unheard(), reporter, keeper);
+        let around = (self.states.as_ref(), &self.tools);
+        let cx = Cx::of_task(around, dialect, caller, None, unheard(), reporter, keeper);
         cx.interview().leave_to_task();
         if self.answer_by_model {
             cx.interview().let_model_answer();

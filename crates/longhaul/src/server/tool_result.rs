@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::child::ChildError;
 use super::failure::in_words;
 use super::schema;
 
@@ -229,6 +230,9 @@ impl ToolError {
 impl<E: Error + 'static> From<E> for ToolError {
     fn from(error: E) -> Self {
         let any: &(dyn Error + 'static) = &error;
+        if let Some(child) = any.downcast_ref::<ChildError>() {
+            return child.to_tool_error();
+        }
         match any.downcast_ref::<ErrorObject>() {
             Some(answer) => Self::protocol(answer.clone()),
             None => Self::new(in_words(&error)),
