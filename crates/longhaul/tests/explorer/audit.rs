@@ -1,5 +1,6 @@
 //! Looks at every task after every single operation, whoever asked for it: what must hold is in `invariant.rs`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::pending;
 use std::pin::pin;
@@ -78,6 +79,7 @@ impl Audit {
         let mut broken = Vec::new();
         for task in &tasks {
             broken.extend(state.history.see(task.clone(), &operation, fenced));
+            broken.extend(family(task, &tasks));
         }
         let is_there = |id: &TaskId| tasks.iter().any(|task| task.id == *id);
         let gone: Vec<TaskId> = state.history.tasks().keys().filter(|id| !is_there(id)).cloned().collect();
@@ -91,6 +93,21 @@ impl Audit {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap()
     }
+}
+
+/// What is wrong with the children of a task: it counts them, each is another step of it, and none goes on without it.
+fn family(task: &Record, tasks: &[Record]) -> Option<String> {
+    let link = |child: &Record| child.parent.clone().filter(|link| link.task == task.id);
+    let children: Vec<_> = tasks.iter().filter_map(|child| Some((child, link(child)?))).collect();
+    let open = children.iter().filter(|(child, _)| !child.is_terminal()).count();
+    if !task.is_terminal() && task.children.open as usize != open {
+        return Some(format!("I12: {open} children are open of {}: {:?}", brief(task), task.children));
+    }
+    if task.is_terminal() && children.iter().any(|(child, link)| !child.is_terminal() && !link.outlives) {
+        return Some(format!("I14: a child goes on whose parent has ended: {}", brief(task)));
+    }
+    let steps: BTreeSet<_> = children.iter().map(|(_, link)| &link.step).collect();
+    (steps.len() < children.len()).then(|| format!("I5: two children are one step: {}", brief(task)))
 }
 
 impl Wrap for Audit {

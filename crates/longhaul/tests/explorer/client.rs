@@ -149,6 +149,15 @@ impl Client {
         self.made.values().cloned().collect()
     }
 
+    /// So many tasks are there that other tasks have made.
+    pub(crate) fn made(&self, count: usize) {
+        let there = self.fleet.audit.tasks();
+        let made = there.iter().filter(|task| task.parent.is_some()).count();
+        if made != count {
+            self.complain(format!("{count} tasks were to be made by others, and {made} were"));
+        }
+    }
+
     pub(crate) fn complain(&self, what: impl Into<String>) {
         self.fleet.audit.complain(what);
     }

@@ -134,7 +134,9 @@ fn no_witness(task: &Record) -> Option<String> {
         // Its node, or the end of its lease.
         Phase::Running { .. } | Phase::Done(_) | Phase::Queued { .. } => None,
         Phase::Parked { until: Some(_) } => None,
-        Phase::Parked { until: None } if task.questions.is_empty() => Some(brief(task)),
+        Phase::Parked { until: None } if task.questions.is_empty() && task.children.open == 0 => {
+            Some(brief(task))
+        }
         Phase::Parked { until: None } => None,
         other => Some(format!("{other:?}")),
     }

@@ -1,5 +1,6 @@
 //! The scenarios. A new one is a `Scenario` and a test of its name that explores it.
 
+mod children;
 mod creation;
 mod ends;
 mod peers;
