@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use longhaul::Server;
-use longhaul::server::Dispatcher;
+use longhaul::server::{Dispatcher, PollOptions};
 use longhaul::tasks::runner::Pace;
 use longhaul_store::{Memory, TaskStore};
 use serde_json::Value;
@@ -53,6 +53,9 @@ fn pace() -> Pace {
     (pace.recover_every, pace.sweep_every) = (Duration::from_secs(5), Duration::from_secs(20));
     pace
 }
+
+/// More than any run asks.
+const PLENTY: u32 = 1_000_000;
 
 /// After so long every look has come up at least twice, and found nothing.
 pub(crate) const QUIET: Duration = Duration::from_secs(23);
@@ -117,7 +120,10 @@ impl Nodes {
         ledger.tell(|| format!("{} starts as {home:?}, of generation {generation}", link.node()));
         let server = tools(&hands, generation).into_iter().fold(Server::new("simulated", "1"), Server::tool);
         let surroundings = Arc::new(Surroundings::new(executor.clone(), home));
-        let dispatcher = server.store(link).pace(pace).environment(surroundings).dispatcher().unwrap();
+        // Its budgets are of the time that passes for us, in which a month is a moment.
+        let plenty = PollOptions::default().each(PLENTY).in_all(PLENTY).in_vain(PLENTY);
+        let dispatcher =
+            server.store(link).pace(pace).environment(surroundings).polls(plenty).dispatcher().unwrap();
         slots[slot].node = Some(Node { home, dispatcher: dispatcher.clone(), link: weak });
         drop(slots);
         let its = executor.clone();
