@@ -505,3 +505,40 @@ async fn r2_46_what_its_caller_can_ask_after_is_listed_and_nothing_else() {
         assert_eq!(refused["error"]["code"], -32602, "{foreign:?}: {refused}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_is_handed_over_reads_what_the_call_has_given() {
+    let give = || {
+        let work = |cx: Cx, Wait { seconds, .. }: Wait| async move {
+            cx.emit("the first").await?;
+            cx.emit(longhaul::server::Json(seconds)).await?;
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            Ok::<_, ToolError>("waited")
+        };
+        [Tool::typed("give", "Give", work).task(TaskPolicy::new(TaskMode::After(Duration::from_secs(2))))]
+    };
+    for is_modern in [false, true] {
+        let params = |params: Value| if is_modern { modern(params, false) } else { params };
+        let mut client = if is_modern { Client::connect(give()) } else { Client::in_session(give()).await };
+        let answer = client.ask(1, "tools/call", params(call("give", 100))).await;
+        let told = &answer["result"]["content"];
+        assert!(told[0]["text"].as_str().is_some_and(|text| text.contains("`task_output`")), "{answer}");
+        let id = answer["result"]["structuredContent"]["taskId"].as_str().unwrap();
+        assert_eq!(told[1]["uri"], format!("longhaul://tasks/{id}/parts"));
+        let output = async |client: &mut Client, from: u64| {
+            let arguments = json!({"id": id, "from": from});
+            let params = params(json!({"name": "task_output", "arguments": arguments}));
+            client.ask(2, "tools/call", params).await["result"].clone()
+        };
+        let given = output(&mut client, 0).await;
+        let blocks: Vec<_> =
+            given["content"].as_array().unwrap().iter().map(|block| &block["text"]).collect();
+        assert_eq!(blocks, ["the first", "100"], "{given}");
+        assert_eq!(given["structuredContent"], json!({"start": 1, "next": 2, "total": 2, "done": false}));
+        let waited = params(json!({"name": "task_wait", "arguments": {"id": id, "up_to": 200}}));
+        let waited = client.ask(3, "tools/call", waited).await;
+        assert_eq!(waited["result"]["content"][0]["text"], "waited", "{waited}");
+        assert_eq!(waited["result"]["content"][1]["uri"], told[1]["uri"]);
+        assert_eq!(output(&mut client, 2).await["structuredContent"]["done"], true);
+    }
+}

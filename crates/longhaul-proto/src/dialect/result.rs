@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{Dialect, drafted};
 use crate::jsonrpc::{ObjectWriter, RequestId};
-use crate::model::{CacheScope, InputRequest, Meta, SUBSCRIPTION_ID};
+use crate::model::{CacheScope, InputRequest, Meta, SUBSCRIPTION_ID, Task};
 
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The `_meta` key that says which task a message belongs to (2025-11-25, Tasks, Related Task Metadata).
@@ -211,9 +211,13 @@ pub fn write_subscription_id(params: &mut ObjectWriter<'_>, id: &RequestId) {
     meta.end();
 }
 
-/// The same of a notification about a task: `seq` counts those of this task in this subscription, from 1.
-pub fn write_task_subscription(params: &mut ObjectWriter<'_>, id: &RequestId, seq: u64) {
+/// The same of a notification about a task, with what else is said of that: `seq` counts those of this task in this
+/// subscription, from 1.
+pub fn write_task_subscription(params: &mut ObjectWriter<'_>, task: &Task, id: &RequestId, seq: u64) {
     let mut meta = params.object("_meta");
+    for (key, value) in task.meta.iter().filter(|(key, _)| *key != SUBSCRIPTION_ID && *key != SEQ) {
+        meta.raw(key, value.get());
+    }
     meta.field(SUBSCRIPTION_ID, id).field(SEQ, &seq);
     meta.end();
 }

@@ -2,7 +2,7 @@
 
 use super::{Dialect, ResultWriter, drafted, v2025_11_25, v2026_07_28};
 use crate::jsonrpc::{ErrorObject, ObjectWriter};
-use crate::model::{CallToolResult, Meta, Task};
+use crate::model::{CallToolResult, Task};
 
 impl Dialect {
     /// Writes the answer that says a call has become a task. `meanwhile` is what its model may be told until the task has
@@ -11,19 +11,23 @@ impl Dialect {
         if self.has_tasks_extension() {
             out.as_task();
             out.members(|object| v2026_07_28::task::write_members(task, object));
+            out.meta(&task.meta);
         } else {
             let mut nested = out.object("task");
             v2025_11_25::task::write_members(task, &mut nested);
             nested.end();
+            let mut meta = task.meta.clone();
             if let Some(text) = meanwhile {
-                out.meta(&Meta::new().with(v2025_11_25::task::IMMEDIATE_RESPONSE, &text));
+                meta = meta.with(v2025_11_25::task::IMMEDIATE_RESPONSE, &text);
             }
+            out.meta(&meta);
         }
     }
 
     /// Writes the answer to `tasks/get`.
     pub fn write_task(&'static self, task: &Task, out: &mut ResultWriter<'_>) {
         out.members(|object| self.write_task_status(task, object));
+        out.meta(&task.meta);
     }
 
     /// Appends one task of a `tasks/list` answer. In a revision that has no such lists it is that of the draft.

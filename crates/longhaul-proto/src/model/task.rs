@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::call::CallToolResult;
+use super::meta::Meta;
 use crate::jsonrpc::ErrorObject;
 
 /// The five statuses that 2025-11-25 and the tasks extension share, and the one that the draft had before them.
@@ -73,6 +74,8 @@ pub struct Task {
     pub result: Option<CallToolResult>,
     /// The error it ended with.
     pub error: Option<ErrorObject>,
+    /// What else an answer about it says.
+    pub meta: Meta,
 }
 
 impl Task {
@@ -94,6 +97,7 @@ impl Task {
             questions: Vec::new(),
             result: None,
             error: None,
+            meta: Meta::new(),
         }
     }
 }

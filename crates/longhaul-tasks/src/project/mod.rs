@@ -2,12 +2,16 @@
 //!
 //! A store keeps what happened; a status is a pure function of that, one for each dialect.
 
+mod output;
+
 use jiff::Timestamp;
 use longhaul_proto::jsonrpc::{Code, ErrorObject};
 use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
 use longhaul_store::{Outcome, Phase, Question, Record, Retention, Time};
 
 use crate::key;
+
+pub use output::{OUTPUT_SCHEME, OutputAddress, OutputGap, OutputPosition, PARTS, output_uri};
 
 /// The dialect a task is looked at in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,6 +49,9 @@ pub fn task(record: &Record, view: View) -> Task {
     task.status_message = message(record);
     task.ttl_ms = if view == View::D1 { keep_ms(record) } else { ttl_ms(record) };
     task.poll_interval_ms = record.poll_interval_ms;
+    if view != View::D1 {
+        task.meta = output::of(record);
+    }
     if view != View::D3 {
         // Reading a result costs what it is long, and nobody would look at it.
         return task;

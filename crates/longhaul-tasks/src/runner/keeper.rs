@@ -1,5 +1,6 @@
 //! The journal of one call: in memory while there is no row, on disk from then on.
 
+mod giving;
 mod state;
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use longhaul_store::{
     TaskId, Time, ToolVersion,
 };
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use super::Inner;
 use super::control::{Control, Controls};
@@ -71,6 +73,8 @@ struct State {
     waits: Vec<Arc<Wait>>,
     /// How to undo what it has done, by the keys of the steps that are owed.
     undo: HashMap<Arc<str>, Undoing>,
+    /// It has given parts, in this attempt or in an earlier one.
+    has_given: bool,
 }
 
 #[derive(Default)]
@@ -165,6 +169,7 @@ impl Keeper {
         let mut state = this.lock();
         steps.into_iter().for_each(|step| state.put(step));
         (state.standing, state.children_ended) = (Standing::Held(epoch), record.children.ended);
+        state.has_given = record.parts > 0;
         drop(state);
         this
     }
@@ -497,34 +502,38 @@ impl Keeper {
                         state.settle(&steps)
                     });
                 }
-                Err(StoreError::Fenced { .. }) => {
-                    seat.controls.tell(Control::LookAgain);
-                    news.await;
-                }
                 Err(StoreError::Recorded { .. }) => match self.reload(seat, epoch).await {
                     Ok(()) => return self.lock().standing(&steps),
-                    Err(StoreError::Fenced { .. }) => {
-                        seat.controls.tell(Control::LookAgain);
-                        news.await;
-                    }
-                    Err(error) if is_final(&error) => return Err(StepError::Refused(error)),
-                    Err(error) => {
-                        tracing::warn!(task = %seat.id, %error, "what stands in the place of a step could not be read yet");
-                        wait(&seat.inner, &mut pause).await;
-                    }
+                    Err(error) => self.not_written(seat, error, news, &mut pause).await?,
                 },
-                Err(
-                    error @ (StoreError::TooLarge { .. }
-                    | StoreError::Overloaded { .. }
-                    | StoreError::AlreadyExists { .. }),
-                ) => return Err(StepError::Refused(error)),
-                Err(error) if is_final(&error) => return Err(StepError::Refused(error)),
-                Err(error) => {
-                    tracing::warn!(task = %seat.id, %error, "a step could not be recorded yet");
-                    wait(&seat.inner, &mut pause).await;
-                }
+                Err(error) => self.not_written(seat, error, news, &mut pause).await?,
             }
         }
+    }
+
+    /// Waits until what was not written is worth another try.
+    async fn not_written(
+        &self,
+        seat: &Seat,
+        error: StoreError,
+        news: Notified<'_>,
+        pause: &mut Duration,
+    ) -> Result<(), StepError> {
+        match error {
+            StoreError::Fenced { .. } => {
+                seat.controls.tell(Control::LookAgain);
+                news.await;
+            }
+            error @ (StoreError::TooLarge { .. }
+            | StoreError::Overloaded { .. }
+            | StoreError::AlreadyExists { .. }) => return Err(StepError::Refused(error)),
+            error if is_final(&error) => return Err(StepError::Refused(error)),
+            error => {
+                tracing::warn!(task = %seat.id, %error, "what a task has learnt could not be recorded yet");
+                wait(&seat.inner, pause).await;
+            }
+        }
+        Ok(())
     }
 
     /// Sees to it that nobody else can be at the task when an effect begins, as somebody may be if what allowed the effect

@@ -29,6 +29,7 @@ use super::hand_over::hand_over;
 use super::observer::{Afterwards, CallObserver};
 use super::once::once;
 use super::outlet::HeldPush;
+use super::parts;
 use super::policy::TaskMode;
 use super::resumed::written as written_of_caller;
 use super::tasks::stopping;
@@ -309,6 +310,7 @@ impl Begin<'_> {
         if self.is_followed(&cx) {
             cx.interview().be_followed();
         }
+        cx.be_waited_for(self.stance == Stance::Waits);
         let (desk, topic) = (&self.dispatcher.0.desk, topic(self.tool, arguments));
         match self.asking(envelope.dialect) {
             Asking::OnItsLine => {}
@@ -541,7 +543,7 @@ pub(super) fn work_of(cx: Cx, future: Caught) -> BoxFuture<'static, Outcome> {
     Box::pin(async move {
         let outcome = cx.interview().to_the_end(future).await.and_then(|outcome| outcome);
         guard.defuse();
-        outcome_of(outcome)
+        outcome_of(outcome.map(|result| parts::linked(&cx, result)))
     })
 }
 

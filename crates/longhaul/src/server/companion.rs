@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use longhaul_proto::dialect::StoredQuestion;
 use longhaul_proto::jsonrpc::ErrorObject;
-use longhaul_proto::model::{self, CallToolResult, Progress, ToolAnnotations};
-use longhaul_tasks::project;
+use longhaul_proto::model::{self, CallToolResult, Content, Progress, ToolAnnotations};
+use longhaul_tasks::project::{self, PARTS, output_uri};
 use longhaul_tasks::store::{Answered, Cancellation, Question, Record, Reply, Scope, StoreError, TaskId};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -23,7 +23,6 @@ use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::hand_over::hand_over;
 use super::polls::Poll;
-use super::resource::output_uri;
 use super::schema;
 use super::tool::problem_with;
 
@@ -58,7 +57,7 @@ struct Wait {
 struct Output {
     /// The task's id, from the result that handed it over.
     id: String,
-    /// From which byte on; the last read says where to go on. The beginning if left out.
+    /// From which byte on, or behind how many parts; the last read says where to go on. The beginning if left out.
     #[serde(default)]
     from: u64,
     /// Read standard error instead of standard output.
@@ -116,9 +115,10 @@ impl Companion {
                 "Wait for a task that another tool handed over, and get its result. If it is still running \
                  when the time is up, this says so: call it again.",
             ),
-            Self::Output => {
-                (schema::of_arguments::<Output>(), "Read what a running or finished task has written so far.")
-            }
+            Self::Output => (
+                schema::of_arguments::<Output>(),
+                "Read what a running or finished task has written or given so far.",
+            ),
             Self::Answer => (
                 schema::of_arguments::<Answer>(),
                 "Answer what a task asks. Its result or task_wait says what that is, and what the answer must fit.",
@@ -243,10 +243,16 @@ impl Companions {
     }
 
     async fn output(&self, Output { id, from, stderr }: Output) -> Write {
-        if let Err(refusal) = self.find(&id, None).await {
-            return written(refusal);
-        }
-        let uri = output_uri(&id, if stderr { "stderr" } else { "stdout" }, from);
+        let record = match self.find(&id, None).await {
+            Ok(record) => record,
+            Err(refusal) => return written(refusal),
+        };
+        let stream = match (self.dispatcher.0.engine.runs_as_job(&record.tool), stderr) {
+            (true, true) => "stderr",
+            (true, false) => "stdout",
+            (false, _) => PARTS,
+        };
+        let uri = output_uri(&id, stream, from);
         let Some(resources) = self.dispatcher.0.offer.family_of(&uri) else {
             return written(Ok(CallToolResult::error("this task writes no output that could be read")));
         };
@@ -440,17 +446,17 @@ fn failed(error: &StoreError) -> Result<CallToolResult, ErrorObject> {
 
 /// What was read, as a result; `_meta` of the contents becomes structured, for it says where to go on.
 fn as_result(read: model::ReadResourceResult) -> CallToolResult {
-    let mut text = String::new();
+    let mut blocks = Vec::new();
     let mut position = None;
     for contents in read.contents {
-        match (contents.text, contents.blob) {
-            (Some(part), _) => text.push_str(&part),
-            (None, Some(_)) => text.push_str("(these bytes are not text: read the resource instead)"),
-            (None, None) => {}
-        }
+        blocks.push(Content::text(match (contents.text, contents.blob) {
+            (Some(part), _) => part,
+            (None, Some(_)) => "(these bytes are not text: read the resource instead)".to_owned(),
+            (None, None) => String::new(),
+        }));
         position = contents.meta.iter().next().map(|(_, value)| value.to_owned());
     }
-    let result = CallToolResult::text(text);
+    let result = CallToolResult::new(blocks);
     match position {
         Some(position) => result.with_structured(position),
         None => result,

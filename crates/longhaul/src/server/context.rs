@@ -49,6 +49,8 @@ struct Call {
     successor: Mutex<Option<Cx>>,
     /// The drafted task that the call is: whatever is said of it names the task.
     drafted: OnceLock<Arc<str>>,
+    /// Its caller follows the task that it becomes, rather than wait.
+    leaves: AtomicBool,
     cancelled: AtomicBool,
     on_cancel: Notify,
 }
@@ -102,6 +104,7 @@ impl Cx {
             keeper,
             successor: Mutex::new(None),
             drafted: OnceLock::new(),
+            leaves: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             on_cancel: Notify::new(),
         };
@@ -131,6 +134,16 @@ impl Cx {
     pub(super) fn be_drafted(&self, id: Arc<str>) {
         // It is said once, before anything runs.
         let _ = self.0.drafted.set(id);
+    }
+
+    /// Its caller waits for it, or else follows the task that it becomes.
+    pub(super) fn be_waited_for(&self, waits: bool) {
+        self.0.leaves.store(!waits, Ordering::Relaxed);
+    }
+
+    /// Whether its caller waits for it to the end, or to be handed over.
+    pub(super) fn is_waited_for(&self) -> bool {
+        !self.0.leaves.load(Ordering::Relaxed)
     }
 
     /// The drafted task that it is, by its caller's name.
@@ -281,16 +294,26 @@ impl Cx {
     /// Sends a log message, if the caller wants messages that severe.
     pub async fn log(&self, level: LoggingLevel, data: &(impl Serialize + ?Sized + Sync)) {
         let now = self.now();
-        if now.0.caller.log_level.is_none_or(|least| level < least) {
-            return;
-        }
-        let message = wire::notification(By::Server, now.0.dialect, Notice::Log, |params| {
-            params.field("level", &level).field("data", data);
-            now.relate(params);
-        });
-        if let Some(message) = message {
+        if let Some(message) = now.log_message(level, None, data) {
             now.0.outlet.notify(message).await;
         }
+    }
+
+    /// The log message, if this request wants messages that severe.
+    pub(super) fn log_message(
+        &self,
+        level: LoggingLevel,
+        logger: Option<&str>,
+        data: &(impl Serialize + ?Sized),
+    ) -> Option<Vec<u8>> {
+        if self.0.caller.log_level.is_none_or(|least| level < least) {
+            return None;
+        }
+        wire::notification(By::Server, self.0.dialect, Notice::Log, |params| {
+            params.field("level", &level).optional("logger", logger.as_ref());
+            params.field("data", data);
+            self.relate(params);
+        })
     }
 
     /// Closes the connection that waits for the answer, where the caller's revision and transport let it come back

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use longhaul_proto::model::{CallToolResult, Content, ResourceLink, either_schema};
-use longhaul_tasks::project::{self, View};
+use longhaul_tasks::project::{self, View, output_uri};
 use longhaul_tasks::store::Record;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::companion::asked;
 use super::dispatch::Shared;
-use super::resource::output_uri;
+use super::parts;
 use crate::handed_over;
 
 #[derive(Serialize)]
@@ -53,7 +53,11 @@ pub(super) fn hand_over(shared: &Shared, record: &Record, waited: Option<Duratio
     }
     let output = output_uri(id, "stdout", 0);
     let writes = shared.engine.runs_as_job(&record.tool) && shared.offer.family_of(&output).is_some();
-    let read = if writes { ", `task_output` to read what it has written so far," } else { "" };
+    let read = match (writes, record.parts) {
+        (true, _) => ", `task_output` to read what it has written so far,",
+        (false, 0) => "",
+        (false, _) => ", `task_output` to read what it has given of it so far,",
+    };
     text.push_str(&format!(
         ". The work goes on as task `{id}`. Call `task_wait` with it to wait for the result{read} or \
          `task_cancel` to stop it. Do not start it again."
@@ -76,6 +80,8 @@ pub(super) fn hand_over(shared: &Shared, record: &Record, waited: Option<Duratio
         let mut link = ResourceLink::new(output, "stdout");
         link.description = Some("What it has written so far".to_owned());
         result.content.push(Content::ResourceLink(link));
+    } else if record.parts > 0 {
+        result.content.push(parts::link(id));
     }
     // Not every revision has structured results, and a tool may have members of the same names in its own.
     result.meta = handed_over::mark(&structured);

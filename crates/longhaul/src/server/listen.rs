@@ -150,7 +150,7 @@ impl Subscription {
         let task = project::task(record, view(self.dialect));
         wire::notification(By::Server, self.dialect, Notice::TaskStatus, |params| {
             self.dialect.write_task_status(&task, params);
-            write_task_subscription(params, &self.id, *seq);
+            write_task_subscription(params, &task, &self.id, *seq);
         })
     }
 

@@ -16,6 +16,7 @@ mod completion;
 mod context;
 mod dispatch;
 mod drafted;
+mod emit;
 mod extension;
 mod failure;
 mod followed;
@@ -29,6 +30,7 @@ mod observer;
 mod offer;
 mod once;
 mod outlet;
+mod parts;
 mod policy;
 mod polls;
 mod principal;
@@ -78,6 +80,7 @@ pub use context::Cx;
 #[cfg(feature = "http")]
 pub(crate) use dispatch::Origin;
 pub use dispatch::{Caller, Dispatcher, Exchange};
+pub use emit::IntoPart;
 pub use failure::Failure;
 pub use grant::{Grant, InvalidScope, Scopes};
 pub use outlet::{Carrier, ConnectionPush, Outgoing, Outlet, OwnStream, Push, Reach, Taken};
@@ -87,7 +90,7 @@ pub use polls::{PollFigures, PollOptions};
 pub(crate) use principal::local_principal;
 pub use principal::{Principal, local_user};
 pub use prompt::{IntoPrompt, Prompt, PromptArguments, PromptFuture};
-pub use resource::{IntoContents, OUTPUT_SCHEME, ReadFuture, Resource, Resources, not_found, output_uri};
+pub use resource::{IntoContents, ReadFuture, Resource, Resources, not_found};
 pub use state::State;
 pub use step::{StepCall, StepName};
 pub use subscriptions::SubscriptionOptions;
@@ -99,6 +102,7 @@ pub use tool_result::{IntoToolResult, Json, ToolError};
 #[cfg(feature = "schema-validation")]
 pub use validated::SchemaError;
 
+pub use longhaul_tasks::project::{OUTPUT_SCHEME, output_uri};
 use offer::Parts;
 
 use crate::driver::{self, DriverError};
@@ -553,12 +557,17 @@ impl Server {
     /// # Errors
     ///
     /// When a tool's name is invalid or taken, or its policy asks for what cannot be done.
-    pub fn dispatcher(self) -> Result<Dispatcher, BuildError> {
+    pub fn dispatcher(mut self) -> Result<Dispatcher, BuildError> {
+        let dynamic = self.catalogue.is_some();
+        let store = self.store.unwrap_or_else(|| Arc::new(Memory::new()));
+        if self.parts.can_give_parts(dynamic) {
+            // First, for a family of one's own may have every output of tasks.
+            self.parts.families.insert(0, Arc::new(parts::PartsOfTasks::new(Arc::clone(&store))));
+        }
         let offer = self.parts.finish()?;
         if let Some(name) = self.methods.known() {
             return Err(BuildError::KnownMethod { name: name.to_owned() });
         }
-        let dynamic = self.catalogue.is_some();
         let extensions = extension::declared(self.extensions, offer.has_tasks)?;
         let capabilities = ServerCapabilities::default()
             .with_tools(dynamic || !offer.tools.stock().is_empty())
@@ -570,7 +579,6 @@ impl Server {
             .with_tasks(offer.has_tasks)
             .with_drafted_tasks(offer.has_tasks && self.drafted_tasks)
             .with_extensions(extensions);
-        let store = self.store.unwrap_or_else(|| Arc::new(Memory::new()));
         let engine = Engine::new(store, self.environment, self.pace, offer.workers());
         let info_json = serde_json::to_string(&self.info).expect("strings are JSON").into();
         let shared = Arc::new(dispatch::Shared {

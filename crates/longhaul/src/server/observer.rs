@@ -73,6 +73,9 @@ impl Telling {
         let dialect = self.cx.dialect();
         let message = wire::notification(By::Server, dialect, Notice::TaskStatus, |params| {
             dialect.write_task_status(&task, params);
+            if !task.meta.is_empty() {
+                params.field("_meta", &task.meta);
+            }
         });
         if let Some(message) = message {
             push.push(message);

@@ -47,6 +47,12 @@ pub(super) struct Parts {
 }
 
 impl Parts {
+    /// Whether a call can be a task that gives parts of its result; `dynamic`: tools may come.
+    pub(super) fn can_give_parts(&self, dynamic: bool) -> bool {
+        let is_able = |tool: &Tool| tool.makes_tasks() && (dynamic || matches!(tool.kind, Kind::Function(_)));
+        self.tools.iter().any(is_able)
+    }
+
     pub(super) fn finish(self) -> Result<Offer, BuildError> {
         let has_tasks = self.tools.iter().any(Tool::makes_tasks);
         for tool in &self.tools {

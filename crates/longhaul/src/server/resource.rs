@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Text};
 use longhaul_proto::model::{self, Annotations, ReadResourceResult, ResourceContents};
+use longhaul_tasks::project::OUTPUT_SCHEME;
 use serde::Serialize;
 
 use super::BuildError;
@@ -288,17 +289,6 @@ fn start(dispatcher: &Dispatcher, cx: Cx, uri: String) -> Result<Reading, ErrorO
         }
         read
     })))
-}
-
-/// How the URI of a task's output begins.
-pub const OUTPUT_SCHEME: &str = "longhaul://tasks/";
-
-/// The URI of what a task has written to one of its streams, from a byte on.
-pub fn output_uri(task: &str, stream: &str, after: u64) -> String {
-    match after {
-        0 => format!("{OUTPUT_SCHEME}{task}/{stream}"),
-        after => format!("{OUTPUT_SCHEME}{task}/{stream}?after={after}"),
-    }
 }
 
 /// There is no such resource; each revision has its own code for that.

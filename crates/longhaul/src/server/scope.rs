@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::context::Cx;
-use super::step::StepName;
+use super::step::{self, StepName};
 
 /// What the keys that are made here begin with, from now on.
 #[derive(Debug, Default)]
@@ -60,6 +60,18 @@ impl Cx {
     /// The key of this name in its scope.
     pub(super) fn scoped(&self, name: &str) -> String {
         self.current_scope().key(name)
+    }
+
+    /// The key of the part of a result that is given next.
+    pub(super) fn next_part(&self) -> String {
+        let scope = self.scoped("");
+        // Counted apart in a step, for its body may not run again.
+        let place = match step::current() {
+            Some(step) => format!("{step}/{scope}"),
+            None => scope,
+        };
+        let number = self.interview().count(&place);
+        format!("{place}#{number}")
     }
 
     /// The same, or that name with a number, which is taken from now on.

@@ -22,6 +22,11 @@ use super::scope::in_key;
 use super::tool_result::ToolError;
 use crate::hex::hex;
 
+tokio::task_local! {
+    /// The key of the step whose body is polled: what is made in it is numbered apart, for it may not run again.
+    static IN_STEP: String;
+}
+
 type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T, ToolError>> + Send + 'a>>;
 type Body<'a, T> = Box<dyn FnOnce() -> Doing<'a, T> + Send + 'a>;
 type Undo = Arc<dyn Fn(Json, String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
@@ -207,6 +212,11 @@ impl Cx {
         self.interview().end(ErrorObject::internal(super::failure::in_words(&error)).with_data(&data));
         pending().await
     }
+}
+
+/// The key of the step in whose body this is asked, if it is in one.
+pub(super) fn current() -> Option<String> {
+    IN_STEP.try_with(Clone::clone).ok()
 }
 
 /// What names a step.
@@ -409,7 +419,7 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
         };
         let outcome = match known {
             Some(value) => Ok(value),
-            None => body().await,
+            None => IN_STEP.scope(key.clone(), body()).await,
         };
         let state = match &outcome {
             Ok(value) => match serde_json::value::to_raw_value(value) {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod children;
+mod parts;
 mod questions;
 mod rig;
 mod steps;

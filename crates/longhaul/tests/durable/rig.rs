@@ -169,17 +169,26 @@ impl Process {
         drop(self.dispatcher);
     }
 
-    pub(crate) fn ask(&self, method: &str, mut params: Value) -> Value {
+    pub(crate) fn ask(&self, method: &str, params: Value) -> Value {
+        self.ask_as("ann", method, params)
+    }
+
+    /// The same of somebody else.
+    pub(crate) fn ask_as(&self, who: &str, method: &str, mut params: Value) -> Value {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities":
                 {"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
         });
-        self.ask_in(None, method, &params)
+        self.exchange(who, None, method, &params)
     }
 
     /// The same in an older revision, of a caller whom no session connects.
     pub(crate) fn ask_in(&self, revision: Option<Revision>, method: &str, params: &Value) -> Value {
+        self.exchange("ann", revision, method, params)
+    }
+
+    fn exchange(&self, who: &str, revision: Option<Revision>, method: &str, params: &Value) -> Value {
         let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
         let Message::Request(request) = Message::decode(text.as_bytes(), &Limits::default()).unwrap() else {
             panic!("{text}");
@@ -187,7 +196,7 @@ impl Process {
         let meta: RequestMeta<'_> = request.params.read("_meta").unwrap().unwrap();
         let asked = || Dialect::of_request(&meta, None, method).unwrap();
         let dialect = revision.map_or_else(asked, Dialect::of);
-        let mut caller = Caller::new(Some(Principal::new("ann").unwrap()));
+        let mut caller = Caller::new(Some(Principal::new(who).unwrap()));
         caller.capabilities = meta.client_capabilities.unwrap();
         let method = dialect.request(method).unwrap();
         let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);

@@ -19,6 +19,7 @@ use rig::{Echo, Host, body, events, header, modern_params, read, text, wait};
 
 mod mounted;
 mod page;
+mod parts;
 mod questions;
 mod rig;
 

@@ -31,6 +31,8 @@ struct State {
     followed: bool,
     /// The keys that are taken.
     keys: HashSet<String>,
+    /// How many were counted under each name.
+    counts: HashMap<String, u64>,
     journal: Journal,
     /// Answers that came with the request, not yet held against their questions.
     offered: HashMap<String, String>,
@@ -154,10 +156,19 @@ impl Interview {
         self.lock().next(name)
     }
 
+    /// The next number of its name, from 1 on.
+    pub(in super::super) fn count(&self, name: &str) -> u64 {
+        let mut state = self.lock();
+        let count = state.counts.entry(name.to_owned()).or_default();
+        *count += 1;
+        *count
+    }
+
     /// Forgets the keys that begin with `prefix`, and what was learnt under them: nobody asks for them again.
     pub(in super::super) fn forget(&self, prefix: &str) {
         let mut state = self.lock();
         state.keys.retain(|key| !key.starts_with(prefix));
+        state.counts.retain(|key, _| !key.starts_with(prefix));
         state.journal.forget(prefix);
     }
 
