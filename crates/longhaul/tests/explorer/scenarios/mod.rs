@@ -3,6 +3,7 @@
 mod children;
 mod creation;
 mod ends;
+mod parts;
 mod peers;
 mod questions;
 mod steps;
