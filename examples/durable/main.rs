@@ -35,6 +35,8 @@ struct Ship {
 async fn order(cx: Cx, ledger: State<Ledger>, item: String, amount: u64) -> Result<String, ToolError> {
     let key = cx.effect_key("charge");
     let receipt = cx.step("charge", || ledger.charge(amount, &key)).at_most_once().await?;
+    // Who follows the task has the receipt now, whatever becomes of the order.
+    cx.emit(receipt.as_str()).await?;
     // Nothing of this task is in memory while it waits, be it for a week.
     let Elicited::Accepted(Ship { now: true }) = cx.elicit::<Ship>(format!("Send {item}?")).await? else {
         return Ok(format!("{receipt}; {item} is kept for you"));

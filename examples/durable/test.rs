@@ -37,6 +37,13 @@ fn a_killed_server_charges_once_and_asks_once() {
     let id = server.ask("tools/call", order)["taskId"].clone();
     let asked = settled(&mut server, &id);
     assert_eq!(asked["status"], "input_required", "{asked}");
+    let parts = json!({"uri": asked["_meta"]["dev.longhaul/parts"]["uri"]});
+    let receipt = |server: &mut Host| {
+        let read = server.ask("resources/read", parts.clone());
+        let texts = read["contents"].as_array().unwrap().iter().map(|part| part["text"].clone());
+        texts.collect::<Vec<_>>()
+    };
+    assert_eq!(receipt(&mut server), ["receipt for 40"], "before the task has ended");
     let question = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
     // Its process is killed.
     drop(server);
@@ -44,6 +51,7 @@ fn a_killed_server_charges_once_and_asks_once() {
     let mut server = start(folder.path(), REVISIONS[1], nothing);
     let still = settled(&mut server, &id);
     assert_eq!(still["inputRequests"], asked["inputRequests"], "the same question under the same name");
+    assert_eq!(receipt(&mut server), ["receipt for 40"], "given once");
     let answer = json!({"action": "accept", "content": {"now": true}});
     server.ask("tasks/update", json!({"taskId": id, "inputResponses": {question: answer}}));
     let done = settled(&mut server, &id);
