@@ -7,6 +7,7 @@ mod conformance;
 mod interop;
 mod limits;
 mod requirements;
+mod sabotage;
 mod site;
 mod tally;
 mod test;
@@ -45,6 +46,7 @@ Examples:
   cargo xtask chaos --kills 200     random kills of the program under load
   cargo xtask chaos explore         a crash at every operation of the store, one at a time
   cargo xtask chaos sim --seed 7    thirty days of misfortune in simulated time, told line by line
+  cargo xtask sabotage              a guard less, one after the other: its test must fail
   cargo xtask interop --checks echo -- target/debug/longhaul-everything --stdio";
 
 #[derive(Debug, Subcommand)]
@@ -95,6 +97,15 @@ enum Command {
         /// Kill supervisors as well
         #[arg(long)]
         supervisors: bool,
+    },
+    /// Take one guard out of the code after the other, in a copy, and see the test of it fail
+    #[command(after_help = "Example:\n  cargo xtask sabotage epoch lock")]
+    Sabotage {
+        /// Parts of names of patches; all of them by default
+        patches: Vec<String>,
+        /// Also those that were shown of the same tree before
+        #[arg(long)]
+        again: bool,
     },
     /// Run the official conformance suite against our programs
     #[command(after_help = "Example:\n  cargo xtask conformance server")]
@@ -230,6 +241,11 @@ fn run(command: Command) -> Result<Tally> {
             arguments.extend(seed.map(|seed| format!("--seed={seed}")));
             arguments.extend(supervisors.then(|| "--supervisors".to_owned()));
             chaos::run(&site(chaos::BUDGET)?, &arguments)?
+        }
+        Command::Sabotage { patches, again } => {
+            let tally = sabotage::run(&site(sabotage::BUDGET)?, &patches, again)?;
+            println!("sabotage: {tally}");
+            tally
         }
         Command::Conformance { side: Side::Server } => {
             let tally = conformance::server(&site(test::BUDGET)?)?;

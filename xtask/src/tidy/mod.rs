@@ -15,6 +15,7 @@ use crate::workspace::Workspace;
 use exception::Exceptions;
 use finding::Report;
 use tree::Tree;
+pub(crate) use tree::{committable, walk};
 
 /// What the rules look at.
 #[derive(Debug, Default)]

@@ -136,7 +136,12 @@ fn declared_test_files(files: &[File]) -> BTreeSet<String> {
     found
 }
 
-fn committable(root: &Path) -> Result<Vec<String>> {
+/// The files git would commit.
+///
+/// # Errors
+///
+/// When git cannot list them.
+pub(crate) fn committable(root: &Path) -> Result<Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
@@ -149,7 +154,12 @@ fn committable(root: &Path) -> Result<Vec<String>> {
     Ok(listing.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect())
 }
 
-fn walk(root: &Path) -> Result<Vec<String>> {
+/// All files but build output.
+///
+/// # Errors
+///
+/// When a folder cannot be read.
+pub(crate) fn walk(root: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {

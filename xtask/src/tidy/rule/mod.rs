@@ -13,6 +13,7 @@ mod module_doc;
 mod registry;
 mod requirements;
 mod revisions;
+mod sabotage;
 mod unfinished;
 
 use super::Repository;
@@ -39,6 +40,7 @@ pub(super) const ALL: &[Rule] = &[
         requirements::check(r)
     }),
     ("limits", "LIMITS.md says what the code says", |r, _| limits::check(r)),
+    ("sabotage", "what takes a guard away still applies", |r, _| sabotage::check(r)),
     ("unfinished", "nothing unfinished, no lint allowed", |r, _| unfinished::check(r)),
 ];
 
