@@ -156,8 +156,7 @@ impl Polls {
         let asker = match (&caller.principal, caller.origin) {
             (Some(principal), _) => Some(Asker::Principal(principal.clone())),
             // Nothing tells them apart: a bucket for them would be emptied by one for all.
-            (None, Origin::Unknown) => None,
-            (None, origin) => Some(Asker::Stranger(origin)),
+            (None, origin) => Some(origin).filter(|origin| *origin != Origin::Unknown).map(Asker::Stranger),
         };
         let mut known = self.lock();
         match self.take(&mut known, asker.as_ref(), ids) {
