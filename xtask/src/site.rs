@@ -7,7 +7,7 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,9 @@ pub(crate) const VERBOSE: &str = "XTASK_VERBOSE";
 
 /// The most lines that are shown of a command that failed.
 const SHOWN: usize = 2_000;
+
+/// How long the end of a command's output is waited for after its end.
+const LAST_WORDS: Duration = Duration::from_secs(30);
 
 /// How often a running command is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -115,7 +118,11 @@ impl Site {
         // The command's ends of the pipe would keep it open here as well.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let is_verbose = self.is_verbose;
-        let reader = thread::spawn(move || read(BufReader::new(said), is_verbose));
+        let (lines, read_lines) = mpsc::channel();
+        thread::spawn(move || {
+            // Nobody listens any more once it was given up.
+            let _ = lines.send(read(BufReader::new(said), is_verbose));
+        });
         let status = loop {
             if let Some(status) = child.try_wait()? {
                 break Some(status);
@@ -126,8 +133,10 @@ impl Site {
             }
             thread::sleep(LOOK);
         };
-        let lines =
-            reader.join().map_err(|_| anyhow::anyhow!("the reader of a command's output panicked"))?;
+        // What outlives the command may keep its output open.
+        let lines = read_lines.recv_timeout(LAST_WORDS).unwrap_or_else(|_| {
+            vec!["what it printed is not shown: something that it started has not ended".to_owned()]
+        });
         let success = status.is_some_and(|status| status.success());
         if !success && !is_verbose {
             let told = telling(&lines);
