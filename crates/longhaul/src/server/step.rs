@@ -128,6 +128,10 @@ impl Cx {
         due: impl Fn(Time) -> Time,
     ) -> Result<(), StepError> {
         let of = fingerprint("sleep");
+        if keeper.has_let_go(key) {
+            // Something else came first, and does again.
+            return pending().await;
+        }
         let due = match keeper.find(key, of)? {
             Some(StepState::Due(due)) => due,
             Some(StepState::Learnt { .. }) => return Ok(()),
@@ -142,7 +146,9 @@ impl Cx {
                 due
             }
         };
+        let mut rest = Rest { keeper, key, of, is_over: false };
         keeper.until(due).await;
+        rest.is_over = true;
         Ok(())
     }
 
@@ -474,6 +480,23 @@ async fn again<T: DeserializeOwned>(
         }
         Some(StepState::Learnt { value, is_error: true }) => Ok(Err(ToolError::recorded(&value))),
         _ => pending().await,
+    }
+}
+
+/// A sleep of work that is entered again. If something else came first it is let go of, so that it is never over for
+/// whoever enters the work later.
+struct Rest<'a> {
+    keeper: &'a Keeper,
+    key: &'a str,
+    of: Fingerprint,
+    is_over: bool,
+}
+
+impl Drop for Rest<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.keeper.let_go(self.key, self.of);
+        }
     }
 }
 

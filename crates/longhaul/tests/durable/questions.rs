@@ -6,7 +6,7 @@ use longhaul::proto::dialect::Revision;
 use longhaul::store::Memory;
 use serde_json::{Value, json};
 
-use crate::rig::{Process, World, question, text, yes};
+use crate::rig::{Process, WHILE, World, question, text, yes};
 
 /// K11 of `conformance/REQUIREMENTS.md`.
 #[test]
@@ -116,5 +116,34 @@ fn a_question_that_is_dropped_is_withdrawn_for_good() {
     two.answer(&id, &asked, &yes());
     let over = |task: &Value| task["status"] == "completed" || task["status"] == "failed";
     assert_eq!(text(&two.until(&id, over)), "first nothing, then Some(true)");
+    two.crash();
+}
+
+#[test]
+fn a_sleep_that_was_dropped_is_over_for_nobody_who_comes_later() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::start(&world, &store);
+    // Of two that are ready one is taken at random: one task would hit upon the right one too often.
+    let ids: Vec<String> = (0..6).map(|_| one.call("either")).collect();
+    let asked: Vec<(String, String)> = ids
+        .iter()
+        .map(|id| {
+            let first = question(&one.settled(id));
+            one.answer(id, &first, &yes());
+            let second = |task: &Value| {
+                let requests = task["inputRequests"].as_object();
+                requests.is_some_and(|requests| requests.len() == 1 && !requests.contains_key(&first))
+            };
+            (id.clone(), question(&one.until(id, second)))
+        })
+        .collect();
+    one.crash();
+    std::thread::sleep(WHILE);
+    let two = Process::start(&world, &store);
+    for (id, second) in asked {
+        two.answer(&id, &second, &yes());
+        let over = |task: &Value| task["status"] == "completed" || task["status"] == "failed";
+        assert_eq!(text(&two.until(&id, over)), "first Some(true), then Some(true)");
+    }
     two.crash();
 }

@@ -92,12 +92,15 @@ async fn patient(world: World, cx: Cx) -> Result<&'static str, ToolError> {
     }
 }
 
+/// For how long `either` asks first.
+pub(crate) const WHILE: Duration = Duration::from_secs(3);
+
 /// Asks for a while, and then something else.
 async fn either(world: World, cx: Cx) -> Result<String, ToolError> {
     world.begun.fetch_add(1, Ordering::SeqCst);
     let first = tokio::select! {
         answer = cx.elicit::<Approve>("First?") => format!("{:?}", answer?.accepted().map(|it| it.go)),
-        () = cx.sleep(Duration::from_millis(300)) => "nothing".to_owned(),
+        () = cx.sleep(WHILE) => "nothing".to_owned(),
     };
     let second = cx.elicit::<Approve>("Second?").await?.accepted().map(|it| it.go);
     Ok(format!("first {first}, then {second:?}"))
