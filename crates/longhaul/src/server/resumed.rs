@@ -37,8 +37,8 @@ struct Written {
     roots: bool,
     #[serde(default)]
     tasks: bool,
-    /// Somebody follows the task who can be asked.
-    #[serde(default)]
+    /// Somebody follows the task who can be asked, which rows of earlier builds do not say.
+    #[serde(default = "yes")]
     followed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scopes: Option<String>,
@@ -46,6 +46,10 @@ struct Written {
     claims: Option<Map<String, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client: Option<String>,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// What is to be written of the caller of `cx`.
