@@ -75,7 +75,7 @@ impl Memory {
     ///
     /// Between two operations they are what the first has done. An operation of this store is done when its future is
     /// first polled, so whoever lets one at a time happen and keeps its changes before anybody hears of it has a store
-    /// with all the promises of a [`TaskStore`](crate::TaskStore): [`wrap::Wrap`](crate::wrap::Wrap) is the place to.
+    /// with all the promises of a [`TaskStore`](crate::TaskStore): `wrap::Wrap` (feature `wrap`) is the place to.
     #[must_use]
     pub fn changes(&self) -> Vec<Change> {
         self.shared.lock().take_changes()
