@@ -13,9 +13,9 @@ use longhaul::store::{Memory, StoreFuture};
 use longhaul::transport::http::server::Options;
 use longhaul_store::wrap::{Operation, Wrap, Wrapped};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::rig::{Host, hear, modern, server};
+use crate::rig::{Host, modern, server};
 
 /// Counts the reads of a store.
 #[derive(Clone, Debug, Default)]
@@ -171,17 +171,22 @@ async fn s2_strangers_are_bounded_by_their_connections() {
         id.as_str().unwrap(),
         body.len()
     );
+    // Far more than come back while they are answered.
+    const MANY: usize = 60;
     let mut stream = host.connect().await;
-    stream.write_all(one.repeat(8).as_bytes()).await.unwrap();
+    stream.write_all(one.repeat(MANY).as_bytes()).await.unwrap();
     let mut heard = String::new();
-    while heard.matches("HTTP/1.1 ").count() < 8 {
-        let answer = hear(&mut stream, Duration::from_millis(300)).await;
-        assert_ne!(answer.head, "", "{heard}");
-        heard += &format!("{}\r\n\r\n{}", answer.head, answer.body);
+    while heard.matches("HTTP/1.1 ").count() < MANY {
+        let mut bytes = [0; 1 << 12];
+        let read = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut bytes)).await;
+        let read = read.unwrap_or_else(|_| panic!("no more answers: {heard}")).unwrap();
+        assert_ne!(read, 0, "{heard}");
+        heard += &String::from_utf8_lossy(&bytes[..read]);
     }
-    let statuses: Vec<_> = heard.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+    let statuses: Vec<_> =
+        heard.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3.min(answer.len())]).collect();
     assert_eq!(statuses[..5], ["200"; 5]);
-    assert_eq!(statuses[7], "429", "{statuses:?}");
+    assert!(statuses.contains(&"429"), "{statuses:?}");
     assert!(heard.to_ascii_lowercase().contains("retry-after: "), "{heard}");
     assert_eq!(
         host.modern("tasks/get", json!({"taskId": id})).await.status,
