@@ -75,7 +75,7 @@ pub use outcome::Outcome;
 pub use owner::{InvalidPrincipal, Owner, Principal, Scope};
 pub use page::{Cursor, Page};
 pub use part::{Part, PartContent, Parts};
-pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention, Undo};
+pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention, Undo, UndoPhase};
 pub use registry::{Entry, EntryKey, Holder, Registry, Swap, Value, Version};
 pub use settings::{Limits, Settings};
 #[cfg(feature = "sqlite")]

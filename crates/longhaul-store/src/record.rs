@@ -79,8 +79,8 @@ pub struct Record {
     pub parent: Option<Parent>,
     /// The tasks that it has made.
     pub children: Children,
-    /// The store-wide number of its latest visible change; rises with every one, and while the task is undone, which
-    /// nobody sees. It counts other owners' changes too, so it is not for callers' eyes.
+    /// The store-wide number of its latest visible change; rises with every one. What becomes of a task while it is
+    /// undone is none. It counts other owners' changes too, so it is not for callers' eyes.
     pub seq: u64,
 }
 
@@ -153,11 +153,12 @@ impl Record {
         self.parent.as_ref().map_or(0, |parent| parent.depth)
     }
 
-    /// The lease on it, if someone has one.
+    /// The lease on it, if someone has one: to work on it, or to undo it.
     #[must_use]
     pub fn lease(&self) -> Option<&Lease> {
-        match &self.phase {
-            Phase::Running { lease } => Some(lease),
+        match (&self.phase, &self.undo) {
+            (Phase::Running { lease }, _) => Some(lease),
+            (_, Some(Undo { phase: UndoPhase::Running { lease }, .. })) => Some(lease),
             _ => None,
         }
     }
@@ -165,7 +166,15 @@ impl Record {
     /// Whether it has ended and something is still to be undone.
     #[must_use]
     pub fn is_undoing(&self) -> bool {
-        self.undo.as_ref().is_some_and(|undo| undo.due.is_some())
+        self.undo.as_ref().is_some_and(|undo| undo.phase != UndoPhase::Done)
+    }
+
+    /// From when on a sweep ends it, or takes its payloads: when it expires, but not before it is undone, or has had its
+    /// time for that.
+    #[must_use]
+    pub fn swept_at(&self) -> Option<Time> {
+        let undone_until = self.undo.as_ref().and_then(|undo| undo.until);
+        self.expires_at.map(|at| undone_until.map_or(at, |until| at.max(until)))
     }
 
     /// Whether it has ended and its time is up: for every reader it no longer exists, swept or not.
@@ -200,16 +209,38 @@ pub enum Phase {
 }
 
 /// How far a task is undone that has ended without success. Its outcome stays what it is.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Undo {
-    /// When anyone may take it up; while a node is at it, when that one's lease runs out. `None` once nothing is owed.
-    pub due: Option<Time>,
+    /// Where that stands.
+    pub phase: UndoPhase,
+    /// By when it is to be undone ([`Settings::undo_retention`](crate::Settings)): until then it is kept for that, though
+    /// for its callers it may be forgotten. `None` once nothing is owed.
+    pub until: Option<Time>,
     /// How many claims in a row have been charged to it, this one included: it begins anew with each step of which it is
-    /// recorded that it is undone, or will not be.
+    /// recorded that it is undone, or will not be. A release takes its own back, and a node that claims back what it held
+    /// goes on with its own.
     pub attempt: u32,
     /// How many of its steps could not be undone.
     pub failed: u32,
+}
+
+/// Where the undoing of a task stands.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub enum UndoPhase {
+    /// Nobody is at it; anyone may from `not_before` on.
+    Queued {
+        /// When it becomes due.
+        not_before: Time,
+    },
+    /// A node is at it; or still worked on the task when somebody else ended it, and may not have heard.
+    Running {
+        /// Which, and until when it need not prove it.
+        lease: Lease,
+    },
+    /// Nothing is owed any more.
+    Done,
 }
 
 /// A node's right to work on a task.

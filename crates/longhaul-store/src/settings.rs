@@ -10,7 +10,8 @@ pub struct Settings {
     pub lease: Duration,
     /// The least time an outcome can be read, even if the task's time is up at once. Default 5 min.
     pub min_result_retention: Duration,
-    /// The least time a task is kept that is to be undone. Default 24 h.
+    /// How long after its end a task is kept at most that is still to be undone, though it may be forgotten for its
+    /// callers before. Default 7 d.
     pub undo_retention: Duration,
     /// How long a forgotten task's id stays taken. Default 1 h.
     pub tombstone: Duration,
@@ -25,7 +26,7 @@ impl Default for Settings {
         Self {
             lease: Duration::from_secs(30),
             min_result_retention: Duration::from_secs(5 * 60),
-            undo_retention: Duration::from_secs(24 * 60 * 60),
+            undo_retention: Duration::from_secs(7 * 24 * 60 * 60),
             tombstone: Duration::from_secs(60 * 60),
             event_retention: Duration::from_secs(15 * 60),
             limits: Limits::default(),

@@ -23,7 +23,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 ///
 /// **Final.** A task that has ended never changes again for any caller, except that it is forgotten when its time is
 /// up. If it ended without success while something was [owed](crate::StepState::Owed), it can be claimed to be undone,
-/// which changes only what callers do not see.
+/// also when it is forgotten for its callers: that changes only what they do not see.
 ///
 /// **Tied.** A task that another has made ([`Batch::child`]) is told to it when it ends, in the same moment; and when a
 /// task ends, however it does, its children that do not [outlive](crate::NewChild::outlives) it are cancelled in that
@@ -68,8 +68,8 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     ) -> StoreFuture<'a, Page>;
 
     /// Takes up to `limit` tasks that nobody works on: queued or parked and due, or whose holder is dead or let its lease
-    /// run out, or that have ended and [are to be undone](crate::Undo), and are due for it. With `runs`, only tasks of those tools in those versions. Each comes with this node's lease and the epoch to
-    /// show.
+    /// run out; or that have ended and [are to be undone](crate::Undo), if nobody is at that. With `runs`, only tasks of
+    /// those tools in those versions. Each comes with this node's lease and the epoch to show.
     fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>>;
 
     /// Takes this task if [`claim`](Self::claim) could.
@@ -79,7 +79,8 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>>;
 
     /// Puts a task back in the queue, due at once, without charging the attempt: what a node does with what it
-    /// holds before it goes away in order.
+    /// holds before it goes away in order. Of one that somebody else has ended meanwhile it says so that its own work is
+    /// over, under the epoch which that task has by then.
     ///
     /// # Errors
     ///
@@ -148,11 +149,13 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
         reason: Option<&'a str>,
     ) -> StoreFuture<'a, Cancellation>;
 
-    /// Forgets a task that has ended, as if its time were up: its payloads go at once, its id and key stay taken.
+    /// Forgets a task that has ended, as if its time were up: no caller finds it any more, its id and key stay taken. Its
+    /// payloads go at once, or when it is undone.
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure>;
 
     /// Does what time demands, to at most `limit` tasks: an open one past its time ends with an error; what is done
-    /// and past its time loses its payloads and stays as a tombstone, later not even that.
+    /// and past its time, and undone or past the time for that, loses its payloads and stays as a tombstone, later not even
+    /// that.
     ///
     /// Every node may sweep at any time. If [`Swept::total`] is `limit`, there may be more.
     fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept>;
@@ -283,7 +286,8 @@ pub struct Batch {
     pub parts: Vec<Part>,
     /// A task that is made, in the same moment as the step that it is. A last report makes none.
     pub child: Option<NewChild>,
-    /// Puts the task aside: the worker's lease ends with this. Nothing is charged for it.
+    /// Puts the task aside: the worker's lease ends with this. Nothing is charged for it, but for an attempt to undo the
+    /// task, which then is due at the time that is given.
     pub park: Option<Park>,
 }
 

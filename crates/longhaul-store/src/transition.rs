@@ -3,7 +3,8 @@
 //! One that fails may leave the record half changed: whoever keeps records throws that one away.
 //!
 //! No I/O, clock or lock: a backend brings the record here inside its own transaction and writes back what comes
-//! out. A terminal record never leaves any of these changed as a caller sees it (G4): only how far it is undone changes. And [`Record::seq`] is the backend's to number.
+//! out. A terminal record never leaves any of these changed as a caller sees it (G4), but for being
+//! [erased](erase()): only how far it is undone changes. And [`Record::seq`] is the backend's to number.
 
 mod children;
 mod parts;
@@ -97,9 +98,12 @@ pub fn create(
     Ok((record, noted))
 }
 
-/// Whether anyone may take the task now: queued or parked and due, or its holder dead or overdue, or ended and to be
-/// undone. A task whose time is up is not worth starting.
+/// Whether anyone may take the task now: queued or parked and due, or its holder dead or overdue; or ended, to be
+/// undone, and the same of that. A task whose time is up is not worth starting.
 pub fn is_claimable(record: &Record, now: Time, is_dead: &dyn Fn(&NodeId) -> bool) -> bool {
+    if let Some(undo) = &record.undo {
+        return undo::is_claimable(undo, now, is_dead);
+    }
     if record.expires_at.is_some_and(|at| at <= now) {
         return false;
     }
@@ -107,7 +111,7 @@ pub fn is_claimable(record: &Record, now: Time, is_dead: &dyn Fn(&NodeId) -> boo
         Phase::Queued { not_before } => *not_before <= now,
         Phase::Parked { until } => until.is_some_and(|until| until <= now),
         Phase::Running { lease } => lease.until <= now || is_dead(&lease.node),
-        Phase::Done(_) => record.undo.as_ref().is_some_and(|undo| undo.due.is_some_and(|due| due <= now)),
+        Phase::Done(_) => false,
     }
 }
 
@@ -123,7 +127,7 @@ pub fn claim(
         return false;
     }
     if record.is_terminal() {
-        undo::start(record, now, settings);
+        undo::start(record, by, now, settings);
         return true;
     }
     let begins = !record.started;
@@ -181,7 +185,7 @@ pub fn check_held(record: &Record, epoch: Epoch) -> Result<(), StoreError> {
     }
 }
 
-/// Applies a worker's report, of which a task that is undone takes the steps alone.
+/// Applies a worker's report, of which a task that is undone takes the steps alone, and when it goes on.
 ///
 /// # Errors
 ///
@@ -197,7 +201,7 @@ pub fn write(
 ) -> Result<Written, StoreError> {
     if undo::is_held(record, epoch) {
         let noted = undo::write(record, batch, kept, now, limits)?;
-        return Ok(Written { changed: !noted.is_empty(), noted });
+        return Ok(Written { changed: !noted.is_empty() || batch.park.is_some(), noted });
     }
     held(record, epoch)?;
     batch_fits(batch, limits)?;
@@ -245,7 +249,8 @@ pub fn finish(
     batch_fits(last, &settings.limits)?;
     let noted = note(record, last, kept, now, &settings.limits)?;
     apply(record, last);
-    end(record, outcome.clone(), now, settings);
+    // Its work is over.
+    end(record, outcome.clone(), None, now, settings);
     Ok(Some(noted))
 }
 
@@ -257,9 +262,21 @@ pub fn cancel(record: &mut Record, reason: Option<&str>, now: Time, settings: &S
         return false;
     }
     let reason = reason.map(|words| Arc::from(&words[..words.floor_char_boundary(settings.limits.max_text)]));
-    end(record, Outcome::cancelled(reason), now, settings);
+    end(record, Outcome::cancelled(reason), record.lease().cloned(), now, settings);
     record.epoch = record.epoch.next();
     true
+}
+
+/// Lets a task that has ended be forgotten at once; whether that may take its payloads as well, which a task that is to be
+/// undone needs until it is.
+///
+/// `None` if it has not ended, which changes nothing.
+pub fn erase(record: &mut Record, now: Time) -> Option<bool> {
+    if !record.is_terminal() {
+        return None;
+    }
+    record.expires_at = Some(record.expires_at.map_or(now, |at| at.min(now)));
+    Some(!record.is_undoing())
 }
 
 /// Ends an open task whose time is up and fences its worker; `false` if there is nothing to end.
@@ -267,7 +284,7 @@ pub fn expire(record: &mut Record, now: Time, settings: &Settings) -> bool {
     if record.is_terminal() || record.expires_at.is_none_or(|at| at > now) {
         return false;
     }
-    end(record, Outcome::expired(), now, settings);
+    end(record, Outcome::expired(), record.lease().cloned(), now, settings);
     record.epoch = record.epoch.next();
     true
 }
@@ -281,7 +298,8 @@ fn start(record: &mut Record, by: &NodeId, now: Time, settings: &Settings) {
     record.epoch = record.epoch.next();
 }
 
-fn end(record: &mut Record, outcome: Outcome, now: Time, settings: &Settings) {
+/// `fenced`: the lease of whoever works on it, and has yet to hear of its end.
+fn end(record: &mut Record, outcome: Outcome, fenced: Option<Lease>, now: Time, settings: &Settings) {
     record.phase = Phase::Done(outcome);
     record.questions.clear();
     touch(record, now);
@@ -295,7 +313,7 @@ fn end(record: &mut Record, outcome: Outcome, now: Time, settings: &Settings) {
         Retention::AfterTerminal(keep) => Some(ended.after(keep)),
         Retention::Unlimited => None,
     };
-    undo::begin(record, settings);
+    undo::begin(record, fenced, settings);
 }
 
 /// A task's own dates never run backwards, whatever two nodes think the time is.

@@ -213,10 +213,13 @@ pub const CHECKS: &[Check] = checks! {
         a_task_that_failed_is_undone_and_nobody_sees_it,
         what_ends_well_or_owes_nothing_is_not_undone,
         what_is_cancelled_or_expires_or_says_it_failed_is_undone,
+        nothing_is_undone_while_it_may_still_be_done,
         one_node_at_a_time_undoes_a_task,
         undoing_that_gets_on_is_charged_anew,
+        undoing_that_is_put_aside_is_charged_and_due_at_its_time,
         a_task_that_is_undone_takes_only_what_it_owes,
-        a_task_is_kept_for_as_long_as_it_may_be_undone,
+        what_is_erased_or_expires_is_undone_all_the_same,
+        a_task_is_kept_until_it_is_undone_and_not_for_ever,
     }
     aging::{
         an_open_task_ends_with_an_error_when_its_time_is_up,

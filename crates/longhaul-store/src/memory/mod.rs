@@ -137,6 +137,12 @@ impl Memory {
         Ok(Some((spawned, top)))
     }
 
+    /// Puts a record that has changed. Of what had ended before nobody sees it.
+    fn put_or_keep(&self, table: &mut Table, record: Record) -> Record {
+        let had_ended = table.find(&record.id).is_some_and(Record::is_terminal);
+        if had_ended { table.keep(record) } else { self.put(table, record) }
+    }
+
     /// The task of a worker, for whom one that is gone is as good as taken away.
     fn of_worker(&self, table: &Table, id: &TaskId, epoch: Epoch) -> Result<Record, StoreError> {
         table.find(id).cloned().ok_or_else(|| StoreError::Fenced { id: id.clone(), held: epoch })
@@ -151,14 +157,14 @@ impl Memory {
         change: impl FnOnce(&mut Record) -> Result<bool, StoreError>,
     ) -> Result<Record, StoreError> {
         let mut record = self.of_worker(table, id, epoch)?;
-        if change(&mut record)? { Ok(self.put(table, record)) } else { Ok(table.keep(record)) }
+        if change(&mut record)? { Ok(self.put_or_keep(table, record)) } else { Ok(table.keep(record)) }
     }
 
     fn take(&self, table: &mut Table, id: &TaskId, now: Time) -> Option<Record> {
         let mut record = table.find(id)?.clone();
         let is_dead = |node: &NodeId| !table.is_alive(node);
         transition::claim(&mut record, &self.node, now, &self.shared.settings, &is_dead)
-            .then(|| self.put(table, record))
+            .then(|| self.put_or_keep(table, record))
     }
 }
 
@@ -282,7 +288,7 @@ impl TaskStore for Memory {
                 table.note(&child.id, noted);
                 this.shared.hub.wake(&child.id, child.seq);
             }
-            Ok(if changed { this.put(table, record) } else { table.keep(record) }.seq)
+            Ok(if changed { this.put_or_keep(table, record) } else { table.keep(record) }.seq)
         })
     }
 
@@ -373,14 +379,13 @@ impl TaskStore for Memory {
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         self.at_once(move |table, this, now| {
             let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
-            Ok(match seen {
-                None => Erasure::NotFound,
-                Some(record) if !record.is_terminal() || record.is_undoing() => Erasure::Open,
-                Some(_) => {
-                    table.erase(id, now.after(this.shared.settings.tombstone));
-                    Erasure::Erased
-                }
-            })
+            let Some(mut record) = seen.cloned() else { return Ok(Erasure::NotFound) };
+            match transition::erase(&mut record, now) {
+                None => return Ok(Erasure::Open),
+                Some(true) => table.erase(id, now.after(this.shared.settings.tombstone)),
+                Some(false) => drop(table.keep(record)),
+            }
+            Ok(Erasure::Erased)
         })
     }
 

@@ -56,7 +56,7 @@ pub(super) struct Slot {
 
 impl Slot {
     fn due(&self) -> Option<Time> {
-        self.removable_at.or(self.record.expires_at)
+        self.removable_at.or_else(|| self.record.swept_at())
     }
 }
 

@@ -27,7 +27,8 @@ pub use self::open::SqliteOptions;
 use self::{
     job::{Jobs, Points},
     presence::Presence,
-    read::Readers,
+    read::{Readers, Wanted},
+    row::phase,
     tx::Site,
 };
 use crate::{
@@ -120,14 +121,16 @@ impl Sqlite {
         Box::pin(async move { self.readers.read(&self.site, |conn| read(conn, &self.site)) })
     }
 
-    /// The holders of leases that are dead, or `None` if nothing can be claimed.
-    fn claimable(&self) -> Result<Option<Vec<NodeId>>, StoreError> {
+    /// The holders of leases that are dead, or `None` if nothing can be claimed of phases below `below`, and of these
+    /// tools: a node that has nothing to do takes no lock.
+    fn claimable(&self, below: i64, runs: Option<&[Runnable]>) -> Result<Option<Vec<NodeId>>, StoreError> {
         self.readers.read(&self.site, |conn| {
             let holders = read::lease_holders(conn, &self.site)?;
             let dead: Vec<NodeId> =
                 holders.iter().filter(|node| self.presence.is_dead(node)).cloned().collect();
-            let any = read::has_claimable(conn, &self.site, &dead, &holders, self.site.clock.now())?;
-            Ok(any.then_some(dead))
+            let (any, now) = (Wanted { below, limit: 1, runs }, self.site.clock.now());
+            let found = read::claimable(conn, &self.site, &holders, &dead, any, now)?;
+            Ok((!found.is_empty()).then_some(dead))
         })
     }
 }
@@ -167,7 +170,8 @@ impl TaskStore for Sqlite {
     ) -> StoreFuture<'a, Page> {
         let limit = limit.clamp(1, Page::MAX);
         Box::pin(async move {
-            let claimable = if filter.claimable_only { Some(self.claimable()?) } else { None };
+            let below = if filter.open_only { phase::DONE } else { phase::TOMBSTONE };
+            let claimable = if filter.claimable_only { Some(self.claimable(below, None)?) } else { None };
             let claimable = claimable.as_ref().map(Option::as_deref);
             self.readers.read(&self.site, |conn| {
                 let now = self.site.clock.now();
@@ -178,7 +182,7 @@ impl TaskStore for Sqlite {
 
     fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
         Box::pin(async move {
-            let Some(dead) = self.claimable()? else { return Ok(Vec::new()) };
+            let Some(dead) = self.claimable(phase::TOMBSTONE, runs)? else { return Ok(Vec::new()) };
             let (node, runs) = (self.presence.node().clone(), runs.map(<[Runnable]>::to_vec));
             self.write_with(&CLAIM, move |tx| operation::claim(tx, &node, &dead, limit, runs.as_deref()))
                 .await
@@ -187,7 +191,7 @@ impl TaskStore for Sqlite {
 
     fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
         Box::pin(async move {
-            let Some(dead) = self.claimable()? else { return Ok(None) };
+            let Some(dead) = self.claimable(phase::TOMBSTONE, None)? else { return Ok(None) };
             let (node, id) = (self.presence.node().clone(), id.clone());
             self.write_with(&CLAIM, move |tx| operation::claim_one(tx, &node, &dead, &id)).await
         })

@@ -4,15 +4,15 @@ use rusqlite::params;
 
 use super::{
     family,
-    fault::corrupt,
     parts::{self, Beside},
-    row::{Place, signed},
+    read::{self, Wanted},
+    row::{Place, phase, signed},
     sql, steps,
     tx::Tx,
 };
 use crate::{
     Answered, Batch, Cancellation, Created, Epoch, Erasure, Finished, NewTask, NodeId, Outcome, Owner,
-    Record, Reply, Runnable, Scope, StoreError, Swept, TaskId, ToolVersion, transition,
+    Record, Reply, Runnable, Scope, StoreError, Swept, TaskId, transition,
 };
 
 pub(super) fn create(tx: &mut Tx<'_>, node: &NodeId, task: &NewTask) -> Result<Created, StoreError> {
@@ -43,7 +43,9 @@ pub(super) fn claim(
     runs: Option<&[Runnable]>,
 ) -> Result<Vec<Record>, StoreError> {
     let mut claimed = Vec::new();
-    for id in claimable(tx, dead, limit, runs)? {
+    let wanted = Wanted { below: phase::TOMBSTONE, limit, runs };
+    let holders = read::lease_holders(tx.conn, tx.site)?;
+    for id in read::claimable(tx.conn, tx.site, &holders, dead, wanted, tx.now())? {
         match claim_one(tx, node, dead, &id) {
             Ok(record) => claimed.extend(record),
             Err(error) => pass_over(&id, error)?,
@@ -63,7 +65,7 @@ pub(super) fn claim_one(
     if !transition::claim(&mut record, node, tx.now(), tx.settings(), &|holder| dead.contains(holder)) {
         return Ok(None);
     }
-    tx.update(place.ord, &mut record, was_open)?;
+    put(tx, place, &mut record, was_open)?;
     Ok(Some(record))
 }
 
@@ -76,10 +78,11 @@ pub(super) fn renew(tx: &mut Tx<'_>, held: &[(TaskId, Epoch)]) -> Result<Vec<Tas
             Ok((place, record))
         });
         match renewed {
-            Ok((place, record)) => match record.lease() {
-                Some(lease) => tx.update_lease(place.ord, lease.until)?,
-                None => tx.update_due(place.ord, record.undo.as_ref().and_then(|undo| undo.due))?,
-            },
+            Ok((place, record)) => {
+                if let Some(lease) = record.lease() {
+                    tx.update_lease(place.ord, lease.until)?;
+                }
+            }
             Err(error) if error.is_fenced() => fenced.push(id.clone()),
             Err(error) => return Err(error),
         }
@@ -91,7 +94,7 @@ pub(super) fn release(tx: &mut Tx<'_>, id: &TaskId, epoch: Epoch) -> Result<Reco
     let (place, mut record) = as_worker(tx, id, epoch)?;
     let was_open = !record.is_terminal();
     transition::release(&mut record, epoch, tx.now())?;
-    tx.update(place.ord, &mut record, was_open)?;
+    put(tx, place, &mut record, was_open)?;
     Ok(record)
 }
 
@@ -116,7 +119,7 @@ pub(super) fn write(
         steps::note(tx, place.ord, &record, step)?;
     }
     match written.changed || spawned.is_some() {
-        true if record.is_terminal() => tx.update(place.ord, &mut record, false)?,
+        true if record.is_terminal() => tx.update_ended(place.ord, &record)?,
         true if batch.park.is_some() || spawned.is_some() => tx.update(place.ord, &mut record, true)?,
         true => tx.update_report(place.ord, &mut record)?,
         false => {}
@@ -179,14 +182,14 @@ pub(super) fn cancel(
 
 pub(super) fn erase(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<Erasure, StoreError> {
     let seen = tx.load(id)?.filter(|(place, record)| place.is_visible() && scope.sees(&record.owner));
-    Ok(match seen {
-        None => Erasure::NotFound,
-        Some((_, record)) if !record.is_terminal() || record.is_undoing() => Erasure::Open,
-        Some((place, record)) => {
-            tx.erase(place.ord, &record, tx.now().after(tx.settings().tombstone))?;
-            Erasure::Erased
-        }
-    })
+    let Some((place, mut record)) = seen else { return Ok(Erasure::NotFound) };
+    let now = tx.now();
+    match transition::erase(&mut record, now) {
+        None => return Ok(Erasure::Open),
+        Some(true) => tx.erase(place.ord, &record, now.after(tx.settings().tombstone))?,
+        Some(false) => tx.update_ended(place.ord, &record)?,
+    }
+    Ok(Erasure::Erased)
 }
 
 pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> {
@@ -210,12 +213,17 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
             tx.update(place.ord, &mut record, true)?;
             family::follow(tx, &record)?;
             swept.expired.push(id);
-        } else if record.is_forgotten(now) {
+        } else if record.swept_at().is_some_and(|at| at <= now) {
             tx.erase(place.ord, &record, now.after(tx.settings().tombstone))?;
             swept.forgot(&record);
         }
     }
     Ok(swept)
+}
+
+/// Writes back a record that has changed. Of what had ended before nobody sees it.
+fn put(tx: &mut Tx<'_>, place: Place, record: &mut Record, was_open: bool) -> Result<(), StoreError> {
+    if was_open { tx.update(place.ord, record, was_open) } else { tx.update_ended(place.ord, record) }
 }
 
 /// One damaged row must not stop the work on all others; whoever reads it is told.
@@ -230,55 +238,6 @@ pub(super) fn pass_over(id: &TaskId, error: StoreError) -> Result<(), StoreError
 /// Loads a task for its worker, for whom one that is gone is as good as taken away.
 fn as_worker(tx: &Tx<'_>, id: &TaskId, epoch: Epoch) -> Result<(Place, Record), StoreError> {
     tx.load(id)?.ok_or_else(|| StoreError::Fenced { id: id.clone(), held: epoch })
-}
-
-/// The tasks nobody works on: due, or held by the dead, or overdue.
-fn claimable(
-    tx: &Tx<'_>,
-    dead: &[NodeId],
-    limit: usize,
-    runs: Option<&[Runnable]>,
-) -> Result<Vec<TaskId>, StoreError> {
-    let now = tx.now().unix_ms();
-    let mut found = Vec::new();
-    let mut statement = tx.prepare(sql::WAITING)?;
-    collect(tx, &mut statement, params![now], limit, runs, &mut found)?;
-    let mut statement = tx.prepare(sql::OVERDUE)?;
-    for node in super::read::lease_holders(tx.conn, tx.site)? {
-        let until = if dead.contains(&node) { i64::MAX } else { now };
-        collect(tx, &mut statement, params![now, node.as_str(), until], limit, runs, &mut found)?;
-    }
-    Ok(found)
-}
-
-fn collect(
-    tx: &Tx<'_>,
-    statement: &mut rusqlite::Statement<'_>,
-    values: &[&dyn rusqlite::ToSql],
-    limit: usize,
-    runs: Option<&[Runnable]>,
-    found: &mut Vec<TaskId>,
-) -> Result<(), StoreError> {
-    let failed = |error| tx.site.error("looking for tasks to claim", error);
-    let mut rows = statement.query(values).map_err(failed)?;
-    while found.len() < limit
-        && let Some(row) = rows.next().map_err(failed)?
-    {
-        let id = TaskId::new(row.get::<_, String>(0).map_err(failed)?).map_err(corrupt)?;
-        let Some(runs) = runs else {
-            found.push(id);
-            continue;
-        };
-        let (tool, version) = (row.get_ref(1).map_err(failed)?, row.get_ref(2).map_err(failed)?);
-        let (Ok(tool), Ok(Ok(version))) = (tool.as_str(), version.as_str().map(ToolVersion::new)) else {
-            pass_over(&id, corrupt("its tool or the version of that"))?;
-            continue;
-        };
-        if runs.iter().any(|run| run.admits(tool, &version)) {
-            found.push(id);
-        }
-    }
-    Ok(())
 }
 
 /// The tasks of which time demands something.

@@ -9,13 +9,15 @@ use std::{
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::{
+    fault::corrupt,
+    operation::pass_over,
     row::{self, Place, encode_owner, signed},
     sql, steps,
     tx::Site,
 };
 use crate::{
-    CallKey, Counts, Cursor, Epoch, Filter, NodeId, Owner, Page, Record, Scope, Step, StoreError, TaskId,
-    Time, transition,
+    CallKey, Counts, Cursor, Epoch, Filter, NodeId, Owner, Page, Record, Runnable, Scope, Step, StoreError,
+    TaskId, Time, ToolVersion, transition,
 };
 
 /// Connections that only read: as many as threads read at once, of which a few are kept. The last used is used next.
@@ -236,33 +238,65 @@ pub(super) fn lease_holders(conn: &Connection, site: &Site) -> Result<Vec<NodeId
     }
 }
 
-/// Whether a claim would find anything, so that an idle node takes no lock.
-pub(super) fn has_claimable(
+/// What is looked for to be claimed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    /// Of phases below this one.
+    pub(super) below: i64,
+    /// So many at most.
+    pub(super) limit: usize,
+    /// Of these tools, in these versions.
+    pub(super) runs: Option<&'a [Runnable]>,
+}
+
+/// The tasks that a claim could take: due, or held by one of the `holders` who is dead or overdue.
+pub(super) fn claimable(
     conn: &Connection,
     site: &Site,
-    dead: &[NodeId],
     holders: &[NodeId],
+    dead: &[NodeId],
+    wanted: Wanted<'_>,
     now: Time,
-) -> Result<bool, StoreError> {
+) -> Result<Vec<TaskId>, StoreError> {
     let failed = |error| site.error("looking for tasks to claim", error);
-    if holders.iter().any(|node| dead.contains(node)) {
-        return Ok(true);
-    }
-    let now = now.unix_ms();
-    if conn
-        .prepare_cached(sql::HAS_WAITING)
-        .and_then(|mut statement| statement.exists([now]))
-        .map_err(failed)?
-    {
-        return Ok(true);
-    }
-    let mut overdue = conn.prepare_cached(sql::HAS_OVERDUE).map_err(failed)?;
+    let (now, below, mut found) = (now.unix_ms(), wanted.below, Vec::new());
+    let mut waiting = conn.prepare_cached(sql::WAITING).map_err(failed)?;
+    collect(site, &mut waiting, params![now, below], wanted, &mut found)?;
+    let mut overdue = conn.prepare_cached(sql::OVERDUE).map_err(failed)?;
     for node in holders {
-        if overdue.exists(params![node.as_str(), now]).map_err(failed)? {
-            return Ok(true);
+        let until = if dead.contains(node) { i64::MAX } else { now };
+        collect(site, &mut overdue, params![now, below, node.as_str(), until], wanted, &mut found)?;
+    }
+    Ok(found)
+}
+
+fn collect(
+    site: &Site,
+    statement: &mut rusqlite::Statement<'_>,
+    values: &[&dyn rusqlite::ToSql],
+    Wanted { limit, runs, .. }: Wanted<'_>,
+    found: &mut Vec<TaskId>,
+) -> Result<(), StoreError> {
+    let failed = |error| site.error("looking for tasks to claim", error);
+    let mut rows = statement.query(values).map_err(failed)?;
+    while found.len() < limit
+        && let Some(row) = rows.next().map_err(failed)?
+    {
+        let id = TaskId::new(row.get::<_, String>(0).map_err(failed)?).map_err(corrupt)?;
+        let Some(runs) = runs else {
+            found.push(id);
+            continue;
+        };
+        let (tool, version) = (row.get_ref(1).map_err(failed)?, row.get_ref(2).map_err(failed)?);
+        let (Ok(tool), Ok(Ok(version))) = (tool.as_str(), version.as_str().map(ToolVersion::new)) else {
+            pass_over(&id, corrupt("its tool or the version of that"))?;
+            continue;
+        };
+        if runs.iter().any(|run| run.admits(tool, &version)) {
+            found.push(id);
         }
     }
-    Ok(false)
+    Ok(())
 }
 
 /// Whether a sweep would find anything.

@@ -7,7 +7,7 @@ use rusqlite::{Row, types::ValueRef};
 use super::{fault::corrupt, sql::Column};
 use crate::{
     CallKey, Children, Dialect, Digest, Epoch, Json, Lease, NodeId, Once, Outcome, Owner, Parent, Phase,
-    Progress, Record, Rerun, Retention, StoreError, TaskId, Time, ToolVersion, Undo,
+    Progress, Record, Rerun, Retention, StoreError, TaskId, Time, ToolVersion, Undo, UndoPhase,
 };
 
 /// Phases as they are stored.
@@ -175,16 +175,24 @@ impl<'a> Standing<'a> {
             }
             Phase::Running { lease } => {
                 at.phase = phase::RUNNING;
-                at.lease_node = Some(lease.node.as_str());
-                at.lease_until = Some(lease.until.unix_ms());
+                at.hold(lease);
             }
             Phase::Done(outcome) => {
                 at.phase = phase::DONE;
-                at.not_before = record.undo.as_ref().and_then(|undo| undo.due).map(Time::unix_ms);
+                match record.undo.as_ref().map(|undo| &undo.phase) {
+                    Some(UndoPhase::Queued { not_before }) => at.not_before = Some(not_before.unix_ms()),
+                    Some(UndoPhase::Running { lease }) => at.hold(lease),
+                    Some(UndoPhase::Done) | None => {}
+                }
                 at.end(outcome);
             }
         }
         at
+    }
+
+    fn hold(&mut self, lease: &'a Lease) {
+        self.lease_node = Some(lease.node.as_str());
+        self.lease_until = Some(lease.until.unix_ms());
     }
 
     fn end(&mut self, outcome: &'a Outcome) {
@@ -236,11 +244,10 @@ fn decode_phase(read: &Reader<'_, '_>) -> Result<Phase, StoreError> {
     match read.int(Column::Phase)? {
         phase::QUEUED => Ok(Phase::Queued { not_before: read.time(Column::NotBefore)? }),
         phase::PARKED => Ok(Phase::Parked { until: read.maybe_time(Column::NotBefore)? }),
-        phase::RUNNING => {
-            let node = NodeId::new(read.text(Column::LeaseNode)?)
-                .map_err(|error| damaged(Column::LeaseNode, error))?;
-            Ok(Phase::Running { lease: Lease::new(node, read.time(Column::LeaseUntil)?) })
-        }
+        phase::RUNNING => match decode_lease(read)? {
+            Some(lease) => Ok(Phase::Running { lease }),
+            None => Err(damaged(Column::LeaseNode, "null")),
+        },
         phase::DONE => Ok(Phase::Done(decode_outcome(read)?)),
         other => Err(damaged(Column::Phase, other)),
     }
@@ -306,7 +313,18 @@ fn decode_undo(read: &Reader<'_, '_>) -> Result<Option<Undo>, StoreError> {
     let attempt = u32::try_from(attempt).map_err(|error| damaged(Column::UndoAttempt, error))?;
     let failed =
         u32::try_from(read.int(Column::UndoFailed)?).map_err(|error| damaged(Column::UndoFailed, error))?;
-    Ok(Some(Undo { due: read.maybe_time(Column::NotBefore)?, attempt, failed }))
+    let phase = match (decode_lease(read)?, read.maybe_time(Column::NotBefore)?) {
+        (Some(lease), _) => UndoPhase::Running { lease },
+        (None, Some(not_before)) => UndoPhase::Queued { not_before },
+        (None, None) => UndoPhase::Done,
+    };
+    Ok(Some(Undo { phase, until: read.maybe_time(Column::UndoUntil)?, attempt, failed }))
+}
+
+fn decode_lease(read: &Reader<'_, '_>) -> Result<Option<Lease>, StoreError> {
+    let Some(node) = read.maybe_text(Column::LeaseNode)? else { return Ok(None) };
+    let node = NodeId::new(&*node).map_err(|error| damaged(Column::LeaseNode, error))?;
+    Ok(Some(Lease::new(node, read.time(Column::LeaseUntil)?)))
 }
 
 fn decode_parent(read: &Reader<'_, '_>) -> Result<Option<Parent>, StoreError> {

@@ -11,7 +11,7 @@ use crate::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -206,6 +206,20 @@ ALTER TABLE tasks ADD COLUMN below          INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX open_children ON tasks (parent) WHERE parent IS NOT NULL AND phase < 8;
 ";
 
+/// Whoever undoes a task holds a lease on it (before, `not_before` was the end of that), and until when it is kept for that.
+const V9: &str = "
+ALTER TABLE tasks ADD COLUMN undo_until INTEGER;
+
+UPDATE tasks SET undo_until = ifnull(expires_at, terminal_at + 7 * 24 * 3600000)
+    WHERE phase = 8 AND not_before IS NOT NULL;
+
+DROP INDEX leased_tasks;
+CREATE INDEX leased_tasks ON tasks (lease_node, lease_until) WHERE lease_node IS NOT NULL;
+
+DROP INDEX expiring_tasks;
+CREATE INDEX expiring_tasks ON tasks (max(expires_at, ifnull(undo_until, 0))) WHERE expires_at IS NOT NULL;
+";
+
 /// What a file turns out to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Found {
@@ -290,6 +304,35 @@ mod tests {
         let refusal = look(&conn, place, MIGRATIONS).unwrap_err();
         let StoreError::Newer { found, supported } = refusal else { panic!("{refusal}") };
         assert_eq!((found as usize, supported as usize), (later.len(), MIGRATIONS.len()));
+    }
+
+    #[tokio::test]
+    async fn what_was_to_be_undone_in_an_older_format_is_undone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tasks.db");
+        let conn = Connection::open(&path).unwrap();
+        migrate(&conn, 0, &MIGRATIONS[..6]).unwrap();
+        // One that a node was at, and one that is undone. Both are kept for longer than this runs.
+        conn.execute_batch(
+            "INSERT INTO tasks (ord, id, owner, nth, seq, phase, not_before, epoch, attempt, started, rerun, dialect, \
+             retention, retention_ms, expires_at, created_at, status_changed_at, updated_at, terminal_at, outcome, \
+             outcome_text, tool, caller, arguments, steps, step_bytes, owed, undo_attempt) VALUES \
+             (1, 'due', 'ann', 1, 1, 8, 6, 3, 1, 1, 1, 0, 1, 0, 9000000000000, 5, 5, 5, 5, 3, 'x', 'build', 'null', '{}', \
+              1, 600, 1, 1), \
+             (2, 'done', 'ann', 2, 2, 8, NULL, 3, 1, 1, 1, 0, 1, 0, 9000000000000, 5, 5, 5, 5, 3, 'x', 'build', 'null', \
+              '{}', 1, 600, 0, 1); \
+             INSERT INTO steps (task, key, fingerprint, state) VALUES (1, 'undo', zeroblob(16), 5); \
+             INSERT INTO accounts VALUES ('ann', 0, 2, 2, 0, 0); \
+             UPDATE store SET seq = 2, time = 1000, boot = 'another', retained = 2",
+        )
+        .unwrap();
+        drop(conn);
+        let store = Sqlite::open(&path).unwrap();
+        let claimed = store.claim(10, None).await.unwrap();
+        let [held] = &claimed[..] else { panic!("one of them is due, not {claimed:?}") };
+        assert_eq!((held.id.as_str(), held.undo.as_ref().map(|undo| undo.attempt)), ("due", Some(2)));
+        let steps = store.steps(&held.id, held.epoch).await.unwrap();
+        assert_eq!(steps.len(), 1);
     }
 
     #[test]

@@ -66,6 +66,7 @@ define_columns! {
     Owed "owed",
     UndoAttempt "undo_attempt",
     UndoFailed "undo_failed",
+    UndoUntil "undo_until",
     Depth "depth",
     Outlives "outlives",
     Essential "essential",
@@ -97,8 +98,13 @@ pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_befo
     lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \
     updated_at = ?12, terminal_at = ?13, progress = ?14, progress_total = ?15, progress_message = ?16, \
     outcome = ?17, outcome_code = ?18, outcome_text = ?19, outcome_json = ?20, status_message = ?21, asked = ?22, \
-    steps = ?23, step_bytes = ?24, owed = ?25, undo_attempt = ?26, undo_failed = ?27, \
+    steps = ?23, step_bytes = ?24, owed = ?25, undo_attempt = ?26, undo_until = ?27, \
     parts = ?28, part_bytes = ?29, children = ?30, children_ended = ?31, below = ?32 WHERE ord = ?1";
+
+/// What changes of a task while it is undone, and when it is erased meanwhile.
+pub(super) const UPDATE_ENDED: &str = "UPDATE tasks SET not_before = ?2, lease_node = ?3, lease_until = ?4, epoch = ?5, \
+    expires_at = ?6, steps = ?7, step_bytes = ?8, owed = ?9, undo_attempt = ?10, undo_failed = ?11, undo_until = ?12 \
+    WHERE ord = ?1";
 
 pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, progress = ?4, \
     progress_total = ?5, progress_message = ?6, status_message = ?7, status_changed_at = ?8, asked = ?9, \
@@ -113,11 +119,10 @@ pub(super) const CHILDREN: &str =
 
 pub(super) const RENEW: &str = "UPDATE tasks SET lease_until = ?2 WHERE ord = ?1";
 
-pub(super) const RENEW_UNDO: &str = "UPDATE tasks SET not_before = ?2 WHERE ord = ?1";
-
-pub(super) const ERASE: &str = "UPDATE tasks SET phase = 9, not_before = NULL, expires_at = ?2, arguments = 'null', caller = 'null', \
-    outcome = NULL, outcome_code = NULL, outcome_text = NULL, outcome_json = NULL, status_message = NULL, \
-    progress_message = NULL, join_digest = NULL WHERE ord = ?1";
+pub(super) const ERASE: &str = "UPDATE tasks SET phase = 9, not_before = NULL, lease_node = NULL, lease_until = NULL, \
+    expires_at = ?2, undo_until = NULL, arguments = 'null', caller = 'null', outcome = NULL, outcome_code = NULL, \
+    outcome_text = NULL, outcome_json = NULL, status_message = NULL, progress_message = NULL, join_digest = NULL \
+    WHERE ord = ?1";
 
 pub(super) const PUT_ACCOUNT: &str = "INSERT INTO accounts (owner, open, retained, last, event_bytes, entries) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
@@ -161,27 +166,50 @@ pub(super) const AGAIN: &str = "SELECT id, once_digest FROM tasks WHERE owner = 
 
 pub(super) const REMOVE: &str = "DELETE FROM tasks WHERE ord = ?1";
 
-/// The next node after ?1 that holds a lease.
+/// The next node after ?1 that holds a lease, be it to work on a task or to undo it.
 pub(super) const LEASE_HOLDER: &str =
-    "SELECT lease_node FROM tasks WHERE phase = 1 AND lease_node > ?1 ORDER BY lease_node LIMIT 1";
+    "SELECT lease_node FROM tasks WHERE lease_node > ?1 ORDER BY lease_node LIMIT 1";
 
-/// Queued or parked, or ended and to be undone: nothing else has a time to wait for.
-pub(super) const WAITING: &str = "SELECT id, tool, tool_version FROM tasks WHERE not_before <= ?1 \
-    AND (expires_at IS NULL OR expires_at > ?1) ORDER BY not_before";
+/// What is worth claiming: an open task whose time is not up, or one that is to be undone.
+macro_rules! worth_claiming {
+    () => {
+        "coalesce(undo_until, expires_at, ?1 + 1) > ?1"
+    };
+}
 
-pub(super) const OVERDUE: &str = "SELECT id, tool, tool_version FROM tasks WHERE phase = 1 AND lease_node = ?2 \
-    AND lease_until <= ?3 \
-    AND (expires_at IS NULL OR expires_at > ?1) ORDER BY lease_until";
+/// Queued or parked, or ended and to be undone: nothing else has a time to wait for. Of phases below ?2 alone.
+pub(super) const WAITING: &str = concat!(
+    "SELECT id, tool, tool_version FROM tasks WHERE not_before <= ?1 AND phase < ?2 AND ",
+    worth_claiming!(),
+    " ORDER BY not_before"
+);
 
-pub(super) const HAS_WAITING: &str = "SELECT 1 FROM tasks WHERE not_before <= ?1 LIMIT 1";
+/// Held by the node ?3, whose leases until ?4 have run out.
+pub(super) const OVERDUE: &str = concat!(
+    "SELECT id, tool, tool_version FROM tasks WHERE lease_node = ?3 AND lease_until <= ?4 AND phase < ?2 AND ",
+    worth_claiming!(),
+    " ORDER BY lease_until"
+);
 
-pub(super) const HAS_OVERDUE: &str =
-    "SELECT 1 FROM tasks WHERE phase = 1 AND lease_node = ?1 AND lease_until <= ?2 LIMIT 1";
+/// When a sweep looks at a task: as [`Record::swept_at`](crate::Record::swept_at). So says the index.
+macro_rules! swept_at {
+    () => {
+        "max(expires_at, ifnull(undo_until, 0))"
+    };
+}
 
-pub(super) const DUE: &str =
-    concat!("SELECT ", columns!(), " FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2");
+pub(super) const DUE: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM tasks WHERE ",
+    swept_at!(),
+    " <= ?1 AND expires_at IS NOT NULL ORDER BY ",
+    swept_at!(),
+    " LIMIT ?2"
+);
 
-pub(super) const HAS_DUE: &str = "SELECT 1 FROM tasks WHERE expires_at <= ?1 LIMIT 1";
+pub(super) const HAS_DUE: &str =
+    concat!("SELECT 1 FROM tasks WHERE ", swept_at!(), " <= ?1 AND expires_at IS NOT NULL LIMIT 1");
 
 /// The columns of a step, as they are read.
 macro_rules! step_columns {
@@ -281,7 +309,7 @@ mod tests {
             COUNT_BELOW,
             CHILDREN,
             RENEW,
-            RENEW_UNDO,
+            UPDATE_ENDED,
             ERASE,
             GET,
             LIST_OWN,
@@ -297,8 +325,6 @@ mod tests {
             LEASE_HOLDER,
             WAITING,
             OVERDUE,
-            HAS_WAITING,
-            HAS_OVERDUE,
             DUE,
             HAS_DUE,
             STEPS,

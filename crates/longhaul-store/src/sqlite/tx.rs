@@ -354,7 +354,7 @@ impl<'a> Tx<'a> {
                 signed(record.step_bytes),
                 record.owed,
                 record.undo.as_ref().map(|undo| undo.attempt),
-                record.undo.as_ref().map_or(0, |undo| undo.failed),
+                record.undo.as_ref().and_then(|undo| undo.until).map(Time::unix_ms),
                 record.parts,
                 signed(record.part_bytes),
                 record.children.open,
@@ -398,9 +398,24 @@ impl<'a> Tx<'a> {
         self.execute(sql::COUNT_BELOW, params![signed(ord), record.children.below]).map(drop)
     }
 
-    /// The same of a task that is undone: it is not due before.
-    pub(super) fn update_due(&mut self, ord: u64, due: Option<Time>) -> Result<(), StoreError> {
-        self.execute(sql::RENEW_UNDO, params![signed(ord), due.map(Time::unix_ms)]).map(drop)
+    /// Writes what may have changed of a task that had ended: nobody can see it, and it has no number.
+    pub(super) fn update_ended(&mut self, ord: u64, record: &Record) -> Result<(), StoreError> {
+        let (at, undo) = (Standing::of(record), record.undo.as_ref());
+        let values = params![
+            signed(ord),
+            at.not_before,
+            at.lease_node,
+            at.lease_until,
+            signed(record.epoch.get()),
+            record.expires_at.map(Time::unix_ms),
+            record.steps,
+            signed(record.step_bytes),
+            record.owed,
+            undo.map(|undo| undo.attempt),
+            undo.map_or(0, |undo| undo.failed),
+            undo.and_then(|undo| undo.until).map(Time::unix_ms),
+        ];
+        self.execute(sql::UPDATE_ENDED, values).map(drop)
     }
 
     /// Writes a prolonged lease, which nobody can see and which therefore has no number.

@@ -90,7 +90,8 @@ pub fn hear(
             _ => Noted::default(),
         };
     if link.essential && !outcome.is_success() {
-        end(parent, failed_with(child, outcome), now, settings);
+        let fenced = parent.lease().cloned();
+        end(parent, failed_with(child, outcome), fenced, now, settings);
         parent.epoch = parent.epoch.next();
     } else if matches!(parent.phase, Phase::Parked { .. }) {
         parent.phase = Phase::Queued { not_before: now };

@@ -2,7 +2,10 @@
 
 use std::fs::File;
 
-use longhaul_store::{SqliteOptions, StoreError, TaskStore};
+use longhaul_store::{
+    Accepts, Batch, Filter, Fingerprint, Outcome, Runnable, Scope, SqliteOptions, Step, StepState,
+    StoreError, TaskStore,
+};
 use rustix::fs::{FlockOperation, flock};
 
 use super::{PATIENCE, create, get, open, task};
@@ -59,4 +62,23 @@ async fn a_writer_that_never_ends_is_named_by_its_lock_file() {
     create(&store, "u").await;
     // Nothing was left holding the turn.
     create(&open(&path), "v").await;
+}
+
+#[tokio::test]
+async fn who_finds_nothing_of_its_own_to_claim_takes_no_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tasks.db");
+    let store = open(&path);
+    let mut new = task("t", 2);
+    new.steps = vec![Step::new("undo", Fingerprint::new([1; Fingerprint::LEN]), StepState::Owed)];
+    let made = store.create(new).await.unwrap().into_record();
+    store.finish(&made.id, made.epoch, Outcome::lost("broke"), Batch::new()).await.unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let of = |tool: &str| [Runnable::new(tool, Accepts::default())];
+    assert!(store.claim(10, Some(&of("another"))).await.unwrap().is_empty());
+    let page = store.list(Scope::Operator, &Filter::claimable(), None, 10).await.unwrap();
+    assert!(page.tasks.is_empty(), "what has ended is not worked on");
+    let refusal = store.claim(10, Some(&of("build"))).await.unwrap_err();
+    assert!(matches!(&refusal, StoreError::Busy { .. }), "{refusal:?}");
 }

@@ -9,7 +9,8 @@ use longhaul_store::{
 use serde_json::value::RawValue;
 
 use super::keeper::{Keeper, StepError};
-use super::operation::{FIRST_PAUSE, is_final, wait};
+use super::operation::is_final;
+use super::pause::Pauses;
 use super::recovery::wake_by_id;
 use crate::id;
 use crate::machine::Refusal;
@@ -103,7 +104,7 @@ impl Keeper {
     /// has ended.
     pub async fn cancel_child(&self, id: &TaskId, reason: &str) {
         let Some(inner) = self.engine() else { return };
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::of_store();
         let cancelled = loop {
             match inner.store.request_cancel(Scope::Operator, id, Some(reason)).await {
                 Ok(cancelled) => break cancelled,
@@ -112,7 +113,7 @@ impl Keeper {
                 }
                 Err(error) => {
                     tracing::warn!(task = %id, %error, "a cancellation could not be written yet");
-                    wait(inner, &mut pause).await;
+                    pauses.wait(inner).await;
                 }
             }
         };

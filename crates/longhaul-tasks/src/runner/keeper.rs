@@ -2,6 +2,7 @@
 
 mod giving;
 mod state;
+mod undo;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,11 +17,12 @@ use longhaul_store::{
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+pub use self::undo::Undoing;
 use super::Inner;
 use super::control::{Control, Controls};
-use super::operation::{FIRST_PAUSE, is_final, wait};
+use super::operation::is_final;
+use super::pause::Pauses;
 use super::runs::lasts;
-use crate::environment::BoxFuture;
 use crate::journal::Journal;
 use crate::machine::Refusal;
 
@@ -174,55 +176,6 @@ impl Keeper {
         this
     }
 
-    /// The journal of a task that has failed, whose work is entered to learn how it is undone: it is given what it has
-    /// learnt, and does nothing anew.
-    pub(super) fn undo(steps: Vec<Step>, record: &Record) -> Self {
-        let (version, epoch) = (record.version.clone(), record.epoch);
-        let shared = Shared { entered_again: true, undoing: true, version, ..Shared::default() };
-        let _once = shared.id.set(record.id.clone());
-        let this = Self(Arc::new(shared));
-        let mut state = this.lock();
-        steps.into_iter().for_each(|step| state.put(step));
-        state.standing = Standing::Held(epoch);
-        drop(state);
-        this
-    }
-
-    /// The keys of what is owed, the latest first.
-    pub(super) fn owed(&self) -> Vec<Arc<str>> {
-        let state = self.lock();
-        let owed = state.steps.iter().filter(|step| matches!(step.state, StepState::Owed));
-        owed.rev().map(|step| Arc::clone(&step.key)).collect()
-    }
-
-    /// Completes once the work has said how all that is owed is undone.
-    pub(super) async fn is_all_known(&self) {
-        loop {
-            let news = self.0.news.notified();
-            let owed = self.owed();
-            if owed.iter().all(|key| self.lock().undo.contains_key(key)) {
-                return;
-            }
-            news.await;
-        }
-    }
-
-    /// How the work has said that this is undone.
-    pub(super) fn take_undoing(&self, key: &str) -> Option<Undoing> {
-        self.lock().undo.remove(key)
-    }
-
-    /// Whether the work is entered to learn how what it did is undone: it must do nothing anew, and waits where it has
-    /// learnt nothing.
-    pub fn is_undoing(&self) -> bool {
-        self.0.undoing
-    }
-
-    /// Says how the step is undone that is owed under `key`.
-    pub fn undo_by(&self, key: &str, undoing: Undoing) {
-        self.change(|state| drop(state.undo.insert(key.into(), undoing)));
-    }
-
     /// From now on the call is reached so.
     pub(super) fn seat(&self, inner: &Arc<Inner>, id: &TaskId, controls: &Controls) {
         let seat = Seat { inner: Arc::clone(inner), id: id.clone(), controls: controls.clone() };
@@ -350,6 +303,11 @@ impl Keeper {
         self.lock().known(key, of)
     }
 
+    /// Whether it is known what the step under `key` came to, whatever it is.
+    pub fn has_learnt(&self, key: &str) -> bool {
+        self.lock().find(key).is_some_and(|step| matches!(step.state, StepState::Learnt { .. }))
+    }
+
     /// What the step under `key` is, if there is one.
     pub fn what_is(&self, key: &str) -> Option<Fingerprint> {
         self.lock().find(key).map(|step| step.of)
@@ -462,7 +420,17 @@ impl Keeper {
         if self.is_undoing() {
             return pending().await;
         }
-        let mut pause = FIRST_PAUSE;
+        self.write(prefix, steps, child).await
+    }
+
+    /// The same, also of work that is entered to be undone.
+    async fn write(
+        &self,
+        prefix: Option<&str>,
+        steps: Vec<Step>,
+        child: Option<NewChild>,
+    ) -> Result<Vec<StepState>, StepError> {
+        let mut pauses = Pauses::of_store();
         loop {
             let news = self.0.news.notified();
             let epoch = match &mut *self.lock() {
@@ -504,9 +472,9 @@ impl Keeper {
                 }
                 Err(StoreError::Recorded { .. }) => match self.reload(seat, epoch).await {
                     Ok(()) => return self.lock().standing(&steps),
-                    Err(error) => self.not_written(seat, error, news, &mut pause).await?,
+                    Err(error) => self.not_written(seat, error, news, &mut pauses).await?,
                 },
-                Err(error) => self.not_written(seat, error, news, &mut pause).await?,
+                Err(error) => self.not_written(seat, error, news, &mut pauses).await?,
             }
         }
     }
@@ -517,7 +485,7 @@ impl Keeper {
         seat: &Seat,
         error: StoreError,
         news: Notified<'_>,
-        pause: &mut Duration,
+        pauses: &mut Pauses,
     ) -> Result<(), StepError> {
         match error {
             StoreError::Fenced { .. } => {
@@ -530,7 +498,7 @@ impl Keeper {
             error if is_final(&error) => return Err(StepError::Refused(error)),
             error => {
                 tracing::warn!(task = %seat.id, %error, "what a task has learnt could not be recorded yet");
-                wait(&seat.inner, pause).await;
+                pauses.wait(&seat.inner).await;
             }
         }
         Ok(())
@@ -538,9 +506,9 @@ impl Keeper {
 
     /// Sees to it that nobody else can be at the task when an effect begins, as somebody may be if what allowed the effect
     /// came late, or this process stood still. Completes never for who has lost the task.
-    async fn make_sure(&self) {
+    pub(super) async fn make_sure(&self) {
         let Some(seat) = self.0.seat.get() else { return };
-        let (inner, mut pause) = (&seat.inner, FIRST_PAUSE);
+        let (inner, mut pauses) = (&seat.inner, Pauses::of_store());
         loop {
             let news = self.0.news.notified();
             // A third of the lease is left for an effect to get out in.
@@ -559,7 +527,7 @@ impl Keeper {
                 }
                 Err(error) => {
                     tracing::warn!(task = %seat.id, %error, "whether a task is still held cannot be told yet");
-                    wait(inner, &mut pause).await;
+                    pauses.wait(inner).await;
                 }
             }
         }
@@ -712,9 +680,6 @@ impl fmt::Debug for Keeper {
         f.debug_struct("Keeper").field("steps", &self.lock().steps.len()).finish_non_exhaustive()
     }
 }
-
-/// Undoes a step, as often as it is called: each time with what came of it, or why it failed.
-pub type Undoing = Box<dyn FnMut() -> BoxFuture<'static, Result<(), String>> + Send>;
 
 /// An effect that is under way, until dropped.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ mod follow;
 mod join;
 mod keeper;
 mod operation;
+mod pause;
 mod recovery;
 mod run;
 mod runs;
@@ -65,6 +66,11 @@ pub struct Pace {
     /// How many attempts in a row at work that is entered again may end with their process. Work that got as far as to
     /// wait, and was put aside, begins anew. Default 5.
     pub max_attempts: u32,
+    /// How long work that is entered to be undone may take to get to where it was. What it has not said by then is asked
+    /// for in the next attempt. Default 30 s.
+    pub undo_entry: Duration,
+    /// How long one try may take to undo a step, before it is dropped and has failed. Default 5 min.
+    pub undo_try: Duration,
     /// How long to wait before trying again to make a call durable. Default 5 s.
     pub retry_commit: Duration,
     /// How long to wait before trying again to start work for which there was no room: twice as long each time, up to
@@ -83,6 +89,8 @@ impl Default for Pace {
             hot_wait: Duration::from_secs(2),
             retry_work: Duration::from_secs(1),
             max_attempts: 5,
+            undo_entry: Duration::from_secs(30),
+            undo_try: Duration::from_secs(5 * 60),
             retry_commit: Duration::from_secs(5),
             retry_start: Duration::from_secs(1),
         }
@@ -362,12 +370,9 @@ impl Engine {
         reason: Option<&str>,
     ) -> Result<Cancellation, StoreError> {
         let cancellation = self.0.store.request_cancel(scope, id, reason).await?;
-        if let Cancellation::Cancelled(record) = &cancellation {
-            recovery::wake_parent(&self.0, record);
-        }
-        if let Cancellation::Cancelled(record) = &cancellation
-            && let Some(job) = self.0.workers.job(&record.tool)
-        {
+        let Cancellation::Cancelled(record) = &cancellation else { return Ok(cancellation) };
+        recovery::wake_parent(&self.0, record);
+        if let Some(job) = self.0.workers.job(&record.tool) {
             let id = id.clone();
             self.0.environment.spawn(Box::pin(async move {
                 if let Err(error) = job.cancel(&id).await {
@@ -375,6 +380,7 @@ impl Engine {
                 }
             }));
         }
+        recovery::wake(&self.0, record).await;
         Ok(cancellation)
     }
 

@@ -1,7 +1,6 @@
 //! The operations of a run: what it asks of its store and of its job, one at a time, as futures that own what they need.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use longhaul_store::{
     Batch, Cancellation, Created, Epoch, Finished, Json, NewTask, Outcome, Record, Scope, Step, StoreError,
@@ -10,6 +9,7 @@ use longhaul_store::{
 
 use super::Inner;
 use super::control::Controls;
+use super::pause::Pauses;
 use super::recovery::wake_parent;
 use crate::environment::BoxFuture;
 use crate::job::{ExternalJob, JobRun, NotStarted};
@@ -161,6 +161,11 @@ pub(super) fn stop(job: Arc<dyn ExternalJob>, id: TaskId) -> Operation {
 
 /// Whether an open task is this node's, under whichever epoch.
 pub(super) fn is_ours(inner: &Inner, record: &Record) -> bool {
+    !record.is_terminal() && is_leased_here(inner, record)
+}
+
+/// Whether the lease on a task is this node's.
+pub(super) fn is_leased_here(inner: &Inner, record: &Record) -> bool {
     record.lease().is_some_and(|lease| lease.node == *inner.store.node())
 }
 
@@ -226,7 +231,7 @@ pub(super) fn finish(
     last: Batch,
 ) -> Operation {
     Box::pin(async move {
-        let (mut outcome, mut last, mut epoch, mut pause) = (outcome, last, epoch, FIRST_PAUSE);
+        let (mut outcome, mut last, mut epoch, mut pauses) = (outcome, last, epoch, Pauses::of_store());
         let mut shrunk = false;
         loop {
             match inner.store.finish(&id, epoch, outcome.clone(), last.clone()).await {
@@ -243,7 +248,7 @@ pub(super) fn finish(
                         epoch = record.epoch;
                     }
                     // Whose it is will be seen when the store can be read.
-                    Done::Unseen => wait(&inner, &mut pause).await,
+                    Done::Unseen => pauses.wait(&inner).await,
                     seen => return seen,
                 },
                 // What was said last is worth less than how it ended.
@@ -258,7 +263,7 @@ pub(super) fn finish(
                 }
                 Err(error) => {
                     tracing::warn!(task = %id, %error, "an outcome could not be written yet");
-                    wait(&inner, &mut pause).await;
+                    pauses.wait(&inner).await;
                 }
             }
         }
@@ -267,7 +272,7 @@ pub(super) fn finish(
 
 pub(super) fn cancel(inner: Arc<Inner>, id: TaskId) -> Operation {
     Box::pin(async move {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::of_store();
         loop {
             match inner.store.request_cancel(Scope::Operator, &id, Some("the caller cancelled it")).await {
                 Ok(Cancellation::Cancelled(record) | Cancellation::AlreadyTerminal(record)) => {
@@ -281,25 +286,11 @@ pub(super) fn cancel(inner: Arc<Inner>, id: TaskId) -> Operation {
                 }
                 Err(error) => {
                     tracing::warn!(task = %id, %error, "a cancellation could not be written yet");
-                    wait(&inner, &mut pause).await;
+                    pauses.wait(&inner).await;
                 }
             }
         }
     })
 }
 
-/// Waits before a write is tried again, each time longer.
-pub(super) async fn wait(inner: &Inner, pause: &mut Duration) {
-    next_wait(inner, pause).await;
-}
-
-/// The next of those waits, apart from what is tried again.
-pub(super) fn next_wait(inner: &Inner, pause: &mut Duration) -> BoxFuture<'static, ()> {
-    let wait = inner.environment.sleep(*pause);
-    *pause = (*pause * 2).min(LONGEST_PAUSE);
-    wait
-}
-
-pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const INTERNAL_ERROR: i64 = -32603;

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use std::time::Duration;
-
-use longhaul_store::{Batch, Filter, Json, Outcome, Page, Phase, Record, Rerun, Scope, StoreError, TaskId};
+use longhaul_store::{
+    Batch, Filter, Json, Outcome, Page, Phase, Record, Rerun, Scope, Step, StoreError, TaskId,
+};
 
 use super::Inner;
-use super::control::{Control, Controls};
-use super::operation::finish;
+use super::control::Controls;
+use super::operation::{Done, finish, look};
+use super::pause::Pauses;
 use super::run::Run;
 use super::runs::Listed;
-use super::undo::undo;
+use super::undo::{self, undo};
 use crate::job::Attached;
 use crate::note::Note;
 use crate::report::Reporter;
@@ -91,15 +92,14 @@ pub(super) async fn can_work_on(inner: &Arc<Inner>, record: &Record) -> bool {
 
 /// Takes up a task that was claimed. Its lease is renewed from now on.
 pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
-    if record.is_terminal() {
-        return inner.environment.spawn(Box::pin(undo(Arc::clone(inner), record)));
-    }
-    // Its lease had run out while this process stood still: whoever is at it looks, and goes on.
-    if inner.runs.tell(&record.id, Control::LookAgain) {
+    if inner.runs.claimed_back(&record) {
         return;
     }
     let listed = Listed::new(Arc::clone(inner), record.id.clone(), Controls::default());
     listed.hold(&record);
+    if record.is_terminal() {
+        return inner.environment.spawn(Box::pin(undo(listed, record)));
+    }
     // Apart, for to find a job, or to end what is left of it, takes its time, and the next must not wait for it.
     inner.environment.spawn(Box::pin(find_job(listed, record)));
 }
@@ -142,24 +142,33 @@ async fn enter_again(listed: Listed, record: Record) {
     }
     // Work that has ended its process would end the next one too, as fast as that can start.
     if let Some(losses) = record.attempt.checked_sub(2) {
-        let pause = inner.pace.retry_work.saturating_mul(1 << losses.min(10));
-        inner.environment.sleep(pause.min(LONGEST_PAUSE)).await;
+        Pauses::of_work(&inner).after(losses).wait(&inner).await;
     }
-    let steps = match inner.store.steps(&record.id, record.epoch).await {
-        Ok(steps) => steps,
-        Err(error) => {
-            tracing::warn!(task = %record.id, %error, "the steps of a task could not be read yet");
-            // Whoever finds it next tries again, and nothing is charged.
-            inner.environment.sleep(inner.pace.retry_work).await;
-            if let Err(error) = inner.store.release(&record.id, record.epoch).await {
-                tracing::warn!(task = %record.id, %error, "it could not be given back either");
-            }
-            return;
-        }
+    let Some(steps) = read_steps(&listed, &record).await else {
+        // Somebody may have ended it in between.
+        return match look(inner, record.id).await {
+            Done::Seen(Some(ended)) if ended.is_undoing() => undo::begin(listed, &ended).await,
+            _ => {}
+        };
     };
     tracing::info!(task = %record.id, tool = %record.tool, attempt = record.attempt, "entered a task again");
     let run = Run::enter_again(listed, record, &*entry, steps);
     inner.environment.spawn(Box::pin(run.drive()));
+}
+
+/// The steps of a task that was claimed; or it is given back, uncharged, and whoever finds it next tries again.
+pub(super) async fn read_steps(listed: &Listed, record: &Record) -> Option<Vec<Step>> {
+    let (inner, id) = (&listed.inner, &record.id);
+    let error = match inner.store.steps(id, record.epoch).await {
+        Ok(steps) => return Some(steps),
+        Err(error) => error,
+    };
+    tracing::warn!(task = %id, %error, "the steps of a task could not be read yet");
+    inner.environment.sleep(inner.pace.retry_work).await;
+    if let Err(error) = inner.store.release(id, record.epoch).await {
+        tracing::warn!(task = %id, %error, "it could not be given back either");
+    }
+    None
 }
 
 /// Ends a task whose work has ended one process after another.
@@ -169,18 +178,23 @@ async fn give_up(listed: Listed, record: &Record) {
     let data = Json::parse(format!(r#"{{"reason":"attempts_exhausted","attempts":{attempts}}}"#)).ok();
     let message = format!("given up after {attempts} attempts, each of which ended with its process");
     let outcome = Outcome::error(INTERNAL_ERROR, message, data);
-    end(&listed, record, outcome).await;
+    end(listed, record, outcome).await;
 }
 
 /// The run that ends so is over before it began: nobody is to be told.
-async fn end(listed: &Listed, record: &Record, outcome: Outcome) {
+async fn end(listed: Listed, record: &Record, outcome: Outcome) {
     let (inner, controls) = (Arc::clone(&listed.inner), listed.controls.clone());
-    let _ = finish(inner, record.id.clone(), controls, record.epoch, outcome, Batch::new()).await;
+    let ended = finish(inner, record.id.clone(), controls, record.epoch, outcome, Batch::new()).await;
+    if let Done::Seen(Some(ended)) = ended
+        && ended.is_undoing()
+    {
+        undo::begin(listed, &ended).await;
+    }
 }
 
-/// What a task waited for has come: it goes on here, if this node can work on it.
+/// What a task waited for has come, or it has ended and is to be undone: it goes on here, if this node can work on it.
 pub(super) async fn wake(inner: &Arc<Inner>, record: &Record) {
-    if matches!(record.phase, Phase::Queued { .. })
+    if (matches!(record.phase, Phase::Queued { .. }) || record.is_undoing())
         && !*inner.draining.borrow()
         && let Err(error) = try_take_up(inner, record).await
     {
@@ -205,13 +219,11 @@ pub(super) fn wake_parent(inner: &Arc<Inner>, ended: &Record) {
     }
 }
 
-/// The longest pause before work is entered again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const INTERNAL_ERROR: i64 = -32603;
 
 async fn lose(listed: Listed, record: &Record, reason: &str) {
     tracing::warn!(task = %record.id, tool = %record.tool, reason, "a task is lost");
-    end(&listed, record, Outcome::lost(reason)).await;
+    end(listed, record, Outcome::lost(reason)).await;
 }
 
 /// Looks for tasks of dead nodes, for ever.

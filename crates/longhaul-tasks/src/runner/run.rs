@@ -15,9 +15,8 @@ use super::control::Control;
 use super::follow::{Again, cancel_for_all};
 use super::join::{Lead, Stage};
 use super::keeper::Keeper;
-use super::operation::{
-    Done, FIRST_PAUSE, Operation, cancel, commit, finish, look, next_wait, read, report, start, stop, tell,
-};
+use super::operation::{Done, Operation, cancel, commit, finish, look, read, report, start, stop, tell};
+use super::pause::Pauses;
 use super::runs::Listed;
 use super::stranded;
 use super::worker::{Entry, Place};
@@ -85,7 +84,7 @@ pub(super) struct Run {
     admission: Option<BoxFuture<'static, Place>>,
     place: Place,
     /// How long work for which there was no room waits before it is tried again.
-    start_again: Option<Duration>,
+    start_again: Option<Pauses>,
     kept: Option<Arc<dyn JobRun>>,
     reporter: Reporter,
     reports: Reports,
@@ -108,7 +107,7 @@ struct Timers {
     /// To look again, for what has changed could not be read.
     look: Option<BoxFuture<'static, ()>>,
     /// How long that waits next.
-    look_pause: Option<Duration>,
+    look_pauses: Option<Pauses>,
 }
 
 impl Run {
@@ -294,12 +293,16 @@ impl Run {
     }
 
     /// A call of which there is no row has left nothing that anybody could ask for.
-    async fn clear_up(self: Box<Self>) {
+    async fn clear_up(mut self: Box<Self>) {
         if self.parked {
             return self.leave_parked().await;
         }
-        if let (None, Some(job)) = (&self.record, &self.job) {
-            job.discard(&self.listed.id).await;
+        match (self.record.take(), &self.job) {
+            (Some(record), _) if record.is_undoing() => {
+                Box::pin(self.leave_to_be_undone(record)).await;
+            }
+            (None, Some(job)) => job.discard(&self.listed.id).await,
+            _ => {}
         }
     }
 
@@ -493,7 +496,7 @@ impl Run {
         }
         match self.keeper.as_ref().filter(|_| ours) {
             Some(keeper) if !keeper.look(&record).await => self.look_later(),
-            _ => self.timers.look_pause = None,
+            _ => self.timers.look_pauses = None,
         }
         self.record = Some(record);
         if changed && self.machine.is_answered() {
@@ -519,9 +522,8 @@ impl Run {
 
     /// Reads the record again after a pause, each time longer while it cannot be read, or the steps with it.
     fn look_later(&mut self) {
-        let mut pause = self.timers.look_pause.unwrap_or(FIRST_PAUSE);
-        self.timers.look = Some(next_wait(&self.listed.inner, &mut pause));
-        self.timers.look_pause = Some(pause);
+        let pauses = self.timers.look_pauses.get_or_insert(Pauses::of_store());
+        self.timers.look = Some(pauses.wait(&self.listed.inner));
     }
 
     fn look_if_stale(&mut self) {
@@ -556,16 +558,13 @@ impl Run {
                 }
             }
             Effect::StartLater(refusal) => {
-                let wait = match self.start_again {
-                    Some(waited) => (waited * 2).min(LONGEST_RETRY),
-                    None => {
-                        // Said once: a refusal tells how much is taken at the moment, and each word is a write.
-                        self.reporter.status(format!("waiting to be started: {}", refusal.message));
-                        inner.pace.retry_start
-                    }
-                };
-                self.start_again = Some(wait);
-                let (pause, place) = (inner.environment.sleep(wait), self.place.take());
+                if self.start_again.is_none() {
+                    // Said once: a refusal tells how much is taken at the moment, and each word is a write.
+                    self.reporter.status(format!("waiting to be started: {}", refusal.message));
+                }
+                let pauses = Pauses::new(inner.pace.retry_start, LONGEST_RETRY);
+                let pause = self.start_again.get_or_insert(pauses).wait(&inner);
+                let place = self.place.take();
                 self.admission = Some(Box::pin(async move {
                     pause.await;
                     place

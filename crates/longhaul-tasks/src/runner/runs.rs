@@ -37,6 +37,10 @@ impl Entry {
     fn new(controls: &Controls) -> Self {
         Self { controls: controls.clone(), epoch: None, until: None, caller: Weak::new() }
     }
+
+    fn hold(&mut self, record: &Record) {
+        (self.epoch, self.until) = (Some(record.epoch), record.lease().map(|lease| lease.until));
+    }
 }
 
 impl Runs {
@@ -69,6 +73,16 @@ impl Runs {
             }
             gone.await;
         }
+    }
+
+    /// This node has claimed back what the run of this id holds, whose lease had run out while the process stood still: the
+    /// run looks, and goes on. Says whether there is one.
+    pub(super) fn claimed_back(&self, record: &Record) -> bool {
+        let mut entries = self.lock();
+        let Some(entry) = entries.get_mut(&record.id) else { return false };
+        entry.hold(record);
+        entry.controls.tell(Control::LookAgain);
+        true
     }
 
     /// Whether the run that `controls` reach is the one of this id.
@@ -156,12 +170,18 @@ impl Listed {
         is_ours(&self.inner, record) && self.inner.runs.is(&self.id, &self.controls)
     }
 
+    /// At which epoch it holds its task, if it does.
+    pub(super) fn epoch(&self) -> Option<Epoch> {
+        let entries = self.inner.runs.lock();
+        entries.get(&self.id).filter(|entry| entry.controls.same(&self.controls))?.epoch
+    }
+
     /// It holds its task as `record` says, and the lease is renewed from now on.
     pub(super) fn hold(&self, record: &Record) {
         let mut entries = self.inner.runs.lock();
         let entry = entries.entry(self.id.clone()).or_insert_with(|| Entry::new(&self.controls));
         if entry.controls.same(&self.controls) {
-            (entry.epoch, entry.until) = (Some(record.epoch), record.lease().map(|lease| lease.until));
+            entry.hold(record);
         }
     }
 }

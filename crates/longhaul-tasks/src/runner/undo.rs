@@ -1,134 +1,223 @@
 //! Undoing what a task did that has failed: its work is entered once more, up to where it was, to learn how.
+//!
+//! It is worked on as any task is: in one of its tool's places, under a lease that is renewed, and given back when this
+//! process goes.
 
+use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use longhaul_store::{Batch, Json, Record, Step, StepState, StoreError};
+use longhaul_store::{Batch, Json, Park, Record, StepState};
 
 use super::Inner;
-use super::control::{Control, Controls};
+use super::control::Control;
 use super::keeper::{Keeper, Undoing};
-use super::operation::{FIRST_PAUSE, is_final, wait};
+use super::operation::{give_back, is_leased_here, put_aside};
+use super::pause::Pauses;
+use super::recovery::{read_steps, wake};
 use super::runs::Listed;
 use crate::note::Note;
 use crate::report::Reporter;
 
 /// Undoes what a task owes that was claimed for it.
-pub(super) async fn undo(inner: Arc<Inner>, record: Record) {
-    // A run of this node that has not heard of the end yet is let go first.
-    while inner.runs.tell(&record.id, Control::LookAgain) {
-        inner.environment.sleep(AGAIN).await;
-    }
-    let listed = Listed::new(Arc::clone(&inner), record.id.clone(), Controls::default());
-    listed.hold(&record);
-    let id = &record.id;
-    let mut steps = match inner.store.steps(id, record.epoch).await {
-        Ok(steps) => steps,
-        // Whoever finds it next tries again, when the lease has run out.
-        Err(error) => return tracing::warn!(task = %id, %error, "the steps of a task could not be read yet"),
-    };
-    let attempt = record.undo.as_ref().map_or(0, |undo| undo.attempt);
-    // What was being undone each time a process ended is given up; the others are not.
-    if attempt > inner.pace.max_attempts
-        && let Some(step) = steps.iter_mut().rfind(|step| matches!(step.state, StepState::Owed))
-    {
-        let why = "given up after as many attempts as there may be".to_owned();
-        *step = done_step(&record, step, Err(why));
-        if !note(&inner, &record, step.clone()).await {
-            return;
-        }
-    }
-    let keeper = Keeper::undo(steps.clone(), &record);
-    keeper.seat(&inner, id, &listed.controls);
-    tracing::info!(task = %id, tool = %record.tool, attempt, "a task is undone");
-    learn(&inner, &record, &keeper).await;
-    for key in keeper.owed() {
-        let done = match keeper.take_undoing(&key) {
-            Some(undoing) => until_done(&inner, &listed, undoing).await,
-            None => Err("its tool does not reach the step any more that would be undone".to_owned()),
-        };
-        let Some(step) = steps.iter().find(|step| step.key == key) else { continue };
-        if !note(&inner, &record, done_step(&record, step, done)).await {
-            return;
-        }
-    }
-}
-
-/// Enters the work, and drops it once it has said how all is undone that is owed.
-async fn learn(inner: &Arc<Inner>, record: &Record, keeper: &Keeper) {
-    let Some(entry) = inner.workers.entry(&record.tool) else { return };
-    let (reporter, _unheard) = Reporter::new();
-    let note = Note::of(record);
-    let work = entry.enter(record, note.caller.as_deref(), keeper.clone(), reporter);
-    tokio::select! {
-        biased;
-        () = keeper.is_all_known() => {}
-        _ = work => {}
-        // It waits where it was, and has said what it will.
-        () = inner.environment.sleep(PATIENCE) => {}
-    }
-}
-
-/// Undoes one step, which may take several tries.
-async fn until_done(inner: &Arc<Inner>, listed: &Listed, mut undoing: Undoing) -> Result<(), String> {
-    let mut tries = 0;
+pub(super) async fn undo(listed: Listed, record: Record) {
+    let Some(steps) = read_steps(&listed, &record).await else { return };
+    let keeper = Keeper::undo(steps, &record);
+    keeper.seat(&listed.inner, &record.id, &listed.controls);
+    let mut work = pin!(Attempt::new(&listed.inner, &record, &keeper).carry_out());
+    let mut leaving = pin!(async {
+        listed.inner.draining().await;
+        keeper.quiet().await;
+    });
     loop {
-        let why = match undoing().await {
-            Ok(()) => return Ok(()),
-            Err(why) => why,
-        };
-        tries += 1;
-        tracing::warn!(task = %listed.id, why, tries, "a step could not be undone yet");
-        if tries == inner.pace.max_attempts.max(1) {
-            return Err(why);
+        tokio::select! {
+            biased;
+            told = listed.controls.next() => {
+                if told == Control::LookAgain && !is_held(&listed, &keeper).await {
+                    return tracing::info!(task = %listed.id, "another node undoes a task");
+                }
+            }
+            () = &mut leaving => {
+                listed.leave();
+                let (inner, id) = (Arc::clone(&listed.inner), listed.id.clone());
+                return drop(give_back(inner, id, keeper.epoch().unwrap_or_default()).await);
+            }
+            () = &mut work => break,
         }
-        let pause = inner.pace.retry_work.saturating_mul(1 << (tries - 1).min(10));
-        inner.environment.sleep(pause.min(LONGEST_PAUSE)).await;
     }
+    let left = keeper.owed().len();
+    if left == 0 {
+        return tracing::info!(task = %listed.id, tool = %record.tool, "a task is undone");
+    }
+    tracing::warn!(task = %listed.id, tool = %record.tool, left, "not all of a task could be undone yet: it is tried again");
+    listed.leave();
+    let aside = Batch::new().with_park(Park::new(Vec::new(), None));
+    let (inner, id) = (Arc::clone(&listed.inner), listed.id.clone());
+    let _ = put_aside(inner, id, keeper.epoch().unwrap_or_default(), aside).await;
 }
 
-/// What is recorded of a step that was owed: that it is undone, or why it will not be, which is logged too.
-fn done_step(record: &Record, owed: &Step, done: Result<(), String>) -> Step {
-    let state = match done {
-        Ok(()) => StepState::learnt(Json::null()),
-        Err(mut why) => {
-            let (task, tool, step) = (&record.id, &record.tool, &owed.key);
-            tracing::error!(%task, %tool, %step, why, "a step could not be undone");
-            why.truncate(why.floor_char_boundary(LONGEST_REASON));
-            let value = serde_json::value::to_raw_value(&why).map_or_else(|_| Json::null(), Json::from);
-            StepState::Learnt { value, is_error: true }
+/// The work of a task is over that has ended: what it did is undone from now on, here if that can be.
+pub(super) async fn begin(listed: Listed, record: &Record) {
+    let (inner, epoch) = (Arc::clone(&listed.inner), listed.epoch());
+    // Before it is claimed: whoever takes it up must not take this run for one that is at it.
+    drop(listed);
+    let mut due = None;
+    if is_leased_here(&inner, record) {
+        // Somebody else has ended it, and perhaps this node has claimed it since.
+        let epoch = epoch.map_or(record.epoch, |epoch| epoch.max(record.epoch));
+        match inner.store.release(&record.id, epoch).await {
+            Ok(released) => due = Some(released),
+            Err(error) => {
+                tracing::warn!(task = %record.id, %error, "a task is undone when the lease on it is over");
+            }
         }
-    };
-    Step::new(owed.key.clone(), owed.of, state)
+    }
+    wake(&inner, due.as_ref().unwrap_or(record)).await;
 }
 
-/// Records that a step is undone, or will not be; whether the task is still held.
-async fn note(inner: &Arc<Inner>, record: &Record, step: Step) -> bool {
-    let mut pause = FIRST_PAUSE;
-    loop {
-        match inner.store.write(&record.id, record.epoch, Batch::new().with_step(step.clone())).await {
-            Ok(_) => return true,
-            Err(StoreError::Fenced { .. }) => return false,
-            Err(error) if is_final(&error) => {
-                tracing::error!(task = %record.id, %error, "that a step is undone cannot be recorded");
-                return false;
+/// Whether the task is this node's still, under whichever epoch: it may have claimed it back. Callers may find it no more,
+/// so that its record cannot be asked for.
+async fn is_held(listed: &Listed, keeper: &Keeper) -> bool {
+    let mut pauses = Pauses::of_store();
+    while let Some(epoch) = listed.epoch() {
+        match listed.inner.store.renew(&[(listed.id.clone(), epoch)]).await {
+            Ok(fenced) if fenced.is_empty() => {
+                keeper.hold(epoch);
+                return true;
+            }
+            Ok(_) if listed.epoch() == Some(epoch) => return false,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(task = %listed.id, %error, "whether a task is still held cannot be told yet");
+                pauses.wait(&listed.inner).await;
+            }
+        }
+    }
+    false
+}
+
+/// One attempt at all that a task owes.
+struct Attempt<'a> {
+    inner: &'a Arc<Inner>,
+    record: &'a Record,
+    keeper: &'a Keeper,
+    /// The how-many-eth in a row that did not get on.
+    nth: u32,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(inner: &'a Arc<Inner>, record: &'a Record, keeper: &'a Keeper) -> Self {
+        let nth = record.undo.as_ref().map_or(1, |undo| undo.attempt);
+        Self { inner, record, keeper, nth }
+    }
+
+    /// Undoes what the work says how to undo, the latest first. Of the rest it may say so the next time, unless that was
+    /// the last.
+    async fn carry_out(mut self) {
+        let Self { inner, record, keeper, .. } = self;
+        if let Some(losses) = self.nth.checked_sub(2) {
+            Pauses::of_work(inner).after(losses).wait(inner).await;
+        }
+        // What was being undone each time a process ended is given up; the others are not.
+        if self.nth > inner.pace.max_attempts
+            && let Some(key) = keeper.owed().first()
+        {
+            let why = "given up after as many attempts as there may be".to_owned();
+            if !self.record(key, Err(why)).await {
+                return;
+            }
+        }
+        let _place = match inner.workers.admit(&record.tool, &Reporter::new().0) {
+            Ok(place) => place,
+            Err(admission) => admission.await,
+        };
+        tracing::info!(task = %record.id, tool = %record.tool, attempt = self.nth, "a task is being undone");
+        self.learn().await;
+        for key in keeper.owed() {
+            let goes_on = match keeper.take_undoing(&key) {
+                Some(undoing) => self.until_done(&key, undoing).await,
+                None if self.nth >= inner.pace.max_attempts => {
+                    let why = "its tool does not reach the step any more that would be undone";
+                    self.record(&key, Err(why.to_owned())).await
+                }
+                None => true,
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// Enters the work, and drops it once it has said how all is undone that is owed.
+    async fn learn(&self) {
+        let Self { inner, record, keeper, .. } = self;
+        let Some(entry) = inner.workers.entry(&record.tool) else { return };
+        let (reporter, _unheard) = Reporter::new();
+        let note = Note::of(record);
+        let work = entry.enter(record, note.caller.as_deref(), (*keeper).clone(), reporter);
+        tokio::select! {
+            biased;
+            () = keeper.is_all_known() => {}
+            _ = work => {}
+            // It waits where it was, and has said what it will.
+            () = inner.environment.sleep(inner.pace.undo_entry) => {}
+        }
+    }
+
+    /// Undoes one step, which may take several tries; whether to go on with the others. Between two tries the task can be
+    /// given back.
+    async fn until_done(&mut self, key: &str, mut undoing: Undoing) -> bool {
+        let Self { inner, record, keeper, .. } = *self;
+        let (mut tries, mut pauses) = (0, Pauses::of_work(inner));
+        loop {
+            if *inner.draining.borrow() {
+                return pending().await;
+            }
+            let under_way = keeper.body();
+            keeper.make_sure().await;
+            let limit = inner.pace.undo_try;
+            let tried = tokio::select! {
+                biased;
+                tried = undoing() => tried,
+                () = inner.environment.sleep(limit) => Err(format!("it took longer than {limit:?}")),
+            };
+            tries += 1;
+            match tried {
+                Err(why) if tries < inner.pace.max_attempts => {
+                    tracing::warn!(task = %record.id, step = key, why, tries, "a step could not be undone yet");
+                }
+                tried => return self.record(key, tried).await,
+            }
+            drop(under_way);
+            pauses.wait(inner).await;
+        }
+    }
+
+    /// Records that a step is undone, or why it will not be, which is logged too; whether it could.
+    async fn record(&mut self, key: &str, done: Result<(), String>) -> bool {
+        let (task, tool) = (&self.record.id, &self.record.tool);
+        let state = match done {
+            Ok(()) => StepState::learnt(Json::null()),
+            Err(mut why) => {
+                tracing::error!(%task, %tool, step = key, why, "a step could not be undone: undo it by hand");
+                why.truncate(why.floor_char_boundary(LONGEST_REASON));
+                let value = serde_json::value::to_raw_value(&why).map_or_else(|_| Json::null(), Json::from);
+                StepState::Learnt { value, is_error: true }
+            }
+        };
+        match self.keeper.record_undone(key, state).await {
+            Ok(()) => {
+                // It gets on.
+                self.nth = 1;
+                true
             }
             Err(error) => {
-                tracing::warn!(task = %record.id, %error, "that a step is undone could not be recorded yet");
-                wait(inner, &mut pause).await;
+                tracing::error!(%task, step = key, %error, "what became of undoing a step cannot be recorded");
+                false
             }
         }
     }
 }
-
-/// How soon to see again whether a run has heard of the end.
-const AGAIN: Duration = Duration::from_millis(20);
-
-/// How long work may take to get to where it was.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The longest pause before a step is tried again to be undone.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Bytes of why a step could not be undone: there is room for them in what is owed.
 const LONGEST_REASON: usize = 200;

@@ -2,7 +2,7 @@
 
 use longhaul_store::{Batch, Part};
 
-use super::super::operation::FIRST_PAUSE;
+use super::super::pause::Pauses;
 use super::{Keeper, StepError};
 
 impl Keeper {
@@ -13,10 +13,14 @@ impl Keeper {
     ///
     /// [`StepError::Refused`], [`StepError::NotDurable`].
     pub async fn give(&self, part: &Part) -> Result<bool, StepError> {
+        // Work that is entered to be undone has given it before, or goes no further than its next step.
+        if self.is_undoing() {
+            return Ok(true);
+        }
         let _under_way = self.body();
         self.become_durable(false).await?;
         self.withdraw().await;
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::of_store();
         loop {
             let news = self.0.news.notified();
             let (Some(epoch), Some(seat)) = (self.epoch(), self.0.seat.get()) else { return Ok(false) };
@@ -25,7 +29,7 @@ impl Keeper {
                     self.change(|state| state.has_given = true);
                     return Ok(true);
                 }
-                Err(error) => self.not_written(seat, error, news, &mut pause).await?,
+                Err(error) => self.not_written(seat, error, news, &mut pauses).await?,
             }
         }
     }

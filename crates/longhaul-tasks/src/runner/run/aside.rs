@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_store::Rerun;
+use longhaul_store::{Record, Rerun};
 
 use super::{Done, Run, batch};
 use crate::runner::keeper::Keeper;
 use crate::runner::operation::{give_back, look, put_aside};
 use crate::runner::recovery::wake;
+use crate::runner::undo;
 
 impl Run {
     /// A task that was put aside may be due already, for what it waits for came in between.
@@ -18,6 +19,12 @@ impl Run {
         if let Done::Seen(Some(record)) = look(Arc::clone(&inner), id).await {
             wake(&inner, &record).await;
         }
+    }
+
+    /// The task has ended, whoever ended it, and its work is over: what it did is undone from now on.
+    pub(super) async fn leave_to_be_undone(self: Box<Self>, record: Arc<Record>) {
+        let this = *self;
+        undo::begin(this.listed, &record).await;
     }
 
     /// Puts the task aside, if its caller has it and nothing else is under way.

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use longhaul_store::{Epoch, Memory, NodeId, Owner, Phase, Record, Rerun, Scope, TaskId, TaskStore, Time};
+use longhaul_store::{
+    Epoch, Memory, NodeId, Owner, Phase, Record, Rerun, Scope, TaskId, TaskStore, Time, UndoPhase,
+};
 
 use super::executor::Executor;
 use crate::invariant::{History, brief};
@@ -222,18 +224,15 @@ impl Ledger {
             next = next.min(*at);
         }
         for task in state.history.tasks().values() {
-            let times = match &task.phase {
-                Phase::Running { lease } if lease.until > now => return None,
-                Phase::Queued { not_before } => [Some(*not_before), task.expires_at],
-                Phase::Parked { until } => [*until, task.expires_at],
-                Phase::Done(_) => {
-                    let undo = task.undo.as_ref().and_then(|undo| undo.due);
-                    if undo.is_some_and(|due| due > now) {
-                        return None;
-                    }
-                    [None, task.expires_at]
+            if task.lease().is_some_and(|lease| lease.until > now) {
+                return None;
+            }
+            let times = match (&task.phase, task.undo.as_ref().map(|undo| &undo.phase)) {
+                (Phase::Queued { not_before }, _) | (_, Some(UndoPhase::Queued { not_before })) => {
+                    [Some(*not_before), task.swept_at()]
                 }
-                _ => [None, task.expires_at],
+                (Phase::Parked { until }, _) => [*until, task.swept_at()],
+                _ => [None, task.swept_at()],
             };
             for at in times.into_iter().flatten().filter(|at| *at > now) {
                 next = next.min(at);
