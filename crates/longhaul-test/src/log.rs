@@ -10,19 +10,24 @@ pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     /// What this thread logs from now on, at every level.
+    pub fn of_this_thread() -> Self {
+        let log = Self::default();
+        log.hear_this_thread();
+        log
+    }
+
+    /// Hears what this thread logs from now on, too.
     ///
     /// One subscriber serves all threads. With one for each, what a thread without any came to first would be held to
     /// interest nobody, and be left out of every log from then on.
-    pub fn of_this_thread() -> Self {
+    pub fn hear_this_thread(&self) {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             let writer = || HERE.with_borrow(|log| log.clone().unwrap_or_default());
             let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer);
             subscriber.with_max_level(tracing_subscriber::filter::LevelFilter::TRACE).init();
         });
-        let log = Self::default();
-        HERE.set(Some(log.clone()));
-        log
+        HERE.set(Some(self.clone()));
     }
 
     /// What has been written so far.

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use longhaul::driver;
-use longhaul::server::{Dispatcher, Principal, TaskPolicy};
+use longhaul::server::{Dispatcher, Principal, TaskPolicy, ToolError};
+use longhaul::store::Rerun;
 use longhaul::transport::memory;
-use longhaul::{Server, Tool};
+use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
@@ -145,4 +146,39 @@ async fn r1_19_a_task_is_kept_for_a_week_after_its_end_at_most() {
         let kept = client.ask(10 + id, "tasks/get", json!({"taskId": task})).await;
         assert_eq!(kept["result"]["keepAlive"], 7 * 24 * 3_600_000_u64, "{kept}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_still_to_be_undone_is_deleted_at_once_and_undone_all_the_same() {
+    let undone = Arc::new(AtomicUsize::new(0));
+    let (counted, mut policy) = (Arc::clone(&undone), TaskPolicy::always());
+    policy.rerun = Rerun::Resumable;
+    let work = move |cx: Cx, _: Wait| {
+        let counted = Arc::clone(&counted);
+        async move {
+            let undo = move |_: u32, _: String| {
+                let counted = Arc::clone(&counted);
+                async move {
+                    tokio::time::sleep(Duration::from_secs(10)).await;
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    Ok::<_, ToolError>(())
+                }
+            };
+            cx.step("charge", || async { Ok::<_, ToolError>(1) }).compensate(undo).await?;
+            Err::<String, _>(ToolError::new("broke"))
+        }
+    };
+    let server = Server::new("test", "1").tool(Tool::typed("wait", "Wait", work).task(policy));
+    let dispatcher = server.drafted_tasks(true).dispatcher().unwrap();
+    dispatcher.start().await.unwrap();
+    let mut client = Client::connect(&dispatcher, "ann").await;
+    client.begin(1, "deploy", 0).await;
+    let ended = client.receive().await;
+    assert_eq!(ended["result"]["isError"], true, "{ended}");
+    let deleted = client.ask(2, "tasks/delete", json!({"taskId": "deploy"})).await;
+    assert_eq!(deleted["result"]["_meta"], related("deploy")["_meta"], "{deleted}");
+    let gone = client.ask(3, "tasks/get", json!({"taskId": "deploy"})).await;
+    assert_eq!((&gone["error"]["code"], undone.load(Ordering::SeqCst)), (&json!(-32602), 0), "{gone}");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(undone.load(Ordering::SeqCst), 1);
 }

@@ -2,10 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use longhaul::driver;
-use longhaul::server::{Dispatcher, Elicited, Principal, SubscriptionOptions, TaskPolicy, ToolError};
+use longhaul::server::{
+    Dispatcher, Elicited, Principal, SubscriptionOptions, TaskMode, TaskPolicy, ToolError,
+};
 use longhaul::store::{Memory, Rerun, StoreFuture, TaskStore};
 use longhaul::tasks::runner::Pace;
 use longhaul::{Cx, Server, Tool};
@@ -507,4 +510,77 @@ async fn n7_a_client_that_is_cut_off_in_any_request_makes_it_again() {
         assert!(client.ask("tasks/cancel", cancel).await["result"].is_object());
         assert_eq!(client.get(cancelled).await["status"], "cancelled");
     }
+}
+
+/// Asks, charges whatever the answer is, and fails; says how often the charge was taken back.
+fn undone(store: &Memory) -> (Dispatcher, Arc<AtomicUsize>) {
+    let undone = Arc::new(AtomicUsize::new(0));
+    let (counted, mut policy) = (Arc::clone(&undone), TaskPolicy::always());
+    (policy.rerun, policy.mode) = (Rerun::Resumable, TaskMode::After(Duration::from_secs(60)));
+    let work = move |cx: Cx, _: Nothing| {
+        let counted = Arc::clone(&counted);
+        async move {
+            let undo = move |_: bool, _: String| {
+                let counted = Arc::clone(&counted);
+                async move {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    Ok::<_, ToolError>(())
+                }
+            };
+            let refused = cx.elicit::<Approve>("Go on?").await.is_err();
+            cx.step("charge", || async move { Ok::<_, ToolError>(refused) }).compensate(undo).await?;
+            Err::<String, _>(ToolError::new(format!("broke, refused: {refused}")))
+        }
+    };
+    let server = Server::new("news", "1").tool(Tool::typed("ask", "Ask", work).task(policy));
+    let mut pace = Pace::default();
+    pace.recover_every = Duration::from_millis(20);
+    (server.store(Arc::new(store.another_node())).pace(pace).dispatcher().unwrap(), undone)
+}
+
+async fn until_undone(undone: &AtomicUsize) {
+    for _ in 0..1000 {
+        if undone.load(Ordering::SeqCst) == 1 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it is not undone");
+}
+
+#[tokio::test]
+async fn what_a_client_refused_to_answer_in_its_session_is_refused_again_when_the_call_is_undone() {
+    let (dispatcher, undone) = undone(&Memory::new());
+    dispatcher.start().await.unwrap();
+    let mut client = Client::in_session(&dispatcher).await;
+    let id = client.send("tools/call", json!({"name": "ask", "arguments": {}})).await;
+    let question = client.receive().await;
+    let refused = json!({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}});
+    client.writer.write_all(format!("{refused}\n").as_bytes()).await.unwrap();
+    let ended = client.receive().await;
+    assert_eq!((&ended["id"], &ended["result"]["isError"]), (&json!(id), &json!(true)), "{ended}");
+    assert_eq!(ended["result"]["content"][0]["text"], "broke, refused: true");
+    until_undone(&undone).await;
+}
+
+#[tokio::test]
+async fn a_session_is_told_once_of_an_end_though_the_task_is_undone_after_it() {
+    let (dispatcher, undone) = undone(&Memory::new());
+    dispatcher.start().await.unwrap();
+    let mut client = Client::in_session(&dispatcher).await;
+    client.ask("tools/call", json!({"name": "ask", "arguments": {}, "task": {}})).await;
+    let (mut statuses, mut over) = (Vec::new(), false);
+    while !over {
+        let said = client.receive().await;
+        if said["method"] == "elicitation/create" {
+            let answer = json!({"jsonrpc": "2.0", "id": said["id"], "result": {"action": "decline"}});
+            client.writer.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            continue;
+        }
+        assert_eq!(said["method"], "notifications/tasks/status", "{said}");
+        statuses.push(said["params"]["status"].clone());
+        over = said["params"]["status"] == "failed";
+    }
+    until_undone(&undone).await;
+    client.is_told_nothing_for(Duration::from_millis(100)).await;
 }

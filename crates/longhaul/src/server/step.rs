@@ -302,8 +302,8 @@ impl<T: DeserializeOwned + Send + 'static> StepCall<'_, T> {
     /// for the effect of undoing it. The steps of a task are undone one after the other, the latest first, when its
     /// caller has long been told how it ended.
     ///
-    /// It is done at least once, and again where it fails or panics, up to [`Pace::max_attempts`] times; what then is not
-    /// undone is logged, and stays with the task for its operator. A crash does not end it: the handler is entered again for it, by
+    /// It is done at least once, and again where it fails, panics or takes longer than [`Pace::undo_try`], up to
+    /// [`Pace::max_attempts`] times; what then is not undone is logged, and stays with the task for its operator. A crash does not end it: the handler is entered again for it, by
     /// any server that accepts its version, and is given what it had learnt. It goes no further than it had come.
     ///
     /// So what undoes a step is made before anything that could fail, by nothing but arguments and what was learnt. Only
@@ -325,6 +325,7 @@ impl<T: DeserializeOwned + Send + 'static> StepCall<'_, T> {
     /// ```
     ///
     /// [`Pace::max_attempts`]: longhaul_tasks::runner::Pace::max_attempts
+    /// [`Pace::undo_try`]: longhaul_tasks::runner::Pace::undo_try
     pub fn compensate<E, F>(mut self, undo: impl Fn(T, String) -> F + Send + Sync + 'static) -> Self
     where
         E: Into<ToolError>,
@@ -405,13 +406,13 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
         let _under_way = keeper.body();
         let known = match care {
             Care::AtMostOnce if began => {
-                return Ok(Err(ToolError::new(format!(
-                    "step {key} is in doubt: a crash came before its end was recorded, and it is not done twice"
-                ))));
+                let why = "a crash came before its end was recorded, and it is not done twice";
+                let in_doubt = ToolError::new(format!("step {key} is in doubt: {why}"));
+                return failed(keeper, &key, in_doubt).await;
             }
             Care::Reconcile(ask) if began => match ask(effect()).await {
                 Ok(known) => known,
-                Err(error) => return Ok(Err(error)),
+                Err(error) => return failed(keeper, &key, error).await,
             },
             Care::Pure if undo.is_none() => None,
             _ => {
@@ -435,7 +436,8 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
                     StepState::learnt(json)
                 }
                 Err(error) => {
-                    return Ok(Err(ToolError::new(format!("step {key} gave what is no JSON: {error}"))));
+                    let no_json = ToolError::new(format!("step {key} gave what is no JSON: {error}"));
+                    return failed(keeper, &key, no_json).await;
                 }
             },
             Err(error) => StepState::Learnt { value: error.to_record(), is_error: true },
@@ -454,11 +456,22 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
                     let task = task.as_ref().map(TaskId::as_str);
                     tracing::error!(task, step = key, %error, "a step has had its effect, which cannot be recorded and will not be undone");
                 }
-                Ok(Err(ToolError::new(format!("step {key}: {error}"))))
+                failed(keeper, &key, ToolError::new(format!("step {key}: {error}"))).await
             }
             Err(error) => Err(error),
             Ok(()) => Ok(outcome),
         }
+    }
+}
+
+/// What its handler is given in place of a result, recorded as one would be: entered again, if only to be undone, it is
+/// given the same.
+async fn failed<T>(keeper: &Keeper, key: &str, error: ToolError) -> Result<Result<T, ToolError>, StepError> {
+    let state = StepState::Learnt { value: error.to_record(), is_error: true };
+    match keeper.record(Recorded::new(key, fingerprint("step"), state)).await {
+        // There is no room even for that.
+        Ok(()) | Err(StepError::Refused(_)) => Ok(Err(error)),
+        Err(error) => Err(error),
     }
 }
 

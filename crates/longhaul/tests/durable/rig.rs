@@ -13,6 +13,7 @@ use longhaul::server::{
 use longhaul::store::{Memory, Record, Rerun, Scope, TaskId};
 use longhaul::tasks::runner::Pace;
 use longhaul::{Cx, Server, Tool};
+use longhaul_test::Log;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -146,6 +147,7 @@ pub(crate) fn server(world: &World) -> Server {
 pub(crate) struct Process {
     runtime: Runtime,
     dispatcher: Dispatcher,
+    log: Log,
 }
 
 impl Process {
@@ -154,15 +156,34 @@ impl Process {
     }
 
     pub(crate) fn of(server: Server, store: &Memory) -> Self {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        Self::paced(server, store, |_| {})
+    }
+
+    /// At a pace that is changed so.
+    pub(crate) fn paced(server: Server, store: &Memory, change: impl FnOnce(&mut Pace)) -> Self {
+        let log = Log::default();
+        let heard = log.clone();
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.worker_threads(1).enable_all().on_thread_start(move || heard.hear_this_thread());
+        let runtime = runtime.build().unwrap();
         let mut pace = Pace::default();
         (pace.hot_wait, pace.recover_every) = (Duration::from_millis(100), Duration::from_millis(20));
         (pace.strand_after, pace.retry_work) = (Duration::from_millis(20), Duration::from_millis(10));
         pace.renew_every = Duration::from_millis(100);
+        change(&mut pace);
         let dispatcher = server.store(Arc::new(store.another_node())).pace(pace).dispatcher().unwrap();
         runtime.block_on(dispatcher.start()).unwrap();
-        Self { runtime, dispatcher }
+        Self { runtime, dispatcher, log }
+    }
+
+    /// Begins to stop in order.
+    pub(crate) fn drain(&self) {
+        self.runtime.block_on(self.dispatcher.engine().drain(Duration::from_secs(5)));
+    }
+
+    /// What it has logged.
+    pub(crate) fn said(&self) -> String {
+        self.log.text()
     }
 
     /// Everything of it is gone at once.
@@ -280,7 +301,15 @@ pub(crate) fn text(task: &Value) -> &str {
 pub(crate) fn only<F: Future<Output = Result<String, ToolError>> + Send + 'static>(
     work: impl Fn(Cx) -> F + Send + Sync + 'static,
 ) -> Server {
-    Server::new("one", "1").tool(Tool::typed("work", "Work", move |cx, _: Nothing| work(cx)).task(policy()))
+    only_by(policy(), work)
+}
+
+/// The same by another policy.
+pub(crate) fn only_by<F: Future<Output = Result<String, ToolError>> + Send + 'static>(
+    policy: TaskPolicy,
+    work: impl Fn(Cx) -> F + Send + Sync + 'static,
+) -> Server {
+    Server::new("one", "1").tool(Tool::typed("work", "Work", move |cx, _: Nothing| work(cx)).task(policy))
 }
 
 /// Waits in the first process, for ever.

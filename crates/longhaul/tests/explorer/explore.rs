@@ -183,6 +183,9 @@ fn look_back(client: &mut Client) {
         if !task.is_terminal() {
             client.complain(format!("I14: it is over, and a task is open: {}", brief(task)));
         }
+        if let Some(undo) = task.undo.as_ref().filter(|undo| task.owed > 0 || undo.failed > 0) {
+            client.complain(format!("it is over, and not undone: {undo:?}, {}", brief(task)));
+        }
         if task.parent.is_none() && !tasks.contains(task.id.as_str()) {
             client.complain(format!("I13: nobody has asked for {}", brief(task)));
         }

@@ -23,9 +23,28 @@ enum Unanswered {
     Refused { code: i64, message: String },
     /// Nobody answered in time.
     TimedOut { after_ms: u64 },
+    /// It was not put to the client, which had this many open.
+    TooMany { limit: usize },
+    /// The client could not be reached any more.
+    Gone,
 }
 
 impl Unanswered {
+    /// Why there is none, where the same question would not be refused so in any case.
+    fn of(error: &AskError) -> Option<Self> {
+        Some(match error {
+            AskError::Refused(error) => {
+                Self::Refused { code: error.code.0, message: error.message.to_string() }
+            }
+            AskError::TimedOut { after } => {
+                Self::TimedOut { after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX) }
+            }
+            AskError::TooMany { limit } => Self::TooMany { limit: *limit },
+            AskError::Gone => Self::Gone,
+            AskError::Invalid { .. } | AskError::NoForm { .. } | AskError::NoPage { .. } => return None,
+        })
+    }
+
     fn json(&self) -> Json {
         serde_json::value::to_raw_value(self).map_or_else(|_| Json::null(), Json::from)
     }
@@ -46,21 +65,27 @@ pub(super) async fn ask(
     }
 }
 
-/// The answer that `asking` brings, kept as a step's, so that work that is entered again need not ask.
+/// The answer that `asking` brings, or why there is none, kept as a step's: work that is entered again need not ask, and
+/// is told the same.
 pub(super) async fn kept(
     cx: Cx,
     key: String,
     of: Fingerprint,
     asking: impl Future<Output = Result<String, AskError>> + Send,
 ) -> Result<String, AskError> {
-    let answer = asking.await?;
+    let answer = asking.await;
+    let came_to = match &answer {
+        Ok(answer) => Json::parse(answer.as_str()).ok().map(StepState::learnt),
+        Err(error) => Unanswered::of(error)
+            .map(|unanswered| StepState::Learnt { value: unanswered.json(), is_error: true }),
+    };
     if let Some(keeper) = cx.keeper().filter(|keeper| keeper.is_entered_again())
-        && let Ok(json) = Json::parse(answer.as_str())
-        && let Err(error) = keeper.record(Step::new(key, of, StepState::learnt(json))).await
+        && let Some(came_to) = came_to
+        && let Err(error) = keeper.record(Step::new(key, of, came_to)).await
     {
         cx.end(error).await;
     }
-    Ok(answer)
+    answer
 }
 
 async fn asked(
@@ -123,6 +148,8 @@ fn read(value: &Json, is_error: bool) -> Result<String, AskError> {
         Ok(Unanswered::TimedOut { after_ms }) => {
             Err(AskError::TimedOut { after: Duration::from_millis(after_ms) })
         }
+        Ok(Unanswered::TooMany { limit }) => Err(AskError::TooMany { limit }),
+        Ok(Unanswered::Gone) => Err(AskError::Gone),
         Err(error) => Err(AskError::Invalid { what: error.to_string() }),
     }
 }

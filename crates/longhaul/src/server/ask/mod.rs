@@ -244,7 +244,9 @@ impl<T> Future for Ask<T> {
                 Step::New => {
                     let now = this.cx.now();
                     let of = || binding::fingerprint(now.dialect(), &question);
-                    this.step = match this.cx.interview().begin(&now, &question) {
+                    // What it came to before stands, whoever can be asked now.
+                    let known = this.is_known().then_some(Ok(Way::Task));
+                    this.step = match known.unwrap_or_else(|| this.cx.interview().begin(&now, &question)) {
                         Ok(Way::Line(line)) => {
                             let within = this.within.unwrap_or(PATIENCE);
                             let asking = line::ask(line, this.cx.clone(), question.clone(), within);
@@ -296,6 +298,12 @@ impl<T> Future for Ask<T> {
 }
 
 impl<T> Ask<T> {
+    /// Whether the task knows what it came to; or its work is entered to be undone, which asks nothing anew.
+    fn is_known(&self) -> bool {
+        let keeper = self.cx.keeper().filter(|keeper| keeper.is_entered_again());
+        keeper.is_some_and(|keeper| keeper.is_undoing() || keeper.has_learnt(&self.key))
+    }
+
     /// It is no longer asked as it was.
     fn let_go(&self) {
         match (&self.step, self.cx.keeper()) {

@@ -7,6 +7,7 @@ mod parts;
 mod peers;
 mod questions;
 mod steps;
+mod undoing;
 mod waits;
 
 use std::future::Future;
