@@ -13,10 +13,6 @@ impl Keeper {
     ///
     /// [`StepError::Refused`], [`StepError::NotDurable`].
     pub async fn give(&self, part: &Part) -> Result<bool, StepError> {
-        // Work that is entered to be undone has given it before, or goes no further than its next step.
-        if self.is_undoing() {
-            return Ok(true);
-        }
         let _under_way = self.body();
         self.become_durable(false).await?;
         self.withdraw().await;
