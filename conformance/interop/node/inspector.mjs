@@ -82,7 +82,9 @@ async function readsResources(ask) {
 
 async function readsByTemplate(ask) {
   const { resourceTemplates } = result(await ask("resources/templates/list"));
-  assert.deepEqual(resourceTemplates.map(({ name }) => name), ["bird"]);
+  // A server may have others of its own.
+  const ours = resourceTemplates.filter(({ uriTemplate }) => uriTemplate.startsWith("everything:"));
+  assert.deepEqual(ours.map(({ name }) => name), ["bird"]);
   const [wren] = result(await ask("resources/read", "--uri", "everything://birds/wren")).contents;
   assert.equal(wren.text, "The wren is a bird.");
 }
