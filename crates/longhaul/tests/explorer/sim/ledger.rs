@@ -219,7 +219,7 @@ impl Ledger {
         let now = self.0.observer.now();
         let mut state = self.lock();
         let mut next = Time::from_unix_ms(i64::MAX);
-        state.tombstones.retain(|_, at| *at > now);
+        state.tombstones.retain(|_, at| *at >= now);
         for at in state.tombstones.values() {
             next = next.min(*at);
         }
@@ -234,11 +234,12 @@ impl Ledger {
                 (Phase::Parked { until }, _) => [*until, task.swept_at()],
                 _ => [None, task.swept_at()],
             };
-            for at in times.into_iter().flatten().filter(|at| *at > now) {
+            // What is due this very moment has not been looked for yet.
+            for at in times.into_iter().flatten().filter(|at| *at >= now) {
                 next = next.min(at);
             }
             // Deadlines of questions are times to go on at, too.
-            for at in task.questions.iter().filter_map(|question| question.deadline).filter(|at| *at > now) {
+            for at in task.questions.iter().filter_map(|question| question.deadline).filter(|at| *at >= now) {
                 next = next.min(at);
             }
         }
