@@ -203,7 +203,8 @@ async fn p06_cookies_are_this_hosts_alone_and_name_their_client() {
     let mut browser = Browser::default();
     let page = browser.get(&front.host, &asks(&client, APP, &[])).await;
     let to = browser.decide(&front.host, &page, "approve").await;
-    let back = browser.get(&front.host, &front.upstream.sign_in(to.header("location"), "ann")).await;
+    let back =
+        browser.get(&front.host, &front.upstream.sign_in(to.header("location"), "ann-from-accounting")).await;
     let mut seen = 0;
     for answer in [&page, &to, &back] {
         for (_, cookie) in answer.headers.iter().filter(|(name, _)| name == "set-cookie") {
@@ -213,7 +214,7 @@ async fn p06_cookies_are_this_hosts_alone_and_name_their_client() {
             }
             assert!(!cookie.contains("Domain"), "{cookie}");
             // Sealed: nothing of what it holds can be read.
-            assert!(!cookie.contains("app.example") && !cookie.contains("ann"), "{cookie}");
+            assert!(!cookie.contains("app.example") && !cookie.contains("ann-from-accounting"), "{cookie}");
             seen += 1;
         }
     }
