@@ -520,7 +520,13 @@ impl Keeper {
             }
             let until = lasts(inner);
             match inner.store.renew(&[(seat.id.clone(), epoch)]).await {
-                Ok(fenced) if fenced.is_empty() => inner.runs.renewed(&seat.id, epoch, until),
+                Ok(fenced) if fenced.is_empty() => {
+                    inner.runs.renewed(&seat.id, epoch, until);
+                    // Also where the run is on no list any more, for it is being put aside.
+                    if inner.store.now().after(inner.pace.renew_every) <= until {
+                        return;
+                    }
+                }
                 Ok(_) => {
                     seat.controls.tell(Control::LookAgain);
                     news.await;
