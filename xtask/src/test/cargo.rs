@@ -68,7 +68,7 @@ pub(crate) fn program(site: &Site, name: &str) -> Result<PathBuf> {
 const AT_ONCE: &str = "8";
 
 /// How many seeds the simulator plays among the tests: one takes 80 ms in a debug build.
-const SEEDS: &str = "2000";
+const SEEDS: &str = "1000";
 
 /// Every test of every crate, and the examples in the documentation; and that all our servers and clients have said in
 /// them is what the schemas say.
