@@ -43,6 +43,11 @@ impl Bucket {
         self.left = (self.left + f64::from(tokens)).min(f64::from(rate.tokens));
     }
 
+    /// Whether there would be so many if these were given back.
+    pub(crate) fn lacks_only(&self, given_back: u32, tokens: u32) -> bool {
+        self.left + f64::from(given_back) >= f64::from(tokens)
+    }
+
     /// Which part of it is left, from 0 to 1.
     pub(crate) fn part_left(&mut self, rate: &Rate, now: Instant) -> f64 {
         self.fill(rate, now);

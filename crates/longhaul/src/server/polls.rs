@@ -84,6 +84,9 @@ const VAIN_WITHIN: Duration = Duration::from_secs(600);
 /// How much longer than usual who has hardly anything left is told to wait between two polls.
 const SLOWER: u64 = 4;
 
+/// When to come back whose other look-ups are still under way.
+const SOON: Duration = Duration::from_secs(1);
+
 /// With how many callers those are forgotten that have all they may ask.
 const SWEEP: usize = 1024;
 
@@ -119,6 +122,8 @@ enum Asker {
 struct Account {
     polls: Bucket,
     in_vain: Bucket,
+    /// How many of these are only held until it is known what is there.
+    held: u32,
     /// It was logged that it asks in vain too often.
     told: bool,
 }
@@ -195,7 +200,7 @@ impl Polls {
         account.polls.take(1, &self.each, now).map_err(Refused::Often)?;
         together.take(1, &self.in_all, now).map_err(Refused::Often)?;
         if ids > 0 {
-            account.look_up(ids, self, now, asker).map_err(Refused::Vain)?;
+            account.look_up(ids, self, now, asker)?;
         }
         Ok(account.polls.part_left(&self.each, now) < 0.5)
     }
@@ -208,21 +213,29 @@ impl Polls {
 impl Account {
     fn new(polls: &Polls, now: Instant) -> Self {
         let (polls, in_vain) = (Bucket::full(&polls.each, now), Bucket::full(&polls.in_vain, now));
-        Self { polls, in_vain, told: false }
+        Self { polls, in_vain, held: 0, told: false }
     }
 
     /// Takes what comes back for each task that is there.
-    fn look_up(&mut self, ids: u32, polls: &Polls, now: Instant, asker: &Asker) -> Result<(), Duration> {
-        let taken = self.in_vain.take(ids, &polls.in_vain, now);
-        match taken {
-            Ok(()) => self.told &= self.in_vain.part_left(&polls.in_vain, now) < 0.5,
-            Err(_) if self.told => {}
-            Err(_) => {
-                self.told = true;
-                tracing::warn!(?asker, "a caller asks again and again after tasks that are not there for it");
+    fn look_up(&mut self, ids: u32, polls: &Polls, now: Instant, asker: &Asker) -> Result<(), Refused> {
+        match self.in_vain.take(ids, &polls.in_vain, now) {
+            Ok(()) => {
+                self.held = self.held.saturating_add(ids);
+                self.told &= self.in_vain.part_left(&polls.in_vain, now) < 0.5;
+                Ok(())
+            }
+            // Whoever asks after many tasks at once has asked nothing in vain yet.
+            Err(_) if self.in_vain.lacks_only(self.held, ids) => Err(Refused::Often(SOON)),
+            Err(wait) => {
+                if !std::mem::replace(&mut self.told, true) {
+                    tracing::warn!(
+                        ?asker,
+                        "a caller asks again and again after tasks that are not there for it"
+                    );
+                }
+                Err(Refused::Vain(wait))
             }
         }
-        taken
     }
 
     /// Whether nothing is lost if it is forgotten.
@@ -273,6 +286,7 @@ impl Poll {
         let mut known = self.polls.lock();
         known.figures.in_vain += u64::from(missed);
         if let Some(account) = self.asker.as_ref().and_then(|asker| known.askers.get_mut(asker)) {
+            account.held = account.held.saturating_sub(held);
             account.in_vain.give_back(held - missed, &self.polls.in_vain);
         }
     }
@@ -293,5 +307,25 @@ impl Drop for Poll {
     /// What was never looked up was not in vain.
     fn drop(&mut self) {
         self.found();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn look_ups_that_are_under_way_are_not_in_vain_yet() {
+        let polls = Polls::new(&PollOptions::default().in_vain(20));
+        let ann = Caller::new(Some(Principal::new("ann").unwrap()));
+        let first = polls.admit(&ann, 15).unwrap();
+        let refused = polls.admit(&ann, 15).unwrap_err();
+        let data = refused.data.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(data.contains("\"retryAfterMs\":1000"), "{refused:?}");
+        assert_eq!((polls.figures().refused, polls.figures().refused_look_ups), (1, 0));
+        first.found();
+        polls.admit(&ann, 15).unwrap().missed(15);
+        polls.admit(&ann, 15).unwrap_err();
+        assert_eq!((polls.figures().refused, polls.figures().refused_look_ups), (1, 1));
     }
 }
