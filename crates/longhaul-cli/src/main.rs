@@ -53,6 +53,7 @@ enum Verb {
     Call(cmd::call::Args),
     Tools(cmd::tools::Args),
     Tasks(cmd::tasks::Args),
+    Audit(cmd::audit::Args),
 }
 
 fn main() -> std::process::ExitCode {
@@ -75,6 +76,7 @@ fn main() -> std::process::ExitCode {
         Verb::Call(args) => cmd::call::run(&args),
         Verb::Tools(args) => cmd::tools::run(&args),
         Verb::Tasks(args) => cmd::tasks::run(&args),
+        Verb::Audit(args) => cmd::audit::run(&args),
     }
     .into()
 }

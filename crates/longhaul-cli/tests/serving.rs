@@ -219,3 +219,48 @@ fn a_server_at_a_socket_is_its_users_alone() {
     assert!(path.join("mcp.sock").exists());
     drop(Server::start(path, &["--http", "unix:mcp.sock"]));
 }
+
+#[test]
+fn what_became_of_a_task_is_shown_and_what_was_changed_is_found() {
+    let folder = folder("[audit]\npath = \"audit\"");
+    let at = folder.path();
+    let server = Server::start(at, &["--http", "127.0.0.1:0"]);
+    let (code, _, err) = run(at, &["call", "--wait", "1s", server.url(), "work"]);
+    assert_eq!(code, 7, "{err}");
+    let listed: serde_json::Value = serde_json::from_str(&run(at, &["tasks", "list", "--json"]).1).unwrap();
+    let id = listed["tasks"][0]["taskId"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned();
+    let (code, _, err) = run(at, &["tasks", "cancel", &id, "--url", server.url()]);
+    assert_eq!(code, 0, "{err}");
+    let told = |words: &[&str]| {
+        // An entry is written when it has happened, a moment after its caller knows.
+        let mut told = (0..500).map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            run(at, &[&["audit", "show", "audit"], words].concat()).1
+        });
+        told.find(|told| told.contains("cancelled")).unwrap()
+    };
+    let told_of_it = told(&["--task", &id]);
+    let words: Vec<_> = told_of_it.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(words, ["created", "cancelled"], "{told_of_it}");
+    assert!(told_of_it.contains("tool=work") && told_of_it.contains("by=anonymous"), "{told_of_it}");
+    let first = told(&["--json"]);
+    let first: serde_json::Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["what"], &first["seq"]), (&"began".into(), &1.into()));
+    assert_eq!(run(at, &["audit", "show", "audit", "--who", "ann"]).1, "");
+    drop(server);
+
+    let (code, heads, err) = run(at, &["audit", "verify", "audit"]);
+    assert!(code == 0 && err.contains("3 entries in 1 files are as they were written"), "{err}");
+    let head = heads.split_whitespace().next().unwrap();
+    assert_eq!(run(at, &["audit", "verify", "audit", "--head", head]).0, 0);
+    let (code, _, err) = run(at, &["audit", "verify", "audit", "--head", &"0".repeat(64)]);
+    assert!(code == 1 && err.contains("no entry has the digest"), "{err}");
+
+    let file = std::fs::read_dir(at.join("audit")).unwrap().next().unwrap().unwrap().path();
+    let changed = std::fs::read_to_string(&file).unwrap().replace("\"tool\":\"work\"", "\"tool\":\"play\"");
+    std::fs::write(&file, changed).unwrap();
+    let (code, _, err) = run(at, &["audit", "verify", "audit"]);
+    assert!(code == 1 && err.contains("was changed"), "{err}");
+    let (code, _, err) = run(at, &["audit", "verify", "elsewhere"]);
+    assert!(code == 2 && err.contains("help: "), "{err}");
+}

@@ -103,7 +103,7 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!(config.http.listen.to_string(), "127.0.0.1:8420");
     assert_eq!((config.http.allowed_hosts, config.http.allowed_origins), (None, None));
     assert_eq!(config.http.max_body, 4 << 20);
-    assert_eq!(config.polls, Polls::default());
+    assert_eq!((config.polls, config.audit.is_none()), (Polls::default(), true));
     assert_eq!((config.polls.each, config.polls.in_all, config.polls.in_vain), (200, 10_000, 300));
     assert!(!config.server.drafted_tasks);
     assert_eq!(config.store.url, StoreUrl::Sqlite("longhaul.db".into()));
@@ -146,6 +146,11 @@ fn everything_that_is_said_is_taken() {
         each = 5
         in_all = 50
         in_vain = 7
+
+        [audit]
+        path = "trail"
+        max_file = "1MiB"
+        max_files = 9
 
         [tools.build]
         title = "Build"
@@ -196,6 +201,8 @@ fn everything_that_is_said_is_taken() {
     );
     assert_eq!((config.http.max_body, config.http.legacy_sse, config.http.http2), (64 << 10, true, true));
     assert_eq!((config.polls.each, config.polls.in_all, config.polls.in_vain), (5, 50, 7));
+    let audit = config.audit.clone().unwrap();
+    assert_eq!((audit.path, audit.max_file, audit.max_files), ("trail".into(), 1 << 20, 9));
     let names: Vec<_> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["build", "a", "b", "c"], "the order of the file");
     let tool = config.tool("build").unwrap();

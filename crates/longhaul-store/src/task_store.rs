@@ -404,6 +404,8 @@ pub struct Swept {
     pub expired: Vec<TaskId>,
     /// Finished tasks that were forgotten.
     pub erased: usize,
+    /// Which those were.
+    pub forgotten: Vec<TaskId>,
     /// Those of them of which something was still to be undone, and how many steps: nobody undoes it any more.
     pub owing: Vec<(TaskId, u32)>,
     /// Tombstones that went.
@@ -414,6 +416,7 @@ impl Swept {
     /// One more finished task was forgotten.
     pub fn forgot(&mut self, record: &Record) {
         self.erased += 1;
+        self.forgotten.push(record.id.clone());
         if record.is_undoing() {
             self.owing.push((record.id.clone(), record.owed));
         }

@@ -37,6 +37,7 @@
 //! | `schema-validation` | `Tool::validated`: tools whose JSON Schemas are known only when the program runs |
 //! | `sqlite` | `store::Sqlite`: tasks in one file, which survive the process and the loss of power |
 
+pub mod audit;
 #[cfg(feature = "auth")]
 pub mod auth;
 mod bucket;

@@ -1,5 +1,6 @@
 //! The verbs.
 
+pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod check;
 pub(crate) mod serve;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use longhaul::audit::AuditFolder;
 use longhaul::auth::{Guard, Resource};
 use longhaul::proto::http::AllowList;
 use longhaul::server::{Dispatcher, local_user};
@@ -145,6 +146,10 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
         .drafted_tasks(config.server.drafted_tasks)
         .polls(config.polls.options())
         .resources(Arc::new(Outputs::new(Arc::clone(&store), runs.clone())));
+    let audit = audit(config, &*store)?;
+    if let Some(audit) = &audit {
+        server = server.audit(audit.clone());
+    }
     if let Some(title) = &config.server.title {
         server = server.title(title);
     }
@@ -179,7 +184,22 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
         Some(listener) => serve_http(config, allow, guard, dispatcher, listener).await?,
         None => serve_stdio(dispatcher).await?,
     }
+    if let Some(audit) = audit {
+        audit.flush();
+    }
     Ok(())
+}
+
+/// Where it is noted what becomes of tasks, if the configuration says so. A server that cannot note it does not start.
+fn audit(config: &Config, store: &dyn TaskStore) -> Outcome<Option<AuditFolder>> {
+    let Some(audit) = &config.audit else { return Ok(None) };
+    match AuditFolder::open(&audit.path, store.node(), audit.options()) {
+        Ok(folder) => Ok(Some(folder)),
+        Err(error) => {
+            let what = format!("the audit trail cannot be written to {}: {error}", audit.path.display());
+            Err(Failure::usage(what).next("make room or let this user write there, or take `[audit]` out"))
+        }
+    }
 }
 
 /// The APIs of jobs that are configured.

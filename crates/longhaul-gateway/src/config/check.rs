@@ -6,6 +6,7 @@ use toml::de::DeTable;
 
 use super::{
     Config,
+    audit::Audit,
     auth::Auth,
     diagnostic::{Diagnostic, Diagnostics, Edit},
     environment::{Machine, Sources},
@@ -138,6 +139,7 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
     let store = reader.section(root, "store", "`[store]`".to_owned());
     let http = reader.section(root, "http", "`[http]`".to_owned());
     let polls = reader.section(root, "polls", "`[polls]`".to_owned());
+    let audit = reader.section(root, "audit", "`[audit]`".to_owned());
     let auth = reader.section(root, "auth", "`[auth]`".to_owned());
     let config = Config {
         server: server.map(|section| Server::read(reader, &section)).unwrap_or_default(),
@@ -147,6 +149,7 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
         },
         http: http.map(|section| Http::read(reader, &section, context.base)).unwrap_or_default(),
         polls: polls.map(|section| Polls::read(reader, &section)).unwrap_or_default(),
+        audit: audit.and_then(|section| Audit::read(reader, &section, context.base)),
         auth: auth.map(|section| Auth::read(reader, &section, context)),
         tools: Vec::new(),
         jobs: Vec::new(),
@@ -213,7 +216,7 @@ fn unknown_section(entry: &Entry<'_>) -> Diagnostic {
             vec![Edit::new(entry.key_span.clone(), near)],
         ),
         None => diagnostic.help(
-            "the sections are `[server]`, `[store]`, `[http]`, `[polls]`, `[auth]`, `[tools.NAME]` and `[jobs.NAME]`",
+            "the sections are `[server]`, `[store]`, `[http]`, `[polls]`, `[audit]`, `[auth]`, `[tools.NAME]` and `[jobs.NAME]`",
         ),
     }
 }
@@ -258,7 +261,7 @@ fn others_can_write(_: &std::fs::Metadata) -> bool {
 /// The largest configuration file, in bytes.
 pub const MAX_FILE: u64 = 1 << 20;
 
-const SECTIONS: [&str; 7] = ["server", "store", "http", "polls", "auth", "tools", "jobs"];
+const SECTIONS: [&str; 8] = ["server", "store", "http", "polls", "audit", "auth", "tools", "jobs"];
 
 /// What the parser calls a key that is given twice; a test holds it to that.
 const DUPLICATE: &str = "duplicate key";

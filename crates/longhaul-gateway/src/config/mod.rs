@@ -18,6 +18,7 @@
 use longhaul::server::Scopes;
 
 mod argument;
+mod audit;
 mod auth;
 mod bind;
 mod check;
@@ -45,6 +46,7 @@ mod violation;
 
 pub use self::{
     argument::{ArgumentError, ArgumentErrors},
+    audit::Audit,
     auth::{Auth, AuthError, AuthIssuer, AuthProxy, AuthToken, PlainUpstream, TokenCheck},
     bind::{Bound, MAX_COMMAND_LINE},
     check::{Checked, MAX_FILE, check, check_with, load},
@@ -79,6 +81,8 @@ pub struct Config {
     pub http: Http,
     /// How much callers may ask about tasks.
     pub polls: Polls,
+    /// Where it is noted what becomes of tasks; nowhere when `None`.
+    pub audit: Option<Audit>,
     /// Who may call over HTTP; everybody who reaches the address when `None`.
     pub auth: Option<Auth>,
     /// The tools, in the order of the file.

@@ -373,6 +373,7 @@ impl Companions {
     /// What the call would have been answered with. For a task that was cancelled or lost a sentence: the
     /// model is to read it.
     fn result_of(&self, record: &Record) -> Write {
+        self.dispatcher.0.tells(record, &self.cx.owner());
         written(Ok(match project::outcome(record) {
             Some(Ok(result)) => result,
             Some(Err(error)) => CallToolResult::error(error.message.into_owned()),

@@ -14,7 +14,7 @@ use longhaul_proto::model::{
     CacheScope, ClientCapabilities, Implementation, LoggingLevel, ServerCapabilities,
 };
 use longhaul_tasks::runner::Engine;
-use longhaul_tasks::store::{Owner, Principal, StoreError};
+use longhaul_tasks::store::{Owner, Principal, Record, StoreError};
 
 use super::answer::{Answered, Dispatched, Envelope};
 use super::ask::{Desk, Line};
@@ -33,6 +33,7 @@ use super::shelf::{Cursor, Item, Shelf};
 use super::state::States;
 use super::subscriptions::Subscriptions;
 use super::{call, drafted, layered, task_list, tasks};
+use crate::audit::Trail;
 use crate::service::Next;
 
 /// Finds and runs the handler of a request. Clones share one server.
@@ -59,6 +60,8 @@ pub(super) struct Shared {
     pub(super) subscriptions: Arc<Subscriptions>,
     /// Those that ask after them.
     pub(super) polls: Arc<Polls>,
+    /// Where it is noted what becomes of tasks, if anywhere.
+    pub(super) trail: Option<Trail>,
     pub(super) engine: Engine,
     pub(super) desk: Arc<Desk>,
 }
@@ -67,6 +70,13 @@ impl Shared {
     /// What the handlers share, if anything.
     pub(super) fn states(&self) -> Option<&Arc<States>> {
         Some(&self.offer.states).filter(|states| !states.is_empty())
+    }
+
+    /// `owner` is about to learn how the task stands, and so its end, if that has come.
+    pub(super) fn tells(&self, record: &Record, owner: &Owner) {
+        if let Some(trail) = &self.trail {
+            trail.fetched(record, owner);
+        }
     }
 
     /// Whom to tell of changes.

@@ -15,7 +15,7 @@ use longhaul_tasks::store::{Digest, Erasure, Once, Outcome, Owner, Record, Scope
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
 use super::ask::Binding;
 use super::context::Cx;
-use super::dispatch::{Dispatcher, Exchange};
+use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::once::key_of;
 use super::policy::TaskMode;
 use super::tasks::{failed, not_found};
@@ -97,13 +97,15 @@ pub(super) fn answer(
 
 /// Who asks after drafted tasks.
 pub(super) struct Asking {
+    shared: Arc<Shared>,
     engine: Engine,
     owner: Owner,
 }
 
 impl Asking {
     pub(super) fn new(dispatcher: &Dispatcher, exchange: &Exchange<'_, '_>) -> Self {
-        Self { engine: dispatcher.0.engine.clone(), owner: exchange.caller.owner() }
+        let (shared, engine) = (Arc::clone(&dispatcher.0), dispatcher.0.engine.clone());
+        Self { shared, engine, owner: exchange.caller.owner() }
     }
 
     /// What is answered of the task that this caller calls so; `None` when it calls none so.
@@ -120,7 +122,10 @@ impl Asking {
                     envelope.dialect.write_drafted_task(&task, result);
                 })
             }),
-            Method::TaskResult => result(&record, id)?,
+            Method::TaskResult => {
+                self.shared.tells(&record, &self.owner);
+                result(&record, id)?
+            }
             _ => {
                 let erasure = self.engine.erase(Scope::Owner(&self.owner), &record.id).await;
                 match erasure.map_err(|error| failed(&error))? {

@@ -1,5 +1,6 @@
 //! Hearing of changes: subscriptions of a session (legacy era) and on a stream of their own (modern era).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, write_subscription_id, write_task_subscription};
@@ -7,6 +8,7 @@ use longhaul_proto::jsonrpc::{ErrorObject, RequestId, Text};
 use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::{Meta, SUBSCRIPTION_ID, SubscriptionFilter};
 use longhaul_tasks::project;
+use longhaul_tasks::store::Record;
 
 use super::answer::{Answered, Dispatched, Envelope, Write, now_or_later};
 use super::call::{missing_tasks, view};
@@ -39,7 +41,8 @@ pub(super) fn listen(
     let (engine, slow_limit) = (dispatcher.engine().clone(), shared.subscriptions.options.slow_limit);
     // From here on nothing is missed, though it is told only after the acknowledgement.
     let listener = shared.changes.as_ref().map(|changes| changes.listen(agreed.clone()));
-    let stream = cx.clone();
+    let (stream, teller, learner) = (cx.clone(), Arc::clone(shared), owner.clone());
+    let tells = move |record: &Record| teller.tells(record, &learner);
     let answer = async move {
         let (_place, poll) = admitted.unzip();
         let (outlet, its) = (stream.outlet(), &subscription);
@@ -52,7 +55,7 @@ pub(super) fn listen(
             if let Some(acknowledged) = its.acknowledged(&agreed) {
                 outlet.notify(acknowledged).await;
             }
-            its.tell(outlet, listener, followed, slow_limit).await
+            its.tell(outlet, listener, followed, slow_limit, &tells).await
         };
         let reason = tokio::select! {
             biased;
@@ -118,6 +121,7 @@ impl Subscription {
         listener: Option<Listener>,
         mut followed: Followed,
         slow_limit: Duration,
+        tells: &(impl Fn(&Record) + Sync),
     ) -> TooSlow {
         loop {
             tokio::select! {
@@ -130,6 +134,7 @@ impl Subscription {
                 }
                 standing = followed.next() => {
                     let Some(message) = self.of_task(&standing) else { continue };
+                    tells(&standing.record);
                     if tokio::time::timeout(slow_limit, outlet.hand(message)).await.is_err() {
                         return TooSlow;
                     }

@@ -105,6 +105,7 @@ pub use validated::SchemaError;
 pub use longhaul_tasks::project::{OUTPUT_SCHEME, output_uri};
 use offer::Parts;
 
+use crate::audit::{Audit, Audited, Trail};
 use crate::driver::{self, DriverError};
 use crate::service::{BoxError, Layers, Level, Next, Request, Response};
 use crate::transport::stdio;
@@ -131,6 +132,7 @@ pub struct Server {
     rounds: RoundOptions,
     subscriptions: SubscriptionOptions,
     polls: PollOptions,
+    audit: Option<Arc<dyn Audit>>,
     pace: Pace,
     environment: Arc<dyn Environment>,
     options: driver::Options,
@@ -313,6 +315,7 @@ impl Server {
             rounds: RoundOptions::default(),
             subscriptions: SubscriptionOptions::default(),
             polls: PollOptions::default(),
+            audit: None,
             pace: Pace::default(),
             environment: Arc::new(Tokio::new()),
             options: driver::Options::default(),
@@ -530,6 +533,13 @@ impl Server {
         self
     }
 
+    /// Notes in `audit` what becomes of tasks, and who did it.
+    #[must_use]
+    pub fn audit(mut self, audit: impl Audit + 'static) -> Self {
+        self.audit = Some(Arc::new(audit));
+        self
+    }
+
     /// Paces the engine.
     #[must_use]
     pub fn pace(mut self, pace: Pace) -> Self {
@@ -579,6 +589,8 @@ impl Server {
             .with_tasks(offer.has_tasks)
             .with_drafted_tasks(offer.has_tasks && self.drafted_tasks)
             .with_extensions(extensions);
+        let trail = self.audit.map(|audit| Trail::new(audit, Arc::clone(&store)));
+        let store = trail.clone().map_or(store, |trail| Arc::new(Audited(trail)));
         let engine = Engine::new(store, self.environment, self.pace, offer.workers());
         let info_json = serde_json::to_string(&self.info).expect("strings are JSON").into();
         let shared = Arc::new(dispatch::Shared {
@@ -592,7 +604,8 @@ impl Server {
             way: self.layers.finish(),
             page_size: self.page_size,
             subscriptions: subscriptions::Subscriptions::new(self.subscriptions),
-            polls: polls::Polls::new(&self.polls),
+            polls: polls::Polls::new(&self.polls, trail.clone()),
+            trail,
             engine,
             desk: Arc::new(ask::Desk::new(self.rounds, self.registry)),
         });

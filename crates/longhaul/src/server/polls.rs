@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::dispatch::{Caller, Origin};
 use super::principal::Principal;
+use crate::audit::Trail;
 use crate::bucket::{Bucket, Rate};
 
 /// Bounds on what is asked about tasks: `tasks/get` and its like, the companions, and the output of commands.
@@ -96,6 +97,8 @@ pub(super) struct Polls {
     each: Rate,
     in_all: Rate,
     in_vain: Rate,
+    /// Where it is noted who is refused, if anywhere.
+    trail: Option<Trail>,
     known: Mutex<Known>,
 }
 
@@ -129,7 +132,7 @@ struct Account {
 }
 
 impl Polls {
-    pub(super) fn new(options: &PollOptions) -> Arc<Self> {
+    pub(super) fn new(options: &PollOptions, trail: Option<Trail>) -> Arc<Self> {
         let rate = |a_second: u32| Rate {
             tokens: a_second.max(1).saturating_mul(BURST),
             every: Duration::from_secs(BURST.into()),
@@ -144,7 +147,7 @@ impl Polls {
             strangers: Bucket::full(&in_all, now),
             figures: PollFigures::default(),
         };
-        Arc::new(Self { each, in_all, in_vain, known: Mutex::new(known) })
+        Arc::new(Self { each, in_all, in_vain, trail, known: Mutex::new(known) })
     }
 
     pub(super) fn figures(&self) -> PollFigures {
@@ -173,7 +176,11 @@ impl Polls {
             Err(refused) => {
                 match refused {
                     Refused::Often(_) => known.figures.refused += 1,
-                    Refused::Vain(_) => known.figures.refused_look_ups += 1,
+                    Refused::Vain { .. } => known.figures.refused_look_ups += 1,
+                }
+                drop(known);
+                if let (Refused::Vain { is_new: true, .. }, Some(trail)) = (&refused, &self.trail) {
+                    trail.refused(&caller.owner());
                 }
                 Err(refused.into())
             }
@@ -227,13 +234,14 @@ impl Account {
             // Whoever asks after many tasks at once has asked nothing in vain yet.
             Err(_) if self.in_vain.lacks_only(self.held, ids) => Err(Refused::Often(SOON)),
             Err(wait) => {
-                if !std::mem::replace(&mut self.told, true) {
+                let is_new = !std::mem::replace(&mut self.told, true);
+                if is_new {
                     tracing::warn!(
                         ?asker,
                         "a caller asks again and again after tasks that are not there for it"
                     );
                 }
-                Err(Refused::Vain(wait))
+                Err(Refused::Vain { wait, is_new })
             }
         }
     }
@@ -247,7 +255,11 @@ impl Account {
 /// Why a request is refused, and for how long.
 enum Refused {
     Often(Duration),
-    Vain(Duration),
+    Vain {
+        wait: Duration,
+        /// It was not refused so a moment ago.
+        is_new: bool,
+    },
 }
 
 impl From<Refused> for ErrorObject {
@@ -257,7 +269,7 @@ impl From<Refused> for ErrorObject {
                 let what = "too much is asked about tasks: ask as often as `pollIntervalMs` says, or wait for the result";
                 Self::overloaded(what, wait)
             }
-            Refused::Vain(wait) => {
+            Refused::Vain { wait, .. } => {
                 let what = "too many tasks were asked after that are not there: forget their ids, and come back later";
                 Self::overloaded(what, wait)
             }
@@ -316,7 +328,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn look_ups_that_are_under_way_are_not_in_vain_yet() {
-        let polls = Polls::new(&PollOptions::default().in_vain(20));
+        let polls = Polls::new(&PollOptions::default().in_vain(20), None);
         let ann = Caller::new(Some(Principal::new("ann").unwrap()));
         let first = polls.admit(&ann, 15).unwrap();
         let refused = polls.admit(&ann, 15).unwrap_err();

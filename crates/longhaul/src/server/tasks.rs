@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, StoredQuestion};
@@ -19,7 +20,7 @@ use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard}
 use super::ask::courier::deliver_result;
 use super::call::{is_seen, missing_tasks, view};
 use super::context::Cx;
-use super::dispatch::{Dispatcher, Exchange};
+use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::drafted;
 use super::polls::Poll;
 
@@ -35,6 +36,7 @@ pub(super) fn answer(
     };
     let id = read_id(exchange.method, exchange.params);
     let request = Request {
+        shared: Arc::clone(&dispatcher.0),
         poll,
         engine: dispatcher.0.engine.clone(),
         owner: exchange.caller.owner(),
@@ -89,6 +91,7 @@ fn read_id(method: Method, params: &Params<'_>) -> Result<Option<(TaskId, Answer
 
 /// A request about a task, and as whom it is made.
 struct Request {
+    shared: Arc<Shared>,
     poll: Poll,
     engine: Engine,
     owner: Owner,
@@ -160,6 +163,10 @@ impl Request {
 
     /// Who asks so often that it will be refused soon is told to ask less often, while there is more to come.
     fn shown(&self, mut record: Record) -> Write {
+        if self.dialect.has_tasks_extension() {
+            // Results are inlined there.
+            self.shared.tells(&record, &self.owner);
+        }
         if !record.is_terminal() {
             record.poll_interval_ms = self.poll.paced(record.poll_interval_ms);
         }
@@ -178,6 +185,7 @@ impl Request {
             () = self.engine.draining() => return Err(stopping()),
         };
         let record = ended.ok_or_else(not_found)?;
+        self.shared.tells(&record, &self.owner);
         let result = project::outcome(&record).ok_or_else(not_found)??;
         let id = id.clone();
         Ok(Box::new(move |envelope, out| {

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod advisories;
+mod audit;
 mod bytes;
 mod callers;
 mod door;

@@ -34,8 +34,8 @@ impl Wrap for Reads {
     }
 }
 
-struct Rig {
-    dispatcher: Dispatcher,
+pub(crate) struct Rig {
+    pub(crate) dispatcher: Dispatcher,
     reads: Reads,
 }
 
@@ -44,14 +44,14 @@ impl Rig {
         Self::of(server(&Arc::default()), polls)
     }
 
-    fn of(server: Server, polls: PollOptions) -> Self {
+    pub(crate) fn of(server: Server, polls: PollOptions) -> Self {
         let reads = Reads::default();
         let store = Wrapped::new(Memory::new(), reads.clone());
         Self { dispatcher: server.polls(polls).store(store).dispatcher().unwrap(), reads }
     }
 
     /// What `who` is answered; `None` if that takes longer.
-    async fn ask_in(
+    pub(crate) async fn ask_in(
         &self,
         revision: Revision,
         who: Option<&str>,
@@ -76,18 +76,18 @@ impl Rig {
         Some(serde_json::from_slice(&out).unwrap())
     }
 
-    async fn ask(&self, who: Option<&str>, method: &str, params: Value) -> Value {
+    pub(crate) async fn ask(&self, who: Option<&str>, method: &str, params: Value) -> Value {
         self.ask_in(Revision::V2026_07_28, who, method, params).await.unwrap()
     }
 
-    async fn task_of(&self, who: Option<&str>) -> String {
+    pub(crate) async fn task_of(&self, who: Option<&str>) -> String {
         let created = self
             .ask(who, "tools/call", json!({"name": "long_nap", "arguments": {"millis": 3_600_000}}))
             .await;
         created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned()
     }
 
-    async fn get(&self, who: Option<&str>, id: &str) -> Value {
+    pub(crate) async fn get(&self, who: Option<&str>, id: &str) -> Value {
         self.ask(who, "tasks/get", json!({"taskId": id})).await
     }
 

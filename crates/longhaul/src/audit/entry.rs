@@ -1,0 +1,154 @@
+//! One entry of the trail, as it stands in a file: a line of JSON.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::{End, Event, What};
+use crate::hex::hex;
+
+/// One entry of a trail that is kept in files.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Its number in the chain of its node, from 1.
+    pub seq: u64,
+    /// When (RFC 3339, in UTC, to the millisecond).
+    pub at: String,
+    /// On which node.
+    pub node: String,
+    /// What happened: `created`, `fetched`, `answered`, `cancelled`, `ended`, `deleted`, `forgotten`, `refused`; of the trail
+    /// itself `began`, `missed` and `removed`.
+    pub what: String,
+    /// To which task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Which tool does its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Who did it; nobody but the node or its operator if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// How it ended: `result`, `tool_error`, `error`, `lost`, `expired`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// The code of the error it ended with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<i64>,
+    /// Why the engine ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How many questions were answered, or events missed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// The last entries of the other chains when this one began, or of files that were removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heads: Vec<Head>,
+    /// The digest of the entry before.
+    pub prev: String,
+}
+
+/// An entry of some chain, by its digest.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Head {
+    /// Whose chain.
+    pub node: String,
+    /// Its number.
+    pub seq: u64,
+    /// Its digest.
+    pub hash: String,
+}
+
+/// What stands for the digest of the entry before the first.
+pub(super) const NOTHING_BEFORE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// What an entry of the trail itself says: events were missed, files were removed.
+pub(super) const MISSED: &str = "missed";
+pub(super) const REMOVED: &str = "removed";
+
+/// The digest of an entry: SHA-256 of its line, in hexadecimal.
+pub(super) fn digest(line: &[u8]) -> String {
+    hex(&Sha256::digest(line))
+}
+
+impl Entry {
+    /// An entry of the trail itself.
+    pub(super) fn of_trail(node: &str, what: &str) -> Self {
+        Self {
+            seq: 0,
+            at: written(Timestamp::now()),
+            node: node.to_owned(),
+            what: what.to_owned(),
+            task: None,
+            tool: None,
+            owner: None,
+            by: None,
+            outcome: None,
+            code: None,
+            reason: None,
+            count: None,
+            heads: Vec::new(),
+            prev: String::new(),
+        }
+    }
+
+    /// What happened to a task, in the chain of `node`.
+    pub(super) fn of(event: &Event, node: &str) -> Self {
+        let mut entry = Self::of_trail(node, event.what.name());
+        // A time that no calendar has is of a clock that is broken: ours stays.
+        if let Ok(at) = Timestamp::from_millisecond(event.at.unix_ms()) {
+            entry.at = written(at);
+        }
+        entry.task = event.task.as_ref().map(|task| task.as_str().to_owned());
+        entry.tool = event.tool.as_deref().map(str::to_owned);
+        entry.owner = event.owner.as_ref().map(|owner| owner.as_str().to_owned());
+        entry.by = event.by.as_ref().map(|by| by.as_str().to_owned());
+        match &event.what {
+            What::Answered(questions) => entry.count = u64::try_from(*questions).ok(),
+            What::Ended(end) => {
+                entry.outcome = Some(end.name().to_owned());
+                if let End::Error { code, reason } = end {
+                    entry.code = Some(*code);
+                    entry.reason = reason.map(str::to_owned);
+                }
+            }
+            _ => {}
+        }
+        entry
+    }
+}
+
+fn written(at: Timestamp) -> String {
+    format!("{at:.3}")
+}
+
+impl What {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Fetched => "fetched",
+            Self::Answered(_) => "answered",
+            Self::Cancelled => "cancelled",
+            Self::Ended(_) => "ended",
+            Self::Deleted => "deleted",
+            Self::Forgotten => "forgotten",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl End {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Result => "result",
+            Self::ToolError => "tool_error",
+            Self::Error { .. } => "error",
+            Self::Lost => "lost",
+            Self::Expired => "expired",
+        }
+    }
+}

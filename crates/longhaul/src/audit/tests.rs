@@ -1,0 +1,165 @@
+//! What a folder of a trail promises.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use longhaul_tasks::store::Json;
+
+use super::*;
+
+fn event(number: usize) -> Event {
+    Event {
+        what: What::Created,
+        at: Time::from_unix_ms(1_000),
+        node: NodeId::new("n").unwrap(),
+        task: Some(TaskId::new(format!("task-{number}")).unwrap()),
+        tool: None,
+        owner: None,
+        by: None,
+    }
+}
+
+fn open(folder: &Path, node: &str, options: AuditOptions) -> AuditFolder {
+    AuditFolder::open(folder, &NodeId::new(node).unwrap(), options).unwrap()
+}
+
+/// A chain of so many events.
+fn write(folder: &Path, node: &str, events: usize) {
+    let audit = open(folder, node, AuditOptions::default());
+    (0..events).for_each(|number| audit.note(event(number)));
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn only_the_engines_own_reasons_are_told() {
+    let end = |data: &str| End::of(&Outcome::error(-32603, "secret", Some(Json::parse(data).unwrap())));
+    let told = |reason| Some(End::Error { code: -32603, reason });
+    assert_eq!(end(r#"{"reason":"nondeterminism","step":"secret"}"#), told(Some("nondeterminism")));
+    assert_eq!(end(r#"{"reason":"the secret is 42"}"#), told(None));
+}
+
+#[test]
+fn what_was_noted_is_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for node in ["a", "b", "c"] {
+            scope.spawn(|| write(folder.path(), node, 100));
+        }
+    });
+    let verdict = verify(folder.path(), &[]).unwrap();
+    assert_eq!((verdict.entries, verdict.files, verdict.heads.len()), (303, 3, 3));
+    assert_eq!((verdict.problems, verdict.remarks), (vec![], vec![]));
+    let entries = entries(folder.path(), |entry| entry.task.as_deref() == Some("task-7")).unwrap();
+    assert_eq!(entries.len(), 3);
+    assert_eq!((&*entries[0].at, &*entries[0].what), ("1970-01-01T00:00:01.000Z", "created"));
+}
+
+#[cfg(unix)]
+#[test]
+fn the_trail_is_its_users_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let trail = folder.path().join("trail");
+    write(&trail, "a", 1);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&trail), mode(&files(&trail)[0])), (0o700, 0o600));
+}
+
+#[test]
+fn what_is_changed_is_found() {
+    type Change = fn(&mut Vec<String>);
+    let changes: [(&str, Change); 8] = [
+        ("a word", |lines| lines[5] = lines[5].replace("task-4", "task-9")),
+        ("the first word", |lines| lines[0] = lines[0].replace("began", "begun")),
+        ("a line taken out", |lines| drop(lines.remove(5))),
+        ("the first taken out", |lines| drop(lines.remove(0))),
+        ("a line twice", |lines| lines.insert(5, lines[5].clone())),
+        ("two lines the other way round", |lines| lines.swap(5, 6)),
+        ("no entry", |lines| lines.insert(5, "{}".to_owned())),
+        ("the end taken off", |lines| lines.truncate(8)),
+    ];
+    for (what, change) in changes {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "a", 9);
+        // A later chain knows how this one stood.
+        write(folder.path(), "b", 1);
+        assert_eq!(verify(folder.path(), &[]).unwrap().problems, Vec::<String>::new(), "{what}");
+        let file = &files(folder.path())[0];
+        let mut lines: Vec<_> = fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect();
+        change(&mut lines);
+        fs::write(file, lines.join("\n") + "\n").unwrap();
+        assert_ne!(verify(folder.path(), &[]).unwrap().problems, Vec::<String>::new(), "{what}");
+        fs::remove_file(file).unwrap();
+        assert_ne!(verify(folder.path(), &[]).unwrap().problems, Vec::<String>::new(), "all of it");
+    }
+}
+
+#[test]
+fn the_end_of_the_last_chain_is_known_by_who_keeps_its_digest() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a", 9);
+    let kept = [verify(folder.path(), &[]).unwrap().heads[0].hash.clone()];
+    assert!(verify(folder.path(), &kept).unwrap().problems.is_empty());
+    let file = &files(folder.path())[0];
+    let text = fs::read_to_string(file).unwrap();
+    let end = text.trim_end().rfind('\n').unwrap();
+    fs::write(file, &text[..=end]).unwrap();
+    assert!(verify(folder.path(), &[]).unwrap().problems.is_empty(), "nothing follows that would know");
+    assert_eq!(verify(folder.path(), &kept).unwrap().problems.len(), 1);
+    // As `kill -9` in the middle of a write leaves it.
+    fs::write(file, &text[..end + 20]).unwrap();
+    let verdict = verify(folder.path(), &[]).unwrap();
+    assert_eq!((verdict.problems.len(), verdict.remarks.len()), (0, 1), "{verdict:?}");
+}
+
+#[test]
+fn files_are_bounded_and_what_goes_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = AuditOptions::default().max_file(1).max_files(4);
+    let lasting = open(folder.path(), "lasting", options.clone());
+    for node in 0..6 {
+        let audit = open(folder.path(), &format!("node{node}"), options.clone());
+        for number in 0..4 {
+            for audit in [&audit, &lasting] {
+                audit.note(event(number));
+                audit.flush();
+            }
+        }
+    }
+    assert_eq!(files(folder.path()).len(), 4);
+    let verdict = verify(folder.path(), &[]).unwrap();
+    assert_eq!((verdict.problems, verdict.remarks), (vec![], vec![]));
+    // What is taken out beside that is found.
+    let oldest = files(folder.path()).into_iter().find(|file| file.to_string_lossy().contains("lasting"));
+    fs::remove_file(oldest.unwrap()).unwrap();
+    assert_ne!(verify(folder.path(), &[]).unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn what_cannot_be_written_waits_and_what_cannot_wait_is_counted() {
+    let place = tempfile::tempdir().unwrap();
+    let (folder, away) = (place.path().join("trail"), place.path().join("away"));
+    let audit = open(&folder, "a", AuditOptions::default().max_file(1).max_waiting(4));
+    fs::rename(&folder, &away).unwrap();
+    for number in 0..10 {
+        audit.note(event(number));
+        audit.flush();
+    }
+    fs::rename(&away, &folder).unwrap();
+    audit.flush();
+    let verdict = verify(&folder, &[]).unwrap();
+    assert_eq!(verdict.problems, Vec::<String>::new());
+    assert_eq!(entries(&folder, |entry| entry.what == "created").unwrap().len(), 4, "{verdict:?}");
+    assert_eq!(verdict.remarks.len(), 1, "{verdict:?}");
+    let missed = entries(&folder, |entry| entry.what == "missed").unwrap();
+    assert_eq!(missed[0].count, Some(6));
+    audit.note(event(11));
+    drop(audit);
+    assert_eq!(entries(&folder, |entry| entry.task.as_deref() == Some("task-11")).unwrap().len(), 1);
+}

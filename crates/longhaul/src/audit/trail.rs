@@ -1,0 +1,84 @@
+//! What a server notes, and of which store's tasks.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use longhaul_tasks::store::{Owner, Record, TaskId, TaskStore};
+
+use super::{Audit, Event, Party, What};
+
+/// The trail of one server. Clones are one.
+#[derive(Clone, Debug)]
+pub(crate) struct Trail(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    audit: Arc<dyn Audit>,
+    store: Arc<dyn TaskStore>,
+    /// The tasks whose ends were given to their owners last.
+    fetched: Mutex<VecDeque<TaskId>>,
+}
+
+/// Of how many tasks it is remembered that it was noted: whoever polls on does not fill the trail.
+const REMEMBERED: usize = 1024;
+
+impl Trail {
+    pub(crate) fn new(audit: Arc<dyn Audit>, store: Arc<dyn TaskStore>) -> Self {
+        Self(Arc::new(Inner { audit, store, fetched: Mutex::default() }))
+    }
+
+    pub(super) fn store(&self) -> &Arc<dyn TaskStore> {
+        &self.0.store
+    }
+
+    /// This happened to a task.
+    pub(super) fn note(&self, what: What, record: &Record, by: Option<Party>) {
+        let mut event = self.event(what, by);
+        event.task = Some(record.id.clone());
+        event.tool = Some(Arc::clone(&record.tool));
+        event.owner = Some(Party::of(&record.owner));
+        self.0.audit.note(event);
+    }
+
+    /// A task made another, which is called so and does its work with this tool.
+    pub(super) fn note_child(&self, (id, tool): (TaskId, Arc<str>)) {
+        let mut event = self.event(What::Created, None);
+        (event.task, event.tool) = (Some(id), Some(tool));
+        self.0.audit.note(event);
+    }
+
+    /// The same of a task of which only its id is known.
+    pub(super) fn note_of(&self, what: What, id: &TaskId, by: Option<Party>) {
+        let mut event = self.event(what, by);
+        event.task = Some(id.clone());
+        self.0.audit.note(event);
+    }
+
+    /// Its caller learns what the task has come to, if it has ended. Noted when it is new.
+    pub(crate) fn fetched(&self, record: &Record, by: &Owner) {
+        if !record.is_terminal() {
+            return;
+        }
+        {
+            let mut fetched = self.0.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+            if fetched.contains(&record.id) {
+                return;
+            }
+            if fetched.len() == REMEMBERED {
+                fetched.pop_front();
+            }
+            fetched.push_back(record.id.clone());
+        }
+        self.note(What::Fetched, record, Some(Party::of(by)));
+    }
+
+    /// Whoever asked in vain too often is refused.
+    pub(crate) fn refused(&self, by: &Owner) {
+        self.0.audit.note(self.event(What::Refused, Some(Party::of(by))));
+    }
+
+    fn event(&self, what: What, by: Option<Party>) -> Event {
+        let (at, node) = (self.0.store.now(), self.0.store.node().clone());
+        Event { what, at, node, task: None, tool: None, owner: None, by }
+    }
+}
