@@ -339,9 +339,9 @@ impl Machine {
         match self.row {
             Row::Absent => self.advance_loose(),
             Row::There => self.advance_kept(),
-            // What is being written decides first; who only waits need not.
-            Row::Ending if self.let_go && self.plan.caller == Caller::Waits => self.answer(Reply::HandOver),
-            Row::Writing | Row::Ending => vec![],
+            Row::Ending => self.let_go_before_the_end(),
+            // What is being written decides first.
+            Row::Writing => vec![],
         }
     }
 
@@ -377,7 +377,9 @@ impl Machine {
             Work::Ended(outcome) => {
                 self.row = Row::Ending;
                 self.work = Work::Gone;
-                vec![Effect::Finish(outcome)]
+                let mut effects = vec![Effect::Finish(outcome)];
+                effects.extend(self.let_go_before_the_end());
+                effects
             }
             Work::NotBegun => {
                 self.work = Work::Waiting;
@@ -404,6 +406,12 @@ impl Machine {
             Caller::Waits if self.let_go => self.answer(Reply::HandOver),
             Caller::AsksForTask | Caller::TakesTask | Caller::Waits => vec![],
         }
+    }
+
+    /// The outcome is being written, which a full disk may keep from ending: who only waits need not wait for that.
+    fn let_go_before_the_end(&mut self) -> Vec<Effect> {
+        let waits = self.plan.caller == Caller::Waits;
+        if waits && self.let_go { self.answer(Reply::HandOver) } else { vec![] }
     }
 
     fn start(&mut self) -> Vec<Effect> {

@@ -126,6 +126,14 @@ fn a_waiting_caller_does_not_wait_for_a_full_disk() {
 }
 
 #[test]
+fn a_caller_whose_time_was_up_before_the_end_does_not_wait_for_a_full_disk_either() {
+    let begin = [Event::Admitted, Event::Started, Event::AfterElapsed, Event::Committed, Event::HoldElapsed];
+    let (mut machine, _) = run(WAITS, begin);
+    let effects = machine.handle(Event::Ended(done()));
+    assert_eq!(effects, [Effect::Finish(done()), Effect::Answer(Reply::HandOver)]);
+}
+
+#[test]
 fn a_caller_that_cancels_ends_its_call_until_it_is_answered() {
     let (machine, effects) = run(TAKES, [Event::Admitted, Event::Started, Event::CallerCancelled]);
     assert_eq!(effects, [Effect::Admit, LOOSE, Effect::Stop]);

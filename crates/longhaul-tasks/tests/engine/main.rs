@@ -5,6 +5,7 @@
 mod aging;
 mod fencing;
 mod joining;
+mod model;
 mod once;
 mod recovery;
 mod resuming;
