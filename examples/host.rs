@@ -98,7 +98,8 @@ impl Host {
         id
     }
 
-    fn exchange(&mut self, method: &str, params: Value) -> Value {
+    /// The answer to a request made once, whatever it asks.
+    pub(crate) fn exchange(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params);
         loop {
             let message = self.receive();

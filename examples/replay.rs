@@ -1,0 +1,180 @@
+//! Every tool of the examples that speak over pipes, entered again wherever it waits: it must ask the same and come to the
+//! same. A call in rounds has each round made twice; the server of a task is killed whenever there is news of it. The
+//! examples over HTTP wait for nobody.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[expect(dead_code, reason = "nothing is called here only once")]
+mod host;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::future::ready;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use host::{Answer, Host, REVISIONS, nothing};
+use longhaul_test::{Went, replay_always};
+use serde_json::{Value, json};
+
+/// A call, and what must come of it.
+struct Call {
+    tool: &'static str,
+    arguments: Value,
+    /// In how many rounds it asks.
+    asks: usize,
+    /// The text it answers with.
+    says: &'static str,
+}
+
+fn call(tool: &'static str, arguments: Value, asks: usize, says: &'static str) -> Call {
+    Call { tool, arguments, asks, says }
+}
+
+/// How a call goes whose every round is made twice.
+async fn replay(host: &mut Host, call: &Call, answer: Answer) -> Went {
+    let host = RefCell::new(host);
+    let params = json!({"name": call.tool, "arguments": call.arguments});
+    let send = |params| ready(host.borrow_mut().exchange("tools/call", params));
+    let answer = |_: &str, question: &Value| {
+        answer(question["method"].as_str().unwrap_or_default(), &question["params"])
+    };
+    let went = replay_always(&params, send, answer).await;
+    went.unwrap_or_else(|astray| panic!("{}: {astray}", call.tool))
+}
+
+/// Plays the calls, which are of every tool that the server has but those that are `left_out`.
+async fn play(mut command: Command, answer: Answer, calls: &[Call], left_out: &[&str]) {
+    let able = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}});
+    let mut host = Host::start(&mut command, REVISIONS[1], able, answer);
+    let listed = host.ask("tools/list", json!({}));
+    let listed = listed["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str());
+    // What callers without tasks follow them by is nobody's example.
+    let listed: BTreeSet<&str> = listed.filter(|tool| !tool.starts_with("task_")).collect();
+    let played = calls.iter().map(|call| call.tool).chain(left_out.iter().copied());
+    assert_eq!(listed, played.collect(), "of {command:?}");
+    for call in calls {
+        let went = replay(&mut host, call, answer).await;
+        assert_eq!(went.asked.len(), call.asks, "{}: {went:?}", call.tool);
+        assert_eq!(went.outcome["content"][0]["text"], call.says, "{}", call.tool);
+    }
+}
+
+/// The program of an example.
+fn program(path: &str) -> Command {
+    Command::new(path)
+}
+
+#[tokio::test]
+async fn tools_that_ask_nothing() {
+    let sum = call("add", json!({"a": 40, "b": 2}), 0, "42");
+    let part = call("divide", json!({"dividend": 1, "divisor": 4}), 0, "0.25");
+    play(program(env!("CARGO_BIN_EXE_calculator")), nothing, &[sum, part], &[]).await;
+    let echo = call("echo", json!({"message": "again"}), 0, "again");
+    play(program(env!("CARGO_BIN_EXE_echo")), nothing, &[echo], &[]).await;
+    let tea = call("brew", json!({"cups": 1}), 0, "1 cups of tea");
+    play(program(env!("CARGO_BIN_EXE_progress")), nothing, &[tea], &[]).await;
+
+    let counter = [
+        call("get_value", json!({}), 0, "0"),
+        call("say_hello", json!({}), 0, "hello"),
+        call("echo", json!({"a": 1}), 0, r#"{"a":1}"#),
+        call("sum", json!({"a": 1, "b": 2}), 0, "3"),
+    ];
+    // Two calls count twice, and the last takes ten seconds: none of them is ever entered again.
+    let once = ["increment", "decrement", "long_task"];
+    play(program(env!("CARGO_BIN_EXE_from-rmcp")), nothing, &counter, &once).await;
+
+    let phrase = call("learn", json!({"name": "hello", "text": "Moin!"}), 0, "learnt");
+    // A second call finds nothing to forget.
+    play(program(env!("CARGO_BIN_EXE_dynamic")), nothing, &[phrase], &["forget"]).await;
+}
+
+#[tokio::test]
+async fn tools_that_are_given_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut units = program(env!("CARGO_BIN_EXE_low-level"));
+    units.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/low-level/units.json"));
+    let calls = [
+        call("km_to_miles", json!({"value": 10}), 0, "6.21371"),
+        call("kg_to_pounds", json!({"value": 1}), 0, "2.204623"),
+        call("length", json!({}), 0, "2 bytes"),
+    ];
+    play(units, nothing, &calls, &[]).await;
+
+    let birds = folder.path().join("birds.db");
+    rusqlite::Connection::open(&birds).unwrap().execute_batch("CREATE TABLE bird (name TEXT)").unwrap();
+    let mut explorer = program(env!("CARGO_BIN_EXE_sqlite-explorer"));
+    explorer.arg(&birds);
+    let none = r#"{"columns":["name"],"rows":[],"more":false}"#;
+    play(explorer, nothing, &[call("query", json!({"sql": "SELECT * FROM bird"}), 0, none)], &[]).await;
+}
+
+#[tokio::test]
+async fn tools_that_ask() {
+    let user: Answer = |_, params| match params["mode"] == "url" {
+        true => json!({"action": "accept"}),
+        false => json!({"action": "accept", "content": {"people": 2, "meal": "dinner", "outside": true}}),
+    };
+    let table = call("book", json!({"restaurant": "Noma"}), 2, "Noma: a table for 2 outside, for dinner");
+    play(program(env!("CARGO_BIN_EXE_elicitation")), user, &[table], &[]).await;
+
+    let model: Answer = |method, _| {
+        assert_eq!(method, "sampling/createMessage");
+        json!({"role": "assistant", "model": "a model", "content": {"type": "text", "text": "The weather."}})
+    };
+    let summary = call("summarize", json!({"text": "It rains. It has for days."}), 1, "The weather.");
+    play(program(env!("CARGO_BIN_EXE_sampling")), model, &[summary], &[]).await;
+}
+
+/// What a task comes to whose server is killed whenever there is news of it, and its user's answer is given once the next
+/// one asks the same.
+fn survive(program: &str, files: [&Path; 2], call: &Call, answer: Answer) -> Value {
+    let able = json!({"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let start = || Host::start(Command::new(program).args(files), REVISIONS[1], able.clone(), answer);
+    let mut host = start();
+    let made = host.ask("tools/call", json!({"name": call.tool, "arguments": call.arguments}));
+    let (id, mut news, mut asked) = (&made["taskId"], json!([null, null, null]), 0);
+    for _ in 0..1200 {
+        let task = host.ask("tasks/get", json!({"taskId": id}));
+        if !["working", "input_required"].contains(&task["status"].as_str().unwrap()) {
+            assert_eq!(asked, call.asks, "{task}");
+            return task["result"].clone();
+        }
+        let now = json!([task["inputRequests"], task["statusMessage"], task["_meta"]["dev.longhaul/parts"]]);
+        if news != now {
+            news = now;
+            // Its process is killed.
+            drop(std::mem::replace(&mut host, start()));
+        } else if let Some(questions) = task["inputRequests"].as_object() {
+            asked += 1;
+            let reply = |question: &Value| answer(question["method"].as_str().unwrap(), &question["params"]);
+            let replies: Value =
+                questions.iter().map(|(key, question)| (key.clone(), reply(question))).collect();
+            host.ask("tasks/update", json!({"taskId": id, "inputResponses": replies}));
+        } else {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    panic!("{} does not end", call.tool);
+}
+
+#[tokio::test]
+async fn tools_whose_tasks_outlive_their_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, done) = (folder.path().join("tasks"), folder.path().join("done"));
+    let yes: Answer = |_, _| json!({"action": "accept", "content": {"now": true}});
+    let order =
+        call("order", json!({"item": "a lamp", "amount": 40}), 1, "receipt for 40; a lamp is on its way");
+    let ended = survive(env!("CARGO_BIN_EXE_durable"), [&store, &done], &order, yes);
+    assert_eq!(ended["content"][0]["text"], order.says);
+    let ledger = std::fs::read_to_string(&done).unwrap();
+    assert_eq!(ledger.lines().count(), 1, "{ledger}");
+
+    // Its own test kills it between its lines; here each of two calls writes them.
+    let mut writer = program(env!("CARGO_BIN_EXE_own-store"));
+    writer.args(["tasks.redb", "lines"].map(|name| folder.path().join(name)));
+    play(writer, nothing, &[call("write_lines", json!({"lines": 3}), 0, "3 lines")], &[]).await;
+    let lines = std::fs::read_to_string(folder.path().join("lines")).unwrap();
+    assert_eq!(lines.lines().count(), 6, "{lines}");
+}
