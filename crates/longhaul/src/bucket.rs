@@ -43,6 +43,11 @@ impl Bucket {
         self.left = (self.left + f64::from(tokens)).min(f64::from(rate.tokens));
     }
 
+    /// Takes so many that are not there: nothing more is taken until as many have come.
+    pub(crate) fn owe(&mut self, tokens: u32) {
+        self.left -= f64::from(tokens);
+    }
+
     /// Whether there would be so many if these were given back.
     pub(crate) fn lacks_only(&self, given_back: u32, tokens: u32) -> bool {
         self.left + f64::from(given_back) >= f64::from(tokens)

@@ -28,8 +28,8 @@ pub struct PollOptions {
     pub each: u32,
     /// How many all principals together, and all other callers together, five times as many at once. Default 10000.
     pub in_all: u32,
-    /// How many tasks that are not there for it each caller may ask after in ten minutes, all at once if it likes. Default
-    /// 300.
+    /// How many tasks that are not there for it each caller may ask after in ten minutes, all at once if it likes. Not
+    /// counted for callers of this machine without a principal: many may come by one proxy. Default 300.
     pub in_vain: u32,
 }
 
@@ -160,7 +160,7 @@ impl Polls {
     ///
     /// An overload: its caller asks too often, or has asked after too many tasks that are not there.
     pub(super) fn admit(self: &Arc<Self>, caller: &Caller, ids: usize) -> Result<Poll, ErrorObject> {
-        let ids = u32::try_from(ids).unwrap_or(u32::MAX).min(self.in_vain.tokens);
+        let ids = u32::try_from(ids).unwrap_or(u32::MAX);
         let asker = match (&caller.principal, caller.origin) {
             (Some(principal), _) => Some(Asker::Principal(principal.clone())),
             // Nothing tells them apart: a bucket for them would be emptied by one for all.
@@ -171,16 +171,23 @@ impl Polls {
             Ok(hurried) => {
                 known.figures.admitted += 1;
                 drop(known);
-                Ok(Poll { polls: Arc::clone(self), asker, held: AtomicU32::new(ids), hurried })
+                Ok(Poll { polls: Arc::clone(self), asker, unknown: AtomicU32::new(ids), hurried })
             }
             Err(refused) => {
                 match refused {
                     Refused::Often(_) => known.figures.refused += 1,
                     Refused::Vain { .. } => known.figures.refused_look_ups += 1,
                 }
+                // Nobody waits for a log.
                 drop(known);
-                if let (Refused::Vain { is_new: true, .. }, Some(trail)) = (&refused, &self.trail) {
-                    trail.refused(&caller.owner());
+                if let Refused::Vain { is_new: true, .. } = &refused {
+                    tracing::warn!(
+                        ?asker,
+                        "a caller asks again and again after tasks that are not there for it"
+                    );
+                    if let Some(trail) = &self.trail {
+                        trail.refused(&caller.owner());
+                    }
                 }
                 Err(refused.into())
             }
@@ -206,14 +213,31 @@ impl Polls {
         let account = askers.get_mut(asker).expect("it has just been put there");
         account.polls.take(1, &self.each, now).map_err(Refused::Often)?;
         together.take(1, &self.in_all, now).map_err(Refused::Often)?;
-        if ids > 0 {
-            account.look_up(ids, self, now, asker)?;
+        if ids > 0 && asker.is_one() {
+            account.look_up(self.at_once(ids), self, now)?;
         }
         Ok(account.polls.part_left(&self.each, now) < 0.5)
     }
 
+    /// How many of so many ids are held until it is known what is there: no bucket has more.
+    fn at_once(&self, ids: u32) -> u32 {
+        ids.min(self.in_vain.tokens)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Asker {
+    /// Whether it is one caller, as far as can be told: a connection of this machine may be a proxy's, and a bucket that
+    /// takes minutes to fill would be emptied by one stranger for all who come by it.
+    fn is_one(&self) -> bool {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Stranger(Origin::Connection(_)) => false,
+            Self::Principal(_) | Self::Stranger(_) => true,
+        }
     }
 }
 
@@ -224,7 +248,7 @@ impl Account {
     }
 
     /// Takes what comes back for each task that is there.
-    fn look_up(&mut self, ids: u32, polls: &Polls, now: Instant, asker: &Asker) -> Result<(), Refused> {
+    fn look_up(&mut self, ids: u32, polls: &Polls, now: Instant) -> Result<(), Refused> {
         match self.in_vain.take(ids, &polls.in_vain, now) {
             Ok(()) => {
                 self.held = self.held.saturating_add(ids);
@@ -235,12 +259,6 @@ impl Account {
             Err(_) if self.in_vain.lacks_only(self.held, ids) => Err(Refused::Often(SOON)),
             Err(wait) => {
                 let is_new = !std::mem::replace(&mut self.told, true);
-                if is_new {
-                    tracing::warn!(
-                        ?asker,
-                        "a caller asks again and again after tasks that are not there for it"
-                    );
-                }
                 Err(Refused::Vain { wait, is_new })
             }
         }
@@ -283,23 +301,27 @@ pub(super) struct Poll {
     polls: Arc<Polls>,
     asker: Option<Asker>,
     /// How many of its tasks may still turn out not to be there.
-    held: AtomicU32,
+    unknown: AtomicU32,
     hurried: bool,
 }
 
 impl Poll {
     /// So many of its tasks are not there for its caller, and the others are. Only what is said first counts.
     pub(super) fn missed(&self, tasks: usize) {
-        let held = self.held.swap(0, Ordering::Relaxed);
-        let missed = u32::try_from(tasks).unwrap_or(u32::MAX).min(held);
-        if held == 0 {
+        let unknown = self.unknown.swap(0, Ordering::Relaxed);
+        if unknown == 0 {
             return;
         }
+        let missed = u32::try_from(tasks).unwrap_or(u32::MAX).min(unknown);
+        let held = self.polls.at_once(unknown);
         let mut known = self.polls.lock();
         known.figures.in_vain += u64::from(missed);
-        if let Some(account) = self.asker.as_ref().and_then(|asker| known.askers.get_mut(asker)) {
+        let asker = self.asker.as_ref().filter(|asker| asker.is_one());
+        if let Some(account) = asker.and_then(|asker| known.askers.get_mut(asker)) {
             account.held = account.held.saturating_sub(held);
-            account.in_vain.give_back(held - missed, &self.polls.in_vain);
+            account.in_vain.give_back(held.saturating_sub(missed), &self.polls.in_vain);
+            // Who asks after more at once than there can ever be owes the rest.
+            account.in_vain.owe(missed.saturating_sub(held));
         }
     }
 
@@ -339,5 +361,69 @@ mod tests {
         polls.admit(&ann, 15).unwrap().missed(15);
         polls.admit(&ann, 15).unwrap_err();
         assert_eq!((polls.figures().refused, polls.figures().refused_look_ups), (1, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_ids_at_once_than_may_be_in_vain_are_all_counted() {
+        let polls = Polls::new(&PollOptions::default().in_vain(20), None);
+        let ann = Caller::new(Some(Principal::new("ann").unwrap()));
+        polls.admit(&ann, 100).expect("what is there costs nothing").found();
+        polls.admit(&ann, 100).unwrap().missed(50);
+        assert_eq!(polls.figures().in_vain, 50);
+        // Thirty are owed: the first look-up comes back behind them, one in half a minute.
+        tokio::time::advance(VAIN_WITHIN).await;
+        polls.admit(&ann, 1).expect_err("ten are still owed");
+        tokio::time::advance(VAIN_WITHIN / 2).await;
+        polls.admit(&ann, 1).expect_err("nothing is owed, and nothing is there");
+        tokio::time::advance(VAIN_WITHIN / 10).await;
+        polls.admit(&ann, 1).unwrap().missed(1);
+    }
+
+    #[cfg(feature = "http")]
+    #[tokio::test(start_paused = true)]
+    async fn strangers_behind_a_proxy_of_this_machine_are_not_refused_for_each_other() {
+        let polls = Polls::new(&PollOptions::default().in_vain(5), None);
+        let from = |origin| Caller { origin, ..Caller::default() };
+        let behind = from(Origin::Connection(1));
+        for _ in 0..20 {
+            polls.admit(&behind, 1).unwrap().missed(1);
+        }
+        polls.admit(&behind, 1).expect("another stranger's task may be there");
+        assert_eq!(polls.figures().in_vain, 20);
+        let far = from(Origin::Network([192, 0, 2, 1].into()));
+        polls.admit(&far, 5).unwrap().missed(5);
+        polls.admit(&far, 1).expect_err("a network is one caller");
+    }
+
+    /// A log that may only be written while nothing is locked.
+    #[derive(Clone)]
+    struct Unlocked(Arc<Mutex<Option<Arc<Polls>>>>, Arc<AtomicU32>);
+
+    impl std::io::Write for Unlocked {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let polls = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let is_free = polls.is_some_and(|polls| polls.known.try_lock().is_ok());
+            self.1.fetch_add(if is_free { 1 } else { 1000 }, Ordering::Relaxed);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_while_a_refusal_is_logged() {
+        let log = Unlocked(Arc::default(), Arc::default());
+        let writer = log.clone();
+        let _logged = tracing::subscriber::set_default(
+            tracing_subscriber::fmt().with_writer(move || writer.clone()).finish(),
+        );
+        let polls = Polls::new(&PollOptions::default().in_vain(1), None);
+        *log.0.lock().unwrap() = Some(Arc::clone(&polls));
+        let ann = Caller::new(Some(Principal::new("ann").unwrap()));
+        polls.admit(&ann, 1).unwrap().missed(1);
+        polls.admit(&ann, 1).unwrap_err();
+        assert_eq!(log.1.load(Ordering::Relaxed), 1, "said once, while nothing is locked");
     }
 }
