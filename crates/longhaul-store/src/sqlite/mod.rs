@@ -7,6 +7,7 @@ mod family;
 mod fault;
 mod file_lock;
 mod job;
+mod log;
 mod open;
 mod operation;
 mod parts;

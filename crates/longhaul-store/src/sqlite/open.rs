@@ -16,6 +16,7 @@ use super::{
     anchor::Anchor,
     fault::{io_error, said, sqlite_error},
     job::Jobs,
+    log,
     presence::Presence,
     read::Readers,
     schema::{self, Found},
@@ -82,7 +83,8 @@ impl SqliteOptions {
     /// # Errors
     ///
     /// [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Busy`]; [`StoreError::Newer`] for a file of a newer
-    /// release, [`StoreError::Foreign`] for a file that is something else.
+    /// release, [`StoreError::Foreign`] for a file that is something else, [`StoreError::Corrupt`] for one whose log was
+    /// damaged after it had reached the disk.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = create_private(path.as_ref())?;
         refuse_scrap(&path)?;
@@ -90,6 +92,7 @@ impl SqliteOptions {
         let turn = WriterLock::open(beside(&path, ".writer"))?;
         let (conn, last) = {
             let _turn = turn.acquire(self.patience)?;
+            log::check(&path)?;
             let conn = connect(&path, self.patience)?;
             let last = prepare(&conn, &path, &presence)?;
             (conn, last)

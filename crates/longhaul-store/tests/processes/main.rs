@@ -5,6 +5,7 @@
 #[cfg(feature = "crash-points")]
 mod crash_points;
 mod cuts;
+mod flips;
 mod kills;
 mod node;
 
