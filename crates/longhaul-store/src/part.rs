@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::Json;
 
 /// A part of what a task comes to, under the key by which it is given once.
+///
+/// What serde makes of it is a row, as that of a [`Record`](crate::Record), and no format for anything else.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Part {

@@ -9,6 +9,10 @@ use crate::{
 };
 
 /// The facts of one task. Statuses are not among them: each revision derives its own from these.
+///
+/// What serde makes of it is how [`Memory::changes`](crate::Memory::changes) writes rows, for
+/// [`Memory::restored`](crate::Memory::restored) to read in this release and in later ones. It is no format for anything
+/// else: members come and change with any release.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Record {

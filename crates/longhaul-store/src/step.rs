@@ -9,6 +9,8 @@ use crate::{Json, TaskId, Time};
 /// One step of a task's work, under the key by which the work finds it again.
 ///
 /// A step begins and is learnt, each once: what was learnt never changes.
+///
+/// What serde makes of it is a row, as that of a [`Record`](crate::Record), and no format for anything else.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Step {

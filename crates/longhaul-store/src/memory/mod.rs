@@ -1,6 +1,8 @@
 //! The store in memory: the contract in its plainest form, and what a program without a file uses.
 
 mod entries;
+#[cfg(test)]
+mod frozen;
 mod parts;
 mod rows;
 mod steps;
