@@ -310,8 +310,7 @@ impl Machine {
                     self.work = Work::Running { durable: true, telling: false };
                 }
             }
-            Event::Ended(outcome) if self.row != Row::Ending => self.work = Work::Ended(outcome),
-            Event::Ended(_) => self.work = Work::Gone,
+            Event::Ended(outcome) => self.work = Work::Ended(outcome),
             Event::Refused(refusal) if self.row == Row::Absent => return self.end(Reply::Refused(refusal)),
             Event::Refused(refusal) if matches!(self.work, Work::Starting { .. }) => {
                 self.work = Work::Waiting;

@@ -204,6 +204,16 @@ fn work_of_an_earlier_process_that_never_started_starts_durably() {
 }
 
 #[test]
+fn a_plan_says_what_may_become_of_its_call() {
+    let may = |plan: Plan| (plan.row_first, plan.tells_at_once, plan.may_be_kept, plan.hands_over);
+    assert_eq!(may(Plan::new(Caller::TakesTask, false)), (false, false, true, true));
+    assert_eq!(may(Plan::new(Caller::AsksForTask, true)), (true, true, true, true));
+    assert_eq!(may(TAKES.with_row_first()), (true, false, true, true));
+    assert_eq!(may(Plan::in_place()), (false, false, false, false));
+    assert_eq!(may(Plan::in_place_once()), (true, true, true, false));
+}
+
+#[test]
 fn draining_keeps_the_work_and_lets_the_callers_go() {
     let (mut machine, effects) = run(WAITS, [Event::Admitted, Event::Started, Event::Draining]);
     assert_eq!(effects, [Effect::Admit, LOOSE, Effect::Commit]);

@@ -246,9 +246,8 @@ impl Outside {
                 Effect::Commit => self.committing = true,
                 Effect::Tell => self.telling = true,
                 Effect::Finish(_) | Effect::Cancel => self.recording = true,
-                // What starts or ends just then may still say so.
-                Effect::Stop => self.admitting = false,
-                Effect::CommitLater | Effect::Answer(_) => {}
+                // What is let in, starts or ends just then may still say so.
+                Effect::Stop | Effect::CommitLater | Effect::Answer(_) => {}
             }
         }
     }

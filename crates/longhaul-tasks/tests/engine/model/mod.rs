@@ -1,7 +1,7 @@
 //! The machine and the projections against plain models, on stories that chance tells.
 //!
 //! `LONGHAUL_MODEL_CASES` is how many stories are told of each; a failure says the seed, for `LONGHAUL_MODEL_SEED`, and the
-//! shortest story that fails.
+//! shortest story that fails. `cargo xtask fuzz` tells the same stories.
 
 mod bytes;
 mod call;
