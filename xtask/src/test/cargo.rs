@@ -78,6 +78,8 @@ pub(super) fn tests(site: &Site) -> Result<Tally> {
 }
 
 fn run_tests(site: &Site) -> Result<Tally> {
+    // One of them looks for what is flushed.
+    system::require(site, &system::STRACE)?;
     let features = ["--features", TESTED];
     // Together, since for the programs alone what they share with tests would be built with fewer features again.
     let build = ["build", "--quiet", "--workspace", "--locked", "--tests", "--bins"];

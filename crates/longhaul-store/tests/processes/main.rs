@@ -6,6 +6,7 @@
 mod crash_points;
 mod cuts;
 mod flips;
+mod flushes;
 mod kills;
 mod node;
 

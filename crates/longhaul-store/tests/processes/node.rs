@@ -31,7 +31,21 @@ impl Node {
     }
 
     pub(crate) fn start_with(path: &Path, environment: &[(&str, &str)]) -> Self {
-        let mut child = Command::new(env::current_exe().expect("this program has a name"))
+        Self::run(Command::new(env::current_exe().expect("this program has a name")), path, environment)
+    }
+
+    /// The same, with what it writes, flushes and says noted in `trace`.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn traced(path: &Path, trace: &Path) -> Self {
+        let mut command = Command::new("strace");
+        let calls = "trace=write,pwrite64,fsync,fdatasync";
+        command.args(["-f", "-y", "-s", "64", "-e", calls, "-o"]).arg(trace);
+        command.arg(env::current_exe().expect("this program has a name"));
+        Self::run(command, path, &[])
+    }
+
+    fn run(mut command: Command, path: &Path, environment: &[(&str, &str)]) -> Self {
+        let mut child = command
             .args(["--exact", "--ignored", "--nocapture", "node::a_node_does_as_it_is_told"])
             .env(PATH, path)
             .envs(environment.iter().copied())
