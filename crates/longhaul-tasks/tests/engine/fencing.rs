@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use longhaul_store::wrap::{Fault, Faults, Moment, Operation, Wrapped};
+use longhaul_store::wrap::{Fault, Faults, Moment, Operation, Wrap, Wrapped};
 use longhaul_store::{
-    Fingerprint, Json, Memory, Outcome, Owner, Record, Rerun, Settings, Step, StepClock, StepState, TaskId,
-    TaskStore as _, Time,
+    Fingerprint, Json, Memory, Outcome, Owner, Record, Rerun, Settings, Step, StepClock, StepState,
+    StoreFuture, TaskId, TaskStore as _, Time,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::machine::{Caller, Plan};
 use longhaul_tasks::runner::{Answer, Call, Engine, Keeper, Pace, Work, Worker};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::resuming::{done, until};
 
@@ -22,11 +22,32 @@ const OF: Fingerprint = Fingerprint::new([7; Fingerprint::LEN]);
 struct Late {
     memory: Memory,
     faults: Faults,
+    blind: watch::Sender<bool>,
     answer: Arc<Notify>,
     effects: Arc<AtomicUsize>,
     gone: Arc<AtomicBool>,
     _engine: Engine,
     id: TaskId,
+}
+
+/// While it is blind, the node cannot see by its records what has become of them.
+#[derive(Debug)]
+struct Blind(watch::Receiver<bool>);
+
+impl Wrap for Blind {
+    fn around<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        doing: StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
+        let mut blind = self.0.clone();
+        Box::pin(async move {
+            if operation == Operation::Get {
+                let _ = blind.wait_for(|blind| !blind).await;
+            }
+            doing.await
+        })
+    }
 }
 
 struct Gone(Arc<AtomicBool>);
@@ -46,7 +67,8 @@ impl Late {
         let late = Arc::clone(&answer);
         // The row comes first, then the step that begins.
         faults.plan(2, Moment::After, Fault::wait(async move { late.notified().await }));
-        let store = Wrapped::new(memory.another_node(), faults.clone());
+        let (blind, sees) = watch::channel(false);
+        let store = Wrapped::new(Wrapped::new(memory.another_node(), faults.clone()), Blind(sees));
         let engine =
             Engine::new(Arc::new(store), Arc::new(Tokio::new()), Pace::default(), [Worker::new("charge")]);
         let (effects, gone) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
@@ -61,7 +83,7 @@ impl Late {
         until(&memory, &id, |record| record.steps == 1).await;
         assert_eq!(faults.operations()[..2], [Operation::Create, Operation::Write]);
         clock.advance(Duration::from_secs(31));
-        Self { memory, faults, answer, effects, gone, _engine: engine, id }
+        Self { memory, faults, blind, answer, effects, gone, _engine: engine, id }
     }
 }
 
@@ -79,8 +101,14 @@ fn work(keeper: Keeper, effects: Arc<AtomicUsize>, gone: Gone) -> BoxFuture<'sta
 #[tokio::test]
 async fn n1_s5_an_effect_does_not_begin_when_another_node_has_its_task() {
     let late = Late::begin().await;
+    late.blind.send_replace(true);
     assert!(late.memory.another_node().claim_one(&late.id).await.unwrap().is_some());
     late.answer.notify_one();
+    let asks = || late.faults.operations().contains(&Operation::Renew);
+    while !asks() && late.effects.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    late.blind.send_replace(false);
     while !late.gone.load(Ordering::SeqCst) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
