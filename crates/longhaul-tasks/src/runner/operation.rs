@@ -73,19 +73,16 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
         }
         let error = match created {
             Ok(Created::Again(record)) if record.id != task.id => return Done::Again(Arc::new(record)),
-            // An earlier try had written it, and could not say so.
-            Ok(Created::Again(record)) => match catch_up(&inner, Arc::new(record), task.steps).await {
-                Ok(record) => return Done::Committed(record),
+            Ok(Created::Again(record)) => match written_before(&inner, Arc::new(record), task.steps).await {
+                Ok(done) => return done,
                 Err(error) => error,
             },
             Ok(created) => return Done::Committed(Arc::new(created.into_record())),
             Err(error @ StoreError::AlreadyExists { .. }) => match look(Arc::clone(&inner), task.id).await {
-                Done::Seen(Some(record)) if is_ours(&inner, &record) => {
-                    match catch_up(&inner, record, task.steps).await {
-                        Ok(record) => return Done::Committed(record),
-                        Err(error) => error,
-                    }
-                }
+                Done::Seen(Some(record)) => match written_before(&inner, record, task.steps).await {
+                    Ok(done) => return done,
+                    Err(error) => error,
+                },
                 _ => error,
             },
             Err(error) => error,
@@ -108,19 +105,35 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
     })
 }
 
+/// An earlier try had written the row, and could not say so. Somebody else may have taken it up since, or ended it: then
+/// the call is left to what was made of it.
+async fn written_before(inner: &Inner, record: Arc<Record>, steps: Vec<Step>) -> Result<Done, StoreError> {
+    if is_ours(inner, &record) && succeeds(record.epoch, FIRST) {
+        catch_up(inner, record, steps).await.map(Done::Committed)
+    } else {
+        Ok(Done::Again(record))
+    }
+}
+
 /// Writes what the work has learnt since an earlier try wrote the row, in the place of what it has replaced since.
 async fn catch_up(inner: &Inner, record: Arc<Record>, steps: Vec<Step>) -> Result<Arc<Record>, StoreError> {
-    if !record.is_terminal() {
-        let written = inner.store.steps(&record.id, record.epoch).await?;
-        let mut batch = Batch::new();
-        batch.forget =
-            written.into_iter().filter(|step| !steps.contains(step)).map(|step| step.key).collect();
-        batch.steps = steps;
-        if batch != Batch::new() {
-            inner.store.write(&record.id, record.epoch, batch).await?;
-        }
+    let written = inner.store.steps(&record.id, record.epoch).await?;
+    let mut batch = Batch::new();
+    batch.forget = written.into_iter().filter(|step| !steps.contains(step)).map(|step| step.key).collect();
+    batch.steps = steps;
+    if batch != Batch::new() {
+        inner.store.write(&record.id, record.epoch, batch).await?;
     }
     Ok(record)
+}
+
+/// Under which a row is made.
+pub(super) const FIRST: Epoch = Epoch::new(1);
+
+/// Whether whoever held a task at `held`, and holds it at `now`, has held it all the while: every claim and every release
+/// is an epoch more, so that another's would show.
+pub(super) fn succeeds(now: Epoch, held: Epoch) -> bool {
+    now == held || now == held.next()
 }
 
 /// Whether waiting mends nothing: this store will never take that write from this process. A full disk, a lock, or
@@ -241,7 +254,7 @@ pub(super) fn finish(
                 }
                 Err(StoreError::Fenced { .. }) => match look(Arc::clone(&inner), id.clone()).await {
                     Done::Seen(Some(record))
-                        if record.epoch != epoch
+                        if record.epoch == epoch.next()
                             && is_ours(&inner, &record)
                             && inner.runs.is(&id, &controls) =>
                     {

@@ -15,7 +15,9 @@ use super::control::Control;
 use super::follow::{Again, cancel_for_all};
 use super::join::{Lead, Stage};
 use super::keeper::Keeper;
-use super::operation::{Done, Operation, cancel, commit, finish, look, read, report, start, stop, tell};
+use super::operation::{
+    Done, Operation, cancel, commit, finish, look, read, report, start, stop, succeeds, tell,
+};
 use super::pause::Pauses;
 use super::runs::Listed;
 use super::stranded;
@@ -67,6 +69,8 @@ pub(super) struct Run {
     /// What the row says besides.
     note: Note,
     record: Option<Arc<Record>>,
+    /// Under which it holds the row: what it writes is written under no other, whoever has the row by now.
+    epoch: Epoch,
     /// The call was made before, and is this task.
     found: Option<Arc<Record>>,
     /// The row as it was written, until the caller has been answered with it.
@@ -214,6 +218,7 @@ impl Run {
             new_task: None,
             note: Note::default(),
             record: None,
+            epoch: Epoch::default(),
             found: None,
             created: None,
             tool,
@@ -475,6 +480,7 @@ impl Run {
             lead.durable(&self.listed.id);
         }
         self.watch = Some(self.listed.inner.store.watch(&self.listed.id));
+        self.epoch = record.epoch;
         self.record = Some(record);
         self.watch_for_idleness();
     }
@@ -486,9 +492,10 @@ impl Run {
         };
         let changed = self.record.as_ref().is_none_or(|known| known.seq != record.seq);
         let ended = record.outcome().cloned();
-        let ours = self.listed.owns(&record);
-        if ours && record.epoch != self.epoch() {
+        let ours = self.listed.owns(&record) && succeeds(record.epoch, self.epoch);
+        if ours && record.epoch != self.epoch {
             // This node's own claim brought it in again, for its lease had run out: the run goes on.
+            self.epoch = record.epoch;
             self.listed.hold(&record);
             if let Some(keeper) = &self.keeper {
                 keeper.hold(record.epoch);
@@ -507,10 +514,6 @@ impl Run {
             (None, false) => Some(Event::TakenOver),
             (None, true) => None,
         }
-    }
-
-    fn epoch(&self) -> Epoch {
-        self.record.as_ref().map_or_else(Epoch::default, |record| record.epoch)
     }
 
     /// Reads the record again, as soon as nothing else is under way.
@@ -589,7 +592,7 @@ impl Run {
             Effect::Finish(outcome) => {
                 let last = batch(self.reports.latest());
                 let (id, controls) = (self.listed.id.clone(), self.listed.controls.clone());
-                Some(finish(inner, id, controls, self.epoch(), outcome, last))
+                Some(finish(inner, id, controls, self.epoch, outcome, last))
             }
             Effect::Cancel => Some(cancel(inner, self.listed.id.clone())),
             Effect::Stop => {
@@ -650,7 +653,7 @@ impl Run {
         self.timers.report = Some(self.listed.inner.environment.sleep(self.listed.inner.pace.report_every));
         let batch = batch(self.reports.latest());
         self.operation =
-            Some(report(Arc::clone(&self.listed.inner), self.listed.id.clone(), self.epoch(), batch));
+            Some(report(Arc::clone(&self.listed.inner), self.listed.id.clone(), self.epoch, batch));
     }
 }
 

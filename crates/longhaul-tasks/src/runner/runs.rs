@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::Inner;
 use super::control::{Control, Controls};
-use super::operation::is_ours;
+use super::operation::{FIRST, is_ours, succeeds};
 
 /// Every run of this node, by the id of its call.
 #[derive(Debug, Default)]
@@ -76,13 +76,17 @@ impl Runs {
     }
 
     /// This node has claimed back what the run of this id holds, whose lease had run out while the process stood still: the
-    /// run looks, and goes on. Says whether there is one.
+    /// run looks, and goes on. Says whether there is one that may: had another node had the task in between, the run
+    /// would not know what was done there, and ends.
     pub(super) fn claimed_back(&self, record: &Record) -> bool {
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(&record.id) else { return false };
-        entry.hold(record);
+        let goes_on = succeeds(record.epoch, entry.epoch.unwrap_or(FIRST));
+        if goes_on {
+            entry.hold(record);
+        }
         entry.controls.tell(Control::LookAgain);
-        true
+        goes_on
     }
 
     /// Whether the run that `controls` reach is the one of this id.

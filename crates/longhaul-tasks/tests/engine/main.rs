@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test steps the runtime's paused clock")]
 
 mod aging;
+mod claimed_back;
 mod fencing;
 mod joining;
 mod model;

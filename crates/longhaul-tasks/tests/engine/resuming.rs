@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use longhaul_store::{
     Accepts, Fingerprint, Json, Memory, NewTask, Outcome, Owner, Phase, Question, Record, Reply, Rerun,
-    Scope, Step, StepState, TaskId, TaskStore as _, ToolVersion,
+    Scope, Step, StepState, TaskId, TaskStore, ToolVersion,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::machine::{Caller, Plan};
@@ -68,6 +68,13 @@ impl Lingering {
 
     pub(super) fn engine_of(&self, store: &Memory, tool: &str, accepts: Accepts) -> Engine {
         self.paced(store, pace(), tool, accepts)
+    }
+
+    /// An engine on a store of its own.
+    pub(super) fn engine_at(&self, store: Arc<dyn TaskStore>) -> Engine {
+        let (worker, mut pace) = (Worker::new("linger").with_entry(Arc::new(self.clone())), pace());
+        pace.retry_work = Duration::from_millis(10);
+        Engine::new(store, Arc::new(Tokio::new()), pace, [worker])
     }
 
     fn paced(&self, store: &Memory, pace: Pace, tool: &str, accepts: Accepts) -> Engine {

@@ -36,7 +36,7 @@ impl Run {
                 let (inner, id) = (Arc::clone(&self.listed.inner), self.listed.id.clone());
                 // Before it is put aside: whoever takes it up must not take this run for one that goes on.
                 self.listed.leave();
-                self.operation = Some(put_aside(inner, id, self.epoch(), batch));
+                self.operation = Some(put_aside(inner, id, self.epoch, batch));
             }
             _ => {}
         }
@@ -70,7 +70,7 @@ impl Run {
         }
         let (inner, id) = (Arc::clone(&self.listed.inner), self.listed.id.clone());
         self.listed.leave();
-        self.operation = Some(give_back(inner, id, self.epoch()));
+        self.operation = Some(give_back(inner, id, self.epoch));
     }
 
     /// Looks out for what the work lets go of, and for work that does nothing but wait, where it can be entered again.

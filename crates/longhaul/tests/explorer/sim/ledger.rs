@@ -37,6 +37,8 @@ struct State {
     answers: BTreeMap<(TaskId, Arc<str>), String>,
     /// When each tombstone may go.
     tombstones: BTreeMap<TaskId, Time>,
+    /// When each task that is not there any more went.
+    gone: BTreeMap<TaskId, Time>,
     broken: Vec<String>,
     /// Lines of what happened, if they are asked for.
     trace: Option<Vec<String>>,
@@ -116,6 +118,7 @@ impl Ledger {
                 let gone = state.history.forget(id);
                 if let Some(gone) = &gone {
                     state.tombstones.insert(id.clone(), now.after(TOMBSTONE));
+                    state.gone.insert(id.clone(), now);
                     let wrong = too_early(gone, now);
                     broken.extend(wrong.map(|wrong| format!("{wrong}: after {operation}, {}", brief(gone))));
                 }
@@ -177,26 +180,38 @@ impl Ledger {
         if task.rerun == Rerun::Never {
             return;
         }
-        let ran_out = state.leases.get(&(id.clone(), epoch)).is_some_and(|(_, until)| *until < now);
-        if task.epoch != epoch && ran_out {
+        let lease = |epoch| state.leases.get(&(id.clone(), epoch));
+        let ran_out = lease(epoch).is_some_and(|(_, until)| *until < now);
+        // Its node has claimed it back before anybody else could: the same attempt goes on, and learns of it by and by.
+        let claimed_back = task.epoch == epoch.next()
+            && lease(epoch).map(|(node, _)| node) == lease(task.epoch).map(|(node, _)| node);
+        if task.epoch != epoch && ran_out && !claimed_back {
             let task = brief(task);
             drop(state);
             self.complain(format!("I7: {what} is done at {epoch:?} when its lease has run out: {task}"));
         }
     }
 
-    /// A task was created under this key.
+    /// A task was created under this key, which is free again once all that was left of an earlier one is gone.
     pub(crate) fn note_key(&self, owner: &Owner, key: &str, id: &TaskId) {
         let whose = match owner {
             Owner::Principal(principal) => principal.as_str().to_owned(),
             Owner::Anonymous => String::new(),
         };
+        let now = self.0.observer.now();
         let mut state = self.lock();
-        let known = state.keys.entry((whose, key.to_owned())).or_insert_with(|| id.clone()).clone();
+        let before = state.keys.insert((whose, key.to_owned()), id.clone());
+        let taken = before.filter(|known| known != id && !state.is_spent(known, now));
         drop(state);
-        if known != *id {
+        if let Some(known) = taken {
             self.complain(format!("I13: the key {key} is {known} and {id}"));
         }
+    }
+
+    /// Whether a task is gone, and its key with it.
+    pub(crate) fn is_spent(&self, id: &str) -> bool {
+        let now = self.0.observer.now();
+        TaskId::new(id).is_ok_and(|id| self.lock().is_spent(&id, now))
     }
 
     /// An answer was recorded, or one came too late.
@@ -253,6 +268,11 @@ impl Ledger {
 }
 
 impl State {
+    /// Nothing is left of a task that went so long ago.
+    fn is_spent(&self, id: &TaskId, now: Time) -> bool {
+        self.gone.get(id).is_some_and(|gone| now.since(*gone) >= KEPT)
+    }
+
     fn note_lease(&mut self, task: &Record, broken: &mut Vec<String>) {
         let Some(lease) = task.lease() else { return };
         let key = (task.id.clone(), task.epoch);
@@ -276,7 +296,10 @@ fn too_early(task: &Record, now: Time) -> Option<&'static str> {
 /// Longer than any run.
 const LONG: Duration = Duration::from_secs(1 << 32);
 
-/// The store's own, by default, and as long as it may take until one is made.
+/// For how long a store remembers by default that a task was there, and under which key.
+const KEPT: Duration = Duration::from_secs(60 * 60);
+
+/// The same, and as long as it may take until one is made.
 const TOMBSTONE: Duration = Duration::from_secs(60 * 60 + 25);
 
 impl fmt::Debug for Ledger {
