@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use longhaul::store::{Memory, Registry, TaskStore};
+use longhaul::store::{Memory, Registry, StoreError, TaskStore};
 use longhaul_gateway::command::RunsDir;
-use longhaul_gateway::config::{self, StoreUrl};
+use longhaul_gateway::config::{self, Machine, StoreUrl};
 use longhaul_store::Sqlite;
+use longhaul_store::sealed::{Sealed, is_sealed};
+
+use crate::failure::{Failure, Outcome, chain};
 
 /// One store, by its contracts.
 #[derive(Debug)]
@@ -24,18 +27,37 @@ impl Store {
     }
 }
 
-/// Opens the store.
-pub(crate) fn open(url: &StoreUrl) -> anyhow::Result<Store> {
-    match url {
-        StoreUrl::Memory => Ok(Store::of(Arc::new(Memory::new()))),
-        StoreUrl::Sqlite(path) => {
+/// Opens the store, with its keys if it is sealed.
+pub(crate) async fn open(store: &config::Store) -> Outcome<Store> {
+    match &store.url {
+        StoreUrl::Memory => with_keys(Memory::new(), store).await,
+        url @ StoreUrl::Sqlite(path) => {
             if let Some(problem) = no_file(path) {
-                anyhow::bail!("the store {url} cannot be opened: {problem}");
+                return Err(anyhow::anyhow!("the store {url} cannot be opened: {problem}").into());
             }
-            let store = Sqlite::open(path).with_context(|| format!("the store {url} cannot be opened"))?;
-            Ok(Store::of(Arc::new(store)))
+            let sqlite = Sqlite::open(path).with_context(|| format!("the store {url} cannot be opened"))?;
+            with_keys(sqlite, store).await
         }
     }
+}
+
+async fn with_keys<S: TaskStore + Registry + 'static>(opened: S, store: &config::Store) -> Outcome<Store> {
+    let url = &store.url;
+    let Some(sealing) = &store.sealing else {
+        if is_sealed(&opened).await? {
+            return Err(Failure::usage(format!("the store {url} is sealed, and no keys are given")).next(
+                "use the configuration that names them: `keys` of `[store]`, such as keys = [\"env:NAME\"]",
+            ));
+        }
+        return Ok(Store::of(Arc::new(opened)));
+    };
+    let keys = sealing.keys(&Machine).map_err(|error| Failure::usage(chain(&error)))?;
+    let sealed = Sealed::open(opened, keys).await.map_err(|error| match error {
+        StoreError::NoKey { .. } => Failure::usage(format!("{url}: {error}"))
+            .next("`keys` of `[store]` names the newest first, then every older one that is still needed"),
+        error => error.into(),
+    })?;
+    Ok(Store::of(Arc::new(if sealing.reads_plain { sealed.reading_plain() } else { sealed })))
 }
 
 /// Why there can be no store at `path`, where that shows before it is opened.

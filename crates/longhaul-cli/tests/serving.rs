@@ -264,3 +264,49 @@ fn what_became_of_a_task_is_shown_and_what_was_changed_is_found() {
     let (code, _, err) = run(at, &["audit", "verify", "elsewhere"]);
     assert!(code == 2 && err.contains("help: "), "{err}");
 }
+
+/// A7 of `conformance/REQUIREMENTS.md`.
+#[test]
+fn a7_a_sealed_store_tells_nothing_to_who_has_no_key() {
+    const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    const NEWER: &str = "//////////////////////////////////////////8=";
+    let keys = |keys: &str| {
+        format!(
+            "[store]\nkeys = [{keys}]\n{TOOLS}\n[tools.echo]\ndescription = \"Echo\"\n\
+             command = [\"printf\", \"heard %s\", \"{{what}}\"]\ninput.what = {{ description = \"What\" }}\ntask = \"always\"\n"
+        )
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (at, config) = (folder.path(), folder.path().join("longhaul.toml"));
+    std::fs::write(&config, keys("\"file:key\"")).unwrap();
+    let (code, _, err) = run(at, &["check"]);
+    assert!(code == 0 && err.contains("a key of `[store]` cannot be read now"), "{err}");
+    let (code, _, err) = run(at, &["serve", "--http", "127.0.0.1:0"]);
+    assert!(code == 2 && err.contains("the key of the store cannot be read from file:"), "{err}");
+    std::fs::write(at.join("key"), "no key").unwrap();
+    let (code, _, err) = run(at, &["check"]);
+    assert!(code == 2 && err.contains("holds no key of a store") && err.contains("openssl rand"), "{err}");
+
+    std::fs::write(at.join("key"), format!("{KEY}\n")).unwrap();
+    let server = Server::start(at, &["--http", "127.0.0.1:0"]);
+    let (code, said, err) = run(at, &["call", server.url(), "echo", "what=hush"]);
+    assert!(code == 0 && said == "heard hush\n", "{said} {err}");
+    drop(server);
+    let (_, listed, _) = run(at, &["tasks", "list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let id = listed["tasks"][0]["taskId"].as_str().unwrap_or_else(|| panic!("{listed}"));
+    assert_eq!(run(at, &["tasks", "result", id]).1, "heard hush\n", "it can be read with the key");
+    for file in ["longhaul.db", "longhaul.db-wal"] {
+        let bytes = std::fs::read(at.join(file)).unwrap_or_default();
+        assert!(!bytes.windows(4).any(|bytes| bytes == b"hush"), "{file}");
+    }
+
+    let (code, _, err) = run(at, &["tasks", "list", "--store", "sqlite:longhaul.db"]);
+    assert!(code == 2 && err.contains("is sealed, and no keys are given"), "{err}");
+    std::fs::write(at.join("newer"), NEWER).unwrap();
+    std::fs::write(&config, keys("\"file:newer\"")).unwrap();
+    let (code, _, err) = run(at, &["tasks", "list"]);
+    assert!(code == 2 && err.contains("the store is sealed with the key "), "{err}");
+    std::fs::write(&config, keys("\"file:newer\", \"file:key\"")).unwrap();
+    assert_eq!(run(at, &["tasks", "result", id]).1, "heard hush\n", "an older key still opens");
+}

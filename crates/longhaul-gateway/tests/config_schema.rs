@@ -108,7 +108,7 @@ fn what_is_not_said_has_the_documented_default() {
     assert!(!config.server.drafted_tasks);
     assert_eq!(config.store.url, StoreUrl::Sqlite("longhaul.db".into()));
     assert_eq!(config.store.state, None);
-    assert_eq!(config.store.max_run_bytes, 10 << 30);
+    assert_eq!((config.store.max_run_bytes, config.store.sealing), (10 << 30, None));
     let tool = &config.tools[0];
     assert_eq!(tool.task, TaskMode::After(Duration::from_secs(2)));
     assert_eq!((tool.rerun, tool.join, tool.output), (Rerun::Reattach, Join::SameArguments, Output::Text));

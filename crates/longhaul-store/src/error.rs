@@ -127,6 +127,22 @@ pub enum StoreError {
         /// The file.
         place: PathBuf,
     },
+    /// It was sealed with a key that this handle was not given.
+    #[error("{what} is sealed with the key {key}, which was not given; give it too, after the newest")]
+    NoKey {
+        /// What does not open.
+        what: String,
+        /// What the key is called: the beginning of a digest of it.
+        key: String,
+    },
+    /// It is not sealed where it should be: it was written before the store was sealed, or by somebody else.
+    #[error(
+        "{what} is not sealed, and the store is; what was written before is read only if that is asked for (`read_plain`)"
+    )]
+    NotSealed {
+        /// What is not.
+        what: String,
+    },
     /// The handle is being closed.
     #[error("this store handle is closed; open another")]
     Closed,

@@ -12,6 +12,7 @@
 //! | (none) | the contract, and [`Memory`] |
 //! | `sqlite` | `Sqlite`: one file, shared by the processes of one machine |
 //! | `conformance` | `conformance`: the suite every backend passes, and a clock that tests step |
+//! | `sealed` | `sealed`: a store around a store, which keeps nothing that can be read without a key |
 //! | `wrap` | `wrap`: stores around stores, and one that lets things go wrong as planned |
 //! | `crash-points` | points at which a test makes the process kill itself; never in a shipped build |
 //!
@@ -46,6 +47,8 @@ mod page;
 mod part;
 mod record;
 mod registry;
+#[cfg(feature = "sealed")]
+pub mod sealed;
 mod settings;
 mod shared;
 #[cfg(feature = "sqlite")]

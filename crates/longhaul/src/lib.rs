@@ -35,6 +35,7 @@
 //! | `http-client` | Streamable HTTP for clients |
 //! | `auth` | bearer tokens for servers over HTTP, and who they prove to call: `auth` |
 //! | `schema-validation` | `Tool::validated`: tools whose JSON Schemas are known only when the program runs |
+//! | `sealed` | `store::sealed`: what tasks carry, sealed where it is kept |
 //! | `sqlite` | `store::Sqlite`: tasks in one file, which survive the process and the loss of power |
 
 pub mod audit;

@@ -47,8 +47,8 @@ fn lint(site: &Site, what: &[&str]) -> Command {
 
 /// The features without which a test would be left out in silence.
 pub(crate) const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul/sqlite,\
-    longhaul-store/conformance,longhaul-store/sqlite,longhaul-store/wrap,longhaul-store/crash-points,\
-    longhaul-gateway/crash-points";
+    longhaul-store/conformance,longhaul-store/sealed,longhaul-store/sqlite,longhaul-store/wrap,\
+    longhaul-store/crash-points,longhaul-gateway/crash-points";
 
 /// The program of this name, built with what the tests are built with: after them it is there already. Its crash
 /// points can be armed.

@@ -138,7 +138,7 @@ fn log() {
 async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     // Bound before anything is taken up: a second server on one address must leave the tasks alone.
     let listener = if args.stdio { None } else { Some(bind(&config.http.listen).await?) };
-    let store::Store { tasks: store, registry } = store::open(&config.store.url)?;
+    let store::Store { tasks: store, registry } = store::open(&config.store).await?;
     let guard = guard(config, args, Arc::clone(&registry))?;
     let store::Runs { dir: runs, scratch: _removed_at_the_end } = store::runs(&config.store)?;
     let mut server = Server::new(config.server.name.as_str(), config.server.version.as_str())

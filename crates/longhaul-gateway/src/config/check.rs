@@ -144,7 +144,7 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
     let config = Config {
         server: server.map(|section| Server::read(reader, &section)).unwrap_or_default(),
         store: match store {
-            Some(section) => Store::read(reader, &section, context.base),
+            Some(section) => Store::read(reader, &section, context),
             None => Store::defaults(context.base),
         },
         http: http.map(|section| Http::read(reader, &section, context.base)).unwrap_or_default(),

@@ -108,28 +108,35 @@ pub(super) fn source(
         return None;
     }
     let text = reader.text(section, "from")?;
-    let source = match text.value.split_once(':') {
-        Some(("env", name)) if !name.is_empty() && !name.contains(['=', '\0']) => {
-            EnvSource::Variable(name.to_owned())
-        }
-        Some(("file", path)) if !path.is_empty() && !path.contains('\0') => {
-            EnvSource::File(context.base.join(path))
-        }
-        _ => {
-            let message = format!("`from` of {} names no source", section.place);
-            reader.push(Diagnostic::error(message).at(text.span, "no source").help(help));
-            return None;
-        }
+    let Some(source) = parse(text.value, context.base) else {
+        let message = format!("`from` of {} names no source", section.place);
+        reader.push(Diagnostic::error(message).at(text.span, "no source").help(help));
+        return None;
     };
     if let Err(error) = source.read(context.sources) {
-        let reason = match &error {
-            EnvError::Unreadable { source, .. } => format!("{error}: {source}"),
-            _ => error.to_string(),
-        };
-        let message = format!("{} has no value now: {reason}", section.place);
+        let message = format!("{} has no value now: {}", section.place, explain(&error));
         reader.push(Diagnostic::warning(message).at(text.span, "nothing there").help(fails));
     }
     Some(source)
+}
+
+/// The source that a text names, of which a file is looked for from `base` on.
+pub(super) fn parse(text: &str, base: &Path) -> Option<EnvSource> {
+    match text.split_once(':')? {
+        ("env", name) if !name.is_empty() && !name.contains(['=', '\0']) => {
+            Some(EnvSource::Variable(name.to_owned()))
+        }
+        ("file", path) if !path.is_empty() && !path.contains('\0') => Some(EnvSource::File(base.join(path))),
+        _ => None,
+    }
+}
+
+/// Why there is nothing, with what the system said.
+pub(super) fn explain(error: &EnvError) -> String {
+    match error {
+        EnvError::Unreadable { source, .. } => format!("{error}: {source}"),
+        _ => error.to_string(),
+    }
 }
 
 /// Where variables and files are read: the machine itself, or a test's idea of one.

@@ -35,6 +35,7 @@ mod policy;
 mod polls;
 mod reader;
 mod schema;
+mod sealing;
 mod server;
 mod size;
 mod spelling;
@@ -60,6 +61,7 @@ pub use self::{
     pattern::Pattern,
     policy::{Join, Output},
     polls::Polls,
+    sealing::{Sealing, SealingError},
     server::Server,
     size::{SizeError, format_size, parse_size},
     store::{Store, StoreUrl, StoreUrlError},

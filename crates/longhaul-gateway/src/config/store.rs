@@ -11,7 +11,9 @@ use thiserror::Error;
 use super::{
     diagnostic::{Diagnostic, Edit},
     reader::{Reader, Section, quoted},
+    sealing::Sealing,
     spelling::nearest,
+    tool::read::Context,
 };
 
 /// Where tasks and the output of commands are kept.
@@ -24,13 +26,15 @@ pub struct Store {
     pub state: Option<PathBuf>,
     /// How many bytes all run files together may take.
     pub max_run_bytes: u64,
+    /// With which keys it is sealed; `None` when it is not.
+    pub sealing: Option<Sealing>,
 }
 
 impl Store {
     /// The store at `url`, everything else by default.
     #[must_use]
     pub fn at(url: StoreUrl) -> Self {
-        Self { url, state: None, max_run_bytes: MAX_RUN_BYTES }
+        Self { url, state: None, max_run_bytes: MAX_RUN_BYTES, sealing: None }
     }
 
     /// The defaults of a configuration file that stands in `base`.
@@ -38,8 +42,9 @@ impl Store {
         Self::at(StoreUrl::Sqlite(base.join("longhaul.db")))
     }
 
-    pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>, base: &Path) -> Self {
-        reader.reject_unknown(section, &["url", "state", "max_run_bytes"]);
+    pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>, context: Context<'_>) -> Self {
+        reader.reject_unknown(section, &["url", "state", "max_run_bytes", "keys", "read_plain"]);
+        let base = context.base;
         let mut store = Self::defaults(base);
         if let Some(text) = reader.text(section, "url") {
             match text.value.parse::<StoreUrl>() {
@@ -66,6 +71,7 @@ impl Store {
         }
         let range = (MAX_RUN_BYTES_MIN, u64::MAX);
         store.max_run_bytes = reader.size(section, "max_run_bytes", range).unwrap_or(MAX_RUN_BYTES);
+        store.sealing = Sealing::read(reader, section, context);
         store
     }
 }

@@ -7,6 +7,8 @@ mod injection;
 mod lists;
 mod locks;
 mod mount;
+#[cfg(feature = "sealed")]
+mod sealed;
 mod space;
 mod time;
 mod watching;

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use longhaul::proto::dialect::Revision;
 use longhaul::store::Memory;
+use longhaul_store::sealed::{Sealed, SealingKeys};
 use serde_json::{Value, json};
 
-use crate::rig::{Process, WHILE, World, question, text, yes};
+use crate::rig::{Process, WHILE, World, question, server, text, yes};
 
 /// K11 of `conformance/REQUIREMENTS.md`.
 #[test]
@@ -25,6 +26,28 @@ fn a_question_outlives_its_process_and_what_was_done_is_not_done_again() {
     let keys = world.keys.lock().unwrap().clone();
     assert!(keys.len() == 1 && keys[0].starts_with(&id), "{keys:?}");
     two.crash();
+}
+
+#[test]
+fn a_task_whose_store_is_sealed_goes_on_in_the_next_process() {
+    let (world, store) = (World::default(), Memory::new());
+    let process = || {
+        let keys = SealingKeys::new("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=").unwrap();
+        Process::on(server(&world), Sealed::new(store.another_node(), keys), |_| {})
+    };
+    let one = process();
+    let id = one.call("order");
+    let asked = question(&one.settled(&id));
+    one.crash();
+    let two = process();
+    assert_eq!(question(&two.settled(&id)), asked, "the same question");
+    two.answer(&id, &asked, &yes());
+    assert_eq!((text(&two.settled(&id)), world.charged()), ("receipt 1, shipped", 1));
+    two.crash();
+    let three = Process::on(server(&world), store.another_node(), |_| {});
+    let kept = three.record(&id);
+    assert!(kept.arguments.as_str().starts_with("\"sealed1."), "{}", kept.arguments.as_str());
+    three.crash();
 }
 
 /// N9 of `conformance/REQUIREMENTS.md`.

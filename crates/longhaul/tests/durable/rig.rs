@@ -10,7 +10,7 @@ use longhaul::proto::model::RequestMeta;
 use longhaul::server::{
     AskError, Caller, Dispatched, Dispatcher, Elicited, Exchange, Principal, TaskMode, TaskPolicy, ToolError,
 };
-use longhaul::store::{Memory, Record, Rerun, Scope, TaskId};
+use longhaul::store::{Memory, Record, Rerun, Scope, TaskId, TaskStore};
 use longhaul::tasks::runner::Pace;
 use longhaul::{Cx, Server, Tool};
 use longhaul_test::Log;
@@ -161,6 +161,15 @@ impl Process {
 
     /// At a pace that is changed so.
     pub(crate) fn paced(server: Server, store: &Memory, change: impl FnOnce(&mut Pace)) -> Self {
+        Self::on(server, store.another_node(), change)
+    }
+
+    /// On a store that is its node alone.
+    pub(crate) fn on(
+        server: Server,
+        store: impl TaskStore + 'static,
+        change: impl FnOnce(&mut Pace),
+    ) -> Self {
         let log = Log::default();
         let heard = log.clone();
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -171,7 +180,7 @@ impl Process {
         (pace.strand_after, pace.retry_work) = (Duration::from_millis(20), Duration::from_millis(10));
         pace.renew_every = Duration::from_millis(100);
         change(&mut pace);
-        let dispatcher = server.store(Arc::new(store.another_node())).pace(pace).dispatcher().unwrap();
+        let dispatcher = server.store(Arc::new(store)).pace(pace).dispatcher().unwrap();
         runtime.block_on(dispatcher.start()).unwrap();
         Self { runtime, dispatcher, log }
     }

@@ -84,7 +84,7 @@ impl OriginArgs {
             }
             StoreUrl::Sqlite(_) => {}
         }
-        let store = store::open(&settings.url)?.tasks;
+        let store = store::open(&settings).await?.tasks;
         Ok(Origin::Store(Local { store, settings, found_by: self.as_options() }))
     }
 

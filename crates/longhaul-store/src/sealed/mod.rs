@@ -1,0 +1,301 @@
+//! A store around a store, which keeps what tasks carry where nobody reads it without a key.
+//!
+//! [`Sealed`] seals what a task was called with and what is remembered of its caller, its steps, its questions and their
+//! answers, its parts, what it came to, and every line that is said of it; also the values of a [`Registry`] and the texts of
+//! an [`EventStore`]. A bit that was changed is found, and nothing opens as part of another task.
+//!
+//! **What stays readable** is what the store inside works with: ids, owners, tools and their versions, times, states, codes of
+//! errors, progress as a number, names of steps and keys of calls, digests by which equal calls and steps are found (whoever
+//! guesses what was digested can tell that it was), how large everything is, and what the store says itself, such as "task
+//! expired". A digest or a state that is changed is not found.
+//!
+//! **Limits** of the store inside are of what it keeps: what is sealed takes a third more, and 70 bytes.
+//!
+//! **Another key** is given in two steps, so that no node meets what it cannot open: first as an older one to every node, then
+//! as the newest. A key is still needed as long as there is anything that it sealed.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use longhaul_store::sealed::{Sealed, SealingKeys};
+//! use longhaul_store::{Json, Memory, NewTask, Owner, Scope, TaskId, TaskStore};
+//!
+//! let keys = SealingKeys::new("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")?;
+//! let (memory, ann) = (Memory::new(), Owner::principal("ann")?);
+//! let store = Sealed::open(memory.another_node(), keys).await?;
+//! let id = TaskId::new("t1")?;
+//! store.create(NewTask::new(id.clone(), ann.clone(), "build", Json::parse(r#"{"secret":1}"#)?)).await?;
+//!
+//! let read = store.get(Scope::Owner(&ann), &id).await?.expect("it is there");
+//! assert_eq!(read.arguments.as_str(), r#"{"secret":1}"#);
+//! let kept = memory.get(Scope::Owner(&ann), &id).await?.expect("it is there");
+//! assert!(kept.arguments.as_str().starts_with("\"sealed1."));
+//! # Ok(()) }
+//! ```
+
+mod keys;
+mod payload;
+mod shared;
+
+pub use keys::{InvalidSealingKey, SealingKeys};
+pub use shared::is_sealed;
+
+use keys::{OVERHEAD, Unopened};
+
+#[cfg(doc)]
+use crate::EventStore;
+use crate::{
+    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
+    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Registry, Reply, Runnable, Scope,
+    Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+};
+
+/// A store whose payloads are sealed.
+#[derive(Debug)]
+pub struct Sealed<S> {
+    store: S,
+    sealing: Sealing,
+}
+
+#[derive(Debug)]
+struct Sealing {
+    keys: SealingKeys,
+    reads_plain: bool,
+}
+
+impl<S: Registry> Sealed<S> {
+    /// `store`, sealed with these keys, if they are its keys: the first who opens it so makes them so.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoKey`] if the store has been sealed with another one, and what reading it gives.
+    pub async fn open(store: S, keys: SealingKeys) -> Result<Self, StoreError> {
+        shared::prove(&store, &keys).await?;
+        Ok(Self::new(store, keys))
+    }
+}
+
+impl<S> Sealed<S> {
+    /// `store`, sealed with these keys, whatever else it is sealed with: what has another key is refused when it is read.
+    #[must_use]
+    pub fn new(store: S, keys: SealingKeys) -> Self {
+        Self { store, sealing: Sealing { keys, reads_plain: false } }
+    }
+
+    /// Also reads what was written before the store was sealed. Without this it is [`StoreError::NotSealed`], for whoever can
+    /// write to the store could put anything there.
+    #[must_use]
+    pub fn reading_plain(mut self) -> Self {
+        self.sealing.reads_plain = true;
+        self
+    }
+
+    /// The store inside.
+    #[must_use]
+    pub fn inner(&self) -> &S {
+        &self.store
+    }
+
+    fn open_if_any(&self, record: Option<Record>) -> Result<Option<Record>, StoreError> {
+        record.map(|record| self.sealing.open(record)).transpose()
+    }
+
+    /// Those that open. What does not must not keep the others from being read or worked on.
+    fn open_all(&self, records: Vec<Record>) -> Vec<Record> {
+        let open = |record: Record| {
+            let id = record.id.clone();
+            let opened = self.sealing.open(record);
+            opened.map_err(|error| tracing::error!(task = %id, %error, "a task is passed over")).ok()
+        };
+        records.into_iter().filter_map(open).collect()
+    }
+}
+
+impl<S: TaskStore> TaskStore for Sealed<S> {
+    fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
+        Box::pin(async move {
+            let created = self.store.create(self.sealing.seal_new(task)).await?;
+            self.sealing.open_created(created)
+        })
+    }
+
+    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        Box::pin(async move { self.open_if_any(self.store.get(scope, id).await?) })
+    }
+
+    fn called<'a>(&'a self, owner: &'a Owner, key: &'a CallKey) -> StoreFuture<'a, Option<Record>> {
+        Box::pin(async move { self.open_if_any(self.store.called(owner, key).await?) })
+    }
+
+    /// A task that does not open is left out, and an ERROR says so.
+    fn list<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page> {
+        Box::pin(async move {
+            let mut page = self.store.list(scope, filter, after, limit).await?;
+            page.tasks = self.open_all(page.tasks);
+            Ok(page)
+        })
+    }
+
+    /// A task that does not open is left alone until its lease has run out, and an ERROR says so.
+    fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
+        Box::pin(async move { Ok(self.open_all(self.store.claim(limit, runs).await?)) })
+    }
+
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        Box::pin(async move { self.open_if_any(self.store.claim_one(id).await?) })
+    }
+
+    fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
+        self.store.renew(held)
+    }
+
+    fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record> {
+        Box::pin(async move { self.sealing.open(self.store.release(id, epoch).await?) })
+    }
+
+    fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
+        Box::pin(async move { self.store.write(id, epoch, self.sealing.seal_batch(id, batch)).await })
+    }
+
+    fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
+        Box::pin(async move {
+            let steps = self.store.steps(id, epoch).await?;
+            steps.into_iter().map(|step| self.sealing.open_step(id, step)).collect()
+        })
+    }
+
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>> {
+        Box::pin(async move {
+            let parts = self.store.parts(scope, id, after, limit).await?;
+            parts.map(|parts| self.sealing.open_parts(id, parts)).transpose()
+        })
+    }
+
+    fn answer<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        replies: &'a [Reply],
+    ) -> StoreFuture<'a, Answered> {
+        Box::pin(async move {
+            let replies: Vec<Reply> =
+                replies.iter().map(|reply| self.sealing.seal_reply(id, reply)).collect();
+            Ok(match self.store.answer(scope, id, &replies).await? {
+                Answered::Recorded { record, taken } => {
+                    Answered::Recorded { record: self.sealing.open(record)?, taken }
+                }
+                Answered::NotFound => Answered::NotFound,
+            })
+        })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        id: &'a TaskId,
+        epoch: Epoch,
+        outcome: Outcome,
+        last: Batch,
+    ) -> StoreFuture<'a, Finished> {
+        Box::pin(async move {
+            let (outcome, last) = (self.sealing.seal_outcome(id, outcome), self.sealing.seal_batch(id, last));
+            Ok(match self.store.finish(id, epoch, outcome, last).await? {
+                Finished::Recorded(record) => Finished::Recorded(self.sealing.open(record)?),
+                Finished::AlreadyTerminal(record) => Finished::AlreadyTerminal(self.sealing.open(record)?),
+            })
+        })
+    }
+
+    fn request_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, Cancellation> {
+        Box::pin(async move {
+            let reason = reason.map(|reason| self.sealing.seal_reason(id, reason, &self.store.limits()));
+            Ok(match self.store.request_cancel(scope, id, reason.as_deref()).await? {
+                Cancellation::Cancelled(record) => Cancellation::Cancelled(self.sealing.open(record)?),
+                Cancellation::AlreadyTerminal(record) => {
+                    Cancellation::AlreadyTerminal(self.sealing.open(record)?)
+                }
+                Cancellation::NotFound => Cancellation::NotFound,
+            })
+        })
+    }
+
+    fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
+        self.store.erase(scope, id)
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        self.store.sweep(limit)
+    }
+
+    fn counts(&self) -> StoreFuture<'_, Counts> {
+        self.store.counts()
+    }
+
+    fn watch(&self, id: &TaskId) -> TaskWatch {
+        self.store.watch(id)
+    }
+
+    fn now(&self) -> Time {
+        self.store.now()
+    }
+
+    /// Of what is sealed as much as fits in there.
+    fn limits(&self) -> Limits {
+        let mut limits = self.store.limits();
+        for limit in [
+            &mut limits.max_arguments,
+            &mut limits.max_caller,
+            &mut limits.max_outcome,
+            &mut limits.max_text,
+            &mut limits.max_step,
+            &mut limits.max_part,
+        ] {
+            *limit = fitting(*limit);
+        }
+        limits.max_step_bytes = limits.max_step_bytes / 4 * 3;
+        limits.max_part_bytes = limits.max_part_bytes / 4 * 3;
+        limits
+    }
+
+    fn durability(&self) -> Durability {
+        self.store.durability()
+    }
+
+    fn node(&self) -> &NodeId {
+        self.store.node()
+    }
+}
+
+/// The longest text that still fits when it is sealed.
+fn fitting(limit: usize) -> usize {
+    // Its mark, and the quotes of a string.
+    let room = limit.saturating_sub(keys::MARK.len() + 2);
+    (room / 4 * 3).saturating_sub(OVERHEAD)
+}
+
+/// Why something does not open.
+fn refusal(what: String, why: Unopened) -> StoreError {
+    match why {
+        Unopened::NoKey(key) => StoreError::NoKey { what, key },
+        Unopened::Damaged => StoreError::Corrupt {
+            what: format!("{what} was changed since it was sealed, or belongs elsewhere"),
+            source: None,
+        },
+    }
+}
