@@ -6,6 +6,7 @@ mod case;
 mod history;
 mod http;
 mod kills;
+mod load;
 mod mcp;
 mod place;
 mod points;
@@ -15,8 +16,9 @@ mod random;
 mod scenes;
 mod server;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -61,6 +63,32 @@ enum Command {
         #[arg(long)]
         supervisors: bool,
     },
+    /// Load nodes with tasks of every kind and kill them at random; says what each promise has come to
+    Load {
+        /// How many tasks
+        #[arg(long, default_value_t = 10_000)]
+        tasks: usize,
+        /// How often a node is killed
+        #[arg(long, default_value_t = 1000)]
+        kills: usize,
+        /// How many nodes share the store
+        #[arg(long, default_value_t = 3)]
+        processes: usize,
+        /// Repeats the choices of an earlier run; a fresh one by default
+        #[arg(long)]
+        seed: Option<u64>,
+        /// By when all is to be called and killed
+        #[arg(long, default_value_t = 25)]
+        minutes: u64,
+    },
+    /// Be such a node
+    #[command(hide = true)]
+    Node {
+        /// The file of the store
+        store: PathBuf,
+        /// The folder of effects
+        effects: PathBuf,
+    },
     /// Play particular misfortunes: stopped, doubled and replaced servers, callers that leave
     Scenes {
         /// Only scenes whose name contains this
@@ -74,6 +102,9 @@ enum Command {
         /// Repeats the choices of an earlier run; a fresh one by default
         #[arg(long)]
         seed: Option<u64>,
+        /// How often the power goes in the middle of writing, beside every acknowledgement
+        #[arg(long, default_value_t = 60)]
+        cuts: usize,
     },
 }
 
@@ -92,24 +123,47 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<Tally> {
-    let program = std::path::absolute(&arguments.program)?;
-    let program =
-        program.canonicalize().with_context(|| format!("there is no program {}", program.display()))?;
     Ok(match arguments.command {
-        Command::Points { only, at_once } => case::run_all(&program, points::cases(only.as_deref()), at_once),
+        Command::Points { only, at_once } => {
+            case::run_all(&found(&arguments.program)?, points::cases(only.as_deref()), at_once)
+        }
         Command::Kills { kills, seed, clients, servers, supervisors } => {
             let seed = seed.map_or_else(fresh_seed, Ok)?;
             let what = if supervisors { "kills of servers and supervisors" } else { "kills of servers" };
             println!("{what}: --seed {seed}");
             let plan = kills::Plan { kills, seed, clients, servers, supervisors };
-            case::run_all(&program, vec![Case::new(what, move |place| kills::run(place, plan))], 1)
+            one(&arguments.program, Case::new(what, move |place| kills::run(place, plan)))?
         }
-        Command::Scenes { only, at_once } => case::run_all(&program, scenes::cases(only.as_deref()), at_once),
-        Command::Power { seed } => {
+        Command::Load { tasks, kills, processes, seed, minutes } => {
             let seed = seed.map_or_else(fresh_seed, Ok)?;
-            case::run_all(&program, vec![Case::new("loss of power", move |place| power::run(place, seed))], 1)
+            let what = format!("{tasks} tasks and {kills} kills of {processes} nodes");
+            println!("{what}: --seed {seed}");
+            let within = Duration::from_secs(60 * minutes);
+            let plan = load::Plan { tasks, kills, processes, seed, within };
+            // Its nodes are this very program.
+            one(&std::env::current_exe()?, Case::new(what, move |place| load::run(place, plan)))?
+        }
+        Command::Node { store, effects } => {
+            load::node::run(&store, &effects)?;
+            Tally { passed: 1, failed: 0 }
+        }
+        Command::Scenes { only, at_once } => {
+            case::run_all(&found(&arguments.program)?, scenes::cases(only.as_deref()), at_once)
+        }
+        Command::Power { seed, cuts } => {
+            let seed = seed.map_or_else(fresh_seed, Ok)?;
+            one(&arguments.program, Case::new("loss of power", move |place| power::run(place, seed, cuts)))?
         }
     })
+}
+
+fn one(program: &Path, case: Case) -> Result<Tally> {
+    Ok(case::run_all(&found(program)?, vec![case], 1))
+}
+
+fn found(program: &Path) -> Result<PathBuf> {
+    let program = std::path::absolute(program)?;
+    program.canonicalize().with_context(|| format!("there is no program {}", program.display()))
 }
 
 fn fresh_seed() -> Result<u64> {

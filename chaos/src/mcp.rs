@@ -272,11 +272,11 @@ impl Client {
     fn body(&self, id: &str, method: &str, mut params: Value, declares: bool) -> String {
         if self.era == Era::D3 {
             let extensions = if declares { json!({"io.modelcontextprotocol/tasks": {}}) } else { json!({}) };
-            params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientInfo": {"name": "chaos", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {"extensions": extensions},
-            });
+            let capabilities = json!({"elicitation": {"form": {}}, "extensions": extensions});
+            let meta = &mut params["_meta"];
+            meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+            meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "chaos", "version": "1"});
+            meta["io.modelcontextprotocol/clientCapabilities"] = capabilities;
         }
         json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
     }

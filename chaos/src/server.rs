@@ -58,9 +58,18 @@ impl Server {
             .env(name, token)
             .env_remove("LONGHAUL_CRASH_POINT")
             .envs(variables.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+            .stdin(Stdio::null());
+        let mut server = Self::spawn(command)?;
+        if !before.is_empty() {
+            server.pid = None;
+        }
+        Ok(server)
+    }
+
+    /// Starts a command that says on standard error where it serves, and when, as the program does.
+    pub(crate) fn spawn(mut command: Command) -> Result<Self> {
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let program = command.get_program().to_owned();
         let mut child = command.spawn().with_context(|| format!("cannot run {}", program.display()))?;
         let stderr = child.stderr.take().context("stderr was piped")?;
         let said = Arc::new(Said::default());
@@ -71,7 +80,7 @@ impl Server {
             }
             listener.close();
         });
-        let pid = before.is_empty().then(|| Pid::from_child(&child));
+        let pid = Some(Pid::from_child(&child));
         Ok(Self { child, said, pid })
     }
 
@@ -95,6 +104,12 @@ impl Server {
             bail!("the server said nothing of being ready for {} s", PATIENCE.as_secs());
         }
         Ok(lines.address.filter(|_| lines.ready))
+    }
+
+    /// Where it serves, if it does already.
+    pub(crate) fn serves(&self) -> Option<SocketAddr> {
+        let lines = self.said.lock();
+        lines.address.filter(|_| lines.ready)
     }
 
     /// Everything it has said on standard error.

@@ -1,12 +1,13 @@
 //! Killing the program: what `chaos/` plays, on builds made for it.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::site::Site;
+use crate::site::{Ran, Site};
 use crate::tally::Tally;
 use crate::test::libtest::Tests;
 use crate::test::{TESTED, program};
@@ -20,6 +21,9 @@ const MANY: &str = "200";
 
 /// How many it kills where a single one serves, and where supervisors are killed as well.
 const FEW: &str = "15";
+
+/// How many tasks of every kind the stage gives its nodes, and how often it kills one of the three meanwhile.
+const LOAD: [&str; 7] = ["load", "--tasks", "300", "--kills", "20", "--minutes", "4"];
 
 /// The driver, and the program that it kills.
 #[derive(Debug)]
@@ -46,6 +50,7 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
     tally += chaos.play(site, &["kills", "--kills", MANY, "--servers", "4"])?;
     tally += chaos.play(site, &["kills", "--kills", FEW])?;
     tally += chaos.play(site, &["kills", "--kills", FEW, "--servers", "2", "--supervisors"])?;
+    tally += chaos.play(site, &LOAD)?;
     tally += chaos.play(site, &["power"])?;
     tally += chaos.play(site, &["scenes"])?;
     Ok(tally)
@@ -60,6 +65,20 @@ pub(crate) fn run(site: &Site, arguments: &[String]) -> Result<Tally> {
     let chaos = Chaos::build(site, Build::Released)?;
     let arguments: Vec<&str> = std::iter::once("kills").chain(arguments.iter().map(String::as_str)).collect();
     chaos.play(site, &arguments)
+}
+
+/// Loads nodes with tasks of every kind, and kills them at random; or has the power go at random moments.
+///
+/// # Errors
+///
+/// When the program or the driver cannot be built or run.
+pub(crate) fn drive(site: &Site, what: &str, arguments: &[String]) -> Result<Tally> {
+    let chaos = Chaos::build(site, Build::Tested)?;
+    let ran = site.run(chaos.command(&[what]).args(arguments))?;
+    if ran.success {
+        ran.lines.iter().for_each(|line| println!("{line}"));
+    }
+    Ok(counted(&ran))
 }
 
 /// Lets servers crash at every operation of their store; with `pairs` two of them, one after the other.
@@ -117,13 +136,21 @@ impl Chaos {
     }
 
     fn play(&self, site: &Site, arguments: &[&str]) -> Result<Tally> {
+        Ok(counted(&site.run(&mut self.command(arguments))?))
+    }
+
+    fn command(&self, arguments: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(&self.driver);
         command.arg("--program").arg(&self.program).args(arguments);
-        let ran = site.run(&mut command)?;
-        let counted = ran.lines.iter().rev().find_map(|line| counts(line)).unwrap_or_default();
-        // A driver that fails without a failed case has died.
-        Ok(if ran.success || counted.failed > 0 { counted } else { Tally::one(false) })
+        command
     }
+}
+
+/// What a driver says that it has counted.
+fn counted(ran: &Ran) -> Tally {
+    let counted = ran.lines.iter().rev().find_map(|line| counts(line)).unwrap_or_default();
+    // A driver that fails without a failed case has died.
+    if ran.success || counted.failed > 0 { counted } else { Tally::one(false) }
 }
 
 /// The counts of `chaos: N passed, M failed`.

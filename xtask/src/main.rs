@@ -44,6 +44,7 @@ Examples:
   cargo xtask tidy                  the shape of the tree
   cargo xtask bench                 our speed against our peers', and the goals
   cargo xtask chaos --kills 200     random kills of the program under load
+  cargo xtask chaos load            ten thousand tasks on three nodes, which are killed a thousand times
   cargo xtask chaos explore         a crash at every operation of the store, one at a time
   cargo xtask chaos sim --seed 7    thirty days of misfortune in simulated time, told line by line
   cargo xtask sabotage              a guard less, one after the other: its test must fail
@@ -134,6 +135,33 @@ enum Command {
 /// What else there is of it than random kills.
 #[derive(Debug, Subcommand)]
 enum Chaos {
+    /// Load several nodes on one file with tasks of every kind, kill them at random, and say what each promise comes to
+    Load {
+        /// How many tasks
+        #[arg(long, default_value = "10000")]
+        tasks: String,
+        /// How often a node is killed
+        #[arg(long, default_value = "1000")]
+        kills: String,
+        /// How many nodes share the store
+        #[arg(long, default_value = "3")]
+        processes: String,
+        /// Repeats the choices of an earlier run, which printed its seed
+        #[arg(long)]
+        seed: Option<String>,
+        /// By when all is to be called and killed
+        #[arg(long, default_value = "25")]
+        minutes: String,
+    },
+    /// Have the power go in the middle of writing, whatever part of it has reached the disk
+    Power {
+        /// How often
+        #[arg(long, default_value = "5000")]
+        cuts: String,
+        /// Repeats the choices of an earlier run
+        #[arg(long)]
+        seed: Option<String>,
+    },
     /// Let a server end before and after every operation of its store, scenario by scenario
     Explore {
         /// And the next one too: some minutes
@@ -234,11 +262,16 @@ fn run(command: Command) -> Result<Tally> {
             seed,
             at_once,
         )?,
+        Command::Chaos { instead: Some(Chaos::Load { tasks, kills, processes, seed, minutes }), .. } => {
+            let numbers =
+                [("tasks", tasks), ("kills", kills), ("processes", processes), ("minutes", minutes)];
+            chaos::drive(&site(chaos::BUDGET)?, "load", &flags(&numbers, seed))?
+        }
+        Command::Chaos { instead: Some(Chaos::Power { cuts, seed }), .. } => {
+            chaos::drive(&site(chaos::BUDGET)?, "power", &flags(&[("cuts", cuts)], seed))?
+        }
         Command::Chaos { instead: None, kills, seed, clients, servers, supervisors } => {
-            let numbers = [("kills", kills), ("clients", clients), ("servers", servers)];
-            let mut arguments: Vec<String> =
-                numbers.into_iter().map(|(name, number)| format!("--{name}={number}")).collect();
-            arguments.extend(seed.map(|seed| format!("--seed={seed}")));
+            let mut arguments = flags(&[("kills", kills), ("clients", clients), ("servers", servers)], seed);
             arguments.extend(supervisors.then(|| "--supervisors".to_owned()));
             chaos::run(&site(chaos::BUDGET)?, &arguments)?
         }
@@ -259,6 +292,13 @@ fn run(command: Command) -> Result<Tally> {
             tally
         }
     })
+}
+
+/// Numbers as a driver takes them.
+fn flags(numbers: &[(&str, String)], seed: Option<String>) -> Vec<String> {
+    let seed = seed.map(|seed| ("seed", seed));
+    let all = numbers.iter().cloned().chain(seed);
+    all.map(|(name, number)| format!("--{name}={number}")).collect()
 }
 
 /// The workspace around the current folder, and so much time from now on.

@@ -1,8 +1,9 @@
 //! Power loss: what the server flushed before it acknowledged something, rebuilt from a trace of its system calls.
 //!
 //! SIGKILL spares the page cache, so it cannot show that a write was flushed. Here the files are rebuilt as a disk
-//! that lost power at each acknowledgement would have them, and everything acknowledged is looked for in them. Disks
-//! that only claim to flush must lose something: that shows that the test can fail.
+//! that lost power at each acknowledgement would have them, and everything acknowledged is looked for in them; and at
+//! other moments, in the middle of whatever SQLite writes, of which any part has reached the disk, in any order. Disks that
+//! only claim to flush must lose something: that shows that the test can fail.
 
 mod disk;
 mod trace;
@@ -10,7 +11,7 @@ mod trace;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -56,8 +57,8 @@ enum What {
     Ended,
 }
 
-/// Records a server under load, then cuts its power at every acknowledgement.
-pub(crate) fn run(place: &Place, seed: u64) -> Result<String> {
+/// Records a server under load, then cuts its power at every acknowledgement, and at so many other moments.
+pub(crate) fn run(place: &Place, seed: u64, cuts: usize) -> Result<String> {
     let trace = place.path("trace");
     let mut acknowledged = Vec::new();
     let keys = record(place, &trace, &mut acknowledged)?;
@@ -68,6 +69,10 @@ pub(crate) fn run(place: &Place, seed: u64) -> Result<String> {
     let found = plan.audit(Lies::None)?;
     if !found.missing.is_empty() {
         bail!("seed {seed}: lost with the power:\n{}", found.missing.join("\n"));
+    }
+    let missing = plan.cut_anywhere(cuts)?;
+    if !missing.is_empty() {
+        bail!("seed {seed}: lost with the power, in the middle of writing:\n{}", missing.join("\n"));
     }
     ensure!(
         found.cuts == acknowledged.len(),
@@ -81,10 +86,11 @@ pub(crate) fn run(place: &Place, seed: u64) -> Result<String> {
         let lost = plan.audit(lies)?.missing.len();
         ensure!(lost >= ENOUGH, "a disk with {lies:?} lost {lost} answers: this test cannot fail");
     }
-    let (cuts, effects, emptied) = (found.cuts, found.effects, plan.log_was_emptied());
+    let (acknowledged, effects, emptied) = (found.cuts, found.effects, plan.log_was_emptied());
     ensure!(emptied, "SQLite never emptied its log: record more commands");
     Ok(format!(
-        "{cuts} acknowledgements, {effects} commands begun, {} system calls, seed {seed}",
+        "{acknowledged} acknowledgements, {effects} commands begun, {cuts} cuts in the middle of writing, {} system calls, \
+         seed {seed}",
         events.len() / 2
     ))
 }
@@ -198,14 +204,9 @@ impl Plan<'_> {
         let mut waiting: Vec<&Acknowledged> = self.acknowledged.iter().collect();
         for event in self.events {
             if let Event::Began(call) = event {
-                let answers = call.strings.iter().filter(|_| speaks_to_a_client(call));
-                for answer in answers.map(|bytes| String::from_utf8_lossy(bytes)) {
-                    for cut in waiting
-                        .extract_if(.., |told| answer.contains(&format!("\"id\":\"{}\"", told.request)))
-                    {
-                        found.cuts += 1;
-                        self.cut(&disk, cut, found.cuts as u64, &mut found.missing)?;
-                    }
+                for cut in answered(call, &mut waiting) {
+                    found.cuts += 1;
+                    self.cut(&disk, cut, found.cuts as u64, &mut found.missing)?;
                 }
                 if let Some(task) = self.begins(call) {
                     found.effects += 1;
@@ -221,6 +222,81 @@ impl Plan<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Cuts the power at so many moments in which something was just written to the store, or flushed, chosen by the seed.
+    /// What has not been flushed has reached the disk in any part. Says what is missing of all that was acknowledged.
+    fn cut_anywhere(&self, cuts: usize) -> Result<Vec<String>> {
+        let store = self.place.store().display().to_string();
+        let is_of_store = |event: &Event| matches!(event, Event::Returned(call) if call.targets.first().is_some_and(|target| target.starts_with(&store)));
+        let moments: Vec<usize> =
+            (0..self.events.len()).filter(|at| is_of_store(&self.events[*at])).collect();
+        ensure!(!moments.is_empty(), "nothing was written to the store");
+        let mut random = Random::new(self.seed).part(1 << 32);
+        let mut chosen: Vec<usize> = (0..cuts).map(|_| moments[random.index(moments.len())]).collect();
+        chosen.sort_unstable();
+        let mut chosen = chosen.into_iter().peekable();
+        let mut disk = Disk::new(&self.place.path(""), Lies::None).with_folder("effects");
+        let mut waiting: Vec<&Acknowledged> = self.acknowledged.iter().collect();
+        let (mut told, mut missing) = (Vec::new(), Vec::new());
+        for (at, event) in self.events.iter().enumerate() {
+            if let Event::Began(call) = event {
+                told.extend(answered(call, &mut waiting));
+            }
+            disk.see(event)?;
+            while chosen.next_if_eq(&at).is_some() {
+                let mut unflushed = Unflushed::Some(random.part(at as u64));
+                random.next();
+                if let Some(problem) = self.lost_of(&disk, &told, &mut unflushed)? {
+                    missing.push(format!("at event {at}, {} answers: {problem}", told.len()));
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    /// What the store does not know any more of what was told.
+    fn lost_of(
+        &self,
+        disk: &Disk,
+        told: &[&Acknowledged],
+        unflushed: &mut Unflushed,
+    ) -> Result<Option<String>> {
+        let folder = tempfile::tempdir()?;
+        let path = self.rebuild(disk, folder.path(), unflushed)?;
+        if told.is_empty() && !path.exists() {
+            return Ok(None);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let store = match Sqlite::open(&path) {
+            Ok(store) => store,
+            Err(error) => return Ok(Some(format!("the store does not open: {error}"))),
+        };
+        for told in told {
+            let row = runtime.block_on(store.get(Scope::Operator, &TaskId::new(told.task.as_str())?));
+            let holds = match (&row, told.what) {
+                (Ok(Some(_)), What::Created) => true,
+                (Ok(Some(row)), What::Cancelled) => matches!(row.outcome(), Some(Outcome::Cancelled { .. })),
+                (Ok(Some(row)), What::Ended) => matches!(row.outcome(), Some(Outcome::Result { .. })),
+                (Ok(None) | Err(_), _) => false,
+            };
+            if !holds {
+                return Ok(Some(format!("{} {:?}: the row says {row:?}", told.request, told.what)));
+            }
+        }
+        drop(store);
+        let sound: String =
+            rusqlite::Connection::open(&path)?.query_row("PRAGMA integrity_check", [], |row| row.get(0))?;
+        Ok((sound != "ok").then(|| format!("SQLite says of the file: {sound}")))
+    }
+
+    /// The store's files as they would be found again; the path of the first.
+    fn rebuild(&self, disk: &Disk, folder: &Path, unflushed: &mut Unflushed) -> Result<PathBuf> {
+        let store = self.place.store().display().to_string();
+        for suffix in ["", "-wal"] {
+            disk.rebuild(&format!("{store}{suffix}"), &folder.join(format!("tasks.db{suffix}")), unflushed)?;
+        }
+        Ok(folder.join("tasks.db"))
     }
 
     /// Which task's command begins with this call: it counts its run.
@@ -247,12 +323,7 @@ impl Plan<'_> {
 
     fn lost(&self, disk: &Disk, told: &Acknowledged, mut unflushed: Unflushed) -> Result<Option<String>> {
         let folder = tempfile::tempdir()?;
-        let store = self.place.store().display().to_string();
-        for suffix in ["", "-wal"] {
-            let to = folder.path().join(format!("tasks.db{suffix}"));
-            disk.rebuild(&format!("{store}{suffix}"), &to, &mut unflushed)?;
-        }
-        let row = match row(&folder.path().join("tasks.db"), &told.task) {
+        let row = match row(&self.rebuild(disk, folder.path(), &mut unflushed)?, &told.task) {
             Ok(Some(row)) => row,
             Ok(None) => return Ok(Some("there is no row".to_owned())),
             Err(error) => return Ok(Some(format!("{error:#}"))),
@@ -289,6 +360,17 @@ impl Plan<'_> {
 fn private(folder: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     Ok(std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?)
+}
+
+/// The answers that leave with this call; they wait no more.
+fn answered<'a>(call: &SystemCall, waiting: &mut Vec<&'a Acknowledged>) -> Vec<&'a Acknowledged> {
+    let answers = call.strings.iter().filter(|_| speaks_to_a_client(call));
+    let said = answers.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect::<Vec<_>>();
+    let is_told = |told: &Acknowledged| {
+        let id = format!("\"id\":\"{}\"", told.request);
+        said.iter().any(|said| said.contains(&id))
+    };
+    if said.is_empty() { Vec::new() } else { waiting.extract_if(.., |told| is_told(told)).collect() }
 }
 
 fn speaks_to_a_client(call: &SystemCall) -> bool {

@@ -1,0 +1,194 @@
+//! Who calls: makes tasks, answers what they ask, cancels some, and follows each to its end, at whichever node.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::order::{BRIEF, Order};
+use super::sight::{Shown, Sight};
+use super::{Made, World};
+use crate::mcp::{Client, Reply};
+use crate::random::Random;
+
+/// How many tasks each caller has open at once, at most.
+const AT_ONCE: usize = 24;
+
+/// How long each waits between two requests.
+const PAUSE: Duration = Duration::from_millis(6);
+
+/// One caller.
+pub(super) struct Caller<'w> {
+    world: &'w World,
+    random: Random,
+    /// One for each node.
+    clients: Vec<Client>,
+    pub(super) sight: Sight,
+    open: Vec<Call>,
+    pub(super) done: Vec<Call>,
+}
+
+/// A call that was acknowledged.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) order: Order,
+    pub(super) id: String,
+    made: Instant,
+    /// Whether its cancel was acknowledged.
+    pub(super) cancelled: bool,
+    /// What was answered to each question, by its name, and whether that was acknowledged.
+    pub(super) answers: BTreeMap<String, (usize, i64, bool)>,
+}
+
+impl<'w> Caller<'w> {
+    pub(super) fn new(world: &'w World, random: Random) -> Self {
+        let sight = Sight::default();
+        Self { world, random, clients: world.clients(), sight, open: Vec::new(), done: Vec::new() }
+    }
+
+    /// Calls until there is nothing left to call, and everything has ended.
+    pub(super) fn work(mut self) -> Self {
+        while !self.world.is_hopeless() {
+            if self.open.len() < AT_ONCE
+                && let Some(order) = self.world.next()
+            {
+                self.call(order);
+            } else if self.open.is_empty() {
+                break;
+            }
+            self.follow();
+        }
+        self.done.append(&mut self.open);
+        self
+    }
+
+    fn client(&mut self) -> Client {
+        self.clients[self.random.index(self.clients.len())].clone()
+    }
+
+    /// Makes a call, again and again until it is acknowledged, under its key.
+    fn call(&mut self, order: Order) {
+        let Some(id) = self.until_made(&order) else { return };
+        self.world.made(Made { order: order.clone(), id: id.clone() });
+        // What is forgotten meanwhile is not there for another call.
+        if order.tool != BRIEF && self.random.percent(10) {
+            let again = self.until_made(&order);
+            if again.as_ref().is_some_and(|again| *again != id) {
+                self.complain(&order, format!("one call is {id} and {again:?}"));
+            }
+        }
+        let made = Instant::now();
+        self.open.push(Call { order, id, made, cancelled: false, answers: BTreeMap::new() });
+    }
+
+    fn until_made(&mut self, order: &Order) -> Option<String> {
+        let endless = order.cancelled.is_some();
+        let params = json!({
+            "name": order.tool,
+            "arguments": {"key": order.key, "plan": order.plan(), "endless": endless},
+            "_meta": {"dev.longhaul/idempotencyKey": order.call_key(self.world.plan.seed)},
+        });
+        while !self.world.is_hopeless() {
+            let client = self.client();
+            match client.request("create", "tools/call", order.tool, params.clone()) {
+                Reply::Result(raw) => {
+                    let told: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+                    if let Some(id) = told["taskId"].as_str() {
+                        return Some(id.to_owned());
+                    }
+                    self.complain(order, format!("it is no task: {}", raw.get()));
+                    return None;
+                }
+                Reply::Error(error) if error.get().contains("retryAfterMs") => {}
+                Reply::Error(error) => {
+                    self.complain(order, format!("it is refused: {}", error.get()));
+                    return None;
+                }
+                Reply::Silence => {}
+            }
+            thread::sleep(PAUSE);
+        }
+        None
+    }
+
+    /// Looks at one of its tasks, and does what is to be done about it; now and then at one that has ended.
+    fn follow(&mut self) {
+        thread::sleep(PAUSE);
+        let client = self.client();
+        if self.random.percent(10) && !self.done.is_empty() {
+            let call = &self.done[self.random.index(self.done.len())];
+            if let Shown::Open(_) = self.sight.look(&client, &call.order, &call.id) {
+                self.sight.broken.push(format!("{}: it had ended, and is open", call.order.key));
+            }
+        }
+        if self.open.is_empty() {
+            return;
+        }
+        let mut call = self.open.swap_remove(self.random.index(self.open.len()));
+        match self.sight.look(&client, &call.order, &call.id) {
+            Shown::Ended | Shown::Gone => {
+                self.done.push(call);
+                return;
+            }
+            Shown::Open(questions) => {
+                if call.cancelled {
+                    self.complain(&call.order, "an acknowledged cancel left it open".to_owned());
+                }
+                match call.order.cancelled {
+                    Some(after) if call.made.elapsed() > after => self.cancel(&mut call),
+                    // It is for its cancel to find it so.
+                    Some(_) => {}
+                    None => questions.iter().for_each(|(text, name)| self.answer(&mut call, text, name)),
+                }
+            }
+            Shown::Silence => {}
+        }
+        self.open.push(call);
+    }
+
+    fn cancel(&mut self, call: &mut Call) {
+        match self.client().cancel(&call.id) {
+            Reply::Result(_) => call.cancelled = true,
+            Reply::Error(error) if error.get().contains("retryAfterMs") => {}
+            Reply::Error(error) => self.complain(&call.order, format!("no cancel: {}", error.get())),
+            Reply::Silence => {}
+        }
+    }
+
+    /// Answers as it has before, if it has; and what was acknowledged is then answered otherwise, in vain.
+    fn answer(&mut self, call: &mut Call, text: &str, name: &str) {
+        let at = text.rsplit(' ').next().and_then(|at| at.parse().ok()).unwrap_or(usize::MAX);
+        let fresh = i64::try_from(self.random.below(1 << 40)).unwrap_or_default();
+        let (_, choice, acknowledged) = *call.answers.entry(name.to_owned()).or_insert((at, fresh, false));
+        if acknowledged || !self.update(call, name, choice) {
+            return;
+        }
+        call.answers.insert(name.to_owned(), (at, choice, true));
+        self.sight.answered(name);
+        self.world.answers.fetch_add(1, Ordering::Relaxed);
+        if self.random.percent(30) {
+            self.update(call, name, -1);
+        }
+    }
+
+    /// Whether the answer was acknowledged.
+    fn update(&mut self, call: &Call, name: &str, choice: i64) -> bool {
+        let answer = json!({"action": "accept", "content": {"choice": choice}});
+        let params = json!({"taskId": call.id, "inputResponses": {name: answer}});
+        match self.client().request("update", "tasks/update", &call.id, params) {
+            Reply::Result(_) => true,
+            Reply::Error(error) if error.get().contains("retryAfterMs") => false,
+            Reply::Error(error) => {
+                self.complain(&call.order, format!("no answer is taken: {}", error.get()));
+                false
+            }
+            Reply::Silence => false,
+        }
+    }
+
+    fn complain(&mut self, order: &Order, what: String) {
+        self.sight.broken.push(format!("{}: {what}", order.key));
+    }
+}

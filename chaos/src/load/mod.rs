@@ -1,0 +1,295 @@
+//! Many tasks of every kind on several nodes with one SQLite file, which are killed at random; what each promise comes
+//! to is said in the end.
+//!
+//! What is called, and after how many calls which node is killed, are the seed's choices. What else happens at that
+//! moment is not.
+
+mod caller;
+mod effects;
+mod killer;
+pub(crate) mod node;
+mod order;
+mod sight;
+mod verdict;
+mod watch;
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use longhaul_store::Sqlite;
+
+use crate::mcp::{Address, Client, Era};
+use crate::place::Place;
+use crate::random::Random;
+use crate::server::Server;
+use caller::Caller;
+use effects::Effects;
+use order::Order;
+use sight::{Shown, Sight};
+use verdict::Verdict;
+use watch::Watched;
+
+/// How much is done, and by which seed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) tasks: usize,
+    pub(crate) kills: usize,
+    pub(crate) processes: usize,
+    pub(crate) seed: u64,
+    /// By when all of it is to be done.
+    pub(crate) within: Duration,
+}
+
+/// How many call.
+const CALLERS: usize = 6;
+
+/// How many only look.
+const OBSERVERS: usize = 2;
+
+/// How long what is open in the end may take to end.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What is said of what is wrong, at most.
+const MOST: usize = 40;
+
+/// What everybody knows.
+struct World {
+    plan: Plan,
+    slots: Vec<Address>,
+    effects: Effects,
+    until: Instant,
+    /// The number of the next call.
+    next: AtomicUsize,
+    made: RwLock<Vec<Made>>,
+    /// Acknowledged answers.
+    answers: AtomicUsize,
+    /// Nodes that were killed, and those before they served.
+    kills: AtomicUsize,
+    early: AtomicUsize,
+    over: AtomicBool,
+}
+
+/// A task that its caller knows of.
+#[derive(Clone, Debug)]
+struct Made {
+    order: Order,
+    id: String,
+}
+
+impl World {
+    fn new(plan: Plan, place: &Place) -> Self {
+        Self {
+            plan,
+            slots: (0..plan.processes).map(|_| Address::default()).collect(),
+            effects: Effects(place.path("load")),
+            until: Instant::now() + plan.within,
+            next: AtomicUsize::new(0),
+            made: RwLock::default(),
+            answers: AtomicUsize::new(0),
+            kills: AtomicUsize::new(0),
+            early: AtomicUsize::new(0),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    fn clients(&self) -> Vec<Client> {
+        self.slots.iter().map(|slot| Client::new(Era::D3, slot.clone())).collect()
+    }
+
+    /// What is called next.
+    fn next(&self) -> Option<Order> {
+        if self.is_late() {
+            return None;
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        (number < self.plan.tasks).then(|| Order::of(self.plan.seed, number))
+    }
+
+    fn made(&self, made: Made) {
+        self.made.write().unwrap_or_else(PoisonError::into_inner).push(made);
+    }
+
+    fn acknowledged(&self) -> usize {
+        self.made.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// One of those that were made: often a late one.
+    fn any(&self, random: &mut Random) -> Option<Made> {
+        let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
+        let latest = made.len().saturating_sub(if random.percent(70) { 300 } else { made.len() });
+        let at = random.between(latest as u64, made.len() as u64);
+        made.get(usize::try_from(at).ok()?).cloned()
+    }
+
+    /// Nothing is begun any more.
+    fn is_late(&self) -> bool {
+        Instant::now() > self.until
+    }
+
+    /// Nothing is waited for any more.
+    fn is_hopeless(&self) -> bool {
+        Instant::now() > self.until + PATIENCE
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+}
+
+/// What everybody has found.
+struct Found<'w> {
+    callers: Vec<Caller<'w>>,
+    observers: Vec<Sight>,
+    watched: Watched,
+    servers: Vec<Server>,
+}
+
+/// Loads and kills by the plan, then judges.
+pub(crate) fn run(place: &Place, plan: Plan) -> Result<String> {
+    let began = Instant::now();
+    let world = World::new(plan, place);
+    fs::create_dir(&world.effects.0)?;
+    let found = play(place, &world).with_context(|| format!("seed {}", plan.seed))?;
+    let loaded = began.elapsed();
+    let report = judge(place, &world, found).with_context(|| format!("seed {}", plan.seed))?;
+    Ok(format!("loaded for {:.0} s\n{report}", loaded.as_secs_f64()))
+}
+
+fn play<'w>(place: &Place, world: &'w World) -> Result<Found<'w>> {
+    let plan = world.plan;
+    let random = Random::new(plan.seed);
+    let store = Sqlite::open(place.store())?;
+    thread::scope(|scope| {
+        let moments = killer::moments(plan.kills, plan.tasks, plan.processes, random.part(1));
+        let killers: Vec<_> = world
+            .slots
+            .iter()
+            .zip(moments)
+            .enumerate()
+            .map(|(slot, (address, moments))| {
+                let random = random.part(100 + slot as u64);
+                scope.spawn(move || killer::kill(world, place, address, &moments, random))
+            })
+            .collect();
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|number| Caller::new(world, random.part(200 + number as u64)))
+            .map(|caller| scope.spawn(move || caller.work()))
+            .collect();
+        let observers: Vec<_> = (0..OBSERVERS)
+            .map(|number| random.part(300 + number as u64))
+            .map(|random| scope.spawn(move || observe(world, random)))
+            .collect();
+        let watch = scope.spawn(|| watch::watch(world, &store));
+        let callers = callers.into_iter().map(|caller| caller.join().expect("a caller does not panic"));
+        let callers = callers.collect::<Vec<_>>();
+        let killers = killers.into_iter().map(|killer| killer.join().expect("a killer does not panic"));
+        let killers = killers.collect::<Vec<_>>();
+        world.over.store(true, Ordering::SeqCst);
+        let observers = observers.into_iter().map(|observer| observer.join().expect("nor does an observer"));
+        let observers = observers.collect();
+        let watched = watch.join().expect("nor does who watches");
+        let servers = killers.into_iter().collect::<Result<_>>()?;
+        Ok(Found { callers, observers, watched: watched?, servers })
+    })
+}
+
+/// Looks at one task after the other, and in the end at all of them.
+fn observe(world: &World, mut random: Random) -> Sight {
+    let (mut sight, clients) = (Sight::default(), world.clients());
+    while !world.is_over() {
+        if let Some(Made { order, id }) = world.any(&mut random) {
+            sight.look(&clients[random.index(clients.len())], &order, &id);
+        }
+        thread::sleep(Duration::from_millis(6));
+    }
+    sight
+}
+
+/// Looks at every task; those that nobody shows.
+fn look_at_all(world: &World, sight: &mut Sight, client: &Client) -> Vec<String> {
+    let made = world.made.read().unwrap_or_else(PoisonError::into_inner);
+    let open = made
+        .iter()
+        .filter(|made| !matches!(sight.look(client, &made.order, &made.id), Shown::Ended | Shown::Gone));
+    open.map(|made| format!("{} ({}) has not ended", made.order.key, made.id)).collect()
+}
+
+fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
+    let Found { callers, mut observers, watched, servers } = found;
+    let plan = world.plan;
+    let mut broken = Vec::new();
+    // Each observer looks at all of them again, at another node than the one before.
+    for (number, sight) in observers.iter_mut().enumerate() {
+        broken.extend(look_at_all(world, sight, &world.clients()[number % plan.processes]));
+    }
+    let rest = watch::rest(&place.store(), PATIENCE)?;
+    drop(servers);
+    // And once more when all of them were killed.
+    let server = killer::start(world, place)?;
+    let client = Client::new(Era::D3, Address::of(server.ready()?));
+    for sight in &mut observers {
+        broken.extend(look_at_all(world, sight, &client));
+    }
+    drop(server);
+    let calls: Vec<_> = callers.iter().flat_map(|caller| &caller.done).collect();
+    for call in &calls {
+        let sights = callers.iter().map(|caller| &caller.sight).chain(&observers);
+        let ends: std::collections::BTreeSet<&str> = sights.filter_map(|sight| sight.end(&call.id)).collect();
+        if ends.len() > 1 {
+            broken.push(format!("{}: it was shown as {ends:?}", call.order.key));
+        }
+    }
+    let mut told: Vec<String> = Vec::new();
+    let (mut looks, mut changes) = (0, 0);
+    for sight in callers.iter().map(|caller| &caller.sight).chain(&observers) {
+        looks += sight.looks;
+        changes += sight.changes;
+        broken.extend(sight.broken.iter().cloned());
+    }
+    let verdict = Verdict::of(&calls, &rest, &world.effects, plan.seed)?;
+    let (sound, [all, keyed, keys]) = watch::file(&place.store())?;
+    broken.extend(watched.broken.iter().cloned());
+    broken.extend(verdict.broken.iter().cloned());
+    if sound != "ok" {
+        broken.push(format!("SQLite says of the file: {sound}"));
+    }
+    let expected = i64::try_from(world.acknowledged())?;
+    if (keyed, keys) != (expected, expected) {
+        broken.push(format!("{expected} calls were acknowledged, and are {keyed} rows of {keys} keys"));
+    }
+    if rest.counts != (0, u64::try_from(all)?) {
+        broken.push(format!("{:?} are counted as open and kept, of {all} rows", rest.counts));
+    }
+    let (kills, early) = (world.kills.load(Ordering::SeqCst), world.early.load(Ordering::SeqCst));
+    told.push(format!("{} nodes killed, {early} of them before they served", kills + early));
+    told.push(format!("none lost: {} calls acknowledged: {}", calls.len(), verdict.ends()));
+    told.push(format!("none duplicated: {keys} keys, {keyed} rows of calls, {all} in all"));
+    told.push(format!(
+        "none changed: {looks} looks by {} observers saw {changes} statuses",
+        CALLERS + OBSERVERS
+    ));
+    let longest = watched.longest.as_secs_f64();
+    told.push(format!(
+        "none without a witness: {} looks at the store saw {} open tasks, the longest {longest:.1} s over its time",
+        watched.looks, watched.rows
+    ));
+    let answers = world.answers.load(Ordering::SeqCst);
+    told.push(format!("answers: {answers} acknowledged, {} told to the work", verdict.consumed));
+    told.push(format!("effects: had {}", verdict.effects()));
+    ensure!(verdict.consumed == answers || !broken.is_empty(), "{} of {answers} answers", verdict.consumed);
+    let count = broken.len();
+    if count > 0 {
+        broken.truncate(MOST);
+        bail!("{count} promises broken:\n{}\n{}", broken.join("\n"), told.join("\n"));
+    }
+    ensure!(
+        calls.len() == plan.tasks && kills + early == plan.kills,
+        "there was no time for all:\n{}",
+        told.join("\n")
+    );
+    Ok(told.iter().map(|line| format!("          {line}")).collect::<Vec<_>>().join("\n"))
+}

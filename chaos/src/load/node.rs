@@ -1,0 +1,183 @@
+//! A node: a server with tools that do as their arguments say, on the one file, over HTTP.
+
+use std::future::pending;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use longhaul::server::{Elicited, PollOptions, TaskPolicy, ToolError};
+use longhaul::store::{Rerun, Settings, SqliteOptions};
+use longhaul::tasks::runner::Pace;
+use longhaul::transport::http::server::{Options, serve};
+use longhaul::{Cx, Server, Tool};
+
+use super::effects::{DID, Effects, TOLD, UNDID};
+use super::order::{self, AGAIN, BRIEF, FLOW, KEPT, NEVER, Order, Word};
+
+/// Serves until it is killed, or whoever started it is gone.
+///
+/// # Errors
+///
+/// When the store cannot be opened, or nothing can be served.
+pub(crate) fn run(store: &Path, effects: &Path) -> Result<()> {
+    std::thread::spawn(|| {
+        // Nobody writes to it: it ends when its other end is gone.
+        let _ = std::io::stdin().read(&mut [0]);
+        std::process::exit(0);
+    });
+    let mut settings = Settings::default();
+    settings.min_result_retention = Duration::from_secs(1);
+    let store = SqliteOptions::new().with_settings(settings).with_patience(PATIENCE).open(store)?;
+    let effects = Effects(effects.to_owned());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let plenty = PollOptions::default().each(PLENTY).in_all(PLENTY).in_vain(PLENTY);
+        let server = tools(&effects).into_iter().fold(Server::new("load", "1.0.0"), Server::tool);
+        let dispatcher = server.store(store).pace(pace()).polls(plenty).dispatcher()?;
+        dispatcher.start().await?;
+        writeln!(std::io::stderr(), "mcp http://{address}/mcp\nready")?;
+        serve(dispatcher, listener, Options::default(), pending()).await.context("serving")
+    })
+}
+
+/// How long a write waits for the other nodes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// More than anybody asks.
+const PLENTY: u32 = 1_000_000;
+
+/// Nodes live for a second or two here, so everything comes sooner than by default.
+fn pace() -> Pace {
+    let mut pace = Pace::default();
+    pace.recover_every = Duration::from_millis(200);
+    pace.sweep_every = Duration::from_secs(1);
+    pace.hot_wait = Duration::from_millis(300);
+    pace.retry_work = Duration::from_millis(50);
+    pace.max_attempts = 10_000;
+    pace
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Told {
+    key: String,
+    plan: String,
+    /// Whether it is to be cancelled, and its children with it.
+    endless: bool,
+}
+
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+struct Chosen {
+    choice: i64,
+}
+
+/// What is said of a step of which nobody knows whether its effect was had.
+pub(super) const IN_DOUBT: &str = "in doubt";
+
+fn tools(effects: &Effects) -> Vec<Tool> {
+    let day = Duration::from_secs(24 * 3600);
+    let tools = [
+        (FLOW, Rerun::Resumable, day),
+        (BRIEF, Rerun::Resumable, KEPT),
+        (AGAIN, Rerun::Restart, day),
+        (NEVER, Rerun::Never, day),
+    ];
+    let tool = |(name, rerun, ttl)| {
+        let effects = effects.clone();
+        let mut policy = TaskPolicy::always();
+        (policy.rerun, policy.ttl) = (rerun, ttl);
+        let handler = move |cx: Cx, told: Told| carry_out(effects.clone(), cx, told);
+        Tool::typed(name, "Does as it is told", handler).task(policy)
+    };
+    tools.map(tool).into()
+}
+
+async fn carry_out(effects: Effects, cx: Cx, told: Told) -> Result<String, ToolError> {
+    let cancelled = told.endless.then_some(Duration::ZERO);
+    let order = Order { key: told.key, tool: FLOW, words: order::words(&told.plan), cancelled };
+    for (at, Word(what, much)) in order.words.iter().copied().enumerate() {
+        let takes = Duration::from_millis(much);
+        match what {
+            'a' => ask(&effects, &cx, &order.key, at).await?,
+            's' => cx.sleep(takes).await,
+            'w' => {
+                effects.note(&order.key, DID, at, "-")?;
+                tokio::time::sleep(takes).await;
+            }
+            'k' => children(&effects, &cx, &order, at, much).await?,
+            'f' => return Err(ToolError::new("it fails as it was told to")),
+            _ => step(&effects, &cx, &order.key, at, what, takes).await?,
+        }
+    }
+    Ok("done".to_owned())
+}
+
+async fn step(
+    effects: &Effects,
+    cx: &Cx,
+    key: &str,
+    at: usize,
+    what: char,
+    takes: Duration,
+) -> Result<(), ToolError> {
+    let (its, doing) = (key.to_owned(), effects.clone());
+    let effect = cx.effect_key(("step", at));
+    let body = move || async move {
+        doing.note(&its, DID, at, &effect)?;
+        let times = doing.count(&its, DID, at)?;
+        tokio::time::sleep(takes).await;
+        Ok::<_, ToolError>(times)
+    };
+    let call = cx.step(("step", at), body);
+    let (its, doing) = (key.to_owned(), effects.clone());
+    let came = match what {
+        'p' => call.pure().await,
+        'm' => call.at_most_once().await,
+        'r' => {
+            let had = move |_effect: String| async move {
+                let times = doing.count(&its, DID, at)?;
+                Ok::<_, ToolError>((times > 0).then_some(times))
+            };
+            call.reconcile(had).await
+        }
+        'c' => {
+            let undo = move |_: usize, effect: String| {
+                let (its, doing) = (its.clone(), doing.clone());
+                async move { Ok::<_, ToolError>(doing.note(&its, UNDID, at, &effect)?) }
+            };
+            call.compensate(undo).await
+        }
+        _ => call.await,
+    };
+    let said = match &came {
+        Ok(times) => times.to_string(),
+        Err(_) if what == 'm' => IN_DOUBT.to_owned(),
+        Err(error) => format!("{error:?}"),
+    };
+    effects.note(key, TOLD, at, &said)?;
+    if what == 'm' { Ok(()) } else { came.map(drop) }
+}
+
+async fn ask(effects: &Effects, cx: &Cx, key: &str, at: usize) -> Result<(), ToolError> {
+    let answer = cx.elicit::<Chosen>(format!("Which? {at}")).key(format!("ask {at}")).await?;
+    let said = match answer {
+        Elicited::Accepted(Chosen { choice }) => choice.to_string(),
+        other => format!("{other:?}"),
+    };
+    Ok(effects.note(key, TOLD, at, &said)?)
+}
+
+async fn children(effects: &Effects, cx: &Cx, order: &Order, at: usize, count: u64) -> Result<(), ToolError> {
+    let mut children = Vec::new();
+    for number in 0..count {
+        let child = order.child(at, number);
+        let endless = order.cancelled.is_some();
+        let arguments = serde_json::json!({"key": child.key, "plan": child.plan(), "endless": endless});
+        children.push(cx.spawn(FLOW, arguments).await?);
+    }
+    let ends = cx.join_all(&children).await;
+    let done = ends.iter().filter(|end| end.is_ok()).count();
+    Ok(effects.note(&order.key, TOLD, at, &format!("{done} of {count}"))?)
+}

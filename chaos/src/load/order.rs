@@ -1,0 +1,132 @@
+//! What each call is to do, chosen by the seed.
+
+use std::time::Duration;
+
+use crate::random::Random;
+
+/// Goes on where it was.
+pub(super) const FLOW: &str = "flow";
+/// The same, and is forgotten soon after its end.
+pub(super) const BRIEF: &str = "brief";
+/// Begins anew.
+pub(super) const AGAIN: &str = "again";
+/// Is lost with its process.
+pub(super) const NEVER: &str = "never";
+
+/// How long a task of [`BRIEF`] is kept after its end.
+pub(super) const KEPT: Duration = Duration::from_secs(3);
+
+/// One call.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    /// Names the file of its effects.
+    pub(super) key: String,
+    pub(super) tool: &'static str,
+    /// What it does, in order.
+    pub(super) words: Vec<Word>,
+    /// How long after it was made it is cancelled. It does not end before by itself.
+    pub(super) cancelled: Option<Duration>,
+}
+
+/// A letter and a number, in milliseconds where it is a time.
+///
+/// `p` `l` `m` `r` `c` are steps: pure, at least once, at most once, asked after, and undone if the task fails. `a` asks,
+/// `s` sleeps, `w` has its effect without a step, `k` makes so many tasks and waits for them, and `f` fails.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Word(pub(super) char, pub(super) u64);
+
+impl Order {
+    /// The call of this number.
+    pub(super) fn of(seed: u64, number: usize) -> Self {
+        let mut random = Random::new(seed).part(1_000_000 + number as u64);
+        let mut cancelled = None;
+        let (tool, plan) = match random.below(100) {
+            0..30 => (FLOW, steps(&mut random)),
+            30..50 => {
+                let ask = if random.percent(20) { "a0 a0" } else { "a0" };
+                (FLOW, format!("l{} {ask} r{}", random.below(20), random.below(20)))
+            }
+            50..60 => (FLOW, format!("c{} c{} f0", random.below(30), random.below(30))),
+            60..70 => (FLOW, format!("l5 k{} r{}", random.between(1, 4), random.below(20))),
+            70..80 => {
+                cancelled = Some(Duration::from_millis(random.below(900)));
+                let last = ["s600000", "l600000", "a0", "k1"][random.index(4)];
+                (if random.percent(10) { NEVER } else { FLOW }, format!("c{} {last}", random.below(30)))
+            }
+            80..85 => (BRIEF, format!("l{}", random.below(30))),
+            85..90 => (AGAIN, format!("w{} w{}", random.below(60), random.below(60))),
+            90..95 => (NEVER, format!("w{} w{}", random.below(60), random.below(60))),
+            _ => (FLOW, format!("l5 s{} r5", random.between(100, 1500))),
+        };
+        // A function that is never entered again has neither steps nor children: it only works.
+        let plan = if tool == NEVER && cancelled.is_some() { "w600000".to_owned() } else { plan };
+        Self { key: format!("t{number:06}"), tool, words: words(&plan), cancelled }
+    }
+
+    /// What the child of this number does that the word at this place makes.
+    pub(super) fn child(&self, at: usize, number: u64) -> Self {
+        let plan = if self.cancelled.is_some() { "s600000" } else { "l10" };
+        Self {
+            key: format!("{}-{at}-{number}", self.key),
+            tool: FLOW,
+            words: words(plan),
+            cancelled: self.cancelled,
+        }
+    }
+
+    /// All that it makes.
+    pub(super) fn children(&self) -> Vec<Self> {
+        let places = self.words.iter().enumerate().filter(|(_, word)| word.0 == 'k');
+        places.flat_map(|(at, word)| (0..word.1).map(move |number| self.child(at, number))).collect()
+    }
+
+    pub(super) fn plan(&self) -> String {
+        let words: Vec<String> = self.words.iter().map(|Word(what, much)| format!("{what}{much}")).collect();
+        words.join(" ")
+    }
+
+    /// What the call is known by to the servers. Nobody can guess it, as far as they can tell.
+    pub(super) fn call_key(&self, seed: u64) -> String {
+        format!("load-{seed:016x}-{}", self.key)
+    }
+
+    /// Whether it ends as a failure, by its own words.
+    pub(super) fn fails(&self) -> bool {
+        self.words.contains(&Word('f', 0))
+    }
+}
+
+/// The words of a plan; what is none is left out.
+pub(super) fn words(plan: &str) -> Vec<Word> {
+    let word = |text: &str| {
+        let mut letters = text.chars();
+        Some(Word(letters.next()?, letters.as_str().parse().ok()?))
+    };
+    plan.split(' ').filter_map(word).collect()
+}
+
+fn steps(random: &mut Random) -> String {
+    let count = random.between(1, 5);
+    let step = |_| format!("{}{}", ['p', 'l', 'm', 'r', 'c'][random.index(5)], random.below(40));
+    (0..count).map(step).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_repeats_its_orders_and_they_are_mixed() {
+        let orders = |seed| (0..2000).map(move |number| Order::of(seed, number));
+        let told = |seed| orders(seed).map(|order| order.plan()).collect::<Vec<_>>();
+        assert_eq!(told(7), told(7));
+        assert_ne!(told(7), told(8));
+        for letter in "plmrcaswkf".chars() {
+            assert!(orders(7).any(|order| order.words.iter().any(|word| word.0 == letter)), "{letter}");
+        }
+        for tool in [FLOW, BRIEF, AGAIN, NEVER] {
+            assert!(orders(7).any(|order| order.tool == tool), "{tool}");
+        }
+        assert!(orders(7).all(|order| words(&order.plan()) == order.words));
+    }
+}

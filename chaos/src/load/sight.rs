@@ -1,0 +1,142 @@
+//! What one observer has seen of tasks, and what it must not see.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::order::{BRIEF, KEPT, Order};
+use crate::mcp::{Client, Reply};
+
+/// What one observer was told by `tasks/get`, whichever node it asked.
+#[derive(Debug, Default)]
+pub(super) struct Sight {
+    seen: HashMap<String, Seen>,
+    /// The questions whose answers were acknowledged.
+    answered: BTreeSet<String>,
+    pub(super) looks: usize,
+    /// How many statuses it has seen that were not the one before.
+    pub(super) changes: usize,
+    pub(super) broken: Vec<String>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    status: String,
+    date: String,
+    /// How it ended, to the byte.
+    end: Option<String>,
+    gone: bool,
+    /// When it was last asked after and was open.
+    open: Option<Instant>,
+    /// The name of each question, by what is asked.
+    questions: BTreeMap<String, String>,
+}
+
+/// Where a task stands.
+#[derive(Clone, Debug)]
+pub(super) enum Shown {
+    /// Nobody answered.
+    Silence,
+    /// It is open, and asks so: the names of questions by their text.
+    Open(BTreeMap<String, String>),
+    /// It has ended.
+    Ended,
+    /// It is not there any more.
+    Gone,
+}
+
+impl Sight {
+    /// Looks at a task, and holds what is told to all that was told before.
+    pub(super) fn look(&mut self, client: &Client, order: &Order, id: &str) -> Shown {
+        let asked = Instant::now();
+        let raw = match client.task(&format!("look-{id}"), id) {
+            Reply::Silence => return Shown::Silence,
+            Reply::Error(error) if error.get().contains("-32602") => return self.gone(order, id),
+            Reply::Error(error) if error.get().contains("retryAfterMs") => return Shown::Silence,
+            Reply::Error(error) => {
+                self.broken.push(format!("{}: tasks/get gives the error {}", order.key, error.get()));
+                return Shown::Silence;
+            }
+            Reply::Result(raw) => raw.get().to_owned(),
+        };
+        self.looks += 1;
+        let told: Value = serde_json::from_str(&raw).unwrap_or_default();
+        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+        let (status, date) = (text("status"), text("lastUpdatedAt"));
+        let questions = questions(&told);
+        let seen = self.seen.entry(id.to_owned()).or_default();
+        let mut complain = |what: String| self.broken.push(format!("{} ({id}): {what}", order.key));
+        if seen.gone {
+            complain(format!("it was gone, and is there again: {raw}"));
+        }
+        if let Some(end) = &seen.end
+            && *end != raw
+        {
+            complain(format!("it had ended as {end}, and is {raw}"));
+        }
+        if date < seen.date {
+            complain(format!("its date ran backwards from {} to {raw}", seen.date));
+        }
+        if date == seen.date && status != seen.status {
+            complain(format!("it was {} and is {status} without a new date", seen.status));
+        }
+        for (text, name) in &questions {
+            if self.answered.contains(name) {
+                complain(format!("it asks again what was answered: {text:?}"));
+            }
+            let known = seen.questions.entry(text.clone()).or_insert_with(|| name.clone());
+            if known != name {
+                complain(format!("{text:?} was asked as {known} and is asked as {name}"));
+            }
+        }
+        self.changes += usize::from(status != seen.status);
+        (seen.status, seen.date) = (status, date);
+        match seen.status.as_str() {
+            "working" | "input_required" => {
+                seen.open = Some(asked);
+                Shown::Open(questions)
+            }
+            "completed" | "failed" | "cancelled" => {
+                seen.end = Some(raw);
+                Shown::Ended
+            }
+            other => {
+                complain(format!("it has the status {other:?}"));
+                Shown::Silence
+            }
+        }
+    }
+
+    /// The answer to a question was acknowledged.
+    pub(super) fn answered(&mut self, question: &str) {
+        self.answered.insert(question.to_owned());
+    }
+
+    /// How a task ended, if that was seen.
+    pub(super) fn end(&self, id: &str) -> Option<&str> {
+        self.seen.get(id)?.end.as_deref()
+    }
+
+    /// A task is not there. Only one that is kept for so long may not be, and not before.
+    fn gone(&mut self, order: &Order, id: &str) -> Shown {
+        let now = Instant::now();
+        let seen = self.seen.entry(id.to_owned()).or_default();
+        if order.tool != BRIEF {
+            self.broken.push(format!("{} ({id}): it is lost, and was {:?}", order.key, seen.status));
+        } else if seen.open.is_some_and(|open| now < open + KEPT) {
+            self.broken.push(format!("{} ({id}): it was forgotten before its time", order.key));
+        }
+        seen.gone = true;
+        Shown::Gone
+    }
+}
+
+fn questions(told: &Value) -> BTreeMap<String, String> {
+    let asked = told["inputRequests"].as_object().into_iter().flatten();
+    asked
+        .map(|(name, request)| {
+            (request["params"]["message"].as_str().unwrap_or_default().to_owned(), name.clone())
+        })
+        .collect()
+}

@@ -1,0 +1,311 @@
+//! What each promise has come to.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+use longhaul_store::{Outcome, Record};
+use serde_json::Value;
+
+use super::caller::Call;
+use super::effects::{DID, Effects, Line, TOLD, UNDID};
+use super::node::IN_DOUBT;
+use super::order::{AGAIN, BRIEF, NEVER, Order, Word};
+use super::watch::Rest;
+
+/// What was found against one order after the other.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    pub(super) broken: Vec<String>,
+    completed: usize,
+    failed: usize,
+    cancelled: usize,
+    lost: usize,
+    forgotten: usize,
+    children: usize,
+    /// Times that effects were had, and those more often than once.
+    effects: usize,
+    repeated: usize,
+    undone: usize,
+    in_doubt: usize,
+    pub(super) consumed: usize,
+}
+
+/// A key as the caller has given it, without what the server says of its kind.
+fn of_call(key: &str) -> &str {
+    key.rsplit(':').next().unwrap_or(key)
+}
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    Completed,
+    /// By its own words.
+    Failed,
+    Cancelled,
+    Lost,
+}
+
+impl Verdict {
+    /// Holds every call against its row, and its effects against its order.
+    pub(super) fn of(calls: &[&Call], rest: &Rest, effects: &Effects, seed: u64) -> Result<Self> {
+        let mut verdict = Self::default();
+        let mut by_key: HashMap<&str, Vec<&Record>> = HashMap::new();
+        let mut by_parent: HashMap<&str, Vec<&Record>> = HashMap::new();
+        for row in &rest.rows {
+            match (&row.once, &row.parent) {
+                (Some(once), None) => by_key.entry(of_call(once.key.as_str())).or_default().push(row),
+                (None, Some(parent)) => by_parent.entry(parent.task.as_str()).or_default().push(row),
+                _ => verdict.broken.push(format!("nobody knows of {}: {:?}", row.id, row.arguments)),
+            }
+        }
+        for call in calls {
+            let rows = by_key.remove(call.order.call_key(seed).as_str()).unwrap_or_default();
+            let children = by_parent.remove(call.id.as_str()).unwrap_or_default();
+            let judged = verdict.judge(call, &rows, &children, effects);
+            judged.with_context(|| format!("{} cannot be judged", call.order.key))?;
+        }
+        verdict.broken.extend(by_key.keys().map(|key| format!("nobody was told of the task of {key}")));
+        verdict
+            .broken
+            .extend(by_parent.keys().map(|parent| format!("{parent} has children, and is no task")));
+        Ok(verdict)
+    }
+
+    fn judge(
+        &mut self,
+        call: &Call,
+        rows: &[&Record],
+        children: &[&Record],
+        effects: &Effects,
+    ) -> Result<()> {
+        let Call { order, id, .. } = call;
+        let row = match rows {
+            [row] if row.id.as_str() == id => row,
+            [] if order.tool == BRIEF => {
+                self.forgotten += 1;
+                self.judge_effects(order, End::Completed, &effects.lines(&order.key)?);
+                return Ok(());
+            }
+            rows => {
+                let ids: Vec<_> = rows.iter().map(|row| row.id.as_str()).collect();
+                self.complain(order, format!("acknowledged as {id}, and the store has {ids:?}"));
+                return Ok(());
+            }
+        };
+        let Some(end) = self.end(order, row) else { return Ok(()) };
+        let may_be = match end {
+            End::Completed => order.cancelled.is_none() && !order.fails(),
+            End::Failed => order.fails(),
+            // Acknowledged or not.
+            End::Cancelled => order.cancelled.is_some(),
+            End::Lost => order.tool == NEVER,
+        };
+        if !may_be {
+            self.complain(order, format!("it ended as {:?}", row.outcome()));
+        }
+        let lines = effects.lines(&order.key)?;
+        self.judge_effects(order, end, &lines);
+        self.judge_answers(call, end, &lines);
+        self.judge_children(order, end, children, effects)
+    }
+
+    /// What is counted of the end of a task; `None` where it has none.
+    fn end(&mut self, order: &Order, row: &Record) -> Option<End> {
+        let end = match row.outcome() {
+            None => {
+                self.complain(order, format!("it has not ended: {:?}", row.phase));
+                return None;
+            }
+            Some(Outcome::Cancelled { .. }) => End::Cancelled,
+            Some(Outcome::Lost { .. }) => End::Lost,
+            Some(Outcome::Result { is_error, value }) => {
+                let words = if *is_error { "as it was told to" } else { "\"done\"" };
+                if !value.as_str().contains(words) {
+                    self.complain(order, format!("it came to {value:?}"));
+                }
+                if *is_error { End::Failed } else { End::Completed }
+            }
+            Some(other) => {
+                self.complain(order, format!("it ended as {other:?}"));
+                return None;
+            }
+        };
+        *match end {
+            End::Completed => &mut self.completed,
+            End::Failed => &mut self.failed,
+            End::Cancelled => &mut self.cancelled,
+            End::Lost => &mut self.lost,
+        } += 1;
+        if row.is_undoing() {
+            self.complain(order, format!("it is not undone: {:?}", row.undo));
+        }
+        Some(end)
+    }
+
+    fn judge_effects(&mut self, order: &Order, end: End, lines: &[Line]) {
+        let mut undone = Vec::new();
+        for (at, Word(what, _)) in order.words.iter().copied().enumerate() {
+            let here =
+                |kind: &'static str| lines.iter().filter(move |line| line.what == kind && line.at == at);
+            let did = here(DID).count();
+            let told: BTreeSet<&str> = here(TOLD).map(|line| line.came.as_str()).collect();
+            let recorded = told.first().is_some_and(|told| *told != IN_DOUBT);
+            let mut wrong = Vec::new();
+            if told.len() > 1 {
+                wrong.push(format!("it was told {told:?}"));
+            }
+            if "plmrcw".contains(what) {
+                self.effects += did;
+                self.repeated += did.saturating_sub(1);
+                self.in_doubt += usize::from(!told.is_empty() && !recorded);
+                let last_did = lines.iter().rposition(|line| line.what == DID && line.at == at);
+                let first_told = lines.iter().position(|line| line.what == TOLD && line.at == at);
+                if first_told.zip(last_did).is_some_and(|(told, did)| did > told) {
+                    wrong.push("its effect was had after it was recorded".to_owned());
+                }
+                let once = what == 'm' || what == 'r' || (what == 'w' && order.tool != AGAIN);
+                if once && did > 1 {
+                    wrong.push(format!("its effect was had {did} times"));
+                }
+                if did == 0 && (recorded || (end == End::Completed && what != 'm')) {
+                    wrong.push("its effect was never had".to_owned());
+                }
+            }
+            let undid = here(UNDID).count();
+            let owed = what == 'c' && end != End::Completed && recorded;
+            if owed && undid == 0 {
+                wrong.push("it was not undone".to_owned());
+            }
+            if undid > 0 && (end == End::Completed || did == 0) {
+                wrong.push("it was undone".to_owned());
+            }
+            if undid > 0 {
+                self.undone += 1;
+                undone.push((lines.iter().position(|line| line.what == UNDID && line.at == at), at));
+            }
+            for wrong in wrong {
+                self.complain(order, format!("at {what} {at}, {wrong}: {lines:?}"));
+            }
+        }
+        if !undone.is_sorted_by(|earlier, later| earlier.0 > later.0) {
+            self.complain(order, format!("it was not undone in reverse: {lines:?}"));
+        }
+    }
+
+    /// What the work was told is what was acknowledged, of each question.
+    fn judge_answers(&mut self, call: &Call, end: End, lines: &[Line]) {
+        for (at, choice, acknowledged) in call.answers.values() {
+            let told: BTreeSet<&str> = lines
+                .iter()
+                .filter(|line| line.what == TOLD && line.at == *at)
+                .map(|line| &*line.came)
+                .collect();
+            let choice = choice.to_string();
+            if told.iter().any(|told| *told != choice) || (end == End::Completed && told.is_empty()) {
+                self.complain(
+                    &call.order,
+                    format!("{choice} was answered at {at}, and it was told {told:?}"),
+                );
+            }
+            self.consumed += usize::from(*acknowledged && told.contains(choice.as_str()));
+        }
+    }
+
+    fn judge_children(&mut self, order: &Order, end: End, rows: &[&Record], effects: &Effects) -> Result<()> {
+        let mut orders: BTreeMap<String, Order> =
+            order.children().into_iter().map(|child| (child.key.clone(), child)).collect();
+        let complete = orders.len();
+        self.children += rows.len();
+        for row in rows {
+            let arguments: Value = serde_json::from_str(row.arguments.as_str())?;
+            let key = arguments["key"].as_str().unwrap_or_default();
+            let Some(child) = orders.remove(key) else {
+                self.complain(order, format!("it made {key} twice, or for nobody"));
+                continue;
+            };
+            // Not counted among the calls.
+            let mut of = Self::default();
+            let ended = of.end(&child, row);
+            if ended.is_some_and(|it| {
+                it != if order.cancelled.is_some() { End::Cancelled } else { End::Completed }
+            }) {
+                of.complain(&child, format!("it ended as {ended:?}"));
+            }
+            if let Some(ended) = ended {
+                of.judge_effects(&child, ended, &effects.lines(key)?);
+            }
+            self.broken.append(&mut of.broken);
+            self.effects += of.effects;
+            self.repeated += of.repeated;
+        }
+        if end == End::Completed && !orders.is_empty() {
+            self.complain(order, format!("of {complete} children {} were never made", orders.len()));
+        }
+        Ok(())
+    }
+
+    fn complain(&mut self, order: &Order, what: String) {
+        self.broken.push(format!("{} ({} {}): {what}", order.key, order.tool, order.plan()));
+    }
+
+    /// How everything ended.
+    pub(super) fn ends(&self) -> String {
+        let Self { completed, failed, cancelled, lost, forgotten, children, .. } = self;
+        format!(
+            "{completed} completed, {failed} failed, {cancelled} cancelled, {lost} lost, {forgotten} forgotten; \
+             {children} children"
+        )
+    }
+
+    /// What was had of effects.
+    pub(super) fn effects(&self) -> String {
+        let Self { effects, repeated, undone, in_doubt, .. } = self;
+        let mut text = format!("{effects} times, {repeated} of them again");
+        write!(text, "; {undone} undone, {in_doubt} in doubt").expect("a string takes any text");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::{FLOW, words};
+    use super::*;
+
+    /// What is said of work that left these lines.
+    fn said(plan: &str, end: End, lines: &str) -> Vec<String> {
+        let order = Order { key: "t".to_owned(), tool: FLOW, words: words(plan), cancelled: None };
+        let folder = tempfile::tempdir().unwrap();
+        let effects = Effects(folder.path().to_owned());
+        std::fs::write(folder.path().join("t"), lines).unwrap();
+        let mut verdict = Verdict::default();
+        verdict.judge_effects(&order, end, &effects.lines("t").unwrap());
+        verdict.broken
+    }
+
+    #[test]
+    fn what_may_happen_to_effects_is_not_complained_of() {
+        let none: [String; 0] = [];
+        assert_eq!(said("l0", End::Completed, "did 0 k\ndid 0 k\ntold 0 2\ntold 0 2\n"), none);
+        assert_eq!(said("m0", End::Completed, "did 0 k\ntold 0 in doubt\n"), none);
+        let undone = "did 0 k\ntold 0 1\ndid 1 k\ntold 1 1\nundid 1 k\nundid 0 k\n";
+        assert_eq!(said("c0 c0 f0", End::Failed, undone), none);
+    }
+
+    #[test]
+    fn what_must_not_happen_to_effects_is() {
+        let found = |plan, end, lines, what: &str| {
+            let said = said(plan, end, lines);
+            assert!(said.iter().any(|said| said.contains(what)), "{what}: {said:?}");
+        };
+        found("l0", End::Completed, "did 0 k\ntold 0 1\ndid 0 k\ntold 0 1\n", "after it was recorded");
+        found("l0", End::Completed, "did 0 k\ntold 0 1\ntold 0 2\n", "it was told");
+        found("l0", End::Completed, "", "never had");
+        found("m0", End::Completed, "did 0 k\ndid 0 k\ntold 0 2\n", "2 times");
+        found("r0", End::Completed, "did 0 k\ndid 0 k\ntold 0 2\n", "2 times");
+        found("c0 f0", End::Failed, "did 0 k\ntold 0 1\n", "not undone");
+        found("c0", End::Completed, "did 0 k\ntold 0 1\nundid 0 k\n", "it was undone");
+        let forwards = "did 0 k\ntold 0 1\ndid 1 k\ntold 1 1\nundid 0 k\nundid 1 k\n";
+        found("c0 c0 f0", End::Failed, forwards, "in reverse");
+    }
+}
