@@ -29,6 +29,8 @@ pub struct EntryKey<'a> {
 impl<'a> EntryKey<'a> {
     /// The longest kind and the longest name, in bytes.
     pub const MAX_NAME: usize = 256;
+    /// The most names of a [`Registry::names`].
+    pub const LONGEST_NAMES: usize = 1000;
 
     /// An entry of a caller.
     #[must_use]
@@ -185,6 +187,17 @@ pub trait Registry: fmt::Debug + Send + Sync {
         expected: Option<Version>,
         value: Option<Value<'a>>,
     ) -> StoreFuture<'a, Swap>;
+
+    /// The names of a holder's entries of one kind, in their order, from the one after `after` on: at most `limit`, and at
+    /// most [`LONGEST_NAMES`](EntryKey::LONGEST_NAMES) at once. No name is left out for being on the next page, and
+    /// none is told that no entry had since the listing began.
+    fn names<'a>(
+        &'a self,
+        holder: Holder<'a>,
+        kind: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<String>>;
 
     /// Makes room by removing at most `limit` entries whose time is up; returns how many. Any node may, at any time.
     fn sweep_entries(&self, limit: usize) -> StoreFuture<'_, usize>;

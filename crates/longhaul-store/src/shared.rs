@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::{
     Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Entry, EntryKey, Epoch,
-    Erasure, Event, EventStore, Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts,
-    Record, Registry, Reply, Runnable, Scope, Step, StoreFuture, Stream, Swap, Swept, TaskId, TaskStore,
-    TaskWatch, Time, Value, Version,
+    Erasure, Event, EventStore, Filter, Finished, Holder, Limits, NewTask, NodeId, Outcome, Owner, Page,
+    Parts, Record, Registry, Reply, Runnable, Scope, Step, StoreFuture, Stream, Swap, Swept, TaskId,
+    TaskStore, TaskWatch, Time, Value, Version,
 };
 
 impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
@@ -166,6 +166,16 @@ impl<S: Registry + ?Sized> Registry for Arc<S> {
         value: Option<Value<'a>>,
     ) -> StoreFuture<'a, Swap> {
         (**self).compare_and_set(key, expected, value)
+    }
+
+    fn names<'a>(
+        &'a self,
+        holder: Holder<'a>,
+        kind: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<String>> {
+        (**self).names(holder, kind, after, limit)
     }
 
     fn sweep_entries(&self, limit: usize) -> StoreFuture<'_, usize> {

@@ -266,6 +266,7 @@ pub const REGISTRY_CHECKS: &[Check<dyn Registry>] = checks! {
         an_entry_is_there_for_every_node_at_once,
         a_put_replaces_what_was_there,
         a_foreign_entry_is_not_there,
+        names_are_told_in_their_order_and_of_one_kind_and_holder,
         an_entry_past_its_time_is_gone_swept_or_not,
         a_swap_happens_only_from_what_was_seen,
         swaps_that_race_have_one_winner,

@@ -7,7 +7,7 @@ use super::{
     drive::{block_on, race},
     one, one_with,
 };
-use crate::{Entry, EntryKey, Owner, Quota, Registry, Settings, StoreError, Swap, Value};
+use crate::{Entry, EntryKey, Holder, Owner, Quota, Registry, Settings, StoreError, Swap, Value};
 
 type Entries = dyn Registry;
 
@@ -60,6 +60,33 @@ pub(super) async fn a_foreign_entry_is_not_there(backend: &dyn Backend<Entries>)
         assert_eq!(&*found.value, [made as u8]);
         assert!(one.store.compare_and_set(key, Some(found.version), None).await.unwrap().is_done());
     }
+}
+
+pub(super) async fn names_are_told_in_their_order_and_of_one_kind_and_holder(backend: &dyn Backend<Entries>) {
+    let one = one(backend);
+    let (ann, bob) = (ann(), bob());
+    let others =
+        [EntryKey::of(&bob, "job", "2"), EntryKey::of(&ann, "jobs", "2"), EntryKey::of(&ann, "jo", "2")];
+    let own = ["b", "", "a", "c", "ab"].map(|name| EntryKey::of(&ann, "job", name));
+    for key in others.into_iter().chain([EntryKey::of_server("job", "2")]).chain(own) {
+        one.store.put(key, Value::for_ever(b"")).await.unwrap();
+    }
+    one.store.put(EntryKey::of(&ann, "job", "aa"), Value::lasting(b"", MINUTE)).await.unwrap();
+    let holder = Holder::Owner(&ann);
+    let all = one.store.names(holder, "job", None, 100).await.unwrap();
+    assert_eq!(all, ["", "a", "aa", "ab", "b", "c"]);
+    one.deployment.advance(MINUTE);
+    let mut pages = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let page = one.store.names(holder, "job", after.as_deref(), 2).await.unwrap();
+        let Some(last) = page.last() else { break };
+        after = Some(last.clone());
+        pages.push(page);
+    }
+    assert_eq!(pages, [vec!["", "a"], vec!["ab", "b"], vec!["c"]], "one is past its time");
+    assert_eq!(one.store.names(Holder::Server, "job", None, 100).await.unwrap(), ["2"]);
+    assert!(one.store.names(Holder::Owner(&Owner::Anonymous), "job", None, 100).await.unwrap().is_empty());
 }
 
 pub(super) async fn an_entry_past_its_time_is_gone_swept_or_not(backend: &dyn Backend<Entries>) {

@@ -1,6 +1,7 @@
 //! The entries of the registry.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 
 use crate::{
     Entry, EntryKey, Holder, Limits, Owner, StoreError, Swap, Time, Value, Version, registry::check,
@@ -67,6 +68,22 @@ impl Entries {
             return Ok(Swap::Done(None));
         };
         self.put(key, value, now, limits).map(|entry| Swap::Done(Some(entry)))
+    }
+
+    pub(super) fn names(
+        &self,
+        holder: Holder<'_>,
+        kind: &str,
+        after: Option<&str>,
+        limit: usize,
+        now: Time,
+    ) -> Vec<String> {
+        let first = owned(EntryKey { holder, kind, name: after.unwrap_or_default() });
+        let from = if after.is_some() { Bound::Excluded(&first) } else { Bound::Included(&first) };
+        let among = self.entries.range::<Key, _>((from, Bound::Unbounded));
+        let among = among.take_while(|(key, _)| (&key.0, &key.1) == (&first.0, &first.1));
+        let living = among.filter(|(_, entry)| entry.lives(now)).map(|(key, _)| String::from(&*key.2));
+        living.take(limit).collect()
     }
 
     pub(super) fn sweep(&mut self, limit: usize, now: Time) -> usize {

@@ -19,9 +19,9 @@ use self::{
 };
 use crate::{
     Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry, EntryKey,
-    Epoch, Erasure, Event, EventStore, Filter, Finished, Limits, NewChild, NewTask, NodeId, Outcome, Owner,
-    Page, Parts, Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture, Stream,
-    Swap, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub,
+    Epoch, Erasure, Event, EventStore, Filter, Finished, Holder, Limits, NewChild, NewTask, NodeId, Outcome,
+    Owner, Page, Parts, Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture,
+    Stream, Swap, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub,
     clock::StoreClock,
     event_store::LONGEST_REPLAY,
     transition::{self, Noted, Spawned},
@@ -497,6 +497,19 @@ impl Registry for Memory {
             let mut entries = self.shared.entries();
             let limits = &self.shared.settings.limits;
             entries.compare_and_set(key, expected, value, self.shared.clock.now(), limits)
+        })
+    }
+
+    fn names<'a>(
+        &'a self,
+        holder: Holder<'a>,
+        kind: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<String>> {
+        Box::pin(async move {
+            let now = self.shared.clock.now();
+            Ok(self.shared.entries().names(holder, kind, after, limit.min(EntryKey::LONGEST_NAMES), now))
         })
     }
 

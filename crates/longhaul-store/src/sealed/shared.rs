@@ -125,6 +125,17 @@ impl<S: Registry> Registry for Sealed<S> {
         })
     }
 
+    /// Names are kept as they are.
+    fn names<'a>(
+        &'a self,
+        holder: Holder<'a>,
+        kind: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<String>> {
+        self.store.names(holder, kind, after, limit)
+    }
+
     fn sweep_entries(&self, limit: usize) -> StoreFuture<'_, usize> {
         self.store.sweep_entries(limit)
     }

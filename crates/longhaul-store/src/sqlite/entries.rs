@@ -69,6 +69,25 @@ impl Registry for Sqlite {
         self.write_with_room(swap, |this| this.sweep_entries(SWEPT_AT_ONCE))
     }
 
+    fn names<'a>(
+        &'a self,
+        holder: Holder<'a>,
+        kind: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<String>> {
+        let limit = signed(limit.min(EntryKey::LONGEST_NAMES) as u64);
+        self.read_with(move |conn, site| {
+            let (is_own, owner) = self::holder(holder);
+            conn.prepare_cached(sql::NAMES)
+                .and_then(|mut statement| {
+                    let values = params![is_own, owner, kind, after, site.clock.now().unix_ms(), limit];
+                    statement.query_map(values, |row| row.get(0))?.collect()
+                })
+                .map_err(|error| site.error("listing entries", error))
+        })
+    }
+
     fn sweep_entries(&self, limit: usize) -> StoreFuture<'_, usize> {
         Box::pin(async move {
             if !self.read_with(|conn, site| is_any_due(conn, site, sql::HAS_DUE_ENTRIES)).await? {

@@ -278,6 +278,9 @@ pub(super) const REPLAY: &str = "SELECT last, kept, bytes, nth, text FROM stream
 pub(super) const ENTRY: &str = "SELECT ord, version, expires_at, value FROM entries \
     WHERE is_own = ?1 AND owner = ?2 AND kind = ?3 AND name = ?4";
 
+pub(super) const NAMES: &str = "SELECT name FROM entries WHERE is_own = ?1 AND owner = ?2 AND kind = ?3 \
+    AND (?4 IS NULL OR name > ?4) AND (expires_at IS NULL OR expires_at > ?5) ORDER BY name LIMIT ?6";
+
 pub(super) const ADD_ENTRY: &str = "INSERT INTO entries (is_own, owner, kind, name, version, expires_at, value) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
@@ -346,6 +349,7 @@ mod tests {
             REMOVE_EVENTS,
             REPLAY,
             ENTRY,
+            NAMES,
             UPDATE_ENTRY,
             REMOVE_ENTRY,
             DUE_ENTRIES,

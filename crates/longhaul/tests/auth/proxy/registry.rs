@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 use longhaul::auth::{Protection, Proxy, Resource, Upstream};
 use longhaul::server::Scopes;
-use longhaul::store::{Entry, EntryKey, Memory, Registry, StoreFuture, Swap, Value, Version};
+use longhaul::store::{Entry, EntryKey, Holder, Memory, Registry, StoreFuture, Swap, Value, Version};
 use longhaul::transport::http::server::Options;
 use tokio::sync::Semaphore;
 
@@ -88,6 +88,16 @@ impl Registry for Slow {
             }
             self.memory.compare_and_set(key, expected, value).await
         })
+    }
+
+    fn names<'a>(
+        &'a self,
+        holder: Holder<'a>,
+        kind: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<String>> {
+        self.memory.names(holder, kind, after, limit)
     }
 
     fn sweep_entries(&self, limit: usize) -> StoreFuture<'_, usize> {
