@@ -48,7 +48,7 @@ mod handed_over;
 mod hex;
 #[cfg(all(any(doc, doctest), feature = "macros"))]
 pub mod manual;
-mod seal;
+pub mod seal;
 pub mod server;
 pub mod service;
 mod trace;

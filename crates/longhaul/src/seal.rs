@@ -2,6 +2,20 @@
 //!
 //! What is sealed cannot be read, changed or made by anybody without the key, and opens only for what it is bound
 //! to. It says itself when it expires.
+//!
+//! So a server keeps nothing for whoever it gave a state to, and nodes that [share](Sealer::share_through) a key open each
+//! other's.
+//!
+//! ```
+//! use longhaul::seal::{Sealer, Unopened};
+//! use std::time::Duration;
+//!
+//! let sealer = Sealer::new();
+//! let state = sealer.seal(b"page 3", b"list of ann", Duration::from_secs(60)).ok_or("it is short")?;
+//! assert_eq!(sealer.open(&state, b"list of ann"), Ok(b"page 3".to_vec()));
+//! assert_eq!(sealer.open(&state, b"list of bob"), Err(Unopened::NotOurs));
+//! # Ok::<(), &str>(())
+//! ```
 
 use std::fmt;
 use std::sync::{PoisonError, RwLock};
@@ -15,7 +29,7 @@ use longhaul_tasks::store::{EntryKey, Registry, StoreError, Swap, Value};
 use sha2::{Digest as _, Sha256};
 
 /// The longest state, as text.
-pub(crate) const MAX_STATE: usize = 16 << 10;
+pub const MAX_STATE: usize = 16 << 10;
 
 const VERSION: u8 = 1;
 const KEY_ID: usize = 4;
@@ -23,14 +37,17 @@ const NONCE: usize = 24;
 const HEAD: usize = 1 + KEY_ID + NONCE;
 
 /// What seals the states of one server, or of all nodes that share a key.
-pub(crate) struct Sealer(RwLock<Key>);
+pub struct Sealer(RwLock<Key>);
 
 /// Why a state does not open.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Unopened {
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[expect(clippy::exhaustive_enums, reason = "whose fault it is has to be decided in each case")]
+pub enum Unopened {
     /// It was not sealed here for this, or was changed since.
+    #[error("the state is not of this server, or of something else")]
     NotOurs,
     /// Its time is over.
+    #[error("the state has expired")]
     Expired,
 }
 
@@ -51,12 +68,19 @@ impl Key {
 
 impl Sealer {
     /// Seals with a key of its own.
-    pub(crate) fn new() -> Self {
+    #[must_use]
+    pub fn new() -> Self {
         Self(RwLock::new(Key::new(&random())))
     }
 
-    /// Seals with the key of this name that the nodes share, or gives them this one.
-    pub(crate) async fn share_through(&self, registry: &dyn Registry, name: &str) -> Result<(), StoreError> {
+    /// Seals with the key of this name that the nodes share, or gives them one.
+    ///
+    /// Dropping the future leaves the key as it was.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read or written.
+    pub async fn share_through(&self, registry: &dyn Registry, name: &str) -> Result<(), StoreError> {
         let ours: [u8; 32] = random();
         let key = EntryKey::of_server(name, "key");
         let swap = registry.compare_and_set(key, None, Some(Value::for_ever(&ours))).await?;
@@ -75,7 +99,8 @@ impl Sealer {
     }
 
     /// Seals `content` for what `binding` names, for so long; `None` if it is too long to travel.
-    pub(crate) fn seal(&self, content: &[u8], binding: &[u8], lasting: Duration) -> Option<String> {
+    #[must_use]
+    pub fn seal(&self, content: &[u8], binding: &[u8], lasting: Duration) -> Option<String> {
         let expires = now().saturating_add(lasting);
         let mut plain = Vec::with_capacity(8 + content.len());
         plain.extend_from_slice(&u64::try_from(expires.as_millis()).unwrap_or(u64::MAX).to_le_bytes());
@@ -89,7 +114,11 @@ impl Sealer {
     }
 
     /// What was sealed for this.
-    pub(crate) fn open(&self, state: &str, binding: &[u8]) -> Result<Vec<u8>, Unopened> {
+    ///
+    /// # Errors
+    ///
+    /// Why it does not open. A caller that is told which of the two it was learns that it was sealed here once.
+    pub fn open(&self, state: &str, binding: &[u8]) -> Result<Vec<u8>, Unopened> {
         let plain = self.decrypt(state, binding).ok_or(Unopened::NotOurs)?;
         let (expires, content) = plain.split_first_chunk::<8>().ok_or(Unopened::NotOurs)?;
         if now() >= Duration::from_millis(u64::from_le_bytes(*expires)) {
@@ -116,6 +145,12 @@ impl Sealer {
 
     fn key(&self) -> Key {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Default for Sealer {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

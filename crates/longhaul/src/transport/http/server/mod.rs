@@ -5,6 +5,7 @@
 
 mod answer;
 mod batch;
+mod callback;
 mod connection;
 mod cors;
 mod door;
@@ -39,6 +40,7 @@ use longhaul_proto::method::Method;
 use longhaul_tasks::store::Memory;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use callback::{CALLBACKS, Callbacks, LONGEST_CALLBACK, NotTaken};
 pub use listen::Listen;
 pub use options::Options;
 pub use peer::Peer;

@@ -7,6 +7,7 @@ use longhaul_proto::http::AllowList;
 use longhaul_proto::jsonrpc::Limits;
 use longhaul_tasks::store::EventStore;
 
+use super::callback::Callbacks;
 use super::session::SessionObserver;
 
 /// Bounds and rules of an HTTP server.
@@ -66,6 +67,8 @@ pub struct Options {
     pub retry: Duration,
     /// Who is told of sessions.
     pub session_observer: Option<Arc<dyn SessionObserver>>,
+    /// Who takes the callbacks of what runs elsewhere, at [`CALLBACKS`](super::CALLBACKS). Default: nobody.
+    pub callbacks: Option<Arc<dyn Callbacks>>,
     /// How often a silent stream sends a comment. Default 15 s.
     pub keep_alive: Duration,
     /// How long open answers may take to end once the server is asked to stop. Default 10 s.
@@ -217,6 +220,13 @@ impl Options {
         self
     }
 
+    /// Lets what runs elsewhere call back.
+    #[must_use]
+    pub fn callbacks(mut self, callbacks: impl Callbacks) -> Self {
+        self.callbacks = Some(Arc::new(callbacks));
+        self
+    }
+
     /// Sends a comment on a silent stream this often.
     #[must_use]
     pub fn keep_alive(mut self, keep_alive: Duration) -> Self {
@@ -264,6 +274,7 @@ impl Default for Options {
             events: None,
             retry: Duration::from_secs(1),
             session_observer: None,
+            callbacks: None,
             keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(10),
             #[cfg(feature = "auth")]

@@ -11,7 +11,7 @@ use longhaul_proto::jsonrpc::clip;
 
 use super::answer::{Body, text};
 use super::peer::Known;
-use super::{Endpoint, cors, door, legacy, pair, post};
+use super::{Endpoint, callback, cors, door, legacy, pair, post};
 use crate::server::Caller;
 
 // As the header map has them: a name given as text is read anew each time it is looked for.
@@ -73,6 +73,10 @@ async fn answer(
     if asks_for_health(&request) {
         return text(StatusCode::OK, "ok".into());
     }
+    let request = match callback::answer(endpoint, request).await {
+        Ok(response) => return response,
+        Err(request) => request,
+    };
     if let Some(response) = door::public(endpoint, &request) {
         return response;
     }

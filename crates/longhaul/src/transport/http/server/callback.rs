@@ -1,0 +1,72 @@
+//! What runs elsewhere calls back: a POST to an address that nobody can guess.
+//!
+//! Whoever calls signs in by the address alone, so the guard is not asked. Of what it sends nothing is believed here.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http::header::ALLOW;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use longhaul_tasks::environment::BoxFuture;
+
+use super::answer::{Body, empty, no_room, text};
+use super::route::RequestBody;
+use super::{Endpoint, post};
+
+/// The path below which callbacks come in; a token follows.
+pub const CALLBACKS: &str = "/callbacks/";
+
+/// The longest body of a callback, in bytes.
+pub const LONGEST_CALLBACK: usize = 32 << 10;
+
+/// Takes the callbacks of what runs elsewhere: each a POST to [`CALLBACKS`] and a token.
+pub trait Callbacks: fmt::Debug + Send + Sync + 'static {
+    /// A call with this token has come, with a body of [`LONGEST_CALLBACK`] bytes at most.
+    ///
+    /// Once this is well, what it says is as durable as the store: the caller will not say it again.
+    ///
+    /// # Errors
+    ///
+    /// [`NotTaken`]; nothing has changed then.
+    fn called<'a>(&'a self, token: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), NotTaken>>;
+}
+
+/// Why a callback was not taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotTaken {
+    /// The token is none, or is of something else, was used, has expired or is of what has ended: one answer for all,
+    /// a 404.
+    #[error("nothing waits for this call")]
+    Unknown,
+    /// It cannot be recorded now; the same call may be made again. A 503.
+    #[error("the call cannot be recorded now")]
+    NotNow,
+}
+
+/// Answers a callback; any other request is given back.
+pub(super) async fn answer<B: RequestBody>(
+    endpoint: &Endpoint,
+    request: Request<B>,
+) -> Result<Response<Body>, Request<B>> {
+    let Some(callbacks) = &endpoint.options.callbacks else { return Err(request) };
+    if !request.uri().path().starts_with(CALLBACKS) {
+        return Err(request);
+    }
+    if *request.method() != Method::POST {
+        let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "POST this".into());
+        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        return Ok(refusal);
+    }
+    let (head, body) = request.into_parts();
+    let body = match post::read(endpoint, &head.headers, body, LONGEST_CALLBACK).await {
+        Ok(body) => body,
+        Err(refusal) => return Ok(*refusal),
+    };
+    let token = &head.uri.path()[CALLBACKS.len()..];
+    Ok(match callbacks.called(token, body).await {
+        Ok(()) => empty(StatusCode::NO_CONTENT),
+        Err(NotTaken::Unknown) => text(StatusCode::NOT_FOUND, NotTaken::Unknown.to_string()),
+        Err(NotTaken::NotNow) => no_room("the call cannot be recorded now: make it again later"),
+    })
+}
