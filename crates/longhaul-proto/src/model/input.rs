@@ -23,7 +23,7 @@ pub enum InputRequest {
 }
 
 /// The kinds of questions, as a client declares that it can be asked them.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "what the specification lets a client declare")]
 pub enum InputKind {
     /// To the user, by a form.
@@ -36,6 +36,11 @@ pub enum InputKind {
     SamplingWithTools,
     /// Where the server may work.
     Roots,
+}
+
+impl InputKind {
+    /// Every kind. What is stored of kinds is stored in this order: a new one comes last.
+    pub const ALL: [Self; 5] = [Self::Form, Self::Url, Self::Sampling, Self::SamplingWithTools, Self::Roots];
 }
 
 impl InputRequest {

@@ -262,7 +262,10 @@ impl Keeper {
         let Some(seat) = self.0.seat.get() else { return pending().await };
         loop {
             let news = self.0.news.notified();
-            self.withdraw().await;
+            if let Err(error) = self.withdraw().await {
+                // It is busy still: the next that it records ends it.
+                tracing::warn!(task = %seat.id, %error, "a question that nobody waits for cannot be withdrawn yet");
+            }
             match hot {
                 Some(hot) if self.idle().is_some() => tokio::select! {
                     () = news => {}
@@ -348,7 +351,7 @@ impl Keeper {
     /// Whatever [`StepError`] there is; [`StepError::Diverged`] if another step stands there.
     pub async fn settle(&self, step: Step) -> Result<StepState, StepError> {
         let key = Arc::clone(&step.key);
-        self.withdraw().await;
+        self.withdraw().await?;
         self.note(None, vec![step], None).await?.pop().ok_or(StepError::Diverged { key })
     }
 
@@ -367,18 +370,20 @@ impl Keeper {
         is_withdrawn(key) || is_withdrawn(&answered_in_vain(key))
     }
 
-    /// Withdraws the questions that the work has let go of.
-    async fn withdraw(&self) {
+    /// Withdraws the questions that the work has let go of. What cannot be is tried again before anything else is
+    /// recorded: whoever enters the work again must not find the question open, or answered, and go another way.
+    ///
+    /// # Errors
+    ///
+    /// Whatever [`StepError`] there is: the work must not go on as if it were withdrawn.
+    async fn withdraw(&self) -> Result<(), StepError> {
         loop {
-            let Some(step) = self.lock().let_go.first().cloned() else { return };
-            let mut noted = self.note(None, vec![step.clone()], None).await;
+            let Some(step) = self.lock().let_go.first().cloned() else { return Ok(()) };
+            let stand = self.note(None, vec![step.clone()], None).await?;
             // Somebody has answered before. It stands, and that the work did not wait for it stands beside it.
-            if noted.as_ref().is_ok_and(|stand| stand.iter().any(|stands| *stands != step.state)) {
+            if stand.iter().any(|stands| *stands != step.state) {
                 let in_vain = Step::new(answered_in_vain(&step.key), step.of, step.state.clone());
-                noted = self.note(None, vec![in_vain], None).await;
-            }
-            if let Err(error) = noted {
-                tracing::warn!(key = %step.key, %error, "a question that nobody waits for cannot be withdrawn");
+                self.note(None, vec![in_vain], None).await?;
             }
             self.change(|state| state.let_go.retain(|other| other.key != step.key));
         }
@@ -386,7 +391,7 @@ impl Keeper {
 
     /// Notes steps that are to stand as they are.
     async fn note_as(&self, prefix: Option<&str>, steps: Vec<Step>) -> Result<(), StepError> {
-        self.withdraw().await;
+        self.withdraw().await?;
         let stand = self.note(prefix, steps.clone(), None).await?;
         let begins = steps.iter().any(|step| matches!(step.state, StepState::Begun));
         for (Step { key, state, .. }, stands) in steps.into_iter().zip(stand) {
@@ -405,7 +410,7 @@ impl Keeper {
     /// Makes a task, and notes in the same moment that it is this step; gives what stands there.
     pub(super) async fn note_child(&self, step: Step, child: NewChild) -> Result<StepState, StepError> {
         let key = Arc::clone(&step.key);
-        self.withdraw().await;
+        self.withdraw().await?;
         self.note(None, vec![step], Some(child)).await?.pop().ok_or(StepError::Diverged { key })
     }
 
@@ -512,7 +517,8 @@ impl Keeper {
         loop {
             let news = self.0.news.notified();
             // A third of the lease is left for an effect to get out in.
-            let then = inner.store.now().after(inner.pace.renew_every);
+            let third = inner.runs.lease() / 3;
+            let then = inner.store.now().after(third);
             // Without a row there is no lease.
             let Some(epoch) = self.epoch() else { return };
             if inner.runs.holds_until(&seat.id, &seat.controls, then) {
@@ -523,7 +529,7 @@ impl Keeper {
                 Ok(fenced) if fenced.is_empty() => {
                     inner.runs.renewed(&seat.id, epoch, until);
                     // Also where the run is on no list any more, for it is being put aside.
-                    if inner.store.now().after(inner.pace.renew_every) <= until {
+                    if inner.store.now().after(third) <= until {
                         return;
                     }
                 }

@@ -386,14 +386,14 @@ impl Engine {
 
     /// Lets every caller go, keeping the work that can outlive this process: what is not durable yet becomes
     /// so, and who still waits is handed over. A call that may not become durable is left to end by itself.
-    /// Returns once no caller waits, or after `limit`.
+    /// What is being undone is given back. Returns once no caller waits and that is written, or after `limit`.
     ///
     /// Calls that begin from now on are let go as soon as they can be.
     pub async fn drain(&self, limit: Duration) {
         self.0.draining.send_replace(true);
         self.0.runs.tell_all(Control::Drain);
         tokio::select! {
-            () = self.0.runs.nobody_waits() => {}
+            () = async { tokio::join!(self.0.runs.nobody_waits(), self.0.runs.nothing_is_undone()); } => {}
             () = self.0.environment.sleep(limit) => tracing::warn!("some callers could not be let go in time"),
         }
     }

@@ -92,13 +92,17 @@ pub(super) async fn can_work_on(inner: &Arc<Inner>, record: &Record) -> bool {
 
 /// Takes up a task that was claimed. Its lease is renewed from now on.
 pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
-    if inner.runs.claimed_back(&record) {
+    if inner.runs.claimed_back(&record, inner.store.now()) {
         return;
     }
     let listed = Listed::new(Arc::clone(inner), record.id.clone(), Controls::default());
     listed.hold(&record);
     if record.is_terminal() {
-        return inner.environment.spawn(Box::pin(undo(listed, record)));
+        let undoes = inner.runs.undoes();
+        return inner.environment.spawn(Box::pin(async move {
+            undo(listed, record).await;
+            drop(undoes);
+        }));
     }
     // Apart, for to find a job, or to end what is left of it, takes its time, and the next must not wait for it.
     inner.environment.spawn(Box::pin(find_job(listed, record)));

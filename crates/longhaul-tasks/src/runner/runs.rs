@@ -1,8 +1,9 @@
 //! The runs of this node: how to reach each, the leases of those that hold a task, and how many callers wait.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use longhaul_store::{Epoch, Record, TaskId, Time};
@@ -17,6 +18,9 @@ use super::operation::{FIRST, is_ours, succeeds};
 pub(super) struct Runs {
     entries: Mutex<Entries>,
     waiting: Arc<Waiting>,
+    undoing: Arc<Waiting>,
+    /// How long a lease lasts, in milliseconds, as the records say that this node was given.
+    lease: AtomicU64,
 }
 
 /// Ids are random already: a hash need not withstand anybody.
@@ -55,30 +59,47 @@ impl Runs {
 
     /// A caller waits, for as long as this is kept.
     pub(super) fn waits(&self) -> Waits {
-        self.waiting.callers.fetch_add(1, Ordering::Relaxed);
-        Waits(Arc::clone(&self.waiting))
+        Waiting::begin(&self.waiting)
     }
 
     /// How many callers wait.
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.callers.load(Ordering::Acquire)
+        self.waiting.count()
     }
 
     /// Completes once no caller waits.
     pub(super) async fn nobody_waits(&self) {
-        loop {
-            let gone = self.waiting.gone.notified();
-            if self.waiting() == 0 {
-                return;
-            }
-            gone.await;
-        }
+        self.waiting.nobody().await;
+    }
+
+    /// A task is being undone, for as long as this is kept.
+    pub(super) fn undoes(&self) -> Waits {
+        Waiting::begin(&self.undoing)
+    }
+
+    /// Completes once no task is being undone.
+    pub(super) async fn nothing_is_undone(&self) {
+        self.undoing.nobody().await;
+    }
+
+    /// How long a lease lasts; nothing before there was one.
+    pub(super) fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease.load(Ordering::Relaxed))
+    }
+
+    /// This node was given a lease until then, now or a while ago: the longest tells how long they are.
+    fn learn_lease(&self, until: Time, now: Time) {
+        let left = u64::try_from(until.since(now).as_millis()).unwrap_or(u64::MAX);
+        self.lease.fetch_max(left, Ordering::Relaxed);
     }
 
     /// This node has claimed back what the run of this id holds, whose lease had run out while the process stood still: the
     /// run looks, and goes on. Says whether there is one that may: had another node had the task in between, the run
     /// would not know what was done there, and ends.
-    pub(super) fn claimed_back(&self, record: &Record) -> bool {
+    pub(super) fn claimed_back(&self, record: &Record, now: Time) -> bool {
+        if let Some(lease) = record.lease() {
+            self.learn_lease(lease.until, now);
+        }
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(&record.id) else { return false };
         let goes_on = succeeds(record.epoch, entry.epoch.unwrap_or(FIRST));
@@ -182,6 +203,9 @@ impl Listed {
 
     /// It holds its task as `record` says, and the lease is renewed from now on.
     pub(super) fn hold(&self, record: &Record) {
+        if let Some(lease) = record.lease() {
+            self.inner.runs.learn_lease(lease.until, self.inner.store.now());
+        }
         let mut entries = self.inner.runs.lock();
         let entry = entries.entry(self.id.clone()).or_insert_with(|| Entry::new(&self.controls));
         if entry.controls.same(&self.controls) {
@@ -197,21 +221,43 @@ impl Drop for Listed {
     }
 }
 
-/// How many callers wait.
+/// How many there are of a kind.
 #[derive(Debug, Default)]
 struct Waiting {
-    callers: AtomicUsize,
+    count: AtomicUsize,
     /// Tells that none is left.
     gone: Notify,
 }
 
-/// A caller that waits, until dropped.
+impl Waiting {
+    fn begin(this: &Arc<Self>) -> Waits {
+        this.count.fetch_add(1, Ordering::Relaxed);
+        Waits(Arc::clone(this))
+    }
+
+    fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Completes once there is none.
+    async fn nobody(&self) {
+        loop {
+            let gone = self.gone.notified();
+            if self.count() == 0 {
+                return;
+            }
+            gone.await;
+        }
+    }
+}
+
+/// One of them, such as a caller that waits, until dropped.
 #[derive(Debug)]
 pub(super) struct Waits(Arc<Waiting>);
 
 impl Drop for Waits {
     fn drop(&mut self) {
-        if self.0.callers.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.gone.notify_waiters();
         }
     }
@@ -219,7 +265,7 @@ impl Drop for Waits {
 
 /// Renews every lease of this node, for ever.
 ///
-/// A renewal that fails is tried again soon: a lease lasts for three.
+/// A renewal that fails is tried again soon: a lease lasts for several.
 pub(super) async fn renew_leases(inner: Arc<Inner>) {
     let mut pause = inner.pace.renew_every;
     loop {
@@ -247,7 +293,7 @@ pub(super) async fn renew_leases(inner: Arc<Inner>) {
     }
 }
 
-/// How long a lease lasts that is renewed now: three times as long as until it is renewed again.
+/// Until when a lease lasts that is renewed now.
 pub(super) fn lasts(inner: &Inner) -> Time {
-    inner.store.now().after(inner.pace.renew_every.saturating_mul(3))
+    inner.store.now().after(inner.runs.lease())
 }

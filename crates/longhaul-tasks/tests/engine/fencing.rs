@@ -123,3 +123,59 @@ async fn s5_an_effect_that_was_allowed_late_begins_once_its_lease_is_renewed() {
     assert_eq!(late.effects.load(Ordering::SeqCst), 1);
     assert!(late.faults.operations().contains(&Operation::Renew));
 }
+
+/// A lease is as long as the store says, however long that takes the node to renew it.
+#[tokio::test]
+async fn s5_an_effect_does_not_begin_on_a_lease_that_was_guessed() {
+    let clock = StepClock::at(Time::from_unix_ms(1_800_000_000_000));
+    let mut settings = Settings::default();
+    settings.lease = Duration::from_secs(6);
+    let memory = Memory::with(settings, Arc::new(clock.clone()));
+    let (faults, answer, go_on) = (Faults::new(), Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let store = Arc::new(Wrapped::new(memory.another_node(), faults.clone()));
+    let engine = Engine::new(store, Arc::new(Tokio::new()), Pace::default(), [Worker::new("charge")]);
+    let (effects, gone) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let keeper = Keeper::new();
+    let mut call = {
+        let (keeper, effects, go_on) = (keeper.clone(), Arc::clone(&effects), Arc::clone(&go_on));
+        let dropped = Gone(Arc::clone(&gone));
+        let work = Box::pin(async move {
+            let _gone = dropped;
+            keeper.become_durable(false).await.unwrap();
+            for key in ["one", "two"] {
+                go_on.notified().await;
+                keeper.record(Step::new(key, OF, StepState::Begun)).await.unwrap();
+                effects.fetch_add(1, Ordering::SeqCst);
+                keeper.record(Step::new(key, OF, StepState::learnt(Json::null()))).await.unwrap();
+            }
+            done()
+        });
+        Call::new(Owner::Anonymous, "charge", Json::parse("{}").unwrap(), Work::Future(work))
+    };
+    (call.plan, call.rerun, call.keeper) = (Plan::new(Caller::TakesTask, true), Rerun::Resumable, keeper);
+    let Answer::Task(record) = engine.call(call).await else { panic!("it is a task") };
+    // The lease is renewed before the first effect, for it would not last.
+    clock.advance(Duration::from_secs(5));
+    go_on.notify_one();
+    until(&memory, &record.id, |record| record.steps == 1).await;
+    while faults.operations().iter().filter(|&&operation| operation == Operation::Write).count() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(faults.operations().contains(&Operation::Renew));
+    // The second one is recorded, and by the time the store says so the lease is over.
+    let late = Arc::clone(&answer);
+    faults.plan(
+        faults.operations().len() + 1,
+        Moment::After,
+        Fault::wait(async move { late.notified().await }),
+    );
+    go_on.notify_one();
+    until(&memory, &record.id, |record| record.steps == 2).await;
+    clock.advance(Duration::from_secs(7));
+    assert!(memory.another_node().claim_one(&record.id).await.unwrap().is_some());
+    answer.notify_one();
+    while !gone.load(Ordering::SeqCst) && effects.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(effects.load(Ordering::SeqCst), 1);
+}

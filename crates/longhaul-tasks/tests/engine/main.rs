@@ -6,6 +6,7 @@ mod aging;
 mod claimed_back;
 mod fencing;
 mod joining;
+mod letting_go;
 mod model;
 mod once;
 mod recovery;

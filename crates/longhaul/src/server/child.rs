@@ -18,7 +18,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::context::Cx;
 use super::failure::in_words;
-use super::resumed::written;
+use super::resumed::written_for_child;
 use super::scope::in_key;
 use super::step::fingerprint;
 use super::tool::Kind;
@@ -215,7 +215,7 @@ impl SpawnCall {
         (call.rerun, call.secret) = (found.rerun(), secret);
         call.retention = found.policy.retention(&self.cx.owner(), None);
         call.poll_interval_ms = u64::try_from(found.policy.poll_interval.as_millis()).ok();
-        call.context = written(&self.cx);
+        call.context = written_for_child(&self.cx);
         (call.outlives, call.essential) = (self.outlives, self.essential);
         Ok(call)
     }

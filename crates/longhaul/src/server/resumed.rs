@@ -5,7 +5,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use longhaul_proto::dialect::{Dialect, Revision};
-use longhaul_proto::model::{ClientCapabilities, Elicitation, Sampling};
+use longhaul_proto::model::{ClientCapabilities, Elicitation, InputKind, Sampling};
 use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::{Entry, Keeper};
@@ -40,6 +40,10 @@ struct Written {
     /// Somebody follows the task who can be asked, which rows of earlier builds do not say.
     #[serde(default = "yes")]
     followed: bool,
+    /// What the work is told that it can ask, of each kind in their order; rows of earlier builds do not say it, nor
+    /// those of children, whose parents cannot know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    askable: Vec<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scopes: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,25 +56,34 @@ const fn yes() -> bool {
     true
 }
 
-/// What is to be written of the caller of `cx`.
+/// What is to be written of the caller of `cx`, for the work that is its own.
 pub(super) fn written(cx: &Cx) -> Option<Box<RawValue>> {
-    let caller = cx.caller();
-    let capabilities = &caller.capabilities;
-    let written = Written {
-        revision: cx.dialect().revision().as_str().to_owned(),
-        elicits: capabilities.elicitation.as_ref().map(|how| (how.form, how.url)),
-        samples: capabilities.sampling.as_ref().map(|how| (how.tools, how.context)),
-        roots: capabilities.roots,
-        tasks: capabilities.extensions.tasks,
-        followed: cx.interview().is_followed(),
-        scopes: cx.grant().and_then(Grant::scopes).map(Scopes::to_string),
-        claims: cx.grant().map(|grant| grant.claims().clone()),
-        client: caller.client_name.as_deref().map(str::to_owned),
-    };
-    to_raw_value(&written).ok()
+    to_raw_value(&Written { askable: cx.askable().to_vec(), ..Written::of(cx) }).ok()
+}
+
+/// The same for work that it makes a task of.
+pub(super) fn written_for_child(cx: &Cx) -> Option<Box<RawValue>> {
+    to_raw_value(&Written::of(cx)).ok()
 }
 
 impl Written {
+    fn of(cx: &Cx) -> Self {
+        let caller = cx.caller();
+        let capabilities = &caller.capabilities;
+        Self {
+            revision: cx.dialect().revision().as_str().to_owned(),
+            elicits: capabilities.elicitation.as_ref().map(|how| (how.form, how.url)),
+            samples: capabilities.sampling.as_ref().map(|how| (how.tools, how.context)),
+            roots: capabilities.roots,
+            tasks: capabilities.extensions.tasks,
+            followed: cx.interview().is_followed(),
+            askable: Vec::new(),
+            scopes: cx.grant().and_then(Grant::scopes).map(Scopes::to_string),
+            claims: cx.grant().map(|grant| grant.claims().clone()),
+            client: caller.client_name.as_deref().map(str::to_owned),
+        }
+    }
+
     fn caller(self, owner: &Owner) -> Caller {
         let principal = match owner {
             Owner::Principal(principal) => Some(principal.clone()),
@@ -122,7 +135,7 @@ impl Entry for FunctionEntry {
         let Some(dialect) = Revision::from_date(&written.revision).map(Dialect::of) else {
             return Box::pin(ready(Outcome::lost("it was called in a revision that is not spoken here")));
         };
-        let followed = written.followed;
+        let (followed, askable) = (written.followed, written.askable.clone());
         let caller = written.caller(&record.owner);
         let around = (self.states.as_ref(), &self.tools);
         let cx = Cx::of_task(around, dialect, caller, None, unheard(), reporter, keeper);
@@ -132,6 +145,9 @@ impl Entry for FunctionEntry {
         }
         if followed {
             cx.interview().be_followed();
+        }
+        for (kind, can) in InputKind::ALL.into_iter().zip(askable) {
+            cx.interview().tell_once(kind, can);
         }
         match Caught::start(|| self.handler.call(cx.clone(), record.arguments.as_str())) {
             Ok(future) => work_of(cx, future),

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use longhaul::proto::dialect::Revision;
+use longhaul::proto::model::InputKind;
 use longhaul::store::Memory;
+use longhaul::{Cx, Server, Tool};
 use longhaul_store::sealed::{Sealed, SealingKeys};
 use serde_json::{Value, json};
 
-use crate::rig::{Process, WHILE, World, question, server, text, yes};
+use crate::rig::{
+    Nothing, Process, WHILE, World, hang_once, policy, question, server, text, until_hung, yes,
+};
 
 /// K11 of `conformance/REQUIREMENTS.md`.
 #[test]
@@ -168,5 +172,36 @@ fn a_sleep_that_was_dropped_is_over_for_nobody_who_comes_later() {
         let over = |task: &Value| task["status"] == "completed" || task["status"] == "failed";
         assert_eq!(text(&two.until(&id, over)), "first Some(true), then Some(true)");
     }
+    two.crash();
+}
+
+#[test]
+fn whether_one_can_ask_is_a_fact_of_the_call_whichever_node_goes_on_with_it() {
+    let (world, store) = (World::default(), Memory::new());
+    let server = |by_model| {
+        let world = world.clone();
+        let work = move |cx: Cx, _: Nothing| {
+            let world = world.clone();
+            async move {
+                let can = cx.can_ask(InputKind::Form);
+                hang_once(&world).await;
+                format!("it can ask: {can}")
+            }
+        };
+        let tool = Tool::typed("work", "Work", work).task(policy()).answer_by_model(by_model);
+        Server::new("one", "1").tool(tool)
+    };
+    let one = Process::of(server(true), &store);
+    let able = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    });
+    let created = one.ask_in(None, "tools/call", &json!({"name": "work", "arguments": {}, "_meta": able}));
+    let id = created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned();
+    until_hung(&world);
+    one.crash();
+    // Its tool lets no model answer.
+    let two = Process::of(server(false), &store);
+    assert_eq!(text(&two.settled(&id)), "it can ask: true");
     two.crash();
 }

@@ -15,7 +15,7 @@ impl Keeper {
     pub async fn give(&self, part: &Part) -> Result<bool, StepError> {
         let _under_way = self.body();
         self.become_durable(false).await?;
-        self.withdraw().await;
+        self.withdraw().await?;
         let mut pauses = Pauses::of_store();
         loop {
             let news = self.0.news.notified();

@@ -29,6 +29,8 @@ struct State {
     by_model: bool,
     /// Somebody will follow the task that the call is or becomes, and can be asked there.
     followed: bool,
+    /// Which kinds of question the work was told that it can ask.
+    told: HashMap<InputKind, bool>,
     /// The keys that are taken.
     keys: HashSet<String>,
     /// How many were counted under each name.
@@ -117,6 +119,11 @@ impl Interview {
     /// Whether somebody will.
     pub(in super::super) fn is_followed(&self) -> bool {
         self.lock().followed
+    }
+
+    /// The work is told whether it can ask so: what it was told before stands.
+    pub(in super::super) fn tell_once(&self, kind: InputKind, can: bool) -> bool {
+        *self.lock().told.entry(kind).or_insert(can)
     }
 
     /// Whether whoever follows the task is asked.

@@ -146,10 +146,19 @@ impl Cx {
     }
 
     /// Whether the client can be asked so, and there is a way to ask it.
+    ///
+    /// What a tool is told is told once of each kind and stays so, also when its work is entered again, on whichever
+    /// node: it is a fact of the call, which its task keeps.
     pub fn can_ask(&self, what: InputKind) -> bool {
         let now = self.now();
         let able = what.check(now.dialect(), &now.caller().capabilities);
-        self.interview().way(&now, what, able).is_ok()
+        let can = self.interview().way(&now, what, able).is_ok();
+        if now.keeper().is_some() { self.interview().tell_once(what, can) } else { can }
+    }
+
+    /// What [`can_ask`](Self::can_ask) says of each kind from now on.
+    pub(super) fn askable(&self) -> [bool; InputKind::ALL.len()] {
+        InputKind::ALL.map(|kind| self.can_ask(kind))
     }
 }
 
