@@ -156,7 +156,8 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     if let Some(instructions) = &config.server.instructions {
         server = server.instructions(instructions);
     }
-    let jobs = jobs(config, registry, &store)?;
+    let tokens = http_job::Tokens::of(&*registry).await?;
+    let jobs = jobs(config, registry, &store, &tokens)?;
     for tool in tools(config, &runs).into_iter().chain(jobs.iter().map(job_tool)) {
         server = server.tool(tool);
     }
@@ -167,7 +168,7 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
         dispatcher.start().await.with_context(|| format!("the store {} cannot be used", config.store.url))?;
     tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs, TIDY_EVERY));
     if !jobs.is_empty() {
-        tokio::spawn(http_job::keep_tidy(jobs, TIDY_EVERY));
+        tokio::spawn(http_job::keep_tidy(jobs.clone(), TIDY_EVERY));
     }
     let open = banner::Open {
         counts: dispatcher.engine().counts().await?,
@@ -181,7 +182,14 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     };
     banner::show(config, &args.file, place.as_ref().map(|place| (place, &allow)), &open);
     match listener {
-        Some(listener) => serve_http(config, allow, guard, dispatcher, listener).await?,
+        Some(listener) => {
+            let mut options = options(config, allow);
+            options.guard = guard;
+            if config.jobs.iter().any(|job| job.callback.is_some()) {
+                options = options.callbacks(http_job::Called::new(tokens, jobs));
+            }
+            serve_http(options, dispatcher, listener).await?;
+        }
         None => serve_stdio(dispatcher).await?,
     }
     if let Some(audit) = audit {
@@ -207,6 +215,7 @@ fn jobs(
     config: &Config,
     registry: Arc<dyn Registry>,
     store: &Arc<dyn TaskStore>,
+    tokens: &http_job::Tokens,
 ) -> anyhow::Result<Vec<Arc<JobOverHttp>>> {
     if config.jobs.is_empty() {
         return Ok(Vec::new());
@@ -214,7 +223,8 @@ fn jobs(
     let http = http_job::Http::new().context("no HTTP client for jobs can be made")?;
     let ledger = http_job::Ledger::new(registry);
     let job = |job: &HttpJob| {
-        JobOverHttp::new(Arc::new(job.clone()), http.clone(), ledger.clone(), Arc::clone(store))
+        let (http, ledger) = (http.clone(), ledger.clone());
+        JobOverHttp::new(Arc::new(job.clone()), http, ledger, Arc::clone(store), tokens.clone())
     };
     Ok(config.jobs.iter().map(|configured| Arc::new(job(configured))).collect())
 }
@@ -292,20 +302,22 @@ async fn bind_address(listen: SocketAddr) -> Outcome<TcpListener> {
     })
 }
 
-async fn serve_http(
-    config: &Config,
-    allow: AllowList,
-    guard: Option<Guard>,
-    dispatcher: Dispatcher,
-    listener: Listener,
-) -> anyhow::Result<()> {
+/// What the configuration says of HTTP.
+fn options(config: &Config, allow: AllowList) -> http::Options {
     let mut options = http::Options::default();
     options.limits.max_bytes = usize::try_from(config.http.max_body).unwrap_or(usize::MAX);
     options.allow = allow;
-    options.guard = guard;
     options.legacy_sse = config.http.legacy_sse;
     options.http2 = config.http.http2;
     options.max_connections = options.max_connections.min(files() / 2);
+    options
+}
+
+async fn serve_http(
+    options: http::Options,
+    dispatcher: Dispatcher,
+    listener: Listener,
+) -> anyhow::Result<()> {
     let stopped = stopped(dispatcher.engine().clone(), options.drain);
     let served = match listener {
         Listener::Tcp(listener) => http::serve(dispatcher, listener, options, stopped).await,
@@ -333,11 +345,14 @@ async fn serve_stdio(dispatcher: Dispatcher) -> anyhow::Result<()> {
 fn allow_list(config: &Config) -> AllowList {
     let (hosts, origins) = (&config.http.allowed_hosts, &config.http.allowed_origins);
     let known = config.auth.as_ref().and_then(|auth| auth.resource.as_ref()).map(Resource::host);
-    match (hosts, origins, known) {
-        (None, None, None) if !config.http.listen.is_reachable() => AllowList::loopback(),
+    // By these the APIs of jobs call back.
+    let callbacks = config.jobs.iter().filter_map(|job| job.callback.as_ref()?.url.host_str());
+    let known: Vec<&str> = known.into_iter().chain(callbacks).collect();
+    match (hosts, origins, known.is_empty()) {
+        (None, None, true) if !config.http.listen.is_reachable() => AllowList::loopback(),
         _ => {
             let mut own = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
-            own.extend(known.map(str::to_owned));
+            own.extend(known.into_iter().map(str::to_owned));
             let hosts = match &config.http.listen {
                 // What a socket is called says nothing: no page reaches one.
                 Listen::Socket(_) => hosts.iter().flatten().cloned().chain(own).collect(),

@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use serde_json::{Value, json};
 
 use crate::rig::eventually;
+use crate::rig::http::{request, send};
 use crate::rig::modern::{begin, call, cancel, ended, task, text};
 use crate::rig::place::Place;
 use crate::rig::server::Server;
@@ -215,7 +216,7 @@ fn an_api_that_is_down_is_waited_for() {
 #[test]
 fn a_job_that_the_api_forgets_ends_its_task() {
     let api = api();
-    let place = place(&api, "");
+    let place = place(&api, "gone_after = \"1s\"");
     let mut server = start(&place);
     let id = begin_film(&server, &api);
     api.state().jobs.clear();
@@ -297,5 +298,83 @@ fn a_cancel_while_the_start_is_on_its_way_ends_the_job_that_comes_of_it() {
     assert_eq!(api.state().cancels, 0, "nobody knows yet what to cancel");
     api.state().holds_starts = false;
     eventually("the cancel", || (api.state().jobs[0].state == "cancelled").then_some(()));
+    server.kill();
+}
+
+/// A place whose renderer is told where it can call back, and is asked by itself only once an hour. `body` is what of a
+/// call is believed.
+fn place_with_callback(api: &Api, body: &str) -> Place {
+    let place = place(api, &format!("callback = {{ url = \"http://127.0.0.1:1\", body = \"{body}\" }}"));
+    let file = place.path("longhaul.toml");
+    let text = std::fs::read_to_string(&file).unwrap().replace("every = \"200ms\"", "every = \"1h\"");
+    let order = "body = { scene = \"{scene}\", frames = \"{frames}\"";
+    std::fs::write(file, text.replace(order, &format!("{order}, callback = \"{{callback}}\""))).unwrap();
+    place
+}
+
+/// The path that the renderer was told to call back at.
+fn callback(api: &Api) -> String {
+    let state = api.state();
+    let address = state.jobs.last().unwrap().order["callback"].as_str().unwrap();
+    address.strip_prefix("http://127.0.0.1:1").unwrap().to_owned()
+}
+
+fn call_back(server: &Server, verb: &str, path: &str, body: &[u8]) -> (u16, String) {
+    let answer = send(server.address(), &request(verb, path, &[("connection", "close")], body));
+    (answer.status, answer.text())
+}
+
+#[test]
+fn an_api_that_calls_back_is_asked_at_once_whichever_node_it_calls() {
+    let api = api();
+    let place = place_with_callback(&api, "ignored");
+    let mut server = start(&place);
+    let mut other = start(&place);
+    let id = begin_film(&server, &api);
+    let path = callback(&api);
+    eventually("the first look", || (api.state().requests >= 2).then_some(()));
+    end(&api, "succeeded");
+    let (_, unknown) = call_back(&other, "POST", "/callbacks/none", b"");
+    let cut = &path[..path.len() - 1];
+    for wrong in ["/callbacks/", cut, &format!("{path}A"), &format!("{path}/")] {
+        assert_eq!(call_back(&other, "POST", wrong, b""), (404, unknown.clone()), "{wrong}");
+    }
+    assert_eq!(call_back(&other, "GET", &path, b"").0, 405);
+    assert_eq!(call_back(&other, "POST", &path, &[b' '; 40 << 10]).0, 413, "and it is not used up");
+    assert_eq!(task(server.address(), &id)["status"], "working");
+    let lie = br#"{"state": "failed"}"#;
+    assert_eq!(call_back(&other, "POST", &path, lie), (204, String::new()));
+    is_film(&ended(server.address(), &id));
+    assert_eq!(call_back(&server, "POST", &path, b""), (404, unknown.clone()), "it was used");
+
+    // Of a call that is over nobody can tell that it ever was.
+    let id = begin(server.address(), "render", json!({"scene": "moor", "frames": 2}));
+    eventually("the job", || (api.state().jobs.len() == 2).then_some(()));
+    let path = callback(&api);
+    assert_eq!(cancel(server.address(), &id)["status"], "cancelled");
+    assert_eq!(call_back(&server, "POST", &path, b""), (404, unknown));
+    server.kill();
+    other.kill();
+}
+
+#[test]
+fn what_an_api_says_as_it_calls_back_is_believed_where_that_is_configured() {
+    let api = api();
+    let place = place_with_callback(&api, "status");
+    let mut server = start(&place);
+    api.state().holds_starts = true;
+    let id = begin_film(&server, &api);
+    let path = callback(&api);
+    // A server that dies between a start and its record starts with the same words, to the letter.
+    server.kill();
+    api.state().holds_starts = false;
+    let mut server = start(&place);
+    eventually("the start again", || (api.state().starts == 2).then_some(()));
+    api.state().is_down = true;
+    let status = br#"{"state": "failed", "message": "the scene has no light"}"#;
+    assert_eq!(call_back(&server, "POST", &path, status).0, 204);
+    let failed = ended(server.address(), &id);
+    let words = text(&failed["result"]);
+    assert!(words.starts_with("render failed (failed): the scene has no light"), "{failed}");
     server.kill();
 }

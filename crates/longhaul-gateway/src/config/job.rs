@@ -20,10 +20,12 @@ use super::{
 };
 
 pub(super) mod body;
+mod callback;
 pub(super) mod read;
 pub(super) mod request;
 pub(super) mod url;
 
+pub use callback::{Callback, CallbackBody};
 pub use request::{BoundHeader, BoundRequest, HeaderError};
 use request::{Header, Request};
 use url::UrlTemplate;
@@ -62,6 +64,8 @@ pub struct HttpJob {
     pub request_timeout: Duration,
     /// How long a start is tried again while the API cannot be reached or is overloaded.
     pub start_within: Duration,
+    /// How long the API has to say that it does not know the job (404, 410) until that is believed.
+    pub gone_after: Duration,
     /// The most bytes of one answer.
     pub max_answer: u64,
     /// What its result is.
@@ -70,6 +74,8 @@ pub struct HttpJob {
     pub idempotent: bool,
     /// The header that carries the key.
     pub key_header: HeaderName,
+    /// Where the API can call back, if it is told.
+    pub callback: Option<Callback>,
     pub(super) headers: Vec<Header>,
     pub(super) start: Request,
     pub(super) id: Option<String>,
@@ -157,15 +163,29 @@ impl HttpJob {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn bind(&self, arguments: &str) -> Result<BoundJob, ArgumentErrors> {
-        let (values, mut errors) = decode(&self.inputs, arguments);
-        let names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
+        self.bind_with(arguments, "")
+    }
+
+    /// The same, with the token by which the API signs in when it calls back.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind).
+    pub fn bind_with(&self, arguments: &str, token: &str) -> Result<BoundJob, ArgumentErrors> {
+        let (mut values, mut errors) = decode(&self.inputs, arguments);
+        let arguments = if errors.is_empty() { canonical(&self.inputs, &values) } else { String::new() };
+        let mut names: Vec<&str> = self.inputs.iter().map(|input| input.name.as_str()).collect();
+        if let Some(callback) = &self.callback {
+            names.push(CALLBACK);
+            values.push(Some(Value::String(callback.address(token))));
+        }
         let start = if errors.is_empty() {
             self.start.bind(&self.headers, &names, &values).map_err(|error| errors.push(error)).ok()
         } else {
             None
         };
         match start {
-            Some(start) => Ok(BoundJob { arguments: canonical(&self.inputs, &values), start }),
+            Some(start) => Ok(BoundJob { arguments, start }),
             None => Err(ArgumentErrors::new(&self.name, self.signature(), errors)),
         }
     }
@@ -287,6 +307,9 @@ impl HttpJob {
 /// The placeholder for the id of a job that has been started.
 pub(super) const JOB: &str = "job";
 
+/// The placeholder for the address at which the API can call back.
+pub(super) const CALLBACK: &str = "callback";
+
 /// What a job has been given cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
@@ -353,6 +376,8 @@ mod limits {
     pub(super) const REQUEST_MAX: Duration = Duration::from_secs(600);
     pub(super) const START_WITHIN: Duration = Duration::from_secs(600);
     pub(super) const START_WITHIN_MAX: Duration = Duration::from_secs(24 * 3600);
+    pub(super) const GONE_AFTER: Duration = Duration::from_secs(30);
+    pub(super) const GONE_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
     pub(super) const MAX_ANSWER: u64 = 1 << 20;
     pub(super) const MAX_ANSWER_MIN: u64 = 1 << 10;
     pub(super) const MAX_ANSWER_MAX: u64 = 4 << 20;

@@ -56,7 +56,10 @@ pub use self::{
     environment::{EnvError, EnvSource, MAX_VARIABLE, Machine, Sources},
     http::Http,
     input::{Input, Kind, MAX_VALUE, Presence, Range, Text},
-    job::{BoundHeader, BoundJob, BoundRequest, HeaderError, HttpJob, Meaning, Place, StatusAt, Unfit},
+    job::{
+        BoundHeader, BoundJob, BoundRequest, Callback, CallbackBody, HeaderError, HttpJob, Meaning, Place,
+        StatusAt, Unfit,
+    },
     listen::{InvalidListen, Listen},
     pattern::Pattern,
     policy::{Join, Output},

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use longhaul::store::{Filter, Page, Scope, StoreError, TaskId, TaskStore};
+use longhaul::store::{Scope, StoreError, TaskId, TaskStore};
 use tokio::time::sleep;
 
 use super::client::Http;
@@ -140,37 +140,49 @@ fn lock(busy: &Mutex<HashSet<TaskId>>) -> MutexGuard<'_, HashSet<TaskId>> {
 
 /// Ends what was left of calls that are over, at once and then every `every`, for as long as the runtime lives: a
 /// server can die between recording that a task is cancelled and telling the API.
+///
+/// Only what the ledger knows is looked at: the jobs that are under way, and not the tasks that are kept.
 pub async fn keep_tidy(jobs: Vec<Arc<JobOverHttp>>, every: Duration) {
-    // Each is seen to once.
-    let mut seen = HashSet::new();
+    let Some(first) = jobs.first() else { return };
+    let ledger = first.ending().ledger.clone();
     loop {
-        for job in &jobs {
-            if let Err(error) = tidy(job.ending(), &mut seen).await {
-                tracing::warn!(%error, "old jobs could not be looked through");
-            }
+        if let Err(error) = tidy(&ledger, &jobs).await {
+            tracing::warn!(%error, "old jobs could not be looked through");
         }
         sleep(every).await;
     }
 }
 
-async fn tidy(ending: &Ending, seen: &mut HashSet<TaskId>) -> Result<(), StoreError> {
-    let filter = Filter::all().of_tool(ending.job.name.as_str());
-    let mut after = None;
+async fn tidy(ledger: &Ledger, jobs: &[Arc<JobOverHttp>]) -> Result<(), StoreError> {
+    let mut after: Option<String> = None;
     loop {
-        let page = ending.store.list(Scope::Operator, &filter, after.as_ref(), Page::MAX).await?;
-        for record in page.tasks.iter().filter(|record| record.is_terminal()) {
-            if !seen.contains(&record.id) {
-                ending.end(&record.id).await;
-                if ending.ledger.find(&record.id).await?.is_none() {
-                    seen.insert(record.id.clone());
-                }
+        let keys = ledger.keys(after.as_deref()).await?;
+        for key in keys.iter().filter_map(|key| TaskId::new(key.as_str()).ok()) {
+            let Some(kept) = ledger.find(&key).await? else { continue };
+            let job = jobs.iter().find(|job| job.job().name == kept.known.tool);
+            // Of an older release's only the task says which tool it was.
+            let job = match (job, kept.known.tool.as_str()) {
+                (None, "") => tool_of(&jobs[0].ending().store, &key, jobs).await?,
+                (job, _) => job,
+            };
+            if let Some(job) = job {
+                job.ending().end_if_over(&key).await;
             }
         }
-        after = page.next;
-        if after.is_none() {
-            return Ok(());
+        match keys.into_iter().next_back() {
+            Some(last) => after = Some(last),
+            None => return Ok(()),
         }
     }
+}
+
+async fn tool_of<'j>(
+    store: &Arc<dyn TaskStore>,
+    key: &TaskId,
+    jobs: &'j [Arc<JobOverHttp>],
+) -> Result<Option<&'j Arc<JobOverHttp>>, StoreError> {
+    let record = store.get(Scope::Operator, key).await?;
+    Ok(record.and_then(|record| jobs.iter().find(|job| job.job().name == *record.tool)))
 }
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

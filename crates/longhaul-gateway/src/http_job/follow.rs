@@ -8,7 +8,7 @@ use longhaul::tasks::report::Reporter;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep};
 
 use super::client::{Answer, Http, Trouble};
@@ -25,6 +25,8 @@ pub(super) struct Follower {
     pub(super) reporter: Reporter,
     /// Nobody is to follow it any more.
     pub(super) stop: watch::Receiver<bool>,
+    /// The API may have called back.
+    pub(super) woken: Arc<Notify>,
 }
 
 /// Nobody wants to know any more.
@@ -175,19 +177,12 @@ impl Follower {
         };
         let mut patience = Patience::default();
         let mut wait = job.every().min(FIRST_LOOK);
+        let mut call = kept.known.token.is_some().then(Call::default);
         loop {
-            if let Some(over) = self.wait(wait, &kept.known).await? {
-                return Ok(over);
-            }
-            let answer = self.ask(&request).await?;
-            let seen = match answer {
-                Ok(answer) if answer.status.is_success() => match self.read(&answer) {
-                    Ok(status) => Seen::Status(status, answer.retry_after()),
-                    Err(problem) => Seen::Unusable(problem),
-                },
-                Ok(answer) => self.without(&answer),
-                Err(trouble @ Trouble::TooLong(_)) => Seen::Unusable(trouble.to_string()),
-                Err(trouble) => Seen::Trouble(trouble.to_string(), None),
+            let seen = match self.next(wait, &kept.known, call.as_mut()).await? {
+                Next::Over(over) => return Ok(over),
+                Next::Told(status) => Seen::Status(status, None),
+                Next::Look => self.look(&request).await?,
             };
             wait = match seen {
                 Seen::Status(status, after) => {
@@ -195,7 +190,8 @@ impl Follower {
                     match job.meaning(&status.state) {
                         Meaning::Running => {
                             self.report(&status);
-                            not_before(after, job.every())
+                            let every = job.every();
+                            not_before(after, call.as_mut().map_or(every, |call| call.pause(every)))
                         }
                         Meaning::Done => return self.done(handle, kept, status).await,
                         Meaning::Failed => {
@@ -206,7 +202,7 @@ impl Follower {
                         }
                     }
                 }
-                Seen::Gone(said) => match patience.lose() {
+                Seen::Gone(said) => match patience.lose(Instant::now(), job.gone_after) {
                     true => {
                         let text = format!(
                             "{} is gone: the API no longer knows the job {} ({said})",
@@ -236,6 +232,54 @@ impl Follower {
         }
     }
 
+    /// Asks how the job stands.
+    async fn look(&self, request: &BoundRequest) -> Followed<Seen> {
+        Ok(match self.ask(request).await? {
+            Ok(answer) if answer.status.is_success() => {
+                match answer.json().and_then(|body| self.read(body)) {
+                    Ok(status) => Seen::Status(status, answer.retry_after()),
+                    Err(problem) => Seen::Unusable(problem),
+                }
+            }
+            Ok(answer) => self.without(&answer),
+            Err(trouble @ Trouble::TooLong(_)) => Seen::Unusable(trouble.to_string()),
+            Err(trouble) => Seen::Trouble(trouble.to_string(), None),
+        })
+    }
+
+    /// Waits for the time of the next look, or until the API calls back: here, or at another node.
+    async fn next(&mut self, wait: Duration, known: &Known, mut call: Option<&mut Call>) -> Followed<Next> {
+        let until = Instant::now() + wait;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let Some(call) = call.as_deref_mut().filter(|call| !call.has_come()) else {
+                return Ok(self.wait(left, known).await?.map_or(Next::Look, Next::Over));
+            };
+            let woken = Arc::clone(&self.woken);
+            let waited = tokio::select! {
+                waited = self.wait(left.min(ELSEWHERE), known) => waited?,
+                () = woken.notified() => None,
+            };
+            if let Some(over) = waited {
+                return Ok(Next::Over(over));
+            }
+            match self.ledger.find(&self.key).await {
+                Ok(Some(Kept { known: Known { called: Some(called), .. }, .. })) => {
+                    call.come();
+                    let told = called.status.and_then(|body| self.read(body).ok());
+                    return Ok(told.map_or(Next::Look, Next::Told));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(task = %self.key, %error, "whether a job's API has called is not known")
+                }
+            }
+            if Instant::now() >= until {
+                return Ok(Next::Look);
+            }
+        }
+    }
+
     /// What an answer other than success means for a job that runs. Only what is about the job itself ends it: an API
     /// that is down, or does not know us for a while, comes back.
     fn without(&self, answer: &Answer) -> Seen {
@@ -250,8 +294,7 @@ impl Follower {
         }
     }
 
-    fn read(&self, answer: &Answer) -> Result<Status, String> {
-        let body = answer.json()?;
+    fn read(&self, body: Value) -> Result<Status, String> {
         let at = self.job.status_at().state;
         match text_at(&body, at) {
             Some(state) => Ok(Status { state, body }),
@@ -306,7 +349,7 @@ impl Follower {
                         not_before(after, patience.back_off(self.job.every()))
                     }
                     // It may come a moment after the state says so.
-                    _ if !patience.lose() => self.job.every(),
+                    _ if !patience.lose(Instant::now(), self.job.gone_after) => self.job.every(),
                     _ => return Ok(Err(Failed::Unusable(said(&answer)))),
                 },
             };
@@ -423,6 +466,45 @@ impl Verdict {
     }
 }
 
+/// What comes next for a job that runs.
+enum Next {
+    /// Its time is up.
+    Over(Outcome),
+    /// The API has said how it stands.
+    Told(Status),
+    /// The API is to be asked.
+    Look,
+}
+
+/// A call that the API may make, once.
+#[derive(Default)]
+struct Call {
+    /// How long to wait after it until the next look: some APIs call before they know themselves.
+    after: Option<Duration>,
+}
+
+impl Call {
+    fn has_come(&self) -> bool {
+        self.after.is_some()
+    }
+
+    fn come(&mut self) {
+        self.after = Some(FIRST_LOOK);
+    }
+
+    /// How long to wait: from the call on twice as long each time, until it is as long as ever.
+    fn pause(&mut self, every: Duration) -> Duration {
+        match &mut self.after {
+            Some(after) if *after < every => {
+                let pause = *after;
+                *after = pause * 2;
+                pause
+            }
+            _ => every,
+        }
+    }
+}
+
 /// What was seen of a job that runs.
 enum Seen {
     Status(Status, Option<Duration>),
@@ -449,16 +531,18 @@ enum Failed {
 /// How often in a row something went wrong.
 #[derive(Default)]
 struct Patience {
-    lost: u32,
+    lost: Option<(u32, Instant)>,
     misread: u32,
     pause: Option<Duration>,
 }
 
 impl Patience {
-    /// It is not there: is that believed? A job that was just started may not be seen at once.
-    fn lose(&mut self) -> bool {
-        self.lost += 1;
-        self.lost >= LOST
+    /// It is not there: is that believed? A job that was just started may not be seen at once, nor any while an API is
+    /// deployed anew: not until that has been said several times, and for so long.
+    fn lose(&mut self, now: Instant, gone_after: Duration) -> bool {
+        let (times, since) = self.lost.get_or_insert((0, now));
+        *times += 1;
+        *times >= LOST && now.duration_since(*since) >= gone_after
     }
 
     /// What is there cannot be read: is that believed? A proxy may have had its say.
@@ -536,6 +620,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How soon a job is first asked after: many are short.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked whether an API has called at another node.
+const ELSEWHERE: Duration = Duration::from_secs(2);
 /// How many answers in a row that a job is not known are believed.
 const LOST: u32 = 3;
 /// How many in a row that cannot be read.
@@ -553,6 +639,18 @@ mod tests {
         assert_eq!(not_before(None, pause), pause);
         assert_eq!(not_before(Some(Duration::ZERO), pause), pause);
         assert_eq!(not_before(Some(pause * 3), pause), pause * 3);
+    }
+
+    #[test]
+    fn a_job_is_gone_when_that_was_said_often_and_for_long() {
+        let (mut patience, now, grace) = (Patience::default(), Instant::now(), Duration::from_secs(30));
+        for _ in 0..10 {
+            assert!(!patience.lose(now, grace), "an API that is deployed anew");
+        }
+        assert!(patience.lose(now + grace, grace));
+        let mut patience = Patience::default();
+        assert!(!patience.lose(now, Duration::ZERO) && !patience.lose(now, Duration::ZERO));
+        assert!(patience.lose(now, Duration::ZERO));
     }
 
     fn status(code: u16) -> StatusCode {

@@ -7,32 +7,40 @@ use std::time::Duration;
 
 use longhaul::proto::model::CallToolResult;
 use longhaul::server::JobTool;
-use longhaul::store::{Json, Outcome, StoreError, TaskId, TaskStore};
+use longhaul::store::{Json, Outcome, Scope, StoreError, TaskId, TaskStore};
 use longhaul::tasks::environment::BoxFuture;
 use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
 use longhaul::tasks::project;
 use longhaul::tasks::report::Reporter;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
+use super::callback::Tokens;
 use super::client::Http;
 use super::end::Ending;
 use super::follow::{Follower, in_doubt};
-use super::ledger::{Kept, Ledger};
-use crate::config::{BoundRequest, HttpJob};
+use super::ledger::{Called, Kept, Ledger};
+use crate::config::{ArgumentErrors, BoundRequest, Callback, CallbackBody, HttpJob};
 
 /// A configured API: each call of it is a job there.
 #[derive(Debug)]
 pub struct JobOverHttp {
     ending: Ending,
     live: Live,
+    tokens: Tokens,
 }
 
 impl JobOverHttp {
-    /// The API, what is known of its jobs kept in `ledger`, which is of the same store as their tasks.
-    pub fn new(job: Arc<HttpJob>, http: Http, ledger: Ledger, store: Arc<dyn TaskStore>) -> Self {
-        Self { ending: Ending::new(job, http, ledger, store), live: Live::default() }
+    /// The API, what is known of its jobs kept in `ledger`, which is of the same store as their tasks, as `tokens` are.
+    pub fn new(
+        job: Arc<HttpJob>,
+        http: Http,
+        ledger: Ledger,
+        store: Arc<dyn TaskStore>,
+        tokens: Tokens,
+    ) -> Self {
+        Self { ending: Ending::new(job, http, ledger, store), live: Live::default(), tokens }
     }
 
     /// The API as it is configured.
@@ -45,6 +53,36 @@ impl JobOverHttp {
         &self.ending
     }
 
+    /// The API has called back: `false` if nothing waits for that.
+    pub(super) async fn called(&self, key: &TaskId, token: &str, body: &[u8]) -> Result<bool, StoreError> {
+        let Some(callback) = &self.job().callback else { return Ok(false) };
+        let Ending { ledger, store, .. } = &self.ending;
+        let open = store.get(Scope::Operator, key).await?.is_some_and(|record| !record.is_terminal());
+        if !open {
+            return Ok(false);
+        }
+        let status = match callback.body {
+            CallbackBody::Ignored => None,
+            CallbackBody::Status => serde_json::from_slice(body).ok(),
+        };
+        let noted = match ledger.call(key, token, &Called { status }).await {
+            // What is too long to be kept is asked for.
+            Err(StoreError::TooLarge { .. }) => ledger.call(key, token, &Called { status: None }).await,
+            noted => noted,
+        }?;
+        if noted {
+            self.live.wake(key);
+        }
+        Ok(noted)
+    }
+
+    /// The token for a job that is about to be started, where its API can call back.
+    fn token(&self, key: &TaskId) -> Option<String> {
+        let job = self.job();
+        let lasting = job.timeout.map_or(Callback::LASTING, |timeout| timeout + job.start_within);
+        job.callback.as_ref().and_then(|_| self.tokens.make(&job.name, key, lasting))
+    }
+
     fn follow(
         &self,
         key: &TaskId,
@@ -55,8 +93,9 @@ impl JobOverHttp {
         let (stop, stopped) = watch::channel(false);
         let (end, ended) = watch::channel(None);
         let Ending { job, http, ledger, .. } = self.ending.clone();
-        let follower = Follower { job, http, ledger, key: key.clone(), reporter, stop: stopped };
-        let at_it = self.live.enter(key, stop.clone());
+        let woken = Arc::new(Notify::new());
+        let at_it = self.live.enter(key, stop.clone(), Arc::clone(&woken));
+        let follower = Follower { job, http, ledger, key: key.clone(), reporter, stop: stopped, woken };
         tokio::spawn(async move {
             if let Ok(outcome) = follower.run(start, kept).await {
                 end.send_replace(Some(outcome));
@@ -106,10 +145,15 @@ impl ExternalJob for JobOverHttp {
         reporter: Reporter,
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
         Box::pin(async move {
-            let bound = self.job().bind(arguments.as_str()).map_err(|errors| {
+            let unfit = |errors: ArgumentErrors| {
                 NotStarted::Failed(project::stored(&CallToolResult::error(errors.to_string())))
-            })?;
-            let (kept, new) = self.ending.ledger.begin(key).await.map_err(|error| unwritten(&error))?;
+            };
+            // Nothing is noted of what cannot be sent.
+            self.job().bind(arguments.as_str()).map_err(unfit)?;
+            let begun = self.ending.ledger.begin(key, &self.job().name, self.token(key)).await;
+            let (kept, new) = begun.map_err(|error| unwritten(&error))?;
+            let token = kept.known.token.as_deref().unwrap_or_default();
+            let bound = self.job().bind_with(arguments.as_str(), token).map_err(unfit)?;
             if !new && kept.known.job.is_none() && !self.job().idempotent {
                 return Err(in_doubt("the server ended while it was being started").into());
             }
@@ -161,6 +205,8 @@ struct Live(Arc<Mutex<HashMap<TaskId, Followed>>>);
 #[derive(Debug)]
 struct Followed {
     stop: watch::Sender<bool>,
+    /// Told when its API has called back.
+    woken: Arc<Notify>,
     /// Closed once nobody is at it any more.
     at_it: watch::Receiver<()>,
 }
@@ -171,19 +217,26 @@ struct AtIt {
 }
 
 impl Live {
-    fn enter(&self, key: &TaskId, stop: watch::Sender<bool>) -> AtIt {
+    fn enter(&self, key: &TaskId, stop: watch::Sender<bool>, woken: Arc<Notify>) -> AtIt {
         let (sender, at_it) = watch::channel(());
         let mut live = self.lock();
         // Those that have ended are of no use.
         live.retain(|_, followed| followed.at_it.has_changed().is_ok());
-        live.insert(key.clone(), Followed { stop, at_it });
+        live.insert(key.clone(), Followed { stop, woken, at_it });
         AtIt { _at_it: sender }
+    }
+
+    /// Has a job looked at now, if this process follows it.
+    fn wake(&self, key: &TaskId) {
+        if let Some(followed) = self.lock().get(key) {
+            followed.woken.notify_one();
+        }
     }
 
     /// Lets go of a job, and waits until what was being asked of the API has been answered and recorded.
     async fn stop(&self, key: &TaskId) {
         let followed = self.lock().remove(key);
-        if let Some(Followed { stop, mut at_it }) = followed {
+        if let Some(Followed { stop, mut at_it, .. }) = followed {
             stop.send_replace(true);
             // Nothing is ever sent: it ends with its sender.
             while at_it.changed().await.is_ok() {}

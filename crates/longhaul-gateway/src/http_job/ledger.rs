@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use longhaul::store::{EntryKey, Registry, StoreError, Swap, TaskId, Value, Version};
+use longhaul::store::{EntryKey, Holder, Registry, StoreError, Swap, TaskId, Value, Version};
 use serde::{Deserialize, Serialize};
 
 /// What is known of the jobs of one store.
@@ -19,11 +19,28 @@ pub struct Ledger(Arc<dyn Registry>);
 pub(super) struct Known {
     /// When it was begun, in milliseconds since 1970.
     pub(super) begun_at: u64,
+    /// The name of its tool; nothing where an older release has begun it.
+    #[serde(default)]
+    pub(super) tool: String,
     /// What the API calls it; `None` while it is being started.
     pub(super) job: Option<Handle>,
     /// The API has said that it is over, so that there is nothing to cancel.
     #[serde(default)]
     pub(super) over: bool,
+    /// The token by which the API signs in when it calls back: a start that is sent again is the same to the letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) token: Option<String>,
+    /// The call, once it has come. There is no second one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) called: Option<Called>,
+}
+
+/// An API has called back.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct Called {
+    /// The job's status, where the body of a call is believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<serde_json::Value>,
 }
 
 /// What an API calls a job.
@@ -44,16 +61,19 @@ pub(super) struct Kept {
 }
 
 impl Known {
-    fn now() -> Self {
-        Self { begun_at: now(), job: None, over: false }
+    fn now(tool: &str, token: Option<String>) -> Self {
+        Self { begun_at: now(), tool: tool.to_owned(), job: None, over: false, token, called: None }
     }
 
     /// What two know together: nothing of it is ever taken back, and the first handle stays.
     fn with(self, found: &Self) -> Self {
         Self {
             begun_at: self.begun_at.min(found.begun_at),
+            tool: if found.tool.is_empty() { self.tool } else { found.tool.clone() },
             job: found.job.clone().or(self.job),
             over: self.over || found.over,
+            token: found.token.clone().or(self.token),
+            called: found.called.clone().or(self.called),
         }
     }
 
@@ -78,10 +98,16 @@ impl Ledger {
 
     /// Notes that a job is about to be started, or gives what is known of it already: whether it is new.
     ///
-    /// What somebody else began and has not recorded is written again: who began it can forget it no more.
-    pub(super) async fn begin(&self, key: &TaskId) -> Result<(Kept, bool), StoreError> {
+    /// What somebody else began and has not recorded is written again: who began it can forget it no more. `token` is for
+    /// the API to call back with, if nothing is known of another one.
+    pub(super) async fn begin(
+        &self,
+        key: &TaskId,
+        tool: &str,
+        token: Option<String>,
+    ) -> Result<(Kept, bool), StoreError> {
         loop {
-            let known = Known::now();
+            let known = Known::now(tool, token.clone());
             let bytes = write(&known);
             match self.0.compare_and_set(name(key), None, Some(Value::for_ever(&bytes))).await? {
                 Swap::Done(Some(entry)) => return Ok((Kept { known, version: entry.version }, true)),
@@ -131,6 +157,27 @@ impl Ledger {
         }
     }
 
+    /// Notes that the API has called back with this token: `false` if nothing waits for that, or it has before.
+    pub(super) async fn call(&self, key: &TaskId, token: &str, called: &Called) -> Result<bool, StoreError> {
+        loop {
+            let Some(kept) = self.find(key).await? else { return Ok(false) };
+            let known = kept.known;
+            if known.token.as_deref() != Some(token) || known.called.is_some() || known.over {
+                return Ok(false);
+            }
+            let bytes = write(&Known { called: Some(called.clone()), ..known });
+            let value = Value::for_ever(&bytes);
+            if self.0.compare_and_set(name(key), Some(kept.version), Some(value)).await?.is_done() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The tasks whose jobs it knows, after this one: some, and none only at the end.
+    pub(super) async fn keys(&self, after: Option<&str>) -> Result<Vec<String>, StoreError> {
+        self.0.names(Holder::Server, KIND, after, EntryKey::LONGEST_NAMES).await
+    }
+
     /// Forgets a job, if it is as it was seen.
     pub(super) async fn forget(&self, key: &TaskId, kept: &Kept) -> Result<(), StoreError> {
         self.0.compare_and_set(name(key), Some(kept.version), None).await.map(|_| ())
@@ -138,7 +185,7 @@ impl Ledger {
 }
 
 fn name(key: &TaskId) -> EntryKey<'_> {
-    EntryKey::of_server("http-job", key.as_str())
+    EntryKey::of_server(KIND, key.as_str())
 }
 
 fn write(known: &Known) -> Vec<u8> {
@@ -149,7 +196,7 @@ fn write(known: &Known) -> Vec<u8> {
 fn read(bytes: &[u8]) -> Known {
     serde_json::from_slice(bytes).unwrap_or_else(|error| {
         tracing::warn!(%error, "what is known of a job cannot be read");
-        Known::now()
+        Known::now("", None)
     })
 }
 
@@ -159,6 +206,7 @@ fn now() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
+const KIND: &str = "http-job";
 const OVER: Duration = Duration::from_secs(30 * 24 * 3600);
 
 #[cfg(test)]
@@ -178,7 +226,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_node_that_had_stalled_wrote_is_no_end_for_the_other() {
         let (ledger, key) = ledger();
-        let (begun, _) = ledger.begin(&key).await.unwrap();
+        let (begun, _) = ledger.begin(&key, "render", None).await.unwrap();
         let known = Known { job: handle("7"), ..begun.known.clone() };
         let stalled = ledger.change(&key, &begun, known).await.unwrap().unwrap();
         let other = ledger.find(&key).await.unwrap().unwrap();
@@ -193,8 +241,8 @@ mod tests {
     #[tokio::test]
     async fn of_two_that_start_a_job_the_first_to_record_names_it() {
         let (ledger, key) = ledger();
-        let (begun, new) = ledger.begin(&key).await.unwrap();
-        let (again, new_again) = ledger.begin(&key).await.unwrap();
+        let (begun, new) = ledger.begin(&key, "render", None).await.unwrap();
+        let (again, new_again) = ledger.begin(&key, "render", None).await.unwrap();
         assert_eq!((new, new_again), (true, false));
         let known = |id| Known { job: handle(id), ..begun.known.clone() };
         ledger.change(&key, &begun, known("7")).await.unwrap().unwrap();
@@ -208,8 +256,8 @@ mod tests {
     #[tokio::test]
     async fn who_began_first_cannot_forget_what_another_starts() {
         let (ledger, key) = ledger();
-        let (begun, _) = ledger.begin(&key).await.unwrap();
-        let (again, _) = ledger.begin(&key).await.unwrap();
+        let (begun, _) = ledger.begin(&key, "render", None).await.unwrap();
+        let (again, _) = ledger.begin(&key, "render", None).await.unwrap();
         assert_eq!(again.known, begun.known, "it is as old as it was");
         ledger.forget(&key, &begun).await.unwrap();
         let known = Known { job: handle("7"), ..again.known.clone() };

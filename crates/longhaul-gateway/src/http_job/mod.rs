@@ -5,6 +5,7 @@
 //! more. What the API calls the job is recorded next, and asked after until it has ended; one future a job waits
 //! meanwhile, and no thread. The entry goes once the task has ended and the API knows.
 
+mod callback;
 mod client;
 mod end;
 mod follow;
@@ -12,6 +13,7 @@ mod job;
 mod ledger;
 mod outcome;
 
+pub use callback::{Called, Tokens};
 pub use client::Http;
 pub use end::keep_tidy;
 pub use job::JobOverHttp;

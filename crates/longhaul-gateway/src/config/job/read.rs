@@ -6,7 +6,7 @@ use longhaul::{server::TaskMode, store::Rerun};
 use reqwest::header::HeaderName;
 use toml::de::DeValue;
 
-use super::{HttpJob, JOB, Place, ResultFrom, Status, limits, request::Request, url::UrlTemplate};
+use super::{CALLBACK, HttpJob, JOB, Place, ResultFrom, Status, limits, request::Request, url::UrlTemplate};
 use crate::config::{
     auth::scopes,
     diagnostic::Diagnostic,
@@ -18,6 +18,7 @@ use crate::config::{
     },
 };
 
+mod callback;
 mod message;
 
 use message::{Names, header_name, headers, request, url};
@@ -33,7 +34,9 @@ pub(in crate::config) fn read(
     reader.reject_unknown(&section, &KEYS);
     let mut inputs = tool::inputs(reader, &section);
     let headers = headers(reader, &section, context, &mut Names::Fixed);
-    let start = start(reader, &section, context, &mut inputs);
+    let mut callback = callback::read(reader, &section, &inputs);
+    let start = start(reader, &section, context, &mut inputs, callback.as_mut());
+    callback::warn_if_unused(reader, callback.as_ref());
     let id = pointer(reader, &section, "id");
     let status_url = status_url(reader, &section);
     let status = status(reader, &section, status_url.is_some());
@@ -56,6 +59,7 @@ pub(in crate::config) fn read(
     let timeout = (of_tools::TIMEOUT_MIN, of_tools::TIMEOUT_MAX);
     let request_timeout = (limits::REQUEST_MIN, limits::REQUEST_MAX);
     let start_within = (std::time::Duration::ZERO, limits::START_WITHIN_MAX);
+    let gone_after = (std::time::Duration::ZERO, limits::GONE_AFTER_MAX);
     let max_answer = (limits::MAX_ANSWER_MIN, limits::MAX_ANSWER_MAX);
     Some(HttpJob {
         name: entry.key.to_owned(),
@@ -74,10 +78,15 @@ pub(in crate::config) fn read(
             .duration(&section, "request_timeout", request_timeout)
             .unwrap_or(limits::REQUEST),
         start_within: reader.duration(&section, "start_within", start_within).unwrap_or(limits::START_WITHIN),
+        gone_after: reader.duration(&section, "gone_after", gone_after).unwrap_or(limits::GONE_AFTER),
         max_answer: reader.size(&section, "max_answer", max_answer).unwrap_or(limits::MAX_ANSWER),
         output: reader.word(&section, "output", &OUTPUTS).unwrap_or_default(),
         idempotent: reader.boolean(&section, "idempotent").is_none_or(|at| at.value),
         key_header: key_header(reader, &section),
+        callback: match callback {
+            Some(declared) => Some(declared.callback?),
+            None => None,
+        },
         headers: headers?,
         start: start?,
         id,
@@ -113,6 +122,7 @@ fn start(
     section: &Section<'_>,
     context: Context<'_>,
     inputs: &mut [Declared],
+    callback: Option<&mut callback::Declared>,
 ) -> Option<Request> {
     for input in inputs.iter().filter(|input| input.name == JOB) {
         let message = format!("`{JOB}` cannot be the name of an input of {}", section.place);
@@ -120,7 +130,10 @@ fn start(
         reader.push(Diagnostic::error(message).at(input.span.clone(), "taken").help(help));
     }
     match section.entry("start") {
-        Some(entry) => request(reader, &entry, &section.place, context, &mut Names::Inputs(inputs)),
+        Some(entry) => {
+            let callback = callback.map(|declared| &mut declared.used);
+            request(reader, &entry, &section.place, context, &mut Names::Call { inputs, callback })
+        }
         None => {
             if !tool::misspells(section, "start", &KEYS) {
                 let message = format!("{} has no request that starts it", section.place);
@@ -128,6 +141,7 @@ fn start(
                 reader.push(Diagnostic::error(message).at(section.span.clone(), "no `start`").help(help));
             }
             inputs.iter_mut().for_each(|input| input.used = true);
+            callback.into_iter().for_each(|callback| callback.used = true);
             None
         }
     }
@@ -255,7 +269,7 @@ fn warn_of_unused(reader: &mut Reader<'_>, job: &Section<'_>, inputs: &[Declared
     }
 }
 
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 27] = [
     "title",
     "description",
     "input",
@@ -265,11 +279,13 @@ const KEYS: [&str; 25] = [
     "status_url",
     "status",
     "result",
+    "callback",
     "cancel",
     "idempotent",
     "idempotency_header",
     "request_timeout",
     "start_within",
+    "gone_after",
     "max_answer",
     "timeout",
     "limit",

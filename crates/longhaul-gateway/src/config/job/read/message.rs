@@ -3,7 +3,7 @@
 use reqwest::{Method, header::HeaderName};
 use toml::{Spanned, de::DeValue};
 
-use super::{JOB, Request, UrlTemplate};
+use super::{CALLBACK, JOB, Request, UrlTemplate};
 use crate::config::{
     diagnostic::Diagnostic,
     environment::source,
@@ -24,8 +24,8 @@ pub(super) enum Names<'n> {
     Fixed,
     /// `{job}`, the job's id.
     Job,
-    /// The inputs of the tool.
-    Inputs(&'n mut [Declared]),
+    /// The inputs of the tool, and `{callback}` where the API can call back: whether it is used.
+    Call { inputs: &'n mut [Declared], callback: Option<&'n mut bool> },
 }
 
 impl Names<'_> {
@@ -33,19 +33,23 @@ impl Names<'_> {
         match self {
             Self::Fixed => Vec::new(),
             Self::Job => vec![JOB.to_owned()],
-            Self::Inputs(inputs) => inputs.iter().map(|input| input.name.clone()).collect(),
+            Self::Call { inputs, callback } => {
+                let names = inputs.iter().map(|input| input.name.clone());
+                names.chain(callback.iter().map(|_| CALLBACK.to_owned())).collect()
+            }
         }
     }
 
     fn mark(&mut self, name: &str) {
-        if let Self::Inputs(inputs) = self {
+        if let Self::Call { inputs, callback } = self {
             inputs.iter_mut().filter(|input| input.name == name).for_each(|input| input.used = true);
+            callback.iter_mut().filter(|_| name == CALLBACK).for_each(|used| **used = true);
         }
     }
 
     /// The inputs of a template that this is not so of.
     fn unfit(&self, template: &Template, fits: impl Fn(&Kind, &Presence) -> bool) -> Option<String> {
-        let Self::Inputs(inputs) = self else { return None };
+        let Self::Call { inputs, .. } = self else { return None };
         let declared = template.inputs().filter_map(|index| inputs.get(index));
         let mut unfit = declared.filter(|declared| {
             declared.input.as_ref().is_some_and(|input| !fits(&input.kind, &input.presence))
@@ -304,7 +308,10 @@ fn template(
             (None, Names::Job) => {
                 format!("only `{{{JOB}}}` does: what depends on the call is sent by `start`")
             }
-            (None, Names::Inputs(_)) => format!("to make it an input, declare `input.{name}`"),
+            (None, Names::Call { .. }) if name == CALLBACK => {
+                "say where the API reaches this server: `callback = { url = \"https://…\" }`".to_owned()
+            }
+            (None, Names::Call { .. }) => format!("to make it an input, declare `input.{name}`"),
         };
         reader.push(diagnostic.help(help));
         if let Some(near) = near {
