@@ -109,10 +109,13 @@ enum Command {
         again: bool,
     },
     /// Run the official conformance suite against our programs
-    #[command(after_help = "Example:\n  cargo xtask conformance server")]
+    #[command(after_help = "Example:\n  cargo xtask conformance server --kills 100")]
     Conformance {
         /// What is tried
         side: Side,
+        /// How often it is killed, before it is tried again on the same store
+        #[arg(long, value_name = "N", default_value_t = conformance::KILLS)]
+        kills: usize,
     },
     /// Point clients in other languages at a server
     #[command(after_help = interop_help())]
@@ -280,8 +283,8 @@ fn run(command: Command) -> Result<Tally> {
             println!("sabotage: {tally}");
             tally
         }
-        Command::Conformance { side: Side::Server } => {
-            let tally = conformance::server(&site(test::BUDGET)?)?;
+        Command::Conformance { side: Side::Server, kills } => {
+            let tally = conformance::server(&site(test::BUDGET)?, kills)?;
             println!("conformance: {tally}");
             tally
         }

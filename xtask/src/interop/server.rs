@@ -16,6 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct HttpServer {
     child: Child,
+    command: Command,
     address: SocketAddr,
 }
 
@@ -32,10 +33,27 @@ impl HttpServer {
         println!("$ {} &", shown(&command));
         command.envs(site.noting()).stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn().with_context(|| format!("cannot run {program}"))?;
-        let mut server = Self { child, address };
+        let mut server = Self { child, command, address };
+        server.listens()?;
+        Ok(server)
+    }
+
+    /// Kills it where it stands, and starts it anew on the same address.
+    ///
+    /// # Errors
+    ///
+    /// As [`HttpServer::start`].
+    pub(crate) fn kill_and_start_again(&mut self) -> Result<()> {
+        kill_tree(&mut self.child);
+        self.child = self.command.spawn().context("cannot run the server again")?;
+        self.listens()
+    }
+
+    fn listens(&mut self) -> Result<()> {
+        let (program, address) = (self.command.get_program().display(), self.address);
         let until = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
-            if let Some(status) = server.child.try_wait()? {
+            if let Some(status) = self.child.try_wait()? {
                 bail!("{program} ended ({status}) before it listened on {address}");
             }
             if Instant::now() > until {
@@ -43,7 +61,7 @@ impl HttpServer {
             }
             thread::sleep(Duration::from_millis(20));
         }
-        Ok(server)
+        Ok(())
     }
 
     /// The address of its endpoint.
@@ -67,6 +85,18 @@ fn free_port() -> Result<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_was_killed_is_another_process_on_the_same_address() {
+        let site = Site::new(".".into(), ".".into(), Instant::now());
+        let script = r#"import socket, sys; s = socket.socket(); s.setsockopt(1, 2, 1)
+s.bind(("127.0.0.1", int(sys.argv[-1].split(":")[1]))); s.listen()
+while True: s.accept()"#;
+        let mut server = HttpServer::start(&site, "python3", &["-c", script]).unwrap();
+        let (first, url) = (server.child.id(), server.url());
+        server.kill_and_start_again().unwrap();
+        assert!(server.child.id() != first && server.url() == url);
+    }
 
     #[test]
     fn a_server_that_ends_at_once_is_an_error() {
