@@ -2,6 +2,7 @@
 //!
 //! A store keeps what happened; a status is a pure function of that, one for each dialect.
 
+mod family;
 mod output;
 
 use jiff::Timestamp;
@@ -50,7 +51,7 @@ pub fn task(record: &Record, view: View) -> Task {
     task.ttl_ms = if view == View::D1 { keep_ms(record) } else { ttl_ms(record) };
     task.poll_interval_ms = record.poll_interval_ms;
     if view != View::D1 {
-        task.meta = output::of(record);
+        task.meta = family::told(record, output::of(record));
     }
     if view != View::D3 {
         // Reading a result costs what it is long, and nobody would look at it.

@@ -257,6 +257,12 @@ impl Keeper {
         Some(Park::new(on, until).or_children(children))
     }
 
+    /// Whether the work waits for a task that it has made, with no effect under way.
+    pub(super) fn awaits_child(&self) -> bool {
+        let state = self.lock();
+        state.bodies == 0 && state.waits.iter().any(|wait| matches!(**wait, Wait::Child(_)))
+    }
+
     /// Completes once the work has done nothing but wait for so long, or never; withdraws what it lets go of meanwhile.
     pub(super) async fn idled(&self, hot: Option<Duration>) {
         let Some(seat) = self.0.seat.get() else { return pending().await };

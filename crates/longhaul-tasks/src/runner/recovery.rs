@@ -7,6 +7,7 @@ use longhaul_store::{
 };
 
 use super::Inner;
+use super::child::has_begun;
 use super::control::Controls;
 use super::operation::{Done, finish, look};
 use super::pause::Pauses;
@@ -134,18 +135,18 @@ async fn find_job(listed: Listed, record: Record) {
 /// Enters the work of a task again whose process is gone, or which was put aside.
 async fn enter_again(listed: Listed, record: Record) {
     let inner = Arc::clone(&listed.inner);
-    // What a task has made was queued: whoever claims it first is the one that begins it.
-    let begins = record.parent.is_some() && record.attempt == 1;
-    let may = begins || matches!(record.rerun, Rerun::Resumable | Rerun::Restart);
+    let twice = matches!(record.rerun, Rerun::Resumable | Rerun::Restart);
+    // What a task has made was queued: whoever claims it begins it, unless somebody has before.
+    let may = twice || record.parent.is_some();
     let Some(entry) = inner.workers.entry(&record.tool).filter(|_| may) else {
         // A future of the process that is gone: it is not run twice.
-        return lose(listed, &record, "the process that ran it is gone").await;
+        return lose(listed, &record, GONE).await;
     };
     if record.attempt > inner.pace.max_attempts {
         return give_up(listed, &record).await;
     }
     // Work that has ended its process would end the next one too, as fast as that can start.
-    if let Some(losses) = record.attempt.checked_sub(2) {
+    if let Some(losses) = record.attempt.checked_sub(2).filter(|_| twice) {
         Pauses::of_work(&inner).after(losses).wait(&inner).await;
     }
     let Some(steps) = read_steps(&listed, &record).await else {
@@ -155,10 +156,16 @@ async fn enter_again(listed: Listed, record: Record) {
             _ => {}
         };
     };
+    if !twice && has_begun(&steps) {
+        return lose(listed, &record, GONE).await;
+    }
     tracing::info!(task = %record.id, tool = %record.tool, attempt = record.attempt, "entered a task again");
-    let run = Run::enter_again(listed, record, &*entry, steps);
+    let run = Run::enter_again(listed, record, entry, steps);
     inner.environment.spawn(Box::pin(run.drive()));
 }
+
+/// Why a task is lost whose work must not run twice.
+const GONE: &str = "the process that ran it is gone";
 
 /// The steps of a task that was claimed; or it is given back, uncharged, and whoever finds it next tries again.
 pub(super) async fn read_steps(listed: &Listed, record: &Record) -> Option<Vec<Step>> {

@@ -1,16 +1,18 @@
 //! One call under way: the loop that carries out what its machine decides.
 
 mod aside;
+mod place;
 
 use std::collections::VecDeque;
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_store::{Batch, Epoch, Json, NewTask, Outcome, Record, Step, TaskId, TaskWatch};
+use longhaul_store::{Batch, Epoch, Json, NewTask, Outcome, Record, Rerun, Step, TaskId, TaskWatch};
 
 use super::call::{Answer, Call, Observed, Observer, Ticket, Waiter, Work};
+use super::child::begin_once;
 use super::control::Control;
 use super::follow::{Again, cancel_for_all};
 use super::join::{Lead, Stage};
@@ -87,6 +89,8 @@ pub(super) struct Run {
     unstarted: Option<BoxFuture<'static, Outcome>>,
     admission: Option<BoxFuture<'static, Place>>,
     place: Place,
+    /// The way back to its place, of work that waits for tasks of its own.
+    returning: Option<BoxFuture<'static, Place>>,
     /// How long work for which there was no room waits before it is tried again.
     start_again: Option<Pauses>,
     kept: Option<Arc<dyn JobRun>>,
@@ -169,11 +173,12 @@ impl Run {
         this
     }
 
-    /// A run of a task whose work is entered again; its row is this node's already.
+    /// A run of a task whose work is entered again, or entered first as one that another task has made; its row is this
+    /// node's already.
     pub(super) fn enter_again(
         listed: Listed,
         record: Record,
-        entry: &dyn Entry,
+        entry: Arc<dyn Entry>,
         steps: Vec<Step>,
     ) -> Box<Self> {
         let (reporter, reports) = Reporter::new();
@@ -181,7 +186,12 @@ impl Run {
         let keeper = Keeper::resume(steps, &record);
         keeper.seat(&listed.inner, &listed.id, &listed.controls);
         let note = Note::of(&record);
-        let work = entry.enter(&record, note.caller.as_deref(), keeper.clone(), reporter.clone());
+        let work = match record.rerun {
+            Rerun::Resumable | Rerun::Restart => {
+                entry.enter(&record, note.caller.as_deref(), keeper.clone(), reporter.clone())
+            }
+            _ => begin_once(entry, record.clone(), keeper.clone(), reporter.clone()),
+        };
         let (tool, arguments) = (Arc::clone(&record.tool), record.arguments.clone());
         let mut this = Self::new(listed, Machine::restart(), tool, arguments, None, (reporter, reports));
         this.lead = this.lead_of(&record);
@@ -230,6 +240,7 @@ impl Run {
             unstarted: None,
             admission: None,
             place: None,
+            returning: None,
             start_again: None,
             kept: None,
             reporter,
@@ -340,7 +351,7 @@ impl Run {
                 self.place = place;
                 Some(Event::Admitted)
             }
-            worked = worked(&mut self.work) => {
+            worked = worked(&mut self.work, self.keeper.as_ref(), (&mut self.place, &mut self.returning)) => {
                 self.work = None;
                 // What was said last comes before the end.
                 if self.reports.has_news() {
@@ -696,9 +707,15 @@ pub(super) async fn optional<T>(slot: &mut Option<BoxFuture<'static, T>>) -> T {
     }
 }
 
-async fn worked(work: &mut Option<Working>) -> Worked {
+async fn worked(
+    work: &mut Option<Working>,
+    keeper: Option<&Keeper>,
+    (place, returning): (&mut Place, &mut Option<BoxFuture<'static, Place>>),
+) -> Worked {
     match work {
-        Some(Working::Here(work)) => Worked::Here(work.await),
+        Some(Working::Here(work)) => {
+            Worked::Here(poll_fn(|task| place::poll(work, keeper, place, returning, task)).await)
+        }
         Some(Working::Outside(run, ended)) => {
             ended.await;
             Worked::Outside(Arc::clone(run))

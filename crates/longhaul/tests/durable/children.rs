@@ -50,13 +50,23 @@ fn family<F: Future<Output = Result<String, ToolError>> + Send + 'static>(
             })
             .task(policy()),
         )
-        .tool(Tool::typed("once", "Hangs in the first process", move |_: Cx, _: Nothing| {
-            let world = of_once.clone();
-            async move {
-                hang_once(&world).await;
-                "once"
-            }
-        }))
+        .tool(
+            Tool::typed("once", "Hangs in the first process", move |_: Cx, _: Nothing| {
+                let world = of_once.clone();
+                async move {
+                    hang_once(&world).await;
+                    "once"
+                }
+            })
+            .task(one_at_a_time()),
+        )
+}
+
+/// Work that is never run twice, one call after the other.
+fn one_at_a_time() -> TaskPolicy {
+    let mut policy = TaskPolicy::always();
+    policy.limit = Some(1);
+    policy
 }
 
 /// Every task there is.
@@ -113,8 +123,11 @@ fn children_are_made_run_and_joined_in_their_order() {
     for child in tasks(&store).iter().filter(|task| &*task.tool == "shard") {
         let link = child.parent.as_ref().unwrap();
         assert_eq!((&link.task, link.depth, &child.owner), (&parent.id, 1, &parent.owner));
-        assert_eq!(one.get(child.id.as_str())["status"], "completed", "it is a task like any other");
+        let seen = one.get(child.id.as_str());
+        assert_eq!(seen["status"], "completed", "it is a task like any other");
+        assert_eq!(seen["_meta"]["dev.longhaul/parentTaskId"], id);
     }
+    assert_eq!(one.get(&id)["_meta"]["dev.longhaul/children"], json!({"made": 3}));
     one.crash();
 }
 
@@ -135,6 +148,7 @@ fn a_parent_that_waits_is_put_aside_and_goes_on_when_its_child_ends() {
     let waits = format!("waits for order ({child})");
     let task = one.until(&id, |task| task["statusMessage"] == waits);
     assert_eq!(task["status"], "working");
+    assert_eq!(task["_meta"]["dev.longhaul/children"], json!({"made": 1, "open": 1}));
     let aside = |process: &Process| {
         process.until(&id, |_| matches!(process.record(&id).phase, Phase::Parked { until: None }))
     };
@@ -331,6 +345,68 @@ fn a_tool_that_is_never_entered_again_has_children_too() {
     let id = one.call("resident");
     assert_eq!(text(&one.settled(&id)), "50");
     one.crash();
+}
+
+/// Makes two of its own, and they two of theirs.
+async fn nest(cx: Cx, depth: u64, at_once: bool) -> Result<u64, ToolError> {
+    if depth == 0 {
+        return Ok(1);
+    }
+    let below = json!({ "depth": depth - 1, "at_once": at_once });
+    let (one, two) = (cx.spawn("nest", &below).await?, cx.spawn("nest", &below).await?);
+    let (one, two) = match at_once {
+        true => tokio::join!(one.join_as::<u64>(), two.join_as::<u64>()),
+        false => (one.join_as().await, two.join_as().await),
+    };
+    Ok(one? + two?)
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nest {
+    depth: u64,
+    at_once: bool,
+}
+
+#[test]
+fn whoever_waits_for_children_of_its_own_tool_leaves_them_its_place() {
+    for at_once in [false, true] {
+        let store = Memory::new();
+        let running = |cx, Nest { depth, at_once }| nest(cx, depth, at_once);
+        let server =
+            Server::new("nests", "1").tool(Tool::typed("nest", "Nest", running).task(one_at_a_time()));
+        let one = Process::of(server, &store);
+        let called =
+            one.ask("tools/call", json!({"name": "nest", "arguments": {"depth": 2, "at_once": at_once}}));
+        let id = called["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{called}"));
+        assert_eq!(text(&one.settled(id)), "4");
+        one.crash();
+    }
+}
+
+#[test]
+fn k21_a_child_that_was_claimed_and_had_not_begun_is_begun_by_the_next() {
+    let (world, store) = (World::default(), Memory::new());
+    let server = || {
+        family(&world, |_, cx| async move {
+            // Either may be the first to run.
+            let children = [cx.spawn("once", json!({})).await?, cx.spawn("once", json!({})).await?];
+            let ends = cx.join_all(&children).await;
+            let lost = ends.iter().filter(|end| matches!(end, Err(ChildError::Lost { .. }))).count();
+            Ok(format!("{lost} lost, {} done", ends.iter().flatten().count()))
+        })
+    };
+    let one = Process::of(server(), &store);
+    let id = one.call("work");
+    until_hung(&world);
+    // There is one place, so that the other is claimed and waits for it.
+    one.until(&id, |_| {
+        tasks(&store).iter().filter(|task| &*task.tool == "once" && task.started).count() == 2
+    });
+    one.crash();
+    let two = Process::of(server(), &store);
+    assert_eq!(text(&two.settled(&id)), "1 lost, 1 done");
+    assert_eq!(world.hang.load(Ordering::SeqCst), 2, "each has begun once");
+    two.crash();
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
 use longhaul_store::{
-    Digest, Json, Lease, NodeId, Once, Outcome, Owner, Phase, Question, Record, Retention, TaskId, Time,
+    Digest, Json, Lease, NodeId, Once, Outcome, Owner, Parent, Phase, Question, Record, Retention, TaskId,
+    Time,
 };
 use longhaul_tasks::key;
 use longhaul_tasks::project::{self, View};
@@ -98,14 +99,32 @@ pub(super) fn shows(task: &Record, view: usize) -> Result<(), String> {
     if !says_why(task, found.status_message.as_deref()) {
         return wrong("the status message");
     }
-    let has_pointer = !found.meta.is_empty();
-    if has_pointer != (view > 0 && task.parts > 0) {
+    let says = |key| found.meta.find(key).map(|said| said.get());
+    if says("dev.longhaul/parts").is_some() != (view > 0 && task.parts > 0) {
         return wrong("what is said of its parts");
+    }
+    let parent =
+        task.parent.as_ref().filter(|_| view > 0).map(|parent| format!("{:?}", parent.task.as_str()));
+    if says("dev.longhaul/parentTaskId") != parent.as_deref() {
+        return wrong("by which task it was made");
+    }
+    if says("dev.longhaul/children") != has_made(task).filter(|_| view > 0).as_deref() {
+        return wrong("how many it has made");
     }
     if !is_inlined(task, &found, view) {
         return wrong("what is inlined");
     }
     Ok(())
+}
+
+/// What is said of the tasks that it has made.
+fn has_made(task: &Record) -> Option<String> {
+    let made = task.children.open + task.children.ended;
+    match (made, task.children.open) {
+        (0, _) => None,
+        (made, open) if is_open(task) => Some(format!(r#"{{"made":{made},"open":{open}}}"#)),
+        (made, _) => Some(format!(r#"{{"made":{made}}}"#)),
+    }
 }
 
 /// RFC 3339 to the millisecond, read back; no later than there is a way to write it.
@@ -202,6 +221,8 @@ fn any_task(bytes: &mut Bytes<'_>) -> Record {
     task.status_message = bytes.flag().then(|| words(bytes).into());
     task.poll_interval_ms = bytes.flag().then_some(5_000);
     task.parts = u32::try_from(bytes.below(3)).unwrap();
+    task.parent = bytes.flag().then(|| Parent::new(TaskId::new("task-0").unwrap(), "s", 1));
+    (task.children.open, task.children.ended) = bytes.one(&[(0, 0), (1, 0), (0, 2), (3, 4)]);
     // What was never started, or has ended, asks nothing.
     if task.started && !ended {
         for number in 0..bytes.below(3) {
