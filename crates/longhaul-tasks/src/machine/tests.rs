@@ -85,6 +85,15 @@ fn work_for_which_there_is_no_room_is_refused_or_waits_as_a_task() {
 }
 
 #[test]
+fn a_refusal_that_comes_after_a_cancel_starts_nothing_again() {
+    let begin = [Event::Committed, Event::Admitted, Event::CallerCancelled];
+    let (mut machine, effects) = run(TAKES.with_row_first(), begin);
+    assert_eq!(effects, [Effect::Commit, Effect::Admit, DURABLE, Effect::Cancel, Effect::Stop]);
+    assert_eq!(machine.handle(Event::Refused(Refusal::new("no room", true))), []);
+    assert_eq!(machine.handle(Event::Admitted), []);
+}
+
+#[test]
 fn a_call_that_waits_for_a_place_is_a_task_that_has_not_started() {
     let (mut machine, effects) = run(TAKES, [Event::AfterElapsed, Event::Committed]);
     assert_eq!(effects, [Effect::Admit, Effect::Commit, Effect::Answer(Reply::Task)]);

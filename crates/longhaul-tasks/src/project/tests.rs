@@ -115,3 +115,23 @@ fn what_is_stored_is_answered_with() {
     let read = answer(&outcome, None).unwrap();
     assert_eq!((read.content[0].as_text(), read.is_error), (Some("no"), true));
 }
+
+#[test]
+fn what_was_read_of_an_output_says_where_to_go_on() {
+    let mut position = OutputPosition::new(3, 7, 9, false);
+    let said = |position: &OutputPosition| {
+        position.meta().find("dev.longhaul/output").map(|said| said.get().to_owned()).unwrap()
+    };
+    assert_eq!(said(&position), r#"{"start":3,"next":7,"total":9,"done":false}"#);
+    position.gap = Some(OutputGap { from: 1, to: 3 });
+    assert!(said(&position).ends_with(r#""gap":{"from":1,"to":3}}"#));
+}
+
+#[test]
+fn a_task_with_parts_says_where_they_are() {
+    let mut given = record(result("ok", false));
+    given.parts = 2;
+    let said = task(&given, View::D3).meta;
+    let pointer = said.find("dev.longhaul/parts").unwrap().get();
+    assert_eq!(pointer, r#"{"uri":"longhaul://tasks/t/parts","total":2}"#);
+}

@@ -1,4 +1,4 @@
-//! Bytes as choices: a story is read from them, by tests and by fuzzers alike, and a shorter one from fewer.
+//! Bytes as choices: a story is read from them, each time the same one, and a shorter one from fewer.
 
 /// What is left of the bytes of a story.
 #[derive(Debug)]

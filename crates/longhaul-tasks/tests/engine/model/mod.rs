@@ -42,7 +42,7 @@ fn rand_seed() -> u64 {
 
 #[test]
 fn the_machine_does_what_the_rules_say() {
-    tell(6_000, 40, call::story);
+    tell(10_000, 40, call::story);
 }
 
 #[test]
