@@ -4,8 +4,10 @@
 mod bench;
 mod chaos;
 mod conformance;
+mod fuzz;
 mod interop;
 mod limits;
+mod mutants;
 mod requirements;
 mod sabotage;
 mod site;
@@ -48,6 +50,8 @@ Examples:
   cargo xtask chaos explore         a crash at every operation of the store, one at a time
   cargo xtask chaos sim --seed 7    thirty days of misfortune in simulated time, told line by line
   cargo xtask sabotage              a guard less, one after the other: its test must fail
+  cargo xtask fuzz --seconds 600    stories that fail, or reach what none did before
+  cargo xtask mutants --resume      every small change to the machine, one after the other
   cargo xtask interop --checks echo -- target/debug/longhaul-everything --stdio";
 
 #[derive(Debug, Subcommand)]
@@ -107,6 +111,25 @@ enum Command {
         /// Also those that were shown of the same tree before
         #[arg(long)]
         again: bool,
+    },
+    /// Tell stories to the machine, to tasks and to the decoder, and keep those that reach something new
+    #[command(after_help = fuzz_help())]
+    Fuzz {
+        /// Targets; all of them by default
+        targets: Vec<String>,
+        /// How long each
+        #[arg(long, value_name = "N", default_value_t = 60)]
+        seconds: u64,
+    },
+    /// Break the machine and the projections in every small way, in a copy, and see their tests notice
+    #[command(after_help = "Example:\n  cargo xtask mutants --shard 0/4\n  cargo xtask mutants --resume")]
+    Mutants {
+        /// One part of them: 0/4 is the first of four
+        #[arg(long, value_name = "I/N")]
+        shard: Option<mutants::Shard>,
+        /// Those that were noticed before are not tried again
+        #[arg(long)]
+        resume: bool,
     },
     /// Run the official conformance suite against our programs
     #[command(after_help = "Example:\n  cargo xtask conformance server --kills 100")]
@@ -220,6 +243,10 @@ fn bench_help() -> String {
     )
 }
 
+fn fuzz_help() -> String {
+    format!("Targets:\n{}\nExample:\n  cargo xtask fuzz machine --seconds 600", fuzz::targets())
+}
+
 fn interop_help() -> String {
     format!(
         "Clients and their sets of checks:\n{}\nconformance/interop/README.md says what each set expects of the server.\n\n\
@@ -281,6 +308,17 @@ fn run(command: Command) -> Result<Tally> {
         Command::Sabotage { patches, again } => {
             let tally = sabotage::run(&site(sabotage::BUDGET)?, &patches, again)?;
             println!("sabotage: {tally}");
+            tally
+        }
+        Command::Fuzz { targets, seconds } => {
+            let time = fuzz::BUDGET + Duration::from_secs(seconds.saturating_mul(3));
+            let tally = fuzz::run(&site(time)?, &targets, seconds)?;
+            println!("fuzz: {tally}");
+            tally
+        }
+        Command::Mutants { shard, resume } => {
+            let tally = mutants::run(&site(mutants::BUDGET)?, shard, resume)?;
+            println!("mutants: {tally}");
             tally
         }
         Command::Conformance { side: Side::Server, kills } => {

@@ -1,9 +1,11 @@
 //! The tools that cargo does not bring: found, or set up under the build folder from committed lock files.
 
+mod cargo_mutants;
 mod node;
 mod python;
 pub(crate) mod system;
 
+pub(crate) use cargo_mutants::require as require_cargo_mutants;
 pub(crate) use node::Node;
 pub(crate) use python::Python;
 

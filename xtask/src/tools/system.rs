@@ -43,6 +43,9 @@ pub(crate) const PYTHON: Program = Program {
     packages: &["python3", "python3-venv"],
 };
 
+/// A compiler of C++, of which libFuzzer is made.
+pub(crate) const CXX: Program = Program { name: "c++", probe: &["c++", "--version"], packages: &["g++"] };
+
 /// strace, which records what a server writes and flushes.
 pub(crate) const STRACE: Program =
     Program { name: "strace", probe: &["strace", "--version"], packages: &["strace"] };

@@ -10,6 +10,7 @@ mod limits;
 mod machine_path;
 mod manifest;
 mod module_doc;
+mod mutants;
 mod registry;
 mod requirements;
 mod revisions;
@@ -41,6 +42,7 @@ pub(super) const ALL: &[Rule] = &[
     }),
     ("limits", "LIMITS.md says what the code says", |r, _| limits::check(r)),
     ("sabotage", "what takes a guard away still applies", |r, _| sabotage::check(r)),
+    ("mutants", "tests notice what is broken in the machine", |r, _| mutants::check(r)),
     ("unfinished", "nothing unfinished, no lint allowed", |r, _| unfinished::check(r)),
 ];
 

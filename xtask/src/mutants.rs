@@ -1,0 +1,368 @@
+//! The machine and the projections broken in every small way there is, one at a time: their tests must notice.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::DefaultHasher;
+use std::fmt::{self, Write as _};
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::site::Site;
+use crate::tally::Tally;
+use crate::{tidy, tools};
+
+/// How long all of it may take.
+pub(crate) const BUDGET: Duration = Duration::from_secs(4 * 60 * 60);
+
+/// Where it is written what came of it.
+pub(crate) const LIST: &str = "conformance/mutants.toml";
+
+/// How many of a hundred must be noticed.
+const LEAST: usize = 90;
+
+/// What is broken.
+const BROKEN: [&str; 2] = ["crates/longhaul-tasks/src/machine/", "crates/longhaul-tasks/src/project/"];
+
+/// What must notice.
+const TESTS: [&str; 3] = ["--lib", "--test", "engine"];
+
+/// The list as it is kept: what was tried, what was noticed, and of the others why they were not.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct List {
+    tried: usize,
+    killed: usize,
+    #[serde(default)]
+    survivor: Vec<Survivor>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Survivor {
+    mutant: String,
+    why: String,
+}
+
+impl List {
+    /// Reads the list.
+    ///
+    /// # Errors
+    ///
+    /// When it is none.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        toml::from_str(text).with_context(|| format!("cannot read {LIST}"))
+    }
+
+    /// What is wrong with it.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let share = format!("{} of {} mutants are killed", self.killed, self.tried);
+        if self.killed * 100 < self.tried * LEAST || self.tried == 0 {
+            return Some(format!("{share}, and {LEAST} of 100 must be"));
+        }
+        if self.killed + self.survivor.len() != self.tried {
+            return Some(format!("{share}, and {} are said to survive", self.survivor.len()));
+        }
+        let unexplained = self.survivor.iter().find(|survivor| survivor.why.trim().is_empty())?;
+        Some(format!("why does this survive: {}", unexplained.mutant))
+    }
+}
+
+impl fmt::Display for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "# What became of every small change to the machine and to the projections. Written by `cargo xtask"
+        )?;
+        writeln!(f, "# mutants`, which keeps what is said of why one survives.\n")?;
+        writeln!(f, "tried = {}\nkilled = {}", self.tried, self.killed)?;
+        for Survivor { mutant, why } in &self.survivor {
+            let text = |text: &str| toml::Value::from(text);
+            writeln!(f, "\n[[survivor]]\nmutant = {}\nwhy = {}", text(mutant), text(why))?;
+        }
+        Ok(())
+    }
+}
+
+/// One part of the mutants, `0/4` to `3/4`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shard {
+    number: usize,
+    of: usize,
+}
+
+impl FromStr for Shard {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (number, of) = text.split_once('/').context("write it as 0/4")?;
+        let shard = Self { number: number.parse()?, of: of.parse()? };
+        if shard.number >= shard.of {
+            bail!("the parts of {of} are 0/{of} to {}/{of}", shard.of.saturating_sub(1));
+        }
+        Ok(shard)
+    }
+}
+
+/// Tries every mutant, or those of one part. With `resume` those that were noticed before are not tried again. Once all
+/// have been tried the list is written.
+///
+/// # Errors
+///
+/// When they cannot be made, or the tests fail without any.
+pub(crate) fn run(site: &Site, shard: Option<Shard>, resume: bool) -> Result<Tally> {
+    let shard = shard.unwrap_or(Shard { number: 0, of: 1 });
+    let program = tools::require_cargo_mutants(site)?;
+    let place = site.target.join("mutants");
+    let here = Part::new(&place, shard);
+    let stamp = stamp(&site.root)?;
+    if !resume {
+        here.clear()?;
+    }
+    here.begin(&stamp)?;
+    let mutants = || {
+        let mut command = Command::new(&program);
+        command.current_dir(&site.root).args(["mutants", "--colors", "never", "--package", "longhaul-tasks"]);
+        command.args(BROKEN.iter().flat_map(|folder| ["--file".to_owned(), format!("{folder}**/*.rs")]));
+        command.arg("--shard").arg(format!("{}/{}", shard.number, shard.of));
+        command
+    };
+    here.note(&site.must_run(mutants().arg("--list"))?.lines)?;
+    here.gather()?;
+    let mut command = mutants();
+    command.args(["--no-shuffle", "--jobs", "1", "--iterate", "--minimum-test-timeout", "120"]);
+    command.arg("--output").arg(&here.folder).arg("--").args(TESTS);
+    // The same stories each time, and a build that goes on from the one before.
+    command.env("LONGHAUL_MODEL_SEED", "1").env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_DEV_DEBUG", "0");
+    command.env("CARGO_TARGET_DIR", place.join("target")).env("TMPDIR", &place);
+    let ran = site.run_telling(&mut command, |lines| {
+        let of_mutants = |line: &&str| !line.starts_with("MISSED") && !line.starts_with("TIMEOUT");
+        lines.iter().map(String::as_str).filter(of_mutants).collect()
+    });
+    let verdicts = here.gather()?;
+    ran?;
+    if verdicts.is_empty() {
+        bail!("nothing was tried: do the tests pass as the code is?");
+    }
+    let parts = (0..shard.of).map(|number| Part::new(&place, Shard { number, ..shard }));
+    let mut all = BTreeMap::new();
+    for part in parts {
+        let told = part.read()?;
+        let is_told = part.mutants().iter().all(|mutant| told.contains_key(mutant));
+        if part.stamp().as_deref() != Some(&stamp) || !is_told {
+            let Shard { number, of } = part.shard;
+            println!("part {number}/{of} is to be tried: cargo xtask mutants --shard {number}/{of} --resume");
+            return Ok(Tally::one(true));
+        }
+        all.extend(told);
+    }
+    write(&site.root, &all)
+}
+
+/// Writes the list, with what was said of the survivors before.
+fn write(root: &Path, verdicts: &BTreeMap<String, Verdict>) -> Result<Tally> {
+    let path = root.join(LIST);
+    let old = fs::read_to_string(&path).map_or_else(|_| Ok(List::default()), |text| List::parse(&text))?;
+    let why = |mutant: &str| {
+        let known = old.survivor.iter().find(|survivor| survivor.mutant == mutant);
+        known.map(|survivor| survivor.why.clone()).unwrap_or_default()
+    };
+    let of = |wanted: Verdict| verdicts.iter().filter(move |(_, verdict)| **verdict == wanted);
+    let survivors = of(Verdict::Missed).map(|(mutant, _)| {
+        let mutant = without_place(mutant);
+        Survivor { why: why(&mutant), mutant }
+    });
+    let killed = of(Verdict::Killed).count();
+    let survivor: Vec<Survivor> = survivors.collect();
+    let list = List { tried: killed + survivor.len(), killed, survivor };
+    fs::write(&path, list.to_string()).with_context(|| format!("cannot write {LIST}"))?;
+    println!("{} tried, {} killed: see {LIST}", list.tried, list.killed);
+    let fault = list.fault();
+    if let Some(fault) = &fault {
+        println!("{fault}");
+    }
+    Ok(Tally::one(fault.is_none()))
+}
+
+/// A mutant by its file and what it does, for lines move: `path:line:column: what` without its numbers.
+fn without_place(mutant: &str) -> String {
+    let mut parts = mutant.splitn(4, ':');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(path), Some(_), Some(_), Some(what)) => format!("{path}:{what}"),
+        _ => mutant.to_owned(),
+    }
+}
+
+/// What came of a mutant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Verdict {
+    /// A test failed, or no longer ended.
+    Killed,
+    /// All tests passed.
+    Missed,
+    /// It is no Rust.
+    Unviable,
+}
+
+impl Verdict {
+    const ALL: [(Self, &'static str); 4] = [
+        (Self::Killed, "caught.txt"),
+        (Self::Killed, "timeout.txt"),
+        (Self::Missed, "missed.txt"),
+        (Self::Unviable, "unviable.txt"),
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Killed => "killed",
+            Self::Missed => "missed",
+            Self::Unviable => "unviable",
+        }
+    }
+}
+
+/// A part of the mutants, and the folder with what came of them.
+struct Part {
+    shard: Shard,
+    folder: PathBuf,
+}
+
+impl Part {
+    fn new(place: &Path, shard: Shard) -> Self {
+        Self { shard, folder: place.join(format!("{}-of-{}", shard.number, shard.of)) }
+    }
+
+    fn clear(&self) -> Result<()> {
+        if self.folder.exists() {
+            fs::remove_dir_all(&self.folder)
+                .with_context(|| format!("cannot empty {}", self.folder.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Notes of what code these are the mutants.
+    fn begin(&self, stamp: &str) -> Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        if self.stamp().is_some_and(|of| of != stamp) {
+            bail!("what is broken has changed since: begin anew, without --resume");
+        }
+        Ok(fs::write(self.folder.join("of"), stamp)?)
+    }
+
+    fn stamp(&self) -> Option<String> {
+        fs::read_to_string(self.folder.join("of")).ok()
+    }
+
+    /// Notes which mutants there are.
+    fn note(&self, mutants: &[String]) -> Result<()> {
+        Ok(fs::write(self.folder.join("all"), mutants.join("\n"))?)
+    }
+
+    fn mutants(&self) -> Vec<String> {
+        let all = fs::read_to_string(self.folder.join("all")).unwrap_or_default();
+        all.lines().map(str::to_owned).collect()
+    }
+
+    fn read(&self) -> Result<BTreeMap<String, Verdict>> {
+        let text = fs::read_to_string(self.folder.join("verdicts")).unwrap_or_default();
+        text.lines()
+            .map(|line| {
+                let (word, mutant) = line.split_once(' ').context("a line of no verdict")?;
+                let known = Verdict::ALL.iter().find(|(verdict, _)| verdict.word() == word);
+                Ok((mutant.to_owned(), known.context("no such verdict")?.0))
+            })
+            .collect()
+    }
+
+    /// Adds what the latest run found to what was found before.
+    fn gather(&self) -> Result<BTreeMap<String, Verdict>> {
+        let mut all = self.read()?;
+        for (verdict, file) in Verdict::ALL {
+            let text = fs::read_to_string(self.folder.join("mutants.out").join(file)).unwrap_or_default();
+            all.extend(text.lines().map(|mutant| (mutant.to_owned(), verdict)));
+        }
+        let mut text = String::new();
+        for (mutant, verdict) in &all {
+            writeln!(text, "{} {mutant}", verdict.word())?;
+        }
+        fs::write(self.folder.join("verdicts"), text)?;
+        Ok(all)
+    }
+}
+
+/// What is broken, in a few characters.
+fn stamp(root: &Path) -> Result<String> {
+    let mut digest = DefaultHasher::new();
+    for path in tidy::committable(root)? {
+        if BROKEN.iter().any(|folder| path.starts_with(folder)) && !path.ends_with("tests.rs") {
+            (&path, fs::read(root.join(&path))?).hash(&mut digest);
+        }
+    }
+    Ok(format!("{:016x}", digest.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(killed: usize, whys: &[&str]) -> List {
+        let survivor =
+            |why: &&str| Survivor { mutant: "a.rs: replace \"x\"".to_owned(), why: (*why).to_owned() };
+        List { tried: 20, killed, survivor: whys.iter().map(survivor).collect() }
+    }
+
+    #[test]
+    fn nine_of_ten_are_noticed_and_of_the_others_it_is_said_why() {
+        assert_eq!(list(18, &["it is the same", "so is it"]).fault(), None);
+        assert!(list(17, &["a", "b", "c"]).fault().unwrap().contains("90 of 100"));
+        assert!(list(19, &[" "]).fault().unwrap().contains("why does this survive: a.rs"));
+        assert!(list(19, &[]).fault().unwrap().contains("0 are said to survive"));
+        assert!(List::default().fault().is_some());
+    }
+
+    #[test]
+    fn a_list_is_read_as_it_was_written() {
+        let written = list(19, &["it is \"the same\""]).to_string();
+        assert_eq!(List::parse(&written).unwrap().to_string(), written);
+    }
+
+    #[test]
+    fn what_was_found_is_kept_when_it_goes_on() {
+        let place = tempfile::tempdir().unwrap();
+        let part = Part::new(place.path(), "0/1".parse().unwrap());
+        part.begin("1").unwrap();
+        let told = |file: &str, text: &str| {
+            let folder = part.folder.join("mutants.out");
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(file), text).unwrap();
+        };
+        told("caught.txt", "a.rs:1:2: one\n");
+        told("missed.txt", "a.rs:3:4: two\n");
+        part.gather().unwrap();
+        told("caught.txt", "a.rs:3:4: two\n");
+        told("missed.txt", "");
+        assert_eq!(part.gather().unwrap().into_values().collect::<Vec<_>>(), [Verdict::Killed; 2]);
+        assert!(part.begin("2").is_err(), "of other code");
+    }
+
+    #[test]
+    fn a_mutant_is_known_wherever_its_line_is() {
+        assert_eq!(
+            without_place("a/b.rs:12:5: replace f -> bool with true"),
+            "a/b.rs: replace f -> bool with true"
+        );
+    }
+
+    #[test]
+    fn a_part_is_one_of_some() {
+        assert_eq!("1/4".parse::<Shard>().unwrap(), Shard { number: 1, of: 4 });
+        for bad in ["4/4", "1", "a/b", "0/0"] {
+            assert!(bad.parse::<Shard>().is_err(), "{bad}");
+        }
+    }
+}
