@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use longhaul::client::{AsTask, CallOptions, Client, Error, Options, Target};
 use longhaul::proto::dialect::{Dialect, Era, Revision};
-use longhaul::proto::model::{LoggingLevel, Progress};
+use longhaul::proto::model::{ElicitResult, LoggingLevel, Progress, Root};
 use longhaul::server::local_user;
 use longhaul::{Cx, Server, Tool, driver};
 use peer::Peer;
@@ -364,4 +364,61 @@ async fn as_many_requests_wait_as_allowed_and_no_more() {
     let discover = peer.expect("server/discover").await;
     peer.answer(&discover, peer::discovered()).await;
     ping.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_asks_first_is_made_again_with_the_answers() {
+    let options = Options::default().stuck_after(2).on_form(|form| async move {
+        assert_eq!(form.message, "Go?");
+        ElicitResult::declined()
+    });
+    let (client, mut peer) = peer::modern(options).await;
+    let asks = |state: &str| {
+        let form = json!({"message": "Go?", "requestedSchema": {"type": "object", "properties": {}}});
+        let question = json!({"method": "elicitation/create", "params": form});
+        json!({ "resultType": "input_required", "requestState": state, "inputRequests": {"a": question} })
+    };
+    for rounds in [1, 3] {
+        let calling = tokio::spawn({
+            let client = client.clone();
+            async move { client.call("x", &json!({"n": 1})).await }
+        });
+        let mut call = peer.expect("tools/call").await;
+        assert_eq!(call["params"].get("inputResponses"), None);
+        for round in 1..=rounds {
+            let state = format!("s{round}");
+            peer.answer(&call, asks(&state)).await;
+            if round > 2 {
+                break;
+            }
+            call = peer.expect("tools/call").await;
+            let params = &call["params"];
+            assert_eq!((&params["requestState"], &params["arguments"]), (&json!(state), &json!({"n": 1})));
+            assert_eq!(params["inputResponses"], json!({"a": {"action": "decline"}}));
+        }
+        if rounds == 1 {
+            let done = json!({ "resultType": "complete", "content": [] });
+            peer.answer(&call, done).await;
+            assert!(calling.await.unwrap().is_ok());
+        } else {
+            assert!(matches!(calling.await.unwrap(), Err(Error::Stuck { task: None, times: 2, .. })));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_hears_who_answers_and_gets_its_answers() {
+    let options = Options::default().on_roots(|| async { vec![Root::new("file:///work")] });
+    let (_client, mut peer) = peer::legacy(options, json!({ "tools": {} })).await;
+    assert_eq!(peer.declared, json!({"roots": {}}));
+    peer.send(json!({ "jsonrpc": "2.0", "id": 7, "method": "roots/list" })).await;
+    let answer = peer.message().await.unwrap();
+    assert_eq!((&answer["id"], &answer["result"]["roots"][0]["uri"]), (&json!(7), &json!("file:///work")));
+    peer.send(json!({ "jsonrpc": "2.0", "id": 8, "method": "elicitation/create", "params": {} })).await;
+    let refused = peer.message().await.unwrap();
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(8), &json!(-32602)), "{refused}");
+    let sample = json!({"messages": [], "maxTokens": 1});
+    peer.send(json!({ "jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage", "params": sample }))
+        .await;
+    assert_eq!(peer.message().await.unwrap()["error"]["code"], -32601, "nobody answers that");
 }

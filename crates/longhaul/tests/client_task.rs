@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul::client::{AsTask, CallOptions, Client, Error, Options, Started};
-use longhaul::proto::model::TaskStatus;
+use longhaul::proto::jsonrpc::ErrorObject;
+use longhaul::proto::model::{CreateMessageResult, ElicitResult, Root, TaskStatus};
 use peer::Peer;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -315,4 +316,156 @@ async fn a_legacy_server_that_does_not_cancel_tasks_is_not_asked_to() {
     let capabilities = json!({ "tools": {}, "tasks": { "requests": { "tools": { "call": {} } } } });
     let (client, _peer) = peer::legacy(Options::default(), capabilities).await;
     assert!(matches!(client.task("t2").cancel().await, Err(Error::NotOffered { .. })));
+}
+
+fn form(message: &str) -> Value {
+    let schema = json!({"type": "object", "properties": {"go": {"type": "boolean"}}, "required": ["go"]});
+    json!({"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}})
+}
+
+fn waits_for(questions: Value) -> Value {
+    d3("input_required", json!({ "inputRequests": questions }))
+}
+
+/// Options whose forms are filled in, and what was asked.
+fn answering() -> (Options, Arc<Mutex<Vec<String>>>) {
+    let asked = Arc::<Mutex<Vec<String>>>::default();
+    let (forms, samples) = (Arc::clone(&asked), Arc::clone(&asked));
+    let options = Options::default()
+        .on_form(move |form| {
+            forms.lock().unwrap().push(form.message);
+            let content = serde_json::value::to_raw_value(&json!({"go": true})).unwrap();
+            async move { ElicitResult::accepted(content) }
+        })
+        .on_sample(move |params| {
+            samples.lock().unwrap().push(format!("sample {}", params.max_tokens));
+            let result = match params.max_tokens {
+                0 => Err(ErrorObject::internal("no model")),
+                _ => Ok(CreateMessageResult::new("m", "because")),
+            };
+            async move { result }
+        })
+        .on_roots(|| async { vec![Root::new("file:///work")] });
+    (options, asked)
+}
+
+/// RP-05 of `conformance/REQUIREMENTS.md`.
+#[tokio::test(start_paused = true)]
+async fn what_a_task_asks_is_answered_and_nobody_is_asked_twice() {
+    let (options, asked) = answering();
+    let (client, mut peer) = peer::modern(options).await;
+    let calling = spawn_call(&client);
+    let call = peer.expect("tools/call").await;
+    let able = &call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(able["elicitation"], json!({"form": {}}), "{able}");
+    assert_eq!((&able["sampling"], &able["roots"]), (&json!({}), &json!({})), "{able}");
+    peer.answer(&call, d3("working", json!({ "resultType": "task" }))).await;
+    let sample = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 7}});
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, waits_for(json!({"a": form("Go?"), "r": {"method": "roots/list"}, "s": sample}))).await;
+    let update = peer.expect("tasks/update").await;
+    assert_eq!(update["params"]["taskId"], "t1");
+    let answers = &update["params"]["inputResponses"];
+    assert_eq!(answers["a"], json!({"action": "accept", "content": {"go": true}}), "{answers}");
+    assert_eq!(answers["r"]["roots"][0]["uri"], "file:///work", "{answers}");
+    assert_eq!(answers["s"]["content"]["text"], "because", "{answers}");
+    peer.answer(&update, json!({ "resultType": "complete" })).await;
+    // The server is slow to take it; then it asks something more.
+    for questions in [json!({"a": form("Go?")}), json!({"a": form("Go?"), "b": form("Sure?")})] {
+        let get = peer.expect("tasks/get").await;
+        peer.answer(&get, waits_for(questions)).await;
+    }
+    let update = peer.expect("tasks/update").await;
+    let keys: Vec<_> = update["params"]["inputResponses"].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["b"]);
+    peer.answer(&update, json!({ "resultType": "complete" })).await;
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, d3("completed", json!({ "result": text("built") }))).await;
+    assert_eq!(calling.await.unwrap().unwrap(), "built");
+    assert_eq!(*asked.lock().unwrap(), ["Go?", "sample 7", "Sure?"]);
+}
+
+/// RP-05 of `conformance/REQUIREMENTS.md`.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_and_asks_nothing_new_is_stuck_and_cancelled() {
+    let (options, asked) = answering();
+    let (client, mut peer) = peer::modern(options.stuck_after(3)).await;
+    let calling = spawn_call(&client);
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, d3("working", json!({ "resultType": "task" }))).await;
+    let waiting = || waits_for(json!({"a": form("Go?")}));
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, waiting()).await;
+    let update = peer.expect("tasks/update").await;
+    peer.answer(&update, json!({ "resultType": "complete" })).await;
+    // Twice with nothing new, a sign of life, and then three times.
+    let said = [waiting(), waiting(), d3("working", json!({})), waiting(), waiting(), waiting()];
+    for said in said {
+        let get = peer.expect("tasks/get").await;
+        peer.answer(&get, said).await;
+    }
+    let cancel = peer.expect("tasks/cancel").await;
+    assert_eq!(cancel["params"]["taskId"], "t1");
+    peer.answer(&cancel, json!({ "resultType": "complete" })).await;
+    let error = calling.await.unwrap().unwrap_err();
+    assert!(matches!(&error, Error::Stuck { task: Some(id), times: 3, .. } if id == "t1"), "{error:?}");
+    assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_answered_leaves_its_task_waiting() {
+    let (options, _) = answering();
+    let (client, mut peer) = peer::modern(options).await;
+    let sample = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 0}});
+    let page = json!({"method": "elicitation/create", "params": {"mode": "url", "message": "There", "url": "https://a.example"}});
+    for question in [sample, page, json!({"method": "tools/call"})] {
+        let waiting = tokio::spawn({
+            let client = client.clone();
+            async move { client.task("t1").wait().await }
+        });
+        let get = peer.expect("tasks/get").await;
+        peer.answer(&get, waits_for(json!({"a": question}))).await;
+        let error = waiting.await.unwrap().unwrap_err();
+        assert!(matches!(&error, Error::InputRequired { task: Some(id), .. } if id == "t1"), "{error:?}");
+    }
+}
+
+/// In 2025-11-25 a task's questions are requests that may come on the way of its result alone.
+#[tokio::test(start_paused = true)]
+async fn the_result_of_a_task_of_a_session_is_asked_for_once_it_asks() {
+    let (options, asked) = answering();
+    let (client, mut peer) = peer::legacy(options.stuck_after(3), tasks()).await;
+    let calling = spawn_call(&client);
+    list_tools(&mut peer, "optional").await;
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, json!({ "task": d2("working") })).await;
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, d2("input_required")).await;
+    let result = peer.expect("tasks/result").await;
+    let mut question = form("Go?");
+    (question["jsonrpc"], question["id"]) = (json!("2.0"), json!("q1"));
+    peer.send(question).await;
+    let answer = peer.message().await.unwrap();
+    assert_eq!(
+        (&answer["id"], &answer["result"]["content"]),
+        (&json!("q1"), &json!({"go": true})),
+        "{answer}"
+    );
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, d2("working")).await;
+    peer.answer(&result, text("built")).await;
+    assert_eq!(calling.await.unwrap().unwrap(), "built");
+    assert_eq!(*asked.lock().unwrap(), ["Go?"]);
+
+    let calling = spawn_call(&client);
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, json!({ "task": d2("input_required") })).await;
+    let _unanswered = peer.expect("tasks/result").await;
+    for _ in 0..3 {
+        let get = peer.expect("tasks/get").await;
+        peer.answer(&get, d2("input_required")).await;
+    }
+    let cancel = peer.expect("tasks/cancel").await;
+    peer.answer(&cancel, d2("cancelled")).await;
+    assert!(matches!(calling.await.unwrap(), Err(Error::Stuck { times: 3, .. })));
 }

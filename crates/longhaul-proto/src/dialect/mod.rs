@@ -4,6 +4,7 @@
 //! it, and is answered so by absence. `rules.rs` turns every other version question into a name.
 
 mod ask;
+mod asked;
 mod capability;
 mod content;
 mod drafted;
@@ -28,6 +29,7 @@ use std::fmt;
 
 use crate::jsonrpc::{Code, ErrorObject, ObjectWriter, write_notification};
 use crate::method::{Method, Notice};
+pub use asked::Asked;
 pub use drafted::{DRAFTED_TASK, DraftedTask, Keep, write_drafted_relation};
 pub use lifecycle::InitializeParams;
 pub use registered::{RegisterError, Tables};

@@ -1,5 +1,6 @@
 //! Tasks on the wire: which dialect of tasks a revision speaks is decided here, once.
 
+use super::asked::Asked;
 use super::{Dialect, ResultWriter, drafted, v2025_11_25, v2026_07_28};
 use crate::jsonrpc::{ErrorObject, ObjectWriter};
 use crate::model::{CallToolResult, Task};
@@ -82,7 +83,9 @@ impl Dialect {
             (None | Some("complete"), _) => {
                 return serde_json::from_str(result).map(Called::Result).map_err(|e| invalid(e.to_string()));
             }
-            (Some("input_required"), _) if self.types_results() => return Ok(Called::InputRequired),
+            (Some("input_required"), _) if self.types_results() => {
+                return serde_json::from_str(result).map(Called::Asked).map_err(|e| invalid(e.to_string()));
+            }
             (Some(other), _) => return Err(invalid(format!("unknown resultType {other:?}"))),
         };
         Ok(Called::Task(Box::new(task)))
@@ -116,5 +119,5 @@ pub enum Called {
     /// The call goes on as this task.
     Task(Box<Task>),
     /// The server asks something before it can answer (modern era).
-    InputRequired,
+    Asked(Asked),
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Dialect, Era, legacy, v2026_07_28};
+use super::{Declaration, Dialect, Era, legacy, v2026_07_28};
 use crate::jsonrpc::{Code, ErrorObject, RequestId, write_request};
 use crate::method::Notice;
 use crate::model::{Implementation, ServerCapabilities};
@@ -92,11 +92,19 @@ impl Dialect {
     }
 
     /// Appends an `initialize` that asks for this revision.
-    pub fn write_initialize_request(&self, out: &mut Vec<u8>, id: &RequestId, info: &Implementation) {
+    pub fn write_initialize_request(&self, out: &mut Vec<u8>, id: &RequestId, declaration: &Declaration) {
         write_request(out, id, "initialize", |params| {
             params.field("protocolVersion", self.date);
-            // What a client declares here is what it lets the server ask of it: nothing yet.
-            params.raw("capabilities", "{}").field("clientInfo", info);
+            // What a client declares here is what it lets the server ask of it.
+            let able = &declaration.capabilities;
+            let mut declared = params.object("capabilities");
+            declared.optional("elicitation", able.elicitation.as_ref().filter(|_| self.elicits()));
+            declared.optional("sampling", able.sampling.as_ref());
+            if able.roots {
+                declared.raw("roots", "{}");
+            }
+            declared.end();
+            params.field("clientInfo", &declaration.info);
         });
     }
 

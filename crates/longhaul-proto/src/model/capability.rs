@@ -19,13 +19,17 @@ pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 #[non_exhaustive]
 pub struct ClientCapabilities {
     /// It can ask its user. An empty object means forms.
-    #[serde(deserialize_with = "elicitation", skip_serializing)]
+    #[serde(deserialize_with = "elicitation", skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<Elicitation>,
     /// It can sample a model.
-    #[serde(deserialize_with = "sampling", skip_serializing)]
+    #[serde(deserialize_with = "sampling", skip_serializing_if = "Option::is_none")]
     pub sampling: Option<Sampling>,
     /// It can list roots.
-    #[serde(deserialize_with = "present", skip_serializing)]
+    #[serde(
+        deserialize_with = "present",
+        serialize_with = "write_present",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
     pub roots: bool,
     /// The extensions it declares.
     pub extensions: ClientExtensions,
@@ -147,6 +151,32 @@ impl Serialize for ClientExtensions {
             map.serialize_entry(id, payload)?;
         }
         map.end()
+    }
+}
+
+/// A capability that is there: an object.
+fn write_present<S: Serializer>(_: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    write_parts(&[], serializer)
+}
+
+/// An object with an empty one for each part that is there.
+fn write_parts<S: Serializer>(parts: &[(&str, bool)], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(None)?;
+    for (name, _) in parts.iter().filter(|(_, there)| *there) {
+        map.serialize_entry(name, &Meta::new())?;
+    }
+    map.end()
+}
+
+impl Serialize for Elicitation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write_parts(&[("form", self.form), ("url", self.url)], serializer)
+    }
+}
+
+impl Serialize for Sampling {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write_parts(&[("tools", self.tools), ("context", self.context)], serializer)
     }
 }
 

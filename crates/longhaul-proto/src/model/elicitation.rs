@@ -576,6 +576,23 @@ pub struct ElicitResult {
     pub content: Option<Box<RawValue>>,
 }
 
+impl ElicitResult {
+    /// The user said yes, with this: the JSON of an object.
+    pub fn accepted(content: Box<RawValue>) -> Self {
+        Self { action: ElicitAction::Accept, content: Some(content) }
+    }
+
+    /// The user said no.
+    pub fn declined() -> Self {
+        Self { action: ElicitAction::Decline, content: None }
+    }
+
+    /// The user went away.
+    pub fn cancelled() -> Self {
+        Self { action: ElicitAction::Cancel, content: None }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

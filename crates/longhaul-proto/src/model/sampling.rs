@@ -10,7 +10,8 @@ use super::meta::Meta;
 use super::tool::Tool;
 
 /// What a server asks of its client's model (2025-11-25, Client, Sampling).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct CreateMessageParams {
     /// The conversation so far.
@@ -208,6 +209,12 @@ pub struct CreateMessageResult {
 }
 
 impl CreateMessageResult {
+    /// What `model` says: this text.
+    pub fn new(model: impl Into<String>, text: impl Into<String>) -> Self {
+        let content = vec![SamplingContent::text(text)];
+        Self { role: Role::Assistant, content, model: model.into(), stop_reason: None, meta: Meta::new() }
+    }
+
     /// The text of all its blocks of text, one after the other.
     pub fn text(&self) -> String {
         self.content.iter().filter_map(SamplingContent::as_text).collect()

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use longhaul_proto::dialect::Called;
+use longhaul_proto::dialect::{Asked, Called, Declaration, RequestWriter};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{CallToolResult, TaskSupport};
 use serde::Serialize;
@@ -127,13 +127,52 @@ impl Client {
                 Cow::Owned(without_tasks)
             }
         };
-        let body = |params: &mut longhaul_proto::dialect::RequestWriter<'_, '_>| {
+        let mut rounds = 0;
+        let mut brings = None;
+        loop {
+            let called =
+                self.send_round(name, arguments, options, &declaration, task, brings.as_ref()).await?;
+            let asked = match called {
+                Round::Over(started) => return Ok(started),
+                Round::Asked(asked) => asked,
+            };
+            if self.options().answers.is_empty() {
+                return Err(Error::InputRequired { task: None });
+            }
+            rounds += 1;
+            let times = self.options().stuck_after;
+            if rounds > times {
+                return Err(Error::Stuck { task: None, times });
+            }
+            let questions: Vec<_> = asked.questions.iter().map(|(key, raw)| (key.as_str(), &**raw)).collect();
+            let answers = self.answers_to(&questions).await.ok_or(Error::InputRequired { task: None })?;
+            brings = Some((answers, asked.state));
+        }
+    }
+
+    /// Makes the call, with the answers to what it asked the last time if it did.
+    async fn send_round(
+        &self,
+        name: &str,
+        arguments: &str,
+        options: &CallOptions,
+        declaration: &Declaration,
+        task: Option<&str>,
+        brings: Option<&(String, Option<String>)>,
+    ) -> Result<Round, Error> {
+        let body = |params: &mut RequestWriter<'_, '_>| {
             params.field("name", name).raw("arguments", arguments);
             if let Some(task) = task {
                 params.raw("task", task);
             }
+            if let Some((answers, state)) = brings {
+                params.raw("inputResponses", answers);
+                if let Some(state) = state {
+                    params.field("requestState", state);
+                }
+            }
         };
-        let mut request = super::Outgoing::new(self.dialect(), Method::CallTool, &declaration, body)?;
+        let mut request = super::Outgoing::new(self.dialect(), Method::CallTool, declaration, body)?;
         request.name = Some(name);
         request.idle = options.idle;
         if task.is_some() {
@@ -144,19 +183,26 @@ impl Client {
         request.on_progress = shared(&options.on_progress);
         let answered = self.ask(request).await?;
         let called = self.dialect().read_call(&answered.result);
-        match called.map_err(|error| Error::protocol(error.message))? {
-            Called::Result(result) => Ok(Started::Result(result)),
+        Ok(match called.map_err(|error| Error::protocol(error.message))? {
+            Called::Result(result) => Round::Over(Started::Result(result)),
             Called::Task(task) => {
-                if self.dialect().reports_progress_of_tasks() {
+                let reports = self.dialect().reports_progress_of_tasks();
+                if reports {
                     self.0.link.listen(self.dialect());
-                    Ok(Started::Task(TaskHandle::created(self.clone(), task, answered.listening)))
-                } else {
-                    Ok(Started::Task(TaskHandle::created(self.clone(), task, None)))
                 }
+                let listening = answered.listening.filter(|_| reports);
+                Round::Over(Started::Task(TaskHandle::created(self.clone(), task, listening)))
             }
-            Called::InputRequired => Err(Error::InputRequired { task: None }),
-        }
+            Called::Asked(asked) => Round::Asked(asked),
+        })
     }
+}
+
+/// What came of making a call once.
+enum Round {
+    Over(Started),
+    /// It is to be made again, with answers.
+    Asked(Asked),
 }
 
 /// The arguments as the text of an object. Nothing at all is an empty one.

@@ -54,7 +54,8 @@ fn over_http(url: &str, _: &Arc<Table>) -> Result<Link, Error> {
 
 /// What every request says of us.
 fn declaration(options: &Options) -> Declaration {
-    let capabilities = ClientCapabilities::default().with_tasks();
+    let mut capabilities = ClientCapabilities::default().with_tasks();
+    options.answers.declare(&mut capabilities);
     let mut declaration = Declaration::new(options.info.clone(), capabilities);
     declaration.log_level = options.log_level;
     declaration
@@ -181,7 +182,7 @@ async fn initialize(
     request.idle = Some(table.options().request_timeout);
     // The specification forbids to cancel it.
     request.cancellable = false;
-    request.write = Box::new(move |id, _, out| dialect.write_initialize_request(out, id, &declaration.info));
+    request.write = Box::new(move |id, _, out| dialect.write_initialize_request(out, id, declaration));
     let answered = link.ask(request).await?;
     let read = Dialect::read_initialize(&answered.result);
     let welcome = read.map_err(|error| Error::protocol(error.message))??;

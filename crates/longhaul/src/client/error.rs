@@ -147,6 +147,15 @@ pub enum Error {
         /// The task that waits for it; it goes on waiting.
         task: Option<String>,
     },
+    /// It waits for an answer and asks nothing that it has not been answered: it was cancelled, if it was a task.
+    #[error("{} asks for an answer again and again, and nothing new ({times} times)", spoken_task(task.as_deref()))]
+    #[non_exhaustive]
+    Stuck {
+        /// The task, if the call was one.
+        task: Option<String>,
+        /// How often in a row it was found so.
+        times: u32,
+    },
     /// Too many requests are open.
     #[error(transparent)]
     Pending(#[from] PendingLimit),
@@ -184,6 +193,10 @@ impl Error {
     pub(crate) fn protocol(what: impl Into<String>) -> Self {
         Self::Protocol { what: what.into() }
     }
+}
+
+fn spoken_task(task: Option<&str>) -> String {
+    task.map_or_else(|| "the call".to_owned(), |id| format!("task {id}"))
 }
 
 fn spoken(after: Duration) -> String {

@@ -12,9 +12,12 @@
 //! ```
 //!
 //! [`Client::call`] brings a call to its end even if the server makes a task of it; [`Client::start`] hands
-//! over the [`TaskHandle`] instead. The files: `connect` finds out the era, `call` and `task` drive calls,
-//! `table` knows who waits for what, `link` sends through `driver` and `transport`.
+//! over the [`TaskHandle`] instead. What a server asks meanwhile is answered by what [`Options`] were given for it
+//! ([`Options::on_form`]). The files: `connect` finds out the era, `call` and `task` drive calls, `answers` and `asked`
+//! answer, `table` knows who waits for what, `link` sends through `driver` and `transport`.
 
+mod answers;
+mod asked;
 mod call;
 mod connect;
 pub(crate) mod error;

@@ -5,9 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::dialect::Revision;
-use longhaul_proto::jsonrpc::Limits;
-use longhaul_proto::model::{Implementation, LoggingLevel, Progress};
+use longhaul_proto::jsonrpc::{ErrorObject, Limits};
+use longhaul_proto::model::{
+    CreateMessageParams, CreateMessageResult, ElicitForm, ElicitResult, Implementation, LoggingLevel,
+    Progress, Root,
+};
+use longhaul_tasks::environment::BoxFuture;
 use serde_json::value::RawValue;
+
+use super::answers::Answers;
 
 /// What a user's callback is: shared, and called where messages are read, so it must not block.
 pub(crate) type Callback<T> = Arc<dyn Fn(T) + Send + Sync>;
@@ -52,6 +58,11 @@ pub struct Options {
     pub close_grace: Duration,
     /// How long a server may be unreachable while a task of it is waited for. Default 2 min.
     pub retry_for: Duration,
+    /// How often in a row a task may be found waiting for an answer, with nothing that it had not asked before, until it
+    /// is taken for stuck: it is cancelled, and [`Error::Stuck`](super::Error::Stuck). A call that asks before it answers
+    /// may do so as often. Default 60.
+    pub stuck_after: u32,
+    pub(crate) answers: Answers,
     pub(crate) bearer: Option<Arc<str>>,
     pub(crate) on_log: Option<Callback<LogMessage>>,
     pub(crate) on_stderr: Option<Callback<String>>,
@@ -71,6 +82,8 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(10),
             close_grace: Duration::from_secs(2),
             retry_for: Duration::from_secs(120),
+            stuck_after: 60,
+            answers: Answers::default(),
             bearer: None,
             on_log: None,
             on_stderr: None,
@@ -149,6 +162,57 @@ impl Options {
         self
     }
 
+    /// Takes a task for stuck after this many looks at which it waited for an answer and asked nothing new.
+    #[must_use]
+    pub fn stuck_after(mut self, stuck_after: u32) -> Self {
+        self.stuck_after = stuck_after;
+        self
+    }
+
+    /// Fills in the forms that servers ask for while they work, whether on a call or on a task. A question is answered
+    /// once, however often it is seen.
+    ///
+    /// Without this no server asks. Show who asks: the user decides what it learns.
+    ///
+    /// ```
+    /// use longhaul::client::Options;
+    /// use longhaul::proto::model::ElicitResult;
+    ///
+    /// let options = Options::default().on_form(|form| async move {
+    ///     println!("{}", form.message);
+    ///     ElicitResult::declined()
+    /// });
+    /// ```
+    #[must_use]
+    pub fn on_form<F: Future<Output = ElicitResult> + Send + 'static>(
+        mut self,
+        fill_in: impl Fn(ElicitForm) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.answers.form = Some(Arc::new(move |form| -> BoxFuture<'static, _> { Box::pin(fill_in(form)) }));
+        self
+    }
+
+    /// Samples a model for servers that ask for it; an error is said to them where they can be told one.
+    #[must_use]
+    pub fn on_sample<F: Future<Output = Result<CreateMessageResult, ErrorObject>> + Send + 'static>(
+        mut self,
+        sample: impl Fn(CreateMessageParams) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.answers.sample =
+            Some(Arc::new(move |params| -> BoxFuture<'static, _> { Box::pin(sample(params)) }));
+        self
+    }
+
+    /// Says where servers may work.
+    #[must_use]
+    pub fn on_roots<F: Future<Output = Vec<Root>> + Send + 'static>(
+        mut self,
+        roots: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.answers.roots = Some(Arc::new(move |()| -> BoxFuture<'static, _> { Box::pin(roots()) }));
+        self
+    }
+
     /// Shows this bearer token with every request over HTTP, and to nobody but the server: redirects are not
     /// followed. Whoever listens on the way can read it unless the URL is `https`.
     #[must_use]
@@ -187,6 +251,7 @@ impl fmt::Debug for Options {
             .field("limits", &self.limits)
             .field("request_timeout", &self.request_timeout)
             .field("discovery_timeout", &self.discovery_timeout)
+            .field("answers", &self.answers)
             .finish_non_exhaustive()
     }
 }

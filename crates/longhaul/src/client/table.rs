@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 #[cfg(feature = "http-client")]
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use longhaul_proto::jsonrpc::{
     clip,
 };
 use longhaul_proto::method::{Method, Notice};
-use longhaul_proto::model::{LoggingLevel, Progress};
+use longhaul_proto::model::{InputRequest, LoggingLevel, Progress};
+use longhaul_tasks::environment::BoxFuture;
 use serde_json::value::RawValue;
 use tokio::sync::{oneshot, watch};
 #[cfg(feature = "http-client")]
@@ -35,6 +36,10 @@ pub(crate) struct Table {
     origin: Instant,
     options: Options,
     tools_changed: AtomicBool,
+    /// The server has asked something.
+    asked: AtomicBool,
+    /// How many of its questions wait for the application.
+    open: AtomicUsize,
     /// Whether no message will come any more, for those who wait for something else than an answer.
     over: watch::Sender<bool>,
     state: Mutex<State>,
@@ -57,7 +62,8 @@ impl Table {
         };
         let (origin, tools_changed) = (Instant::now(), AtomicBool::new(false));
         let over = watch::Sender::new(false);
-        Arc::new(Self { origin, options, tools_changed, over, state: Mutex::new(state) })
+        let (asked, open) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Arc::new(Self { origin, options, tools_changed, asked, open, over, state: Mutex::new(state) })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -87,8 +93,8 @@ impl Table {
         Ok(Waiting { table: Arc::clone(self), id, idle, answer, listening, settled: false, on_abandon: None })
     }
 
-    /// Takes a message of the server; gives what to send back at once, if anything.
-    pub(crate) fn handle_message(&self, bytes: &[u8]) -> Result<Option<Vec<u8>>, DecodeError> {
+    /// Takes a message of the server; gives what to send back, if anything.
+    pub(crate) fn handle_message(self: &Arc<Self>, bytes: &[u8]) -> Result<Option<Reply>, DecodeError> {
         trace::received(bytes);
         match Message::decode(bytes, &self.options.limits)? {
             Message::Response(response) => {
@@ -106,7 +112,7 @@ impl Table {
                 self.handle_notification(&notification);
                 Ok(None)
             }
-            Message::Request(request) => Ok(Some(answer(&request))),
+            Message::Request(request) => Ok(Some(self.handle_request(&request))),
         }
     }
 
@@ -135,6 +141,46 @@ impl Table {
         if let Some(on_stderr) = &self.options.on_stderr {
             on_stderr(line.to_owned());
         }
+    }
+
+    fn handle_request(self: &Arc<Self>, request: &Request<'_>) -> Reply {
+        if self.options.answers.is_empty() || !InputRequest::is_asked_by(&request.method) {
+            return Reply::Now(answer(request));
+        }
+        let refused = |error: &ErrorObject| {
+            let mut out = Vec::new();
+            wire::refuse(By::Client, &mut out, Some(&request.id), error);
+            Reply::Now(out)
+        };
+        let question = InputRequest::read_request(&request.method, request.params.as_str().unwrap_or("{}"));
+        let question = match question {
+            Ok(question) => question,
+            Err(error) => return refused(&ErrorObject::invalid_params(error.to_string())),
+        };
+        let Some(open) = Open::begin(self) else {
+            return refused(&ErrorObject::internal("too many questions wait for their answers here"));
+        };
+        let (this, id, method) = (Arc::clone(self), request.id.clone(), question.method());
+        Reply::Later(Box::pin(async move {
+            let answered = this.options.answers.answer(question).await;
+            drop(open);
+            let mut out = Vec::new();
+            match answered {
+                Ok(answer) => {
+                    let mut message = ObjectWriter::new(&mut out);
+                    message.raw("jsonrpc", "\"2.0\"").field("id", &id).raw("result", answer.get());
+                    message.end();
+                    wire::said(By::Client, Dialect::newest_legacy(), Some(method), &out);
+                }
+                Err(error) => wire::refuse(By::Client, &mut out, Some(&id), &error),
+            }
+            out
+        }))
+    }
+
+    /// Whether the server has asked something since this was last asked, or still waits for an answer.
+    pub(crate) fn take_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::AcqRel) || self.open.load(Ordering::Acquire) > 0
     }
 
     fn handle_response(&self, id: &RequestId, outcome: Outcome) {
@@ -192,6 +238,46 @@ impl Table {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// What is sent back for a message.
+pub(crate) enum Reply {
+    Now(Vec<u8>),
+    /// Once the application has answered.
+    Later(BoxFuture<'static, Vec<u8>>),
+}
+
+#[cfg(feature = "http-client")]
+impl Reply {
+    /// Has it sent, now or when it is there.
+    pub(crate) fn send(self, send: impl FnOnce(Vec<u8>) + Send + 'static) {
+        match self {
+            Self::Now(reply) => send(reply),
+            Self::Later(reply) => drop(tokio::spawn(async move { send(reply.await) })),
+        }
+    }
+}
+
+/// A question that waits for the application, until dropped.
+struct Open(Arc<Table>);
+
+impl Open {
+    fn begin(table: &Arc<Table>) -> Option<Self> {
+        let room = table
+            .open
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < MAX_ASKED).then_some(open + 1));
+        table.asked.store(true, Ordering::Release);
+        room.ok().map(|_| Self(Arc::clone(table)))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// How many questions of one server may wait for the application.
+const MAX_ASKED: usize = 64;
 
 /// What a server may ask without our having declared anything: whether we live.
 fn answer(request: &Request<'_>) -> Vec<u8> {

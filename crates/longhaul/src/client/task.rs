@@ -1,13 +1,16 @@
 //! A task of the server: looked at, waited for, cancelled.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::Code;
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
+use longhaul_tasks::environment::BoxFuture;
 use tokio::time::{Instant, sleep};
 
 use super::Client;
+use super::asked::Answered;
 use super::error::Error;
 use super::list::read;
 use super::table::Listening;
@@ -19,6 +22,8 @@ pub struct TaskHandle {
     id: String,
     /// The task as its creation showed it.
     created: Option<Box<Task>>,
+    /// What it has asked and was answered.
+    answered: Answered,
     /// Keeps progress coming while the handle lives.
     _listening: Option<Listening>,
 }
@@ -26,13 +31,15 @@ pub struct TaskHandle {
 impl Client {
     /// The task of that id, which this or another client has started. Asks nothing yet.
     pub fn task(&self, id: impl Into<String>) -> TaskHandle {
-        TaskHandle { client: self.clone(), id: id.into(), created: None, _listening: None }
+        let answered = Answered::default();
+        TaskHandle { client: self.clone(), id: id.into(), created: None, answered, _listening: None }
     }
 }
 
 impl TaskHandle {
     pub(super) fn created(client: Client, task: Box<Task>, listening: Option<Listening>) -> Self {
-        Self { client, id: task.id.clone(), created: Some(task), _listening: listening }
+        let (id, answered) = (task.id.clone(), Answered::default());
+        Self { client, id, created: Some(task), answered, _listening: listening }
     }
 
     /// The task's id: what to save to come back to it.
@@ -64,7 +71,8 @@ impl TaskHandle {
     /// # Errors
     ///
     /// The error that the call would have been answered with; [`Error::Cancelled`];
-    /// [`Error::InputRequired`], after which the task goes on waiting for its answer.
+    /// [`Error::InputRequired`] for what the application does not answer, after which the task goes on waiting;
+    /// [`Error::Stuck`], after which it is cancelled.
     pub async fn wait(&self) -> Result<CallToolResult, Error> {
         self.watch(|_| ()).await
     }
@@ -80,16 +88,38 @@ impl TaskHandle {
         if let Some(task) = &last {
             on_change(task);
         }
+        let mut stuck = Stuck::new(self.client.options().stuck_after);
+        // Where questions are requests of the server's, they may come on the way of the result alone (2025-11-25).
+        let mut result: Option<BoxFuture<'_, Result<String, Error>>> = None;
         loop {
             if let Some(task) = &last {
                 match task.status {
-                    TaskStatus::Working => {}
+                    TaskStatus::Working => stuck.goes_on(),
                     TaskStatus::InputRequired => {
-                        return Err(Error::InputRequired { task: Some(self.id.clone()) });
+                        let news = self.answer(task).await?;
+                        if let Err(times) = stuck.look(news) {
+                            return Err(self.give_up(times).await);
+                        }
+                        if self.client.dialect().asks_by_request() && result.is_none() {
+                            result = Some(Box::pin(self.ask(Method::TaskResult, None)));
+                        }
                     }
                     _ => return self.outcome(task).await,
                 }
-                sleep(interval(task)).await;
+                let mut pause = pin!(sleep(interval(task)));
+                if let Some(coming) = &mut result {
+                    tokio::select! {
+                        () = &mut pause => {}
+                        came = coming => match came {
+                            Ok(text) => return read(&text),
+                            // Whether it was cancelled, or nothing is wrong with it, it says itself.
+                            Err(_) => result = None,
+                        },
+                    }
+                }
+                if !pause.is_elapsed() {
+                    pause.await;
+                }
             }
             let task = self.get_patiently().await?;
             if last.as_ref().is_none_or(|last| differs(last, &task)) {
@@ -134,6 +164,44 @@ impl TaskHandle {
         }
     }
 
+    /// Answers what it asks and was not answered before; whether there was anything.
+    async fn answer(&self, task: &Task) -> Result<bool, Error> {
+        let unanswered = || Error::InputRequired { task: Some(self.id.clone()) };
+        let client = &self.client;
+        if client.options().answers.is_empty() {
+            return Err(unanswered());
+        }
+        if client.dialect().asks_by_request() {
+            return Ok(client.0.table.take_asked());
+        }
+        let questions = task.questions.iter().map(|(key, question)| (key.as_str(), &**question));
+        let questions = self.answered.news(questions);
+        if questions.is_empty() {
+            return Ok(false);
+        }
+        let answers = client.answers_to(&questions).await.ok_or_else(unanswered)?;
+        // Whatever becomes of the answers, nobody is asked twice.
+        self.answered.note(&questions);
+        self.patiently(|| self.update(&answers)).await?;
+        Ok(true)
+    }
+
+    async fn update(&self, answers: &str) -> Result<(), Error> {
+        let mut request = self.client.request(Method::UpdateTask, |params| {
+            params.field("taskId", &self.id).raw("inputResponses", answers);
+        })?;
+        request.name = Some(&self.id);
+        self.client.ask(request).await.map(drop)
+    }
+
+    /// It waits for what nobody can give it: it is cancelled, if that can be.
+    async fn give_up(&self, times: u32) -> Error {
+        if let Err(error) = self.cancel().await {
+            tracing::warn!(%error, task = self.id, "a task that is stuck was not cancelled");
+        }
+        Error::Stuck { task: Some(self.id.clone()), times }
+    }
+
     /// What a task that has ended came to.
     async fn outcome(&self, task: &Task) -> Result<CallToolResult, Error> {
         if task.status == TaskStatus::Cancelled {
@@ -165,11 +233,19 @@ impl TaskHandle {
     }
 
     async fn get_patiently(&self) -> Result<Task, Error> {
+        self.patiently(|| self.get()).await
+    }
+
+    /// Asks again for as long as a server may be out of reach.
+    async fn patiently<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T, Error> {
         let until = Instant::now() + self.client.options().retry_for;
         let mut pause = FIRST_PAUSE;
         loop {
-            let error = match self.get().await {
-                Ok(task) => return Ok(task),
+            let error = match ask().await {
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
             let is_over = matches!(error, Error::Lost { .. }) && !self.client.0.link.outlives_loss();
@@ -181,6 +257,29 @@ impl TaskHandle {
             sleep(error.retry_after().unwrap_or(pause).min(LONGEST_INTERVAL)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+}
+
+/// How often in a row a task was found waiting for an answer, with nothing new.
+struct Stuck {
+    times: u32,
+    limit: u32,
+}
+
+impl Stuck {
+    fn new(limit: u32) -> Self {
+        Self { times: 0, limit }
+    }
+
+    /// It waits for no answer.
+    fn goes_on(&mut self) {
+        self.times = 0;
+    }
+
+    /// It waits for one: `Err` once it has done so too often.
+    fn look(&mut self, news: bool) -> Result<(), u32> {
+        self.times = if news { 0 } else { self.times + 1 };
+        if self.times < self.limit.max(1) { Ok(()) } else { Err(self.times) }
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use super::lines::{Line, Lines};
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
-use crate::client::table::{Answered, Table, unreadable};
+use crate::client::table::{Answered, Reply, Table, unreadable};
 use crate::trace;
 use crate::transport::child::Child;
 use crate::wire::{self, By};
@@ -141,11 +141,20 @@ async fn read(table: Arc<Table>, mut reader: impl AsyncRead + Unpin, outgoing: m
                 let what = format!("a message longer than the limit of {limit} bytes");
                 return table.end(Error::protocol(what));
             };
-            if let Some(mut reply) = handle(&table, bytes) {
-                trace::sent(&reply);
-                reply.push(b'\n');
-                if outgoing.send(Out::Message(reply)).await.is_err() {
-                    break;
+            match handle(&table, bytes) {
+                None => {}
+                Some(Reply::Now(reply)) => {
+                    let sent = outgoing.send(Out::Message(terminated(reply))).await;
+                    if sent.is_err() {
+                        break;
+                    }
+                }
+                Some(Reply::Later(reply)) => {
+                    let outgoing = outgoing.clone();
+                    tokio::spawn(async move {
+                        // A closed channel means that the connection has ended: nobody is there to be answered.
+                        let _ = outgoing.send(Out::Message(terminated(reply.await))).await;
+                    });
                 }
             }
         }
@@ -164,12 +173,19 @@ async fn read(table: Arc<Table>, mut reader: impl AsyncRead + Unpin, outgoing: m
 }
 
 /// Handles a line. One that is no message is passed over: many servers print to their standard output.
-fn handle(table: &Table, bytes: &[u8]) -> Option<Vec<u8>> {
+fn handle(table: &Arc<Table>, bytes: &[u8]) -> Option<Reply> {
     table.handle_message(bytes).unwrap_or_else(|error| {
         tracing::debug!(%error, line = unreadable(bytes), "passed over a line that is no message");
         table.say(&unreadable(bytes));
         None
     })
+}
+
+/// A message as a line.
+fn terminated(mut message: Vec<u8>) -> Vec<u8> {
+    trace::sent(&message);
+    message.push(b'\n');
+    message
 }
 
 async fn write(table: Arc<Table>, mut writer: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Out>) {

@@ -7,6 +7,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, 
 pub(crate) struct Peer {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     writer: WriteHalf<DuplexStream>,
+    /// What the client has declared in its session.
+    pub(crate) declared: Value,
 }
 
 impl Peer {
@@ -15,7 +17,8 @@ impl Peer {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (reader, writer) = split(theirs);
         let (peer_reader, peer_writer) = split(ours);
-        let peer = Self { lines: BufReader::new(peer_reader).lines(), writer: peer_writer };
+        let lines = BufReader::new(peer_reader).lines();
+        let peer = Self { lines, writer: peer_writer, declared: Value::Null };
         (peer, Target::stream(reader, writer))
     }
 
@@ -69,7 +72,9 @@ impl Peer {
     pub(crate) async fn initialize(&mut self, capabilities: Value) {
         let initialize = self.expect("initialize").await;
         assert_eq!(initialize["params"]["protocolVersion"], "2025-11-25");
-        assert_eq!(initialize["params"]["capabilities"], json!({}));
+        let declared = &initialize["params"]["capabilities"];
+        assert_eq!(declared.get("extensions"), None, "{declared}");
+        self.declared = declared.clone();
         let info = json!({ "name": "peer", "version": "9" });
         let result =
             json!({ "protocolVersion": "2025-11-25", "serverInfo": info, "capabilities": capabilities });

@@ -1,5 +1,7 @@
 //! Tasks as the extension writes them (D3: SEP-2663).
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -51,6 +53,8 @@ pub(in super::super) struct Wire {
     #[serde(default)]
     poll_interval_ms: Option<u64>,
     #[serde(default)]
+    input_requests: BTreeMap<String, Box<RawValue>>,
+    #[serde(default)]
     result: Option<Box<RawValue>>,
     #[serde(default)]
     error: Option<ErrorObject>,
@@ -63,6 +67,7 @@ impl Wire {
         task.status_message = self.status_message;
         task.ttl_ms = self.ttl_ms;
         task.poll_interval_ms = self.poll_interval_ms;
+        task.questions = self.input_requests.into_iter().collect();
         task.result = match self.result {
             Some(result) => Some(serde_json::from_str(result.get()).ok()?),
             None => None,

@@ -14,7 +14,7 @@ use super::read::{Events, Kind, error_in, failure, kind, unsent, whole};
 use super::{PROTOCOL_VERSION, SESSION_ID, Session, Shared, lock, mirrored};
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
-use crate::client::table::{Answered, Waiting, unreadable};
+use crate::client::table::{Answered, Reply, Waiting, unreadable};
 use crate::wire::{self, By};
 
 /// Sends a request and waits for its answer. Dropped before it, the request is given up: the modern era
@@ -158,10 +158,13 @@ pub(super) fn handle_event(
 }
 
 /// Answers the server, beside everything else. A server that asks faster than it takes answers gets none.
-fn reply_with(shared: &Shared, dialect: &'static Dialect, reply: Vec<u8>) {
-    if shared.beside.try_send(Beside::Message(dialect, reply)).is_err() {
-        tracing::debug!("an answer found no room among those that wait to be sent");
-    }
+fn reply_with(shared: &Shared, dialect: &'static Dialect, reply: Reply) {
+    let beside = shared.beside.clone();
+    reply.send(move |reply| {
+        if beside.try_send(Beside::Message(dialect, reply)).is_err() {
+            tracing::debug!("an answer found no room among those that wait to be sent");
+        }
+    });
 }
 
 /// Says that a request is no longer wanted, from wherever its future was dropped.

@@ -1,0 +1,129 @@
+//! Questions as a client is asked them: by a request of the server's, or by what it answers.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::Error as _;
+use serde_json::value::RawValue;
+
+use super::ask::{ELICIT, LIST_ROOTS, SAMPLE};
+use crate::model::{ElicitForm, ElicitParams, ElicitUrl, Form, InputRequest};
+
+/// What a server asks before it answers (modern era): a call is to be made again, with the answers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Asked {
+    /// The questions by their keys, each as [`InputRequest::read`] reads it.
+    #[serde(default, rename = "inputRequests")]
+    pub questions: BTreeMap<String, Box<RawValue>>,
+    /// What is to come back with the answers, unread.
+    #[serde(default, rename = "requestState")]
+    pub state: Option<String>,
+}
+
+impl InputRequest {
+    /// Reads a question as it stands in `inputRequests` (modern era).
+    ///
+    /// # Errors
+    ///
+    /// When it is none that this crate knows.
+    pub fn read(entry: &RawValue) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Entry<'a> {
+            #[serde(borrow)]
+            method: Cow<'a, str>,
+            #[serde(borrow, default)]
+            params: Option<&'a RawValue>,
+        }
+        let Entry { method, params } = serde_json::from_str(entry.get())?;
+        Self::read_request(&method, params.map_or("{}", RawValue::get))
+    }
+
+    /// Reads a question that comes as a request of the server's (legacy era).
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_request(method: &str, params: &str) -> Result<Self, serde_json::Error> {
+        match method {
+            ELICIT => serde_json::from_str::<Elicit>(params)?.into_params().map(Self::Elicit),
+            SAMPLE => serde_json::from_str(params).map(|params| Self::Sample(Box::new(params))),
+            LIST_ROOTS => Ok(Self::ListRoots),
+            _ => Err(serde_json::Error::custom("a question by an unknown method")),
+        }
+    }
+
+    /// Whether a request of this method asks something.
+    pub fn is_asked_by(method: &str) -> bool {
+        [ELICIT, SAMPLE, LIST_ROOTS].contains(&method)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Elicit {
+    /// Without it, as older revisions write it, it is a form.
+    #[serde(default)]
+    mode: Option<String>,
+    message: String,
+    #[serde(default)]
+    requested_schema: Option<Form>,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    elicitation_id: Option<String>,
+}
+
+impl Elicit {
+    fn into_params(self) -> Result<ElicitParams, serde_json::Error> {
+        match (self.mode.as_deref(), self.requested_schema, self.url) {
+            (None | Some("form"), Some(form), _) => {
+                Ok(ElicitParams::Form(ElicitForm::new(self.message, form)))
+            }
+            (Some("url"), _, Some(url)) => {
+                let id = self.elicitation_id.unwrap_or_default();
+                Ok(ElicitParams::Url(ElicitUrl::new(self.message, url, id)))
+            }
+            _ => Err(serde_json::Error::custom("a question to the user in an unknown way")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::{Dialect, Revision};
+    use crate::model::{CreateMessageParams, Field, SamplingMessage};
+
+    #[test]
+    fn what_a_server_writes_its_client_reads() {
+        let form = ElicitForm::new("Who?", Form::new().with("name", Field::text()));
+        let page = ElicitUrl::new("There", "https://a.example/x", "7");
+        let sample = CreateMessageParams::new(vec![SamplingMessage::user("Why?")], 10);
+        let questions = [
+            InputRequest::Elicit(ElicitParams::Form(form)),
+            InputRequest::Elicit(ElicitParams::Url(page)),
+            InputRequest::Sample(Box::new(sample.with_system_prompt("Be short"))),
+            InputRequest::ListRoots,
+        ];
+        for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+            for question in &questions {
+                let written = |question: &InputRequest| {
+                    let mut out = Vec::new();
+                    Dialect::of(revision).write_input_request(&mut out, question);
+                    String::from_utf8(out).unwrap()
+                };
+                let text = written(question);
+                let read = InputRequest::read(&RawValue::from_string(text.clone()).unwrap()).unwrap();
+                assert_eq!(written(&read), text);
+            }
+        }
+        for odd in
+            ["null", "{}", r#"{"method":"tools/call"}"#, r#"{"method":"elicitation/create","params":{}}"#]
+        {
+            assert!(InputRequest::read(&RawValue::from_string(odd.to_owned()).unwrap()).is_err(), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What the application says when a server asks it something.
+
+use std::fmt;
+use std::sync::Arc;
+
+use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::model::{
+    ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitParams, ElicitResult,
+    Elicitation, InputRequest, ListRootsResult, Root, Sampling,
+};
+use longhaul_tasks::environment::BoxFuture;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+/// How a kind of question is answered.
+type Answer<Q, A> = Arc<dyn Fn(Q) -> BoxFuture<'static, A> + Send + Sync>;
+
+/// Who answers what. What nobody answers is not declared, so that no server asks it.
+#[derive(Clone, Default)]
+pub(crate) struct Answers {
+    pub(super) form: Option<Answer<ElicitForm, ElicitResult>>,
+    pub(super) sample: Option<Answer<CreateMessageParams, Result<CreateMessageResult, ErrorObject>>>,
+    pub(super) roots: Option<Answer<(), Vec<Root>>>,
+}
+
+impl Answers {
+    /// Whether anything can be asked.
+    pub(super) fn is_empty(&self) -> bool {
+        self.form.is_none() && self.sample.is_none() && self.roots.is_none()
+    }
+
+    /// Says what can be asked.
+    pub(super) fn declare(&self, capabilities: &mut ClientCapabilities) {
+        capabilities.elicitation = self.form.as_ref().map(|_| Elicitation::new(true, false));
+        capabilities.sampling = self.sample.as_ref().map(|_| Sampling::default());
+        capabilities.roots = self.roots.is_some();
+    }
+
+    /// The answer to a question, as JSON.
+    ///
+    /// # Errors
+    ///
+    /// What the application says instead, or that nobody answers such questions.
+    pub(super) async fn answer(&self, question: InputRequest) -> Result<Box<RawValue>, ErrorObject> {
+        let unasked = ErrorObject::method_not_found(question.method());
+        match question {
+            InputRequest::Elicit(ElicitParams::Form(form)) => {
+                written(&self.form.as_ref().ok_or(unasked)?(form).await)
+            }
+            InputRequest::Sample(params) if !params.needs_tools() => {
+                written(&self.sample.as_ref().ok_or(unasked)?(*params).await?)
+            }
+            InputRequest::ListRoots => {
+                let mut result = ListRootsResult::default();
+                result.roots = self.roots.as_ref().ok_or(unasked)?(()).await;
+                written(&result)
+            }
+            InputRequest::Elicit(ElicitParams::Url(_)) | InputRequest::Sample(_) => Err(unasked),
+        }
+    }
+}
+
+fn written<T: Serialize>(answer: &T) -> Result<Box<RawValue>, ErrorObject> {
+    to_raw_value(answer).map_err(|error| ErrorObject::internal(error.to_string()))
+}
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { form, sample, roots } = self;
+        let answered = (form.is_some(), sample.is_some(), roots.is_some());
+        write!(f, "Answers(form, sample, roots: {answered:?})")
+    }
+}
