@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use longhaul_proto::dialect::{Dialect, write_drafted_relation, write_related_task};
+use longhaul_proto::dialect::{Dialect, write_drafted_relation};
 use longhaul_proto::jsonrpc::{ObjectWriter, ProgressToken};
 use longhaul_proto::method::Notice;
 use longhaul_proto::model::{ClientCapabilities, LoggingLevel, Progress};
@@ -21,6 +21,7 @@ use super::outlet::Outlet;
 use super::scope::Scope;
 use super::shelf::Shelf;
 use super::state::{State, States};
+use super::told_progress::{self, ToldProgress};
 use super::tool::Tool;
 use crate::wire::{self, By};
 
@@ -249,6 +250,12 @@ impl Cx {
         if self.rises(progress) { self.progress_message(token, progress, Some(task)) } else { None }
     }
 
+    /// How progress is told of the task that goes on without this.
+    pub(super) fn told_progress(&self) -> ToldProgress {
+        let (token, drafted) = (self.0.progress_token.clone(), self.drafted().cloned());
+        ToldProgress { dialect: self.0.dialect, token, drafted, last: self.last_progress() }
+    }
+
     /// How the caller's revision is written.
     pub(crate) fn dialect(&self) -> &'static Dialect {
         self.0.dialect
@@ -260,15 +267,7 @@ impl Cx {
         progress: &Progress,
         task: Option<&str>,
     ) -> Option<Vec<u8>> {
-        wire::notification(By::Server, self.0.dialect, Notice::Progress, |params| {
-            params.field("progressToken", token).field("progress", &progress.value);
-            params.optional("total", progress.total.as_ref());
-            params.optional("message", progress.message.as_ref());
-            if let Some(task) = task {
-                write_related_task(params, task);
-            }
-            self.relate(params);
-        })
+        told_progress::message(self.0.dialect, token, progress, task, self.drafted().map(|id| &**id))
     }
 
     /// Names the drafted task in what is said of it.
@@ -372,12 +371,7 @@ impl Cx {
     /// Whether this progress is further than the last, which it then replaces.
     fn rises(&self, progress: &Progress) -> bool {
         let mut last = self.0.last_progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let rises =
-            progress.value.is_finite() && last.as_ref().is_none_or(|last| progress.value > last.value);
-        if rises {
-            *last = Some(progress.clone());
-        }
-        rises
+        told_progress::rises(&mut last, progress)
     }
 
     /// A guard that, dropped before it is defused, marks the call as cancelled.

@@ -46,6 +46,7 @@ mod subscriptions;
 mod task_list;
 mod tasks;
 mod template;
+mod told_progress;
 mod tool;
 mod tool_result;
 mod uri_template;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use longhaul_proto::dialect::Dialect;
 use longhaul_proto::method::Notice;
 use longhaul_proto::model::Progress;
 use longhaul_tasks::environment::BoxFuture;
@@ -15,62 +16,61 @@ use tokio::sync::oneshot;
 
 use super::context::Cx;
 use super::outlet::{HeldPush, Push as _, Reach};
+use super::told_progress::ToldProgress;
 use crate::wire::{self, By};
 
 /// What tells of a call while it runs.
 #[derive(Debug)]
 pub(super) struct CallObserver {
-    telling: Arc<Telling>,
-    /// Dropped with this, when the run is over.
-    _running: Option<oneshot::Sender<()>>,
-}
-
-#[derive(Debug)]
-struct Telling {
     cx: Cx,
     /// Where a caller that asked for a task is told of it.
-    push: Option<Arc<HeldPush>>,
-    /// The number of the last change that it was told.
-    told: AtomicU64,
+    line: Option<TaskLine>,
+    /// Who is told once the run is over, and with this is dropped.
+    running: Option<oneshot::Sender<ToldProgress>>,
 }
 
-/// What tells of a task whose run is over: it was put aside, and is gone on with by another.
+/// What tells of a task whose run is over: it was put aside, and is gone on with by another. It holds nothing of the call
+/// that made the task, for what is put aside may be many and take days.
 #[derive(Debug)]
 pub(super) struct Afterwards {
-    telling: Arc<Telling>,
-    over: oneshot::Receiver<()>,
+    line: TaskLine,
+    over: oneshot::Receiver<ToldProgress>,
+}
+
+/// Where a caller is told of its task.
+#[derive(Clone, Debug)]
+struct TaskLine {
+    dialect: &'static Dialect,
+    push: Arc<HeldPush>,
+    /// The number of the last change that it was told.
+    told: Arc<AtomicU64>,
 }
 
 impl CallObserver {
     /// What tells of a call, and of its task afterwards if its caller is told of one.
     pub(super) fn new(cx: Cx, push: Option<Arc<HeldPush>>) -> (Self, Option<Afterwards>) {
-        let pushes = push.is_some();
-        let telling = Arc::new(Telling { cx, push, told: AtomicU64::new(0) });
-        if !pushes {
-            return (Self { telling, _running: None }, None);
-        }
+        let Some(push) = push else { return (Self { cx, line: None, running: None }, None) };
+        let line = TaskLine { dialect: cx.dialect(), push, told: Arc::default() };
         let (running, over) = oneshot::channel();
-        let afterwards = Afterwards { telling: Arc::clone(&telling), over };
-        (Self { telling, _running: Some(running) }, Some(afterwards))
+        let afterwards = Afterwards { line: line.clone(), over };
+        (Self { cx, line: Some(line), running: Some(running) }, Some(afterwards))
     }
 }
 
-impl Telling {
-    /// Progress goes on under the original token for as long as the task is open (2025-11-25, Tasks,
-    /// Progress).
-    fn push_progress(&self, progress: &Progress, task: &str) {
-        if let Some(push) = &self.push
-            && let Some(message) = self.cx.task_progress_message(progress, task)
-        {
-            push.push(message);
+impl Drop for CallObserver {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            // Nobody may be told of it afterwards.
+            let _ = running.send(self.cx.told_progress());
         }
     }
+}
 
+impl TaskLine {
     fn push_status(&self, record: &Record) {
-        let Some(push) = &self.push else { return };
         self.told.fetch_max(record.seq, Ordering::Relaxed);
         let task = project::task(record, View::D2);
-        let dialect = self.cx.dialect();
+        let dialect = self.dialect;
         let message = wire::notification(By::Server, dialect, Notice::TaskStatus, |params| {
             dialect.write_task_status(&task, params);
             if !task.meta.is_empty() {
@@ -78,12 +78,12 @@ impl Telling {
             }
         });
         if let Some(message) = message {
-            push.push(message);
+            self.push.push(message);
         }
     }
 
     fn is_gone(&self) -> bool {
-        self.push.as_ref().is_none_or(|push| push.reach() == Reach::Gone)
+        self.push.reach() == Reach::Gone
     }
 }
 
@@ -91,13 +91,13 @@ impl Afterwards {
     /// Tells of each change since the task was `created`, from when the run is over until the task has ended, or its
     /// session has.
     pub(super) async fn tell(self, engine: Engine, created: Arc<Record>) {
-        let Self { telling, over } = self;
+        let Self { line, over } = self;
         let (scope, id) = (Scope::Owner(&created.owner), &created.id);
-        telling.told.fetch_max(created.seq, Ordering::Relaxed);
-        // It is never sent, only dropped.
-        let _ = over.await;
+        line.told.fetch_max(created.seq, Ordering::Relaxed);
+        // Whoever knew how far it was is gone without a word only with the whole process.
+        let Ok(mut progress) = over.await else { return };
         loop {
-            let told = telling.told.load(Ordering::Relaxed);
+            let told = line.told.load(Ordering::Relaxed);
             // Of what has ended nothing changes any more.
             let found = engine.find(scope, id).await;
             if matches!(found, Ok(Some(record)) if record.is_terminal() && record.seq <= told) {
@@ -105,16 +105,20 @@ impl Afterwards {
             }
             let changed = engine.changed(scope, id, told);
             let changed = match tokio::time::timeout(SELDOM, changed).await {
-                _ if telling.is_gone() => return,
+                _ if line.is_gone() => return,
                 Err(_) => continue,
                 Ok(changed) => changed,
             };
             match changed {
                 Ok(Some(record)) => {
-                    if let Some(progress) = record.progress.as_ref().filter(|_| !record.is_terminal()) {
-                        telling.push_progress(&of(progress), id.as_str());
+                    // Progress goes on under the original token for as long as the task is open (2025-11-25, Tasks,
+                    // Progress).
+                    if let Some(point) = record.progress.as_ref().filter(|_| !record.is_terminal())
+                        && let Some(message) = progress.message(&of(point), id.as_str())
+                    {
+                        line.push.push(message);
                     }
-                    telling.push_status(&record);
+                    line.push_status(&record);
                     if record.is_terminal() {
                         return;
                     }
@@ -138,17 +142,19 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 impl Observer for CallObserver {
     fn observe<'a>(&'a self, observed: Observed<'a>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let telling = &*self.telling;
-            match observed {
-                Observed::Kept(_) => telling.cx.notify_created(),
-                Observed::Progress { progress, task: None } => {
+            match (observed, &self.line) {
+                (Observed::Kept(_), _) => self.cx.notify_created(),
+                (Observed::Progress { progress, task: None }, _) => {
                     // The call must not wait for a caller that does not read.
-                    telling.cx.try_notify_progress(&of(progress));
+                    self.cx.try_notify_progress(&of(progress));
                 }
-                Observed::Progress { progress, task: Some(task) } => {
-                    telling.push_progress(&of(progress), task.as_str());
+                (Observed::Progress { progress, task: Some(task) }, Some(line)) => {
+                    if let Some(message) = self.cx.task_progress_message(&of(progress), task.as_str()) {
+                        line.push.push(message);
+                    }
                 }
-                Observed::Changed(record) => telling.push_status(record),
+                (Observed::Changed(record), Some(line)) => line.push_status(record),
+                (Observed::Progress { .. } | Observed::Changed(_), None) => {}
             }
         })
     }
@@ -159,4 +165,36 @@ fn of(progress: &store::Progress) -> Progress {
     point.total = progress.total;
     point.message = progress.message.as_deref().map(str::to_owned);
     point
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_proto::dialect::Revision;
+
+    use super::super::dispatch::Caller;
+    use super::super::grant::Grant;
+    use super::super::outlet::{Outlet, Push};
+    use super::*;
+
+    #[derive(Debug)]
+    struct Nowhere;
+
+    impl Push for Nowhere {
+        fn push(&self, _: Vec<u8>) {}
+    }
+
+    #[test]
+    fn whoever_tells_of_a_task_afterwards_holds_nothing_of_its_call() {
+        let grant = Arc::new(Grant::new(None, serde_json::Map::new()));
+        let mut caller = Caller::new(None);
+        caller.grant = Some(Arc::clone(&grant));
+        let dialect = Dialect::of(Revision::V2025_11_25);
+        let cx = Cx::new(None, dialect, caller, None, Outlet::own(), None);
+        let push = Arc::new(HeldPush::new(Arc::new(Nowhere)));
+        let (observer, afterwards) = CallObserver::new(cx, Some(push));
+        assert_eq!(Arc::strong_count(&grant), 2);
+        drop(observer);
+        assert_eq!(Arc::strong_count(&grant), 1, "the run is over, and its task is put aside");
+        drop(afterwards);
+    }
 }
