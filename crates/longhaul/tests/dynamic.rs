@@ -3,15 +3,18 @@
 
 mod host;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use host::{Host, both_eras};
 use longhaul::proto::dialect::{Dialect, Era};
 use longhaul::proto::model;
-use longhaul::server::{Catalogue, ChangeError, Prompt, Resource, ResourceTemplate, TaskPolicy};
+use longhaul::server::{Catalogue, ChangeError, Prompt, Resource, ResourceTemplate, TaskPolicy, ToolError};
 use longhaul::service::{Level, Trace};
-use longhaul::{Server, Tool};
+use longhaul::store::{Json, Memory, NewTask, Owner, TaskId, TaskStore as _};
+use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
@@ -234,4 +237,58 @@ async fn a_dynamic_server_declares_that_it_tells_of_changes() {
     let capabilities = &discovered["capabilities"];
     assert_eq!((&capabilities["tools"], &capabilities["prompts"]), (&list, &list));
     assert_eq!(capabilities["resources"], resources);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_hears_of_the_parts_of_its_own_task_and_of_no_other() {
+    let (gate, store) = (Arc::new(Notify::new()), Memory::new());
+    let opened = Arc::clone(&gate);
+    let give = move |cx: Cx, Nothing {}| {
+        let gate = Arc::clone(&opened);
+        async move {
+            for part in ["one", "two"] {
+                gate.notified().await;
+                cx.emit(part).await?;
+            }
+            gate.notified().await;
+            Ok::<_, ToolError>("given")
+        }
+    };
+    let (server, _catalogue) = begin();
+    let server =
+        server.store(store.another_node()).tool(Tool::typed("give", "Give", give).task(TaskPolicy::always()));
+    let mut host = Host::new(server.dispatcher().unwrap(), Dialect::newest_legacy()).await;
+    let created = host.ask("tools/call", json!({"name": "give", "task": {}})).await;
+    let id = created["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned();
+    let parts = |id: &str| json!({"uri": format!("longhaul://tasks/{id}/parts")});
+    let foreign = NewTask::new(
+        TaskId::new("foreign").unwrap(),
+        Owner::principal("bob").unwrap(),
+        "give",
+        Json::parse("{}").unwrap(),
+    );
+    store.create(foreign).await.unwrap();
+    for none in ["foreign", "unknown"] {
+        assert_eq!(host.error("resources/subscribe", parts(none)).await.0, -32002, "{none}");
+    }
+    host.result("resources/subscribe", parts(&id), "EmptyResult").await;
+    host.result("resources/subscribe", parts(&id), "EmptyResult").await;
+    let updated = async |host: &mut Host| loop {
+        let said = host.receive().await.unwrap();
+        if said["method"] == "notifications/resources/updated" {
+            host.check("ResourceUpdatedNotification", &said);
+            return said["params"].clone();
+        }
+    };
+    let not_updated = async |host: &mut Host| {
+        while let Ok(said) = tokio::time::timeout(Duration::from_millis(200), host.receive()).await {
+            assert_ne!(said.unwrap()["method"], "notifications/resources/updated");
+        }
+    };
+    gate.notify_one();
+    assert_eq!(updated(&mut host).await, parts(&id));
+    not_updated(&mut host).await;
+    host.result("resources/unsubscribe", parts(&id), "EmptyResult").await;
+    gate.notify_one();
+    not_updated(&mut host).await;
 }

@@ -14,12 +14,13 @@ use longhaul_proto::method::Notice;
 use longhaul_proto::model::SubscriptionFilter;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 
 use super::outlet::Push;
 use crate::wire::{self, By};
 
 /// How long changes are gathered before they are told.
-const MOMENT: Duration = Duration::from_millis(50);
+pub(super) const MOMENT: Duration = Duration::from_millis(50);
 
 /// How many resources one client may watch.
 pub(super) const MAX_WATCHED: usize = 1_000;
@@ -67,7 +68,18 @@ struct State {
 struct Session {
     push: Weak<dyn Push>,
     dialect: &'static Dialect,
-    watched: BTreeSet<String>,
+    /// What it watches, and who tells of it that no change here tells of.
+    watched: HashMap<String, Option<Teller>>,
+}
+
+/// Tells of a resource by itself, until dropped.
+#[derive(Debug)]
+struct Teller(AbortHandle);
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Changes {
@@ -129,7 +141,8 @@ impl Changes {
         self.lock().session(dialect, push);
     }
 
-    /// A session watches a resource.
+    /// A session watches a resource. `tell` is asked, unless it watches the resource already, for who tells of it that no
+    /// change here tells of.
     ///
     /// # Errors
     ///
@@ -139,15 +152,19 @@ impl Changes {
         dialect: &'static Dialect,
         push: &Arc<dyn Push>,
         uri: String,
+        tell: impl FnOnce() -> Option<AbortHandle>,
     ) -> Result<(), ErrorObject> {
         let mut state = self.lock();
         let watched = &mut state.session(dialect, push).watched;
-        if watched.len() >= MAX_WATCHED && !watched.contains(&uri) {
+        if watched.contains_key(&uri) {
+            return Ok(());
+        }
+        if watched.len() >= MAX_WATCHED {
             let message =
                 format!("{MAX_WATCHED} resources are watched, the limit of a session: let go of one");
             return Err(ErrorObject::overloaded(message, RETRY_AFTER));
         }
-        watched.insert(uri);
+        watched.insert(uri, tell().map(Teller));
         Ok(())
     }
 
@@ -186,7 +203,7 @@ impl State {
             self.sessions.retain(|_, session| session.push.strong_count() > 0);
             self.sweep_at = (2 * self.sessions.len()).max(64);
         }
-        let opened = || Session { push: Arc::downgrade(push), dialect, watched: BTreeSet::new() };
+        let opened = || Session { push: Arc::downgrade(push), dialect, watched: HashMap::new() };
         self.sessions.entry(address(push)).or_insert_with(opened)
     }
 }
@@ -196,7 +213,7 @@ type ToTell = (Arc<dyn Push>, Vec<Vec<u8>>);
 
 impl Session {
     fn told(&self, news: &News) -> Option<ToTell> {
-        let messages = news.messages(self.dialect, |uri| self.watched.contains(uri), |_| ());
+        let messages = news.messages(self.dialect, |uri| self.watched.contains_key(uri), |_| ());
         if messages.is_empty() { None } else { Some((self.push.upgrade()?, messages)) }
     }
 }

@@ -26,6 +26,7 @@ use super::listen::{listen, subscribe};
 use super::method::{OwnMethods, own_method};
 use super::offer::Offer;
 use super::outlet::{Outlet, Push};
+use super::parts_news;
 use super::polls::{PollFigures, Polls};
 use super::prompt::get_prompt;
 use super::resource::read_resource;
@@ -282,6 +283,9 @@ impl Dispatcher {
         let envelope = self.envelope(exchange.id, exchange.dialect, exchange.method);
         let offers = &self.0.capabilities;
         match exchange.method {
+            Method::Subscribe if parts_news::are_asked_for(&exchange) => {
+                parts_news::subscribe(self, envelope, exchange, out)
+            }
             Method::CallTool => call::call_tool(self, envelope, exchange, out),
             Method::ReadResource if offers.resources => read_resource(self, envelope, exchange, out),
             Method::GetPrompt if offers.prompts => get_prompt(self, envelope, exchange, out),

@@ -17,6 +17,7 @@ use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::followed::{Followed, Standing};
 use super::outlet::Outlet;
+use super::parts;
 use super::polls::Poll;
 use super::resource::not_found;
 use super::subscriptions::Place;
@@ -181,7 +182,9 @@ fn agree(shared: &Shared, mut asked: SubscriptionFilter) -> SubscriptionFilter {
     asked.tools_list_changed &= offers.list_changes && offers.tools;
     asked.prompts_list_changed &= offers.list_changes && offers.prompts;
     asked.resources_list_changed &= offers.list_changes && offers.resources;
-    asked.resource_subscriptions.retain(|uri| offers.resource_updates && shared.offer.has_resource(uri));
+    // Whoever wants to hear of a task's parts follows the task.
+    let told = |uri: &String| shared.offer.has_resource(uri) && parts::task_of(uri).is_none();
+    asked.resource_subscriptions.retain(|uri| offers.resource_updates && told(uri));
     asked.resource_subscriptions.truncate(MAX_WATCHED);
     asked
 }
@@ -201,7 +204,7 @@ pub(super) fn subscribe(
     if exchange.method == Method::Unsubscribe {
         changes.unwatch(push, &uri);
     } else if shared.offer.has_resource(&uri) {
-        changes.watch(exchange.dialect, push, uri.into_owned())?;
+        changes.watch(exchange.dialect, push, uri.into_owned(), || None)?;
     } else {
         return Err(not_found(&uri));
     }

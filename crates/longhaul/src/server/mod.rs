@@ -31,6 +31,7 @@ mod offer;
 mod once;
 mod outlet;
 mod parts;
+mod parts_news;
 mod policy;
 mod polls;
 mod principal;

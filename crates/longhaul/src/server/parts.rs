@@ -7,7 +7,7 @@ use longhaul_proto::model::{
     CallToolResult, Content, ReadResourceResult, ResourceContents, ResourceLink, ResourceTemplate,
 };
 use longhaul_tasks::project::{OUTPUT_SCHEME, OutputAddress, OutputPosition, PARTS, output_uri};
-use longhaul_tasks::store::{PartContent, Parts, Scope, TaskStore};
+use longhaul_tasks::store::{PartContent, Parts, Scope, TaskId, TaskStore};
 
 use super::context::Cx;
 use super::resource::{ReadFuture, Resources, not_found};
@@ -56,6 +56,11 @@ impl Resources for PartsOfTasks {
 
 fn address(uri: &str) -> Option<OutputAddress<'_>> {
     OutputAddress::parse(uri).filter(|address| address.stream == PARTS)
+}
+
+/// The task whose parts are there.
+pub(super) fn task_of(uri: &str) -> Option<TaskId> {
+    address(uri).map(|address| address.task)
 }
 
 /// A part each, with where to go on behind it; where there is none, nothing, with that.
