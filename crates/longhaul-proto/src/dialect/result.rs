@@ -150,6 +150,21 @@ impl<'b> ResultWriter<'b> {
         self.object.field("requestState", state);
     }
 
+    /// The same of questions that a task keeps, by their keys.
+    pub fn input_required_of_task<'q>(
+        &mut self,
+        questions: impl IntoIterator<Item = (&'q str, &'q RawValue)>,
+        state: &str,
+    ) {
+        self.result_type = "input_required";
+        let mut requests = self.object.object("inputRequests");
+        for (key, question) in questions {
+            requests.raw(key, question.get());
+        }
+        requests.end();
+        self.object.field("requestState", state);
+    }
+
     /// Says which task the result belongs to, where messages are related so. Call it before
     /// [`meta`](Self::meta).
     pub fn related_task(&mut self, id: &str) {

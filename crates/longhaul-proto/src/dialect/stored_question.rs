@@ -10,7 +10,9 @@ use super::Dialect;
 use super::ask::{ELICIT, LIST_ROOTS, SAMPLE};
 use super::result::write_related_task;
 use crate::jsonrpc::{ObjectWriter, RequestId, write_request};
-use crate::model::{CreateMessageResult, ElicitAction, ElicitResult, Form, InputRequest, ListRootsResult};
+use crate::model::{
+    CreateMessageResult, ElicitAction, ElicitResult, Form, InputKind, InputRequest, ListRootsResult,
+};
 
 /// A question as [`Dialect::write_question_to_store`] has written it.
 #[derive(Debug)]
@@ -41,6 +43,18 @@ impl<'q> StoredQuestion<'q> {
     /// By which method it asks.
     pub fn method(&self) -> &'static str {
         self.method
+    }
+
+    /// Which kind of question it is.
+    pub fn kind(&self) -> InputKind {
+        let says = |name| self.params.contains_key(name);
+        match self.method {
+            ELICIT if says("requestedSchema") => InputKind::Form,
+            ELICIT => InputKind::Url,
+            SAMPLE if says("tools") || says("toolChoice") => InputKind::SamplingWithTools,
+            SAMPLE => InputKind::Sampling,
+            _ => InputKind::Roots,
+        }
     }
 
     /// Appends it as a request of the server's (legacy era).
@@ -101,7 +115,7 @@ impl Dialect {
 mod tests {
     use super::*;
     use crate::dialect::Revision;
-    use crate::model::{ElicitForm, ElicitParams};
+    use crate::model::{CreateMessageParams, ElicitForm, ElicitParams, ElicitUrl, SamplingMessage, Tool};
 
     fn stored(revision: Revision, question: &InputRequest) -> Box<RawValue> {
         let mut text = Vec::new();
@@ -111,6 +125,25 @@ mod tests {
 
     fn raw(json: &str) -> Box<RawValue> {
         RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn it_is_of_the_kind_that_it_was_asked_as() {
+        let form = ElicitParams::Form(ElicitForm::new("Well?", Form::new()));
+        let page = ElicitParams::Url(ElicitUrl::new("Sign in", "https://example.com", "1"));
+        let plain = CreateMessageParams::new(vec![SamplingMessage::user("Why?")], 10);
+        let mut tools = plain.clone();
+        tools.tools.push(Tool::new("t", raw("{}")));
+        for question in [
+            InputRequest::Elicit(form),
+            InputRequest::Elicit(page),
+            InputRequest::Sample(Box::new(plain)),
+            InputRequest::Sample(Box::new(tools)),
+            InputRequest::ListRoots,
+        ] {
+            let stored = stored(Revision::V2026_07_28, &question);
+            assert_eq!(StoredQuestion::read(&stored).unwrap().kind(), question.kind());
+        }
     }
 
     #[test]

@@ -39,12 +39,21 @@ pub struct Plan {
     pub may_be_kept: bool,
     /// A caller that waits may be handed over to the task.
     pub hands_over: bool,
+    /// It is handed over as soon as the task asks, for it can be asked by its answer.
+    pub is_asked: bool,
 }
 
 impl Plan {
     /// A call that may become durable.
     pub fn new(caller: Caller, row_first: bool) -> Self {
-        Self { caller, row_first, tells_at_once: row_first, may_be_kept: true, hands_over: true }
+        Self {
+            caller,
+            row_first,
+            tells_at_once: row_first,
+            may_be_kept: true,
+            hands_over: true,
+            is_asked: false,
+        }
     }
 
     /// A call that its caller waits for to the end, and of which there is never a row.
@@ -56,6 +65,13 @@ impl Plan {
     #[must_use]
     pub fn with_row_first(mut self) -> Self {
         self.row_first = true;
+        self
+    }
+
+    /// The same of a caller that is handed over as soon as the task asks, if it may be handed over at all.
+    #[must_use]
+    pub fn with_questions(mut self) -> Self {
+        self.is_asked = self.hands_over;
         self
     }
 
@@ -83,6 +99,8 @@ pub enum Event {
     WantsRow,
     /// The work asks whoever called, and waits for the answer.
     Asks,
+    /// What it asks is on disk.
+    Asked,
     /// The caller has waited long enough.
     HoldElapsed,
     /// The process is about to go: let callers go, keep the work.
@@ -320,6 +338,7 @@ impl Machine {
             }
             Event::Refused(_) => {}
             Event::AfterElapsed | Event::Asks => (self.due, self.tell) = (true, true),
+            Event::Asked => self.let_go |= self.plan.is_asked,
             Event::WantsRow => self.due = true,
             Event::HoldElapsed => self.let_go = self.plan.hands_over,
             Event::Draining => (self.due, self.tell, self.let_go) = (true, true, self.plan.hands_over),

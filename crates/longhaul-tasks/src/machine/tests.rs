@@ -22,7 +22,7 @@ const ASKS: Plan = plan(Caller::AsksForTask, true);
 const WAITS: Plan = plan(Caller::Waits, false);
 
 const fn plan(caller: Caller, row_first: bool) -> Plan {
-    Plan { caller, row_first, tells_at_once: row_first, may_be_kept: true, hands_over: true }
+    Plan { caller, row_first, tells_at_once: row_first, may_be_kept: true, hands_over: true, is_asked: false }
 }
 
 const LOOSE: Effect = Effect::Start { durable: false };
@@ -116,6 +116,19 @@ fn a_waiting_caller_is_handed_over_once() {
     assert_eq!(machine.handle(Event::HoldElapsed), []);
     assert_eq!(machine.handle(Event::Ended(done())), [Effect::Finish(done())]);
     assert_eq!(machine.handle(Event::Recorded(done())), []);
+}
+
+#[test]
+fn a_waiting_caller_that_can_be_asked_is_handed_over_with_the_question() {
+    let begin = || [Event::Admitted, Event::Started, Event::Asks, Event::Committed, Event::Told];
+    let (mut machine, effects) = run(WAITS.with_questions(), begin());
+    assert_eq!(effects, [Effect::Admit, LOOSE, Effect::Commit, Effect::Tell], "there is no question yet");
+    assert_eq!(machine.handle(Event::Asked), [Effect::Answer(Reply::HandOver)]);
+    assert_eq!(machine.handle(Event::Asked), []);
+    for other in [WAITS, TAKES, Plan::in_place_once().with_questions()] {
+        let (mut machine, _) = run(other, begin());
+        assert_eq!(machine.handle(Event::Asked), [], "{other:?}");
+    }
 }
 
 #[test]
@@ -313,7 +326,7 @@ impl Outside {
         if self.finishing {
             possible.push(Event::Recorded(self.finished.last().cloned().unwrap_or_else(done)));
         } else if self.rows > 0 {
-            possible.extend([Event::Recorded(Outcome::cancelled(None)), Event::TakenOver]);
+            possible.extend([Event::Recorded(Outcome::cancelled(None)), Event::TakenOver, Event::Asked]);
         }
         let event = possible.swap_remove(choice % possible.len());
         match &event {
@@ -344,11 +357,13 @@ proptest! {
         row_first: bool,
         in_place: bool,
         quietly: bool,
+        is_asked: bool,
         choices in prop::collection::vec(any::<usize>(), 1..24),
     ) {
         let row_first = row_first || caller == Caller::AsksForTask;
         let plan = if in_place { Plan::in_place() } else { Plan::new(caller, row_first) };
         let plan = if quietly && !in_place { plan.with_row_first() } else { plan };
+        let plan = if is_asked { plan.with_questions() } else { plan };
         let row_first = plan.row_first;
         let (mut machine, effects) = Machine::begin(plan);
         let mut outside = Outside::default();

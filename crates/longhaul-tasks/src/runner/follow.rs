@@ -1,4 +1,5 @@
-//! A call that was made before, under the same key: whoever makes it again is told of that one.
+//! A call that was made before: whoever makes it again, under the same key or with answers to what it asked, is told of
+//! that one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,7 +93,8 @@ impl Again {
             if let Some(outcome) = record.outcome() {
                 return self.waiter.tell(Answer::Outcome(outcome.clone()));
             }
-            if !patient && self.plan.hands_over {
+            let is_asked = self.plan.is_asked && !record.questions.is_empty();
+            if is_asked || (!patient && self.plan.hands_over) {
                 return self.waiter.tell(Answer::HandOver(record));
             }
             if let (Some(observer), Some(progress)) = (&self.observer, &record.progress) {
@@ -110,6 +112,7 @@ impl Again {
                     Control::LookAgain | Control::WantsRow | Control::Asks => {}
                 },
                 () = watch.changed() => {}
+                () = self.inner.draining(), if patient => patient = false,
                 () = self.waiter.gone() => return,
                 () = optional(&mut self.hold) => (self.hold, patient) = (None, false),
                 () = optional(&mut look_again) => {}

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_store::{
-    Answered, CallKey, Cancellation, Counts, Cursor, Erasure, Filter, Limits, Owner, Page, Record, Reply,
-    Scope, StoreError, TaskId, TaskStore,
+    Answered, CallKey, Cancellation, Counts, Cursor, Erasure, Filter, Limits, Outcome, Owner, Page, Record,
+    Reply, Scope, StoreError, TaskId, TaskStore,
 };
 use tokio::sync::watch;
 
@@ -35,9 +35,10 @@ pub use child::ChildCall;
 use crate::environment::Environment;
 use crate::id;
 use crate::job::FoundJobs;
+use crate::machine::Plan;
 use call::Waiter;
 use control::{Control, Controls};
-use follow::Followers;
+use follow::{Again, Followers};
 use join::{Joins, Stage};
 use run::Run;
 use runs::{Listed, Runs};
@@ -247,6 +248,32 @@ impl Engine {
             controls.tell(Control::Drain);
         }
         self.0.environment.spawn(Box::pin(run.drive()));
+        ticket
+    }
+
+    /// Waits for a task that a call has become as its caller did, who comes back for it: for its end, to be
+    /// [asked](Plan::with_questions), or to be handed over after `hold`. [`Ticket::cancel`] ends it if this node is at work
+    /// on it and nobody else here waits for it.
+    ///
+    /// `found` says which task, or what else its caller is told.
+    pub fn come_back(
+        &self,
+        found: impl Future<Output = Result<Record, Outcome>> + Send + 'static,
+        plan: Plan,
+        hold: Option<Duration>,
+        observer: Arc<dyn Observer>,
+    ) -> Ticket {
+        let controls = Controls::default();
+        let (waiter, ticket) = Waiter::new(&self.0.runs, controls.clone());
+        let hold = hold.map(|hold| self.0.environment.sleep(hold));
+        let again =
+            Again { inner: Arc::clone(&self.0), plan, controls, waiter, observer: Some(observer), hold };
+        self.0.environment.spawn(Box::pin(async move {
+            match found.await {
+                Ok(record) => again.follow(Arc::new(record)).await,
+                Err(outcome) => again.waiter.tell(Answer::Outcome(outcome)),
+            }
+        }));
         ticket
     }
 

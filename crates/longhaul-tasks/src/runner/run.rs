@@ -523,7 +523,10 @@ impl Run {
         match (ended, ours) {
             (Some(outcome), _) => Some(Event::Recorded(outcome)),
             (None, false) => Some(Event::TakenOver),
-            (None, true) => None,
+            (None, true) => {
+                let asks = self.record.as_ref().is_some_and(|record| !record.questions.is_empty());
+                asks.then_some(Event::Asked)
+            }
         }
     }
 

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::answer::{Dispatched, Envelope, Write, later, now_or_later, refused};
-use super::ask::{Begun, Reply, Rounds, Topic, Turn, courier};
+use super::ask::{Back, Begun, Reply, Rounds, TaskRounds, Topic, Turn, courier};
 use super::caught::Caught;
 use super::companion::{Companion, beats};
 use super::context::Cx;
@@ -307,11 +307,24 @@ impl Begin<'_> {
         if self.tool.answer_by_model {
             cx.interview().let_model_answer();
         }
-        if self.is_followed(&cx) {
-            cx.interview().be_followed();
-        }
         cx.be_waited_for(self.stance == Stance::Waits);
         let (desk, topic) = (&self.dispatcher.0.desk, topic(self.tool, arguments));
+        let asks_as_task = self.drafted.is_none()
+            && self.tool.policy.mode != TaskMode::Never
+            && matches!(self.tool.kind, Kind::Function(_));
+        let task_rounds = if asks_as_task { TaskRounds::of(desk, &cx, &topic, params) } else { None };
+        match task_rounds.as_ref().map(|rounds| rounds.back(params)).transpose() {
+            Ok(back) => {
+                if let (Some(rounds), Some(Some(back))) = (&task_rounds, back) {
+                    return self.go_on(envelope, cx, rounds.clone(), back, out);
+                }
+            }
+            Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
+        }
+        let task_rounds = task_rounds.filter(|rounds| self.stance == Stance::Waits && rounds.can_ask(&cx));
+        if self.is_followed(&cx) || task_rounds.is_some() {
+            cx.interview().be_followed();
+        }
         match self.asking(envelope.dialect) {
             Asking::OnItsLine => {}
             Asking::InRounds => match Rounds::begin(desk, &cx, &topic, params) {
@@ -349,12 +362,29 @@ impl Begin<'_> {
         };
         let mut call = Call::new(cx.caller().owner(), self.tool.definition.name.as_str(), arguments, work);
         self.lay_out(&mut call);
+        if let Some(rounds) = &task_rounds {
+            call.plan = call.plan.with_questions();
+            cx.interview().be_asked_within(rounds.patience());
+        }
         (call.reports, call.keeper, call.id) = ((reporter, reports), keeper, Some(id));
         if self.tool.is_entered_again() {
             call.context = written_of_caller(&cx);
         }
         let push =
             push.filter(|_| self.stance == Stance::AsksForTask).map(|push| Arc::new(HeldPush::new(push)));
+        self.hand_in(envelope, cx, call, push, task_rounds, out)
+    }
+
+    /// Gives the call to the engine, and its caller what comes of it.
+    fn hand_in(
+        &self,
+        envelope: Envelope,
+        cx: Cx,
+        mut call: Call,
+        push: Option<Arc<HeldPush>>,
+        task_rounds: Option<TaskRounds>,
+        out: &mut Vec<u8>,
+    ) -> Dispatched {
         let (observer, afterwards) = CallObserver::new(cx.clone(), push.clone());
         call.observer = Arc::new(observer);
         let ticket = self.dispatcher.0.engine.call(call);
@@ -379,7 +409,7 @@ impl Begin<'_> {
             }
             match answer {
                 Answer::Task(record) if is_seen(waiting.dialect(), &record) => created(record, meanwhile),
-                answer => told(&shared, &waiting, answer, began.elapsed()),
+                answer => told(&shared, &waiting, answer, began.elapsed(), task_rounds.as_ref()),
             }
         };
         match now_or_later(envelope, cx, Some(canceller), answered, out) {
@@ -391,6 +421,31 @@ impl Begin<'_> {
                 answered
             }
         }
+    }
+
+    /// Goes on with the task that the call is by now, for its caller who comes back with answers.
+    fn go_on(
+        &self,
+        envelope: Envelope,
+        cx: Cx,
+        rounds: TaskRounds,
+        back: Back,
+        out: &mut Vec<u8>,
+    ) -> Dispatched {
+        let engine = &self.dispatcher.0.engine;
+        let (observer, _) = CallObserver::new(cx.clone(), None);
+        let plan = Plan::new(Stance::Waits, true);
+        let plan = if rounds.can_ask(&cx) { plan.with_questions() } else { plan };
+        let answering = back.answer(engine.clone(), cx.clone());
+        let ticket = engine.come_back(answering, plan, self.tool.policy.hold, Arc::new(observer));
+        let canceller = ticket.canceller();
+        let (waiting, shared, began) = (cx.clone(), Arc::clone(&self.dispatcher.0), Instant::now());
+        let answered = async move {
+            let answer =
+                if waiting.hears_progress() { in_company(ticket, &waiting).await } else { ticket.await };
+            told(&shared, &waiting, answer, began.elapsed(), Some(&rounds))
+        };
+        now_or_later(envelope, cx, Some(canceller), answered, out)
     }
 
     fn row_first(&self) -> bool {
@@ -526,6 +581,7 @@ struct LeftToTask(Cx);
 impl Drop for LeftToTask {
     fn drop(&mut self) {
         self.0.interview().leave_to_task();
+        self.0.interview().be_left();
     }
 }
 
@@ -581,8 +637,8 @@ fn outcome_of(outcome: Result<CallToolResult, ErrorObject>) -> Outcome {
     }
 }
 
-/// What the caller of a call that went to the engine is told, which has waited this long.
-fn told(shared: &Shared, cx: &Cx, answer: Answer, waited: Duration) -> Write {
+/// What the caller of a call that went to the engine is told, which has waited this long; in `rounds` what its task asks.
+fn told(shared: &Shared, cx: &Cx, answer: Answer, waited: Duration, rounds: Option<&TaskRounds>) -> Write {
     let drafted = cx.drafted().cloned();
     match answer {
         Answer::Outcome(outcome) if let Some(id) = drafted => match project::answer(&outcome, Some(&id)) {
@@ -603,7 +659,10 @@ fn told(shared: &Shared, cx: &Cx, answer: Answer, waited: Duration) -> Write {
             )
             .with_data(&serde_json::json!({ "reason": "idempotency_conflict" })),
         ),
-        Answer::HandOver(record) => written(Ok(hand_over(shared, &record, Some(waited)))),
+        Answer::HandOver(record) => {
+            let asked = rounds.and_then(|rounds| rounds.ask(cx, &record));
+            asked.unwrap_or_else(|| written(Ok(hand_over(shared, &record, Some(waited)))))
+        }
         Answer::Refused(refusal) => {
             let message = refusal.message.to_string();
             refused(if let (Some(reason), Some(id)) = (refusal.reason, drafted) {

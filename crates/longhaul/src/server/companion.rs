@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
 use super::ask::courier::deliver;
+use super::ask::{Back, TaskRounds, Topic};
 use super::call::written;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
@@ -160,6 +161,7 @@ impl Companion {
             Ok(poll) => poll,
             Err(refusal) => return Dispatched::Answered(envelope.error(out, &refusal)),
         };
+        let params = exchange.params;
         let cx = Cx::new(
             dispatcher.0.states(),
             exchange.dialect,
@@ -168,10 +170,17 @@ impl Companion {
             exchange.outlet,
             None,
         );
-        let call = Companions { dispatcher: dispatcher.clone(), cx: cx.clone(), poll };
+        let topic =
+            Topic { method: "tools/call", name: self.name(), arguments, reentrant: true, asks: false };
+        let rounds = TaskRounds::of(&dispatcher.0.desk, &cx, &topic, params);
+        let back = match rounds.as_ref().map(|rounds| rounds.back(params)).transpose() {
+            Ok(back) => back.flatten(),
+            Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
+        };
+        let call = Companions { dispatcher: dispatcher.clone(), cx: cx.clone(), poll, rounds };
         match self {
             Self::Wait => match read::<Wait>(arguments) {
-                Ok(wait) => now_or_later(envelope, cx, None, async move { call.wait(wait).await }, out),
+                Ok(wait) => now_or_later(envelope, cx, None, async move { call.wait(wait, back).await }, out),
                 Err(problem) => self.refuse(&envelope, &problem, out),
             },
             Self::Output => match read::<Output>(arguments) {
@@ -199,10 +208,17 @@ struct Companions {
     dispatcher: Dispatcher,
     cx: Cx,
     poll: Poll,
+    /// How its caller is asked what the task asks, if it can be.
+    rounds: Option<TaskRounds>,
 }
 
 impl Companions {
-    async fn wait(&self, Wait { id, up_to }: Wait) -> Write {
+    async fn wait(&self, Wait { id, up_to }: Wait, back: Option<Back>) -> Write {
+        if let Some(back) = back
+            && let Err(outcome) = back.answer(self.dispatcher.0.engine.clone(), self.cx.clone()).await
+        {
+            return written(project::answer(&outcome, None));
+        }
         let up_to = up_to.map_or(WAIT, |seconds| {
             Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT)
         });
@@ -211,7 +227,10 @@ impl Companions {
             loop {
                 let record = self.find(&id, seen).await?;
                 if record.is_terminal() || self.model_is_asked(&record) {
-                    return Ok(record);
+                    return Ok(self.result_of(&record));
+                }
+                if let Some(asked) = self.rounds.as_ref().and_then(|rounds| rounds.ask(&self.cx, &record)) {
+                    return Ok(asked);
                 }
                 self.report(&record).await;
                 seen = Some(record.seq);
@@ -219,10 +238,7 @@ impl Companions {
         };
         tokio::select! {
             biased;
-            record = ended => match record {
-                Ok(record) => self.result_of(&record),
-                Err(refusal) => written(refusal),
-            },
+            answer = ended => answer.unwrap_or_else(written),
             never = beats(&self.cx) => match never {},
             never = self.deliver(&id) => match never {},
             () = self.cx.outlet().abandoned() => refused(unheard()),

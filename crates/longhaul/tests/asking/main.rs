@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[cfg(feature = "http")]
+mod held;
 mod http;
 mod rig;
 mod rounds;

@@ -1,16 +1,18 @@
 //! What a task asks outlives its process.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::proto::dialect::Revision;
 use longhaul::proto::model::InputKind;
+use longhaul::server::TaskPolicy;
 use longhaul::store::Memory;
 use longhaul::{Cx, Server, Tool};
 use longhaul_store::sealed::{Sealed, SealingKeys};
 use serde_json::{Value, json};
 
 use crate::rig::{
-    Nothing, Process, WHILE, World, hang_once, policy, question, server, text, until_hung, yes,
+    Nothing, Process, WHILE, World, hang_once, order, policy, question, server, text, until_hung, yes,
 };
 
 /// K11 of `conformance/REQUIREMENTS.md`.
@@ -105,6 +107,52 @@ fn what_nobody_could_answer_is_refused_at_once() {
     let message = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
     assert!(message.contains("nobody who can be asked"), "{message}");
     one.crash();
+}
+
+/// A call of who takes no tasks, and can be asked.
+fn held(tool: &str) -> Value {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+    });
+    json!({"name": tool, "arguments": {}, "_meta": meta})
+}
+
+/// The same, with a yes to what it was answered with.
+fn answered(tool: &str, asked: &Value) -> Value {
+    let result = &asked["result"];
+    assert_eq!(result["resultType"], "input_required", "{asked}");
+    let (mut call, mut answers) = (held(tool), json!({}));
+    for key in result["inputRequests"].as_object().unwrap().keys() {
+        answers[key] = yes();
+    }
+    (call["requestState"], call["inputResponses"]) = (result["requestState"].clone(), answers);
+    call
+}
+
+#[test]
+fn who_takes_no_tasks_comes_back_to_another_process_for_what_its_call_has_become() {
+    let (world, store) = (World::default(), Memory::new());
+    let start = || {
+        let once = Tool::typed("never", "Order", {
+            let world = world.clone();
+            move |cx, _: Nothing| order(world.clone(), cx)
+        });
+        let server = server(&world).tool(once.task(TaskPolicy::always()));
+        Process::of(server.registry(Arc::new(store.another_node())), &store)
+    };
+    let one = start();
+    let [order, never] = ["order", "never"].map(|tool| one.ask_in(None, "tools/call", &held(tool)));
+    let begun = world.begun();
+    one.crash();
+    let two = start();
+    let done = two.ask_in(None, "tools/call", &answered("order", &order));
+    assert_eq!(done["result"]["content"][0]["text"], "receipt 1, shipped", "{done}");
+    // What is never run twice was lost with its process, and its caller is told so.
+    let lost = two.ask_in(None, "tools/call", &answered("never", &never));
+    assert_eq!(lost["error"]["data"]["reason"], "worker_lost", "{lost}");
+    assert_eq!((world.charged(), world.begun()), (2, begun + 1));
+    two.crash();
 }
 
 #[test]

@@ -34,6 +34,34 @@ impl Client {
         answer
     }
 
+    /// Calls a tool once and waits for it, without taking a task: what its answer asks is accepted with `content`, and asked
+    /// for again with that; its last answer.
+    pub(crate) fn held(&mut self, tool: &str, content: &Value) -> Value {
+        let meta = json!({"dev.longhaul/idempotencyKey": "the-call"});
+        let mut params = json!({"name": tool, "arguments": {}, "_meta": meta});
+        for _ in 0..MOST_ROUNDS {
+            let answer = self.ask_without_tasks("tools/call", &params);
+            let result = &answer["result"];
+            if result["resultType"] != "input_required" {
+                // It is never told which task its call was.
+                let made = self.fleet.audit.tasks().into_iter().filter(|task| task.parent.is_none());
+                for (nth, task) in made.enumerate() {
+                    self.made.insert(format!("held {nth}"), task.id.to_string());
+                }
+                if self.made.len() != 1 {
+                    self.complain(format!("I13: one key is {} tasks", self.made.len()));
+                }
+                return answer;
+            }
+            let questions = result["inputRequests"].as_object().cloned().unwrap_or_default();
+            let accept = |key: &String| (key.clone(), json!({"action": "accept", "content": content}));
+            params["inputResponses"] = questions.keys().map(accept).collect();
+            params["requestState"] = result["requestState"].clone();
+        }
+        self.complain(format!("{tool} asks the same again and again"));
+        Value::Null
+    }
+
     /// Calls a tool once, under this key; its task.
     pub(crate) fn call_as(&mut self, key: &str, tool: &str) -> String {
         let created = self.call_with(key, tool, &json!({}));
@@ -172,6 +200,9 @@ impl Client {
         T::default()
     }
 }
+
+/// More than any scenario asks.
+const MOST_ROUNDS: usize = 40;
 
 /// More than any scenario takes along.
 const MOST_PROCESSES: usize = 20;

@@ -8,8 +8,8 @@ use longhaul::proto::dialect::Dialect;
 use longhaul::proto::jsonrpc::{Limits, Message};
 use longhaul::proto::model::RequestMeta;
 use longhaul::server::{Caller, Dispatched, Dispatcher, Exchange, Principal};
-use longhaul_store::TaskStore;
 use longhaul_store::wrap::{Fault, Faults, Moment, Operation, Wrapped};
+use longhaul_store::{Memory, TaskStore};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -37,6 +37,8 @@ pub(crate) struct Fleet {
     plan: Vec<Crash>,
     clock: Simulated,
     place: Place,
+    /// What the processes share beside tasks: the key of states that travel through clients.
+    registry: Memory,
     pub(crate) world: World,
     pub(crate) audit: Audit,
     process: Option<Process>,
@@ -63,6 +65,7 @@ impl Fleet {
             plan: plan.to_vec(),
             clock,
             place,
+            registry: Memory::new(),
             world: World::default(),
             audit,
             process: None,
@@ -143,6 +146,7 @@ impl Fleet {
         let hands = Hands::new(self.world.clone(), faults.clone());
         let server =
             (self.scenario.tools)(&hands).into_iter().fold(Server::new("explored", "1"), Server::tool);
+        let server = server.registry(Arc::new(self.registry.another_node()));
         (server.store(store).dispatcher().unwrap(), weak)
     }
 

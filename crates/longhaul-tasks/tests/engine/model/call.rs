@@ -107,6 +107,7 @@ impl Call {
                 said.push(Effect::StartLater(refusal));
             }
             Event::AfterElapsed | Event::Asks => (self.due, self.tell) = (true, true),
+            Event::Asked => self.let_go |= self.plan.is_asked,
             Event::WantsRow => self.due = true,
             Event::HoldElapsed => self.let_go = self.plan.hands_over,
             Event::Draining => (self.due, self.tell, self.let_go) = (true, true, self.plan.hands_over),
@@ -281,7 +282,7 @@ impl Outside {
             can_come.push(Event::CommitFailed(if bytes.flag() { refusal.lasting() } else { refusal }));
         }
         if self.recording || self.kept {
-            can_come.extend([Event::Recorded(outcome(bytes)), Event::TakenOver]);
+            can_come.extend([Event::Recorded(outcome(bytes)), Event::TakenOver, Event::Asked]);
         }
         let event = can_come.swap_remove(bytes.below(can_come.len()));
         match &event {
@@ -309,11 +310,11 @@ fn outcome(bytes: &mut Bytes<'_>) -> Outcome {
 
 fn plan(bytes: &mut Bytes<'_>) -> Plan {
     let caller = bytes.one(&[Caller::AsksForTask, Caller::TakesTask, Caller::Waits]);
-    let flags = bytes.below(16);
+    let flags = bytes.below(32);
     let mut plan = Plan::new(caller, flags & 1 == 0);
     plan.tells_at_once ^= flags & 2 != 0;
     (plan.may_be_kept, plan.hands_over) = (flags & 4 == 0, flags & 8 == 0);
-    plan
+    if flags & 16 == 0 { plan.with_questions() } else { plan }
 }
 
 /// The machine and the rules hear the same, of what can come.
@@ -373,6 +374,7 @@ pub(super) fn anything(bytes: &[u8]) -> Result<(), String> {
             Event::AfterElapsed,
             Event::WantsRow,
             Event::Asks,
+            Event::Asked,
             Event::HoldElapsed,
             Event::Draining,
             Event::Committed,

@@ -104,19 +104,20 @@ async fn asked(
         Some(stands) => stands,
         None => {
             keeper.become_durable(true).await?;
+            let within = within.or_else(|| cx.interview().patience());
             let deadline = within.and_then(|within| Some(keeper.now()?.after(within)));
             let question = Question::new(public_key(keeper), stored(cx, keeper, question)).until(deadline);
             keeper.settle(Step::new(key, of, StepState::Asked(question))).await?
         }
     };
-    let deadline = match stands {
+    let question = match stands {
         StepState::Learnt { value, is_error } => return Ok(read(&value, is_error)),
-        StepState::Asked(question) => question.deadline,
+        StepState::Asked(question) => question,
         StepState::Begun | StepState::Due(_) | StepState::Owed | StepState::Child(_) => {
             return Err(StepError::diverged(key));
         }
     };
-    let Some(deadline) = deadline else {
+    let Some(deadline) = question.deadline else {
         let (value, is_error) = keeper.learnt(key).await;
         return Ok(read(&value, is_error));
     };
@@ -124,7 +125,7 @@ async fn asked(
         biased;
         (value, is_error) = keeper.learnt(key) => Ok(read(&value, is_error)),
         () = keeper.until(deadline) => {
-            let after = within.unwrap_or_default();
+            let after = within.unwrap_or_else(|| deadline.since(question.asked_at));
             let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             let value = Unanswered::TimedOut { after_ms }.json();
             let over = Step::new(key, of, StepState::Learnt { value: value.clone(), is_error: true });

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_proto::model::{InputKind, InputRequest};
@@ -31,6 +32,8 @@ struct State {
     followed: bool,
     /// Which kinds of question the work was told that it can ask.
     told: HashMap<InputKind, bool>,
+    /// How long a question waits that only the answer to the request can put, unless it says.
+    patience: Option<Duration>,
     /// The keys that are taken.
     keys: HashSet<String>,
     /// How many were counted under each name.
@@ -54,9 +57,9 @@ struct Open {
 }
 
 const NOBODY_TO_ASK: &str = "a call that may become a task asks who follows it, and nobody who can be asked follows this \
-                             one. A caller that follows no tasks, or that is to wait to the end, can be asked in a \
-                             session while it waits; or before the call waits for anything else, if its tool can be \
-                             entered again and it bears no key";
+                             one. A caller that is to wait to the end can be asked in a session while it waits; or \
+                             before the call waits for anything else, if its tool can be entered again and it bears \
+                             no key";
 
 /// How a question is asked.
 pub(super) enum Way {
@@ -124,6 +127,22 @@ impl Interview {
     /// The work is told whether it can ask so: what it was told before stands.
     pub(in super::super) fn tell_once(&self, kind: InputKind, can: bool) -> bool {
         *self.lock().told.entry(kind).or_insert(can)
+    }
+
+    /// Its caller is asked by the answer to its request, and nobody knows of the task till then: who does not come back
+    /// with the answers in that time never does.
+    pub(in super::super) fn be_asked_within(&self, patience: Duration) {
+        self.lock().patience = Some(patience);
+    }
+
+    /// Its caller has its answer: from here on questions wait as any task's do.
+    pub(in super::super) fn be_left(&self) {
+        self.lock().patience = None;
+    }
+
+    /// How long a question waits that says nothing of it.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.lock().patience
     }
 
     /// Whether whoever follows the task is asked.

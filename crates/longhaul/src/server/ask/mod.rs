@@ -14,6 +14,7 @@ pub(super) mod in_task;
 mod interview;
 mod line;
 mod rounds;
+mod task_rounds;
 
 use std::fmt;
 use std::future::Future;
@@ -43,6 +44,7 @@ use interview::Way;
 pub(super) use interview::{Interview, Turn};
 pub(crate) use line::Line;
 pub(super) use rounds::{Begun, Reply, Rounds, Topic, when_answered};
+pub(super) use task_rounds::{Back, TaskRounds};
 
 /// What a user did who was asked.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -231,7 +233,7 @@ impl<T> Ask<T> {
     }
 
     /// Waits this long for the answer to a request of ours, instead of 15 minutes; or of whoever follows the task,
-    /// instead of for ever. Between the rounds of a call nothing waits: how long a round may take is the
+    /// instead of for ever, or where nobody knows of the task yet for as long as a round may take. Between the rounds of a call nothing waits: how long a round may take is the
     /// [server's](RoundOptions::patience) to say.
     pub fn within(mut self, patience: Duration) -> Self {
         self.within = Some(patience);

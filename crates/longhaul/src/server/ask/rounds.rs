@@ -61,7 +61,7 @@ pub(in super::super) struct Rounds {
 }
 
 /// What its states are bound to, worked out once there is a state.
-struct Subject {
+pub(super) struct Subject {
     owner: Owner,
     method: &'static str,
     name: String,
@@ -69,7 +69,12 @@ struct Subject {
 }
 
 impl Subject {
-    fn binding(&self) -> Binding {
+    pub(super) fn new(cx: &Cx, topic: &Topic<'_>) -> Self {
+        let Topic { method, name, arguments, .. } = *topic;
+        Self { owner: cx.owner(), method, name: name.to_owned(), arguments: arguments.to_owned() }
+    }
+
+    pub(super) fn binding(&self) -> Binding {
         Binding::new(&self.owner, self.method, &self.name, &self.arguments)
     }
 }
@@ -124,10 +129,8 @@ impl Rounds {
 
     /// The rounds of a request whose handler has been [begun](Self::begin) and is not ready at once.
     pub(in super::super) fn new(desk: &Arc<Desk>, cx: &Cx, topic: Topic<'_>, place: Option<Place>) -> Self {
-        let Topic { method, name, arguments, reentrant, .. } = topic;
-        let (name, arguments) = (name.to_owned(), arguments.to_owned());
-        let subject = Subject { owner: cx.owner(), method, name, arguments };
-        Self { desk: Arc::clone(desk), subject, reentrant, place }
+        let subject = Subject::new(cx, &topic);
+        Self { desk: Arc::clone(desk), subject, reentrant: topic.reentrant, place }
     }
 
     /// Runs a handler until its answer is known, or it asks.
@@ -279,7 +282,7 @@ fn error_reply(error: ErrorObject) -> Reply {
 }
 
 /// `-32602` saying what to do, for a state that was not given here for this request, or has expired.
-fn unopened(why: Unopened) -> ErrorObject {
+pub(super) fn unopened(why: Unopened) -> ErrorObject {
     let what = match why {
         Unopened::NotOurs => {
             "was not given by this server to this caller for this request, or was changed since"

@@ -206,3 +206,19 @@ fn k11_k14_k15_two_questions_in_a_row() {
     };
     explore(&SCENARIO);
 }
+
+#[test]
+fn k10_k11_k13_k14_questions_of_a_call_whose_caller_takes_no_tasks() {
+    static SCENARIO: Scenario = Scenario {
+        name: "k10_k11_k13_k14 questions in rounds of a held call",
+        tools: |hands| resumable(hands, two_in_a_row),
+        play: |client| {
+            let answer = client.held("tool", &json!({"go": true}));
+            json!([answer["result"]["content"], answer["error"]])
+        },
+        comes_to: r#""text":"both""#,
+        or_else: &[],
+        effects: &[("one", Often::AtLeastOnce), ("two", Often::AtLeastOnce)],
+    };
+    explore(&SCENARIO);
+}

@@ -1,0 +1,171 @@
+//! A call that became a task while its caller, who takes none, waits: it is asked by the answer to its request, and
+//! comes back for the same task.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use longhaul::driver::Options;
+use longhaul::server::{Elicited, TaskMode, TaskPolicy, ToolError};
+use longhaul::store::{Memory, Settings, StepClock, Time};
+use longhaul::{Cx, Tool};
+use serde_json::{Value, json};
+
+use crate::rig::{Bare, Client, Nothing, accept, asked, code, text};
+
+/// Of the tool that asks, then works for five seconds, and never runs twice.
+fn call() -> Value {
+    json!({"name": "task_once", "arguments": {}})
+}
+
+/// The answers to the one question of a round.
+fn ada(asked_so: &Value) -> Value {
+    let [key] = asked(asked_so)[..] else { panic!("{asked_so}") };
+    json!({key: accept(json!({"name": "Ada"}))})
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_no_tasks_is_asked_by_the_answer_and_comes_back_for_the_same_task() {
+    let bare = Bare::new();
+    let first = bare.call(call()).await;
+    assert_eq!(first["result"]["inputRequests"][asked(&first)[0]]["params"]["message"], "Who?");
+    assert!(first["result"].get("taskId").is_none(), "{first}");
+    // Nothing that fits: the same question, and the same task.
+    let [key] = asked(&first)[..] else { panic!("{first}") };
+    for wrong in [json!({}), json!({"other": 7}), json!({key: accept(json!({"name": ""}))})] {
+        let again = bare.answer(call(), &first, wrong).await;
+        assert_eq!(asked(&again), [key], "{again}");
+    }
+    let done = bare.answer(call(), &first, ada(&first)).await;
+    assert_eq!(text(&done), "rested");
+    assert_eq!(bare.counts.now(), (1, 1), "it ran once");
+    // Whoever has lost the answer is given it again, and no other answer counts.
+    let again = bare.answer(call(), &first, json!({key: {"action": "decline"}})).await;
+    assert_eq!((text(&again), bare.counts.now()), ("rested", (1, 1)));
+}
+
+/// A6 of `conformance/REQUIREMENTS.md`.
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_comes_twice_attaches_to_the_same_task() {
+    let bare = Bare::new();
+    let first = bare.call(call()).await;
+    let answers = ada(&first);
+    let (one, two) = tokio::join!(
+        bare.answer(call(), &first, answers.clone()),
+        bare.answer(call(), &first, answers.clone())
+    );
+    assert_eq!((text(&one), text(&two), bare.counts.now()), ("rested", "rested", (1, 1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a6_a_state_that_names_a_task_is_good_for_its_caller_and_its_call_alone() {
+    let bare = Bare::new();
+    let first = bare.call(call()).await;
+    let mut params = call();
+    params["requestState"] = first["result"]["requestState"].clone();
+    params["inputResponses"] = ada(&first);
+    assert_eq!(code(&bare.ask_as("bob", "tools/call", params.clone()).await), -32602);
+    for (name, value) in [("arguments", json!({"a": 1})), ("name", json!("task"))] {
+        let mut other = params.clone();
+        other[name] = value;
+        assert_eq!(code(&bare.call(other).await), -32602, "{name}");
+    }
+    let mut forged = params.clone();
+    let state = forged["requestState"].as_str().unwrap().to_owned();
+    forged["requestState"] = json!(state.replacen(|c: char| c.is_ascii_lowercase(), "Z", 1));
+    assert_eq!(code(&bare.call(forged).await), -32602);
+    assert_eq!(bare.counts.now(), (1, 0), "nothing has run for it");
+    assert_eq!(text(&bare.call(params).await), "rested");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_come_back_in_time_leaves_nothing_that_waits() {
+    let clock = StepClock::at(Time::from_unix_ms(1_800_000_000_000));
+    let store = Memory::with(Settings::default(), Arc::new(clock.clone()));
+    let bare = Bare::with(|server| server.store(store));
+    asked(&bare.call(call()).await);
+    assert_eq!(bare.dispatcher.engine().counts().await.unwrap().open, 1);
+    clock.advance(Duration::from_secs(16 * 60));
+    tokio::time::sleep(Duration::from_secs(16 * 60)).await;
+    assert_eq!(bare.dispatcher.engine().counts().await.unwrap().open, 0);
+    assert_eq!(bare.counts.dropped.load(Ordering::SeqCst), 1);
+}
+
+/// Works for as long as its caller is held, and asks then.
+fn late() -> Tool {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Go {
+        go: bool,
+    }
+    let mut policy = TaskPolicy::new(TaskMode::After(Duration::from_secs(1)));
+    policy.hold = Some(Duration::from_secs(2));
+    Tool::typed("late", "Work, then ask", |cx: Cx, _: Nothing| async move {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let went = matches!(cx.elicit::<Go>("Well?").await?, Elicited::Accepted(Go { go: true }));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Ok::<_, ToolError>(if went { "went" } else { "stayed" })
+    })
+    .task(policy)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_handed_over_is_asked_by_task_wait() {
+    let bare = Bare::with(|server| server.tool(late()));
+    let over = bare.call(json!({"name": "late", "arguments": {}})).await;
+    let id = over["result"]["structuredContent"]["taskId"].clone();
+    let wait = || json!({"name": "task_wait", "arguments": {"id": id}});
+    let first = bare.call(wait()).await;
+    let [key] = asked(&first)[..] else { panic!("{first}") };
+    // Any time later: it knows of the task, and the question waits as any task's.
+    tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+    let again = bare.call(wait()).await;
+    assert_eq!(asked(&again), [key], "{again}");
+    let done = bare.answer(wait(), &again, json!({key: accept(json!({"go": true}))})).await;
+    assert_eq!(text(&done), "went");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_back_and_waits_is_handed_over_in_time() {
+    let mut hold = None;
+    let bare = Bare::with(|server| {
+        let slow = |cx: Cx, _: Nothing| async move {
+            let _ = cx.roots().await?;
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            Ok::<_, ToolError>("slow")
+        };
+        let policy = TaskPolicy::new(TaskMode::After(Duration::from_secs(1)));
+        hold = policy.hold;
+        server.tool(Tool::typed("slow", "Ask, then take long", slow).task(policy))
+    });
+    assert!(hold.is_some_and(|hold| hold < Duration::from_secs(60)));
+    let slow = || json!({"name": "slow", "arguments": {}});
+    let first = bare.call(slow()).await;
+    let [key] = asked(&first)[..] else { panic!("{first}") };
+    let over = bare.answer(slow(), &first, json!({key: {"roots": []}})).await;
+    let id = &over["result"]["structuredContent"]["taskId"];
+    let done = bare.call(json!({"name": "task_wait", "arguments": {"id": id}})).await;
+    assert_eq!(text(&done), "slow");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_is_cancelled_ends_the_task() {
+    let mut client = Client::connect(Options::default());
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    });
+    let mut params = call();
+    params["_meta"] = meta.clone();
+    client.call(1, params.clone()).await;
+    let first = client.receive().await;
+    params["requestState"] = first["result"]["requestState"].clone();
+    params["inputResponses"] = ada(&first);
+    client.call(2, params).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(client.counts.dropped.load(Ordering::SeqCst), 0);
+    let cancelled = json!({"requestId": 2, "_meta": meta});
+    client.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled})).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(client.counts.dropped.load(Ordering::SeqCst), 1);
+    assert_eq!(client.counts.now(), (1, 0));
+}
