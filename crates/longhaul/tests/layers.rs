@@ -328,6 +328,15 @@ async fn a_span_says_what_is_asked_and_nothing_of_what_it_carries() {
     assert!(!log.contains("424242") && !log.contains("848484"), "{log}");
 }
 
+#[tokio::test]
+async fn a_layer_sees_the_callers_trace() {
+    let dispatcher = server(&Arc::default()).dispatcher().unwrap();
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let params = json!({"name": "double", "arguments": {"millis": 2}, "_meta": {"traceparent": parent}});
+    let request = Request::new(&dispatcher, Revision::V2026_07_28, Method::CallTool, &params).unwrap();
+    assert_eq!(request.trace_parent().unwrap().to_string(), parent);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_subscription_lasts_whatever_the_bounds_of_requests_are() {
     let dispatcher = server(&Arc::default())

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::capability::ClientCapabilities;
 use super::logging::LoggingLevel;
+use super::trace_parent::TraceParent;
 use crate::jsonrpc::{ErrorObject, ProgressToken, Text};
 
 /// Named values attached to a result, kept in the order they were added.
@@ -107,6 +108,15 @@ pub struct RequestMeta<'a> {
     pub log_level: Option<LoggingLevel>,
     /// The caller's own name for this call, under which it is made once: [`IDEMPOTENCY_KEY`].
     pub idempotency_key: Option<Cow<'a, str>>,
+    /// Which trace of the caller's it belongs to.
+    pub trace_parent: Option<TraceParent>,
+}
+
+/// The member of `_meta` that says which trace a request belongs to (W3C Trace Context).
+const TRACE_PARENT: &str = "traceparent";
+
+fn lenient(text: &RawValue) -> Option<TraceParent> {
+    serde_json::from_str(text.get()).ok()
 }
 
 /// The member of `_meta` in which a caller says under which key its call is made once.
@@ -142,7 +152,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut meta = RequestMeta::default();
-                let mut seen = [false; 5];
+                let mut seen = [false; 6];
                 while let Some(Text(key)) = map.next_key()? {
                     let member = match key.as_ref() {
                         "progressToken" => 0,
@@ -150,6 +160,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
                         "io.modelcontextprotocol/clientCapabilities" => 2,
                         "io.modelcontextprotocol/logLevel" => 3,
                         IDEMPOTENCY_KEY => 4,
+                        TRACE_PARENT => 5,
                         _ => {
                             map.next_value::<IgnoredAny>()?;
                             continue;
@@ -164,7 +175,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
                         1 => meta.protocol_version = map.next_value::<Option<Text<'de>>>()?.map(|t| t.0),
                         2 => meta.client_capabilities = map.next_value()?,
                         3 => meta.log_level = map.next_value()?,
-                        _ => meta.idempotency_key = map.next_value::<Option<Text<'de>>>()?.map(|t| t.0),
+                        4 => meta.idempotency_key = map.next_value::<Option<Text<'de>>>()?.map(|t| t.0),
+                        // What is wrong with it is no reason to refuse the request.
+                        _ => meta.trace_parent = lenient(map.next_value::<&RawValue>()?),
                     }
                 }
                 Ok(meta)

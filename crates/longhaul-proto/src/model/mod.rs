@@ -21,6 +21,7 @@ mod schema;
 mod subscription;
 mod task;
 mod tool;
+mod trace_parent;
 
 pub use annotations::{Annotations, Role};
 pub use call::{CallToolParams, CallToolResult};
@@ -53,3 +54,4 @@ pub(crate) use schema::{object_schema, spelled_out};
 pub use subscription::{SUBSCRIPTION_ID, SubscriptionFilter};
 pub use task::{Task, TaskStatus};
 pub use tool::{InvalidToolName, TaskSupport, Tool, ToolAnnotations};
+pub use trace_parent::{InvalidTraceParent, TraceParent};

@@ -196,6 +196,7 @@ impl Exchanges {
 
     /// Who asks: what the request itself declares, else what its session did.
     fn introduce(&self, mut caller: Caller, meta: &RequestMeta<'_>) -> Caller {
+        caller.trace_parent = meta.trace_parent;
         match (meta.client_capabilities.clone(), self.session()) {
             (Some(capabilities), _) => {
                 caller.capabilities = capabilities;

@@ -13,10 +13,11 @@ use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::machine::{Caller as Stance, Plan};
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::report::Reporter;
-use longhaul_tasks::runner::{Answer, Call, Ticket, Work};
+use longhaul_tasks::runner::{Answer, Call, Keeper, Ticket, Work};
 use longhaul_tasks::store::{Dialect as Door, Digest, Json, Once, Outcome, Record};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::answer::{Dispatched, Envelope, Write, later, now_or_later, refused};
 use super::ask::{Back, Begun, Reply, Rounds, TaskRounds, Topic, Turn, courier};
@@ -507,7 +508,7 @@ impl Begin<'_> {
                 }
                 let arguments = Json::parse(arguments)
                     .map_err(|error| CallToolResult::error(format!("invalid arguments: {error}")))?;
-                let work = Work::Future(work_of(cx.clone(), future));
+                let work = Work::Future(work_of(cx.clone(), &self.tool.definition.name, 1, future));
                 Ok(Prepared::Pending(work, arguments))
             }
         }
@@ -593,14 +594,24 @@ async fn in_company(ticket: Ticket, cx: &Cx) -> Answer {
     }
 }
 
-/// The work of a call that goes to the engine.
-pub(super) fn work_of(cx: Cx, future: Caught) -> BoxFuture<'static, Outcome> {
+/// The work of a call that goes to the engine, in a span that says for whom it is done: the same trace as the request that
+/// began it, whichever process does it, and for the how-manieth time.
+pub(super) fn work_of(cx: Cx, tool: &str, attempt: u32, future: Caught) -> BoxFuture<'static, Outcome> {
     let guard = cx.cancel_on_drop();
-    Box::pin(async move {
+    let span = tracing::info_span!(
+        target: "longhaul::task",
+        "work",
+        task = cx.keeper().and_then(Keeper::id).map(tracing::field::display),
+        tool,
+        attempt,
+        traceparent = cx.trace_parent().map(tracing::field::display),
+    );
+    let work = async move {
         let outcome = cx.interview().to_the_end(future).await.and_then(|outcome| outcome);
         guard.defuse();
         outcome_of(outcome.map(|result| parts::linked(&cx, result)))
-    })
+    };
+    Box::pin(work.instrument(span))
 }
 
 /// What two calls must share for one to join the other.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use longhaul_proto::dialect::{Dialect, write_drafted_relation};
 use longhaul_proto::jsonrpc::{ObjectWriter, ProgressToken};
 use longhaul_proto::method::Notice;
-use longhaul_proto::model::{ClientCapabilities, LoggingLevel, Progress};
+use longhaul_proto::model::{ClientCapabilities, LoggingLevel, Progress, TraceParent};
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::Keeper;
 use longhaul_tasks::store::{self, Principal};
@@ -341,6 +341,12 @@ impl Cx {
             }
             notified.await;
         }
+    }
+
+    /// Which trace of the caller's the call belongs to, if it says so (`traceparent` of W3C Trace Context, in `_meta`): the
+    /// same whenever the work of a task is entered again. Hand it on to what the work calls.
+    pub fn trace_parent(&self) -> Option<TraceParent> {
+        self.0.caller.trace_parent
     }
 
     /// Whether the caller asked for progress.

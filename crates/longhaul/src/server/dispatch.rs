@@ -11,7 +11,7 @@ use longhaul_proto::http::{HeaderText, MirroredParameter};
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, ProgressToken, RequestId};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{
-    CacheScope, ClientCapabilities, Implementation, LoggingLevel, ServerCapabilities,
+    CacheScope, ClientCapabilities, Implementation, LoggingLevel, ServerCapabilities, TraceParent,
 };
 use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Owner, Principal, Record, StoreError};
@@ -109,6 +109,8 @@ pub struct Caller {
     pub log_level: Option<LoggingLevel>,
     /// What it calls itself, in a session.
     pub client_name: Option<Arc<str>>,
+    /// Which trace of its own the request belongs to.
+    pub trace_parent: Option<TraceParent>,
     /// How to ask it, in a session.
     pub(crate) line: Option<Line>,
     /// Where it asks from.

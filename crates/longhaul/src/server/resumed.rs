@@ -5,7 +5,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use longhaul_proto::dialect::{Dialect, Revision};
-use longhaul_proto::model::{ClientCapabilities, Elicitation, InputKind, Sampling};
+use longhaul_proto::model::{ClientCapabilities, Elicitation, InputKind, Sampling, TraceParent};
 use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::{Entry, Keeper};
@@ -50,6 +50,9 @@ struct Written {
     claims: Option<Map<String, Value>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client: Option<String>,
+    /// The trace that the call belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    trace: Option<TraceParent>,
 }
 
 const fn yes() -> bool {
@@ -81,6 +84,7 @@ impl Written {
             scopes: cx.grant().and_then(Grant::scopes).map(Scopes::to_string),
             claims: cx.grant().map(|grant| grant.claims().clone()),
             client: caller.client_name.as_deref().map(str::to_owned),
+            trace: caller.trace_parent,
         }
     }
 
@@ -99,6 +103,7 @@ impl Written {
             Arc::new(Grant::new(self.scopes.and_then(|scopes| Scopes::parse(&scopes).ok()), claims))
         });
         (caller.capabilities, caller.client_name) = (capabilities, self.client.map(Arc::from));
+        caller.trace_parent = self.trace;
         caller
     }
 }
@@ -150,7 +155,7 @@ impl Entry for FunctionEntry {
             cx.interview().tell_once(kind, can);
         }
         match Caught::start(|| self.handler.call(cx.clone(), record.arguments.as_str())) {
-            Ok(future) => work_of(cx, future),
+            Ok(future) => work_of(cx, &record.tool, record.attempt, future),
             Err(refusal) => Box::pin(ready(longhaul_tasks::project::stored(&refusal))),
         }
     }

@@ -12,6 +12,7 @@ use longhaul_proto::jsonrpc::{
     ErrorObject, Limits, Message, ObjectWriter, Params, ProgressToken, RequestId, StoredParams, Text,
 };
 use longhaul_proto::method::Method;
+use longhaul_proto::model::{RequestMeta, TraceParent};
 use serde::Serialize;
 use tower_service::Service;
 
@@ -79,7 +80,9 @@ impl Request {
         object.end();
         match Message::decode(&message, &Limits::default()) {
             Ok(Message::Request(request)) => {
-                let caller = Caller::new(None);
+                let mut caller = Caller::new(None);
+                caller.trace_parent =
+                    request.params.read::<RequestMeta<'_>>("_meta")?.and_then(|meta| meta.trace_parent);
                 let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
                 exchange.name = name;
                 Ok(Self::of(dispatcher, exchange))
@@ -161,10 +164,8 @@ impl Request {
     }
 
     /// Which trace of the caller's it belongs to, if it says so (`traceparent` of W3C Trace Context, in `_meta`).
-    pub fn trace_parent(&self) -> Option<String> {
-        let params = self.stored.params.as_params();
-        let meta: TraceMeta = serde_json::from_str(params.member("_meta")?).ok()?;
-        meta.traceparent.filter(|parent| parent.len() <= TRACE_PARENT)
+    pub fn trace_parent(&self) -> Option<TraceParent> {
+        self.stored.caller.trace_parent
     }
 
     /// What ends the call once it runs, for a layer that lets go of it.
@@ -172,15 +173,6 @@ impl Request {
         CallCanceller::of_layered(self.begun.clone())
     }
 }
-
-#[derive(serde::Deserialize)]
-struct TraceMeta {
-    #[serde(default)]
-    traceparent: Option<String>,
-}
-
-/// How long a `traceparent` may be; the format has 55 characters.
-const TRACE_PARENT: usize = 128;
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -50,7 +50,6 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let began = Instant::now();
         let item = request.item().map(|item| clip(item).into_owned());
-        let parent = request.trace_parent();
         let span = tracing::info_span!(
             target: "longhaul::request",
             "request",
@@ -58,7 +57,7 @@ where
             item = item.as_deref(),
             revision = %request.revision(),
             caller = request.principal().map(|principal| principal as &dyn Display).map(tracing::field::display),
-            traceparent = parent.as_deref(),
+            traceparent = request.trace_parent().map(tracing::field::display),
         );
         let answered = span.in_scope(|| self.inner.call(request));
         let answered = async move {

@@ -6,5 +6,6 @@ mod parts;
 mod questions;
 mod rig;
 mod steps;
+mod traces;
 mod undoing;
 mod versions;

@@ -208,11 +208,15 @@ impl Process {
 
     /// The same of somebody else.
     pub(crate) fn ask_as(&self, who: &str, method: &str, mut params: Value) -> Value {
-        params["_meta"] = json!({
+        let mut meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities":
                 {"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
         });
+        if let Some(parent) = params["_meta"].get("traceparent") {
+            meta["traceparent"] = parent.clone();
+        }
+        params["_meta"] = meta;
         self.exchange(who, None, method, &params)
     }
 
@@ -231,6 +235,7 @@ impl Process {
         let dialect = revision.map_or_else(asked, Dialect::of);
         let mut caller = Caller::new(Some(Principal::new(who).unwrap()));
         caller.capabilities = meta.client_capabilities.unwrap();
+        caller.trace_parent = meta.trace_parent;
         let method = dialect.request(method).unwrap();
         let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
         exchange.idempotency_key = params["key"].as_str().map(Into::into);

@@ -82,6 +82,7 @@ fn start(
     wire::asked(dialect, Some(&request.id), &request.method, request.params.as_str());
     caller.capabilities = meta.client_capabilities.unwrap_or_default();
     caller.log_level = meta.log_level;
+    caller.trace_parent = meta.trace_parent;
     let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
     exchange.name = &request.method;
     exchange.progress_token = meta.progress_token;
