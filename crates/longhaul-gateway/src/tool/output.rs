@@ -6,10 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use longhaul::Cx;
 use longhaul::proto::jsonrpc::ErrorObject;
-use longhaul::proto::model::{Meta, ReadResourceResult, ResourceContents, ResourceTemplate};
+use longhaul::proto::model::{ReadResourceResult, ResourceContents, ResourceTemplate};
 use longhaul::server::{OUTPUT_SCHEME as SCHEME, ReadFuture, Resources, not_found, output_uri};
 use longhaul::store::{Scope, TaskId, TaskStore};
-use serde_json::json;
+use longhaul::tasks::project::{OutputAddress, OutputGap, OutputPosition};
 
 use crate::command::{Chunk, Cut, Output, RunsDir, Stream};
 
@@ -105,39 +105,23 @@ struct Address {
 
 impl Address {
     fn parse(uri: &str) -> Option<Self> {
-        let rest = uri.strip_prefix(SCHEME)?;
-        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (task, name) = path.split_once('/')?;
-        // No id begins so, and a path that does is an attempt at another folder.
-        if task.starts_with('.') {
-            return None;
-        }
-        let stream = [Stream::Stdout, Stream::Stderr].into_iter().find(|stream| stream.name() == name)?;
-        let after = match query {
-            "" => 0,
-            query => query.strip_prefix("after=")?.parse().ok()?,
-        };
-        Some(Self { task: TaskId::new(task).ok()?, stream, after })
+        let OutputAddress { task, stream, after, .. } = OutputAddress::parse(uri)?;
+        let stream = [Stream::Stdout, Stream::Stderr].into_iter().find(|known| known.name() == stream)?;
+        Some(Self { task, stream, after })
     }
 }
 
 /// Text where the bytes are text, base64 where they are not; and where to go on.
 fn contents(uri: &str, chunk: Chunk) -> ResourceContents {
-    let mut position = serde_json::Map::new();
-    position.insert("start".to_owned(), json!(chunk.start));
-    position.insert("next".to_owned(), json!(chunk.next));
-    position.insert("total".to_owned(), json!(chunk.total));
-    position.insert("done".to_owned(), json!(chunk.done));
-    if let Some(gap) = &chunk.gap {
-        position.insert("gap".to_owned(), json!({"from": gap.from, "to": gap.to}));
-    }
+    let mut position = OutputPosition::new(chunk.start, chunk.next, chunk.total, chunk.done);
+    position.gap = chunk.gap.map(|gap| OutputGap { from: gap.from, to: gap.to });
     let contents = match String::from_utf8(chunk.bytes) {
         Ok(text) => ResourceContents::text(uri, "text/plain", text),
         Err(bytes) => {
             ResourceContents::blob(uri, "application/octet-stream", STANDARD.encode(bytes.as_bytes()))
         }
     };
-    contents.with_meta(Meta::new().with("dev.longhaul/output", &position))
+    contents.with_meta(position.meta())
 }
 
 #[cfg(test)]
