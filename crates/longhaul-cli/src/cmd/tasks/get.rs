@@ -58,6 +58,14 @@ fn show(record: &Record, local: &Local) -> Outcome<()> {
     print(&format!("  time        started {started} ago, {ended} {}", took(record, at)))?;
     let node = shown.node.map(|node| format!(", on node {node}")).unwrap_or_default();
     print(&format!("  work        attempt {}{node}", record.attempt))?;
+    if let Some(parent) = &record.parent {
+        print(&format!("  made by     {}", parent.task))?;
+    }
+    let children = record.children;
+    if children.open + children.ended > 0 {
+        let made = children.open + children.ended;
+        print(&format!("  has made    {made} tasks; {} of them ended while it was open", children.ended))?;
+    }
     if let Some(undo) = &record.undo {
         let done = match (record.owed, undo.failed) {
             (0, 0) => "all that it did".to_owned(),
