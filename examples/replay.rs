@@ -171,6 +171,12 @@ async fn tools_whose_tasks_outlive_their_servers() {
     let ledger = std::fs::read_to_string(&done).unwrap();
     assert_eq!(ledger.lines().count(), 1, "{ledger}");
 
+    let (store, done) = (folder.path().join("boats"), folder.path().join("yard"));
+    let boat = call("build_boat", json!({"parts": ["hull", "sail"]}), 0, "a boat of hull, sail");
+    let ended = survive(env!("CARGO_BIN_EXE_subtasks"), [&store, &done], &boat, nothing);
+    assert_eq!(ended["content"][0]["text"], boat.says);
+    assert_eq!(std::fs::read_to_string(&done).unwrap().lines().count(), 2);
+
     // Its own test kills it between its lines; here each of two calls writes them.
     let mut writer = program(env!("CARGO_BIN_EXE_own-store"));
     writer.args(["tasks.redb", "lines"].map(|name| folder.path().join(name)));

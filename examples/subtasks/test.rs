@@ -1,5 +1,6 @@
 //! What the example promises.
 
+#[expect(dead_code, reason = "nothing is called here that is no task")]
 #[path = "../host.rs"]
 mod host;
 
