@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use longhaul::proto::jsonrpc::{Code, ErrorObject};
 use longhaul::proto::model::{LoggingLevel, Progress};
-use longhaul::server::{Elicited, TaskMode, TaskPolicy, ToolError};
+use longhaul::server::{CancelPolicy, Elicited, TaskMode, TaskPolicy, ToolError};
 use longhaul::{Cx, Server, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,6 +14,8 @@ use crate::{Build, Nothing};
 pub(crate) fn server() -> Server {
     let (always, required) = (TaskPolicy::always(), TaskPolicy::new(TaskMode::Required));
     let soon = TaskPolicy::new(TaskMode::After(Duration::from_millis(100)));
+    let mut cooperative = always.clone();
+    cooperative.cancel = CancelPolicy::cooperative();
     let as_task = |tool: Tool| tool.task(always.clone());
     let broken = |_, Nothing {}| async { Err::<(), _>(ToolError::new("it broke on purpose")) };
     let refused = |_, Nothing {}| async { Err::<(), _>(ToolError::protocol(refusal())) };
@@ -27,6 +29,7 @@ pub(crate) fn server() -> Server {
         .tool(as_task(Tool::typed("both", "Ask two things at once", both)))
         .tool(as_task(Tool::typed("twice", "Ask the same thing twice", twice)))
         .tool(Tool::typed("greet", "Ask, then take a while", greet).reentrant(true).task(soon))
+        .tool(Tool::typed("heeds", "Wait, and end as it sees fit", heeds).task(cooperative))
         .tool(Tool::typed("only", "Be a task or nothing", build).task(required))
         .tool(Tool::typed("never", "Be no task", |_, Nothing {}| async { "done" }))
 }
@@ -44,6 +47,13 @@ async fn chatty(cx: Cx, Build { seconds }: Build) -> &'static str {
         cx.log(LoggingLevel::Error, "still at it").await;
     }
     "built"
+}
+
+/// Is done with a half once it is told to end.
+async fn heeds(cx: Cx, Nothing {}: Nothing) -> &'static str {
+    cx.cancelled().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    "half of it"
 }
 
 fn refusal() -> ErrorObject {

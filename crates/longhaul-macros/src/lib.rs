@@ -24,6 +24,7 @@ use proc_macro::TokenStream;
 /// |---|---|
 /// | `name = "…"`, `title = "…"`, `description = "…"` | instead of what the function says |
 /// | `task = "never"`, `"always"`, `"after 2s"`, `"required"` | when a call becomes a task |
+/// | `cancel = "cooperative"` | how a task ends that is cancelled: `"immediate"`, or as its work decides within ten seconds, or `"cooperative 30s"` |
 /// | `rerun = "resumable"` | what becomes of a task whose process is gone: `"never"`, `"resumable"` (its steps are recorded) or `"restart"` |
 /// | `version = "2"`, `accepts = ">=1, <3"` | the version of its work, and those of the tasks it goes on with |
 /// | `ttl = "24h"`, `hold = "50s"` | how long a task is kept, and how long a caller without tasks waits |

@@ -7,12 +7,13 @@ use syn::{Error, LitStr, Result};
 use crate::function::Function;
 use crate::options::{Options, duration};
 
-const OPTIONS: [&str; 16] = [
+const OPTIONS: [&str; 17] = [
     "name",
     "title",
     "description",
     "task",
     "rerun",
+    "cancel",
     "version",
     "accepts",
     "ttl",
@@ -120,6 +121,10 @@ fn policy(options: &Options) -> Result<Option<TokenStream>> {
         };
         set.push(quote!(policy.rerun = ::longhaul::store::Rerun::#rerun;));
     }
+    if let Some(cancel) = options.text("cancel")? {
+        let cancel = cancel_policy(&cancel)?;
+        set.push(quote!(policy.cancel = ::longhaul::server::CancelPolicy::#cancel;));
+    }
     if let Some(limit) = options.count("limit")? {
         set.push(quote!(policy.limit = ::core::option::Option::Some(#limit);));
     }
@@ -140,6 +145,24 @@ fn policy(options: &Options) -> Result<Option<TokenStream>> {
             })
         }
     })
+}
+
+fn cancel_policy(cancel: &LitStr) -> Result<TokenStream> {
+    let value = cancel.value();
+    match value.trim() {
+        "immediate" => Ok(quote!(Immediate)),
+        "cooperative" => Ok(quote!(cooperative())),
+        other => match other.strip_prefix("cooperative ") {
+            Some(grace) => {
+                let grace = duration(cancel, grace)?;
+                Ok(quote!(Cooperative { grace: #grace }))
+            }
+            None => Err(Error::new(
+                cancel.span(),
+                "write \"immediate\", or \"cooperative\" and perhaps a duration, as \"cooperative 30s\"",
+            )),
+        },
+    }
 }
 
 fn mode(task: &LitStr) -> Result<TokenStream> {

@@ -85,8 +85,8 @@ pub use settings::{Limits, Settings};
 pub use sqlite::{Sqlite, SqliteOptions};
 pub use step::{Fingerprint, Park, Question, Reply, Step, StepState};
 pub use task_store::{
-    Answered, Batch, Cancellation, Counts, Created, Durability, Erasure, Filter, Finished, StoreFuture,
-    Swept, TaskStore,
+    Answered, Batch, CancelAsked, Cancellation, Counts, Created, Durability, Erasure, Filter, Finished,
+    StoreFuture, Swept, TaskStore,
 };
 pub use time::Time;
 pub use tool_version::{Accepts, InvalidToolVersion, Runnable, ToolVersion};

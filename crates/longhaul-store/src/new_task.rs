@@ -1,6 +1,7 @@
 //! What is said of a task when it is created.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{Dialect, Digest, Json, Once, Owner, Rerun, Retention, Step, TaskId, Time, ToolVersion};
 
@@ -36,6 +37,9 @@ pub struct NewTask {
     pub retention: Retention,
     /// Who starts it. Default [`Start::Claimed`].
     pub start: Start,
+    /// For how long its work may go on once it was [asked to end](crate::TaskStore::ask_to_cancel), to decide how; a part of a
+    /// millisecond is none. Default `None`: a cancel ends it at once.
+    pub cancel_grace: Option<Duration>,
     /// Joins an open task of the same owner that has the same digest, instead of being created. Without effect for
     /// [`Owner::Anonymous`]: one stranger must not be handed another's task.
     pub join: Option<Digest>,
@@ -69,6 +73,7 @@ impl NewTask {
             dialect: Dialect::Held,
             retention: Retention::Unlimited,
             start: Start::Claimed,
+            cancel_grace: None,
             join: None,
             once: None,
             status_message: None,

@@ -55,6 +55,14 @@ pub struct Record {
     pub updated_at: Time,
     /// When it ended.
     pub terminal_at: Option<Time>,
+    /// For how long its work may go on once it was [asked to end](crate::TaskStore::ask_to_cancel); `None` where a cancel ends
+    /// it at once.
+    #[serde(default)]
+    pub cancel_grace: Option<Duration>,
+    /// Its work is asked to end, for this reason; empty words if none was given. The time for that is up at
+    /// [`expires_at`](Self::expires_at).
+    #[serde(default)]
+    pub cancelling: Option<Arc<str>>,
     /// One line for a person to read.
     pub status_message: Option<Arc<str>>,
     /// How far it is.
@@ -118,6 +126,8 @@ impl Record {
             status_changed_at: at,
             updated_at: at,
             terminal_at: None,
+            cancel_grace: None,
+            cancelling: None,
             status_message: None,
             progress: None,
             poll_interval_ms: None,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::{
-    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Entry, EntryKey, Epoch,
-    Erasure, Event, EventStore, Filter, Finished, Holder, Limits, NewTask, NodeId, Outcome, Owner, Page,
-    Parts, Record, Registry, Reply, Runnable, Scope, Step, StoreFuture, Stream, Swap, Swept, TaskId,
-    TaskStore, TaskWatch, Time, Value, Version,
+    Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Entry,
+    EntryKey, Epoch, Erasure, Event, EventStore, Filter, Finished, Holder, Limits, NewTask, NodeId, Outcome,
+    Owner, Page, Parts, Record, Registry, Reply, Runnable, Scope, Step, StoreFuture, Stream, Swap, Swept,
+    TaskId, TaskStore, TaskWatch, Time, Value, Version,
 };
 
 impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
@@ -92,6 +92,15 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
         reason: Option<&'a str>,
     ) -> StoreFuture<'a, Cancellation> {
         (**self).request_cancel(scope, id, reason)
+    }
+
+    fn ask_to_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, CancelAsked> {
+        (**self).ask_to_cancel(scope, id, reason)
     }
 
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {

@@ -149,6 +149,18 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
         reason: Option<&'a str>,
     ) -> StoreFuture<'a, Cancellation>;
 
+    /// Asks the work of a task to end, which decides how, within the [grace](crate::NewTask::cancel_grace) it was made with;
+    /// then it is cancelled. A task without one is cancelled at once, and so is one that never began; a store that knows no
+    /// better cancels each at once.
+    fn ask_to_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, CancelAsked> {
+        Box::pin(async move { self.request_cancel(scope, id, reason).await.map(CancelAsked::AtOnce) })
+    }
+
     /// Forgets a task that has ended, as if its time were up: no caller finds it any more, its id and key stay taken. Its
     /// payloads go at once, or when it is undone.
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure>;
@@ -235,6 +247,16 @@ pub enum Cancellation {
     AlreadyTerminal(Record),
     /// The scope sees no such task.
     NotFound,
+}
+
+/// What became of asking the work of a task to end.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must decide what to do in each case")]
+pub enum CancelAsked {
+    /// It is asked, now or since before; the task is open still.
+    Requested(Record),
+    /// It is not: the task is cancelled, has ended or is not there.
+    AtOnce(Cancellation),
 }
 
 /// What became of an erasure.

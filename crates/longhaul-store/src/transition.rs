@@ -12,6 +12,7 @@ mod steps;
 mod undo;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{
     Batch, Epoch, Lease, Limits, NewTask, NodeId, Outcome, Phase, Progress, Record, Retention, Settings,
@@ -86,6 +87,7 @@ pub fn create(
         Retention::FromCreation(ttl) => Some(now.after(ttl)),
         Retention::AfterTerminal(_) | Retention::Unlimited => None,
     };
+    record.cancel_grace = task.cancel_grace.map(whole_millis);
     record.join = task.join_digest().copied();
     record.once.clone_from(&task.once);
     record.status_message.clone_from(&task.status_message);
@@ -261,10 +263,49 @@ pub fn cancel(record: &mut Record, reason: Option<&str>, now: Time, settings: &S
     if record.is_terminal() {
         return false;
     }
-    let reason = reason.map(|words| Arc::from(&words[..words.floor_char_boundary(settings.limits.max_text)]));
+    let reason = reason.map(|words| cut(words, settings));
     end(record, Outcome::cancelled(reason), record.lease().cloned(), now, settings);
     record.epoch = record.epoch.next();
     true
+}
+
+/// What becomes of a task whose work is asked to end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "a backend does something else in each case")]
+pub enum Asked {
+    /// It is cancelled, for nothing of it is to be asked.
+    Cancelled,
+    /// Its work is asked, and has its time for it.
+    Requested,
+    /// It was asked before: its time goes on.
+    Again,
+    /// It had ended before.
+    Over,
+}
+
+/// Asks the work of a task to end, which has its [grace](NewTask::cancel_grace) to decide how. What has none, or never
+/// began, is [cancelled](cancel()) at once. What was put aside is due, so that its work hears of it.
+///
+/// A reason is cut as by [`cancel()`].
+pub fn ask_to_cancel(record: &mut Record, reason: Option<&str>, now: Time, settings: &Settings) -> Asked {
+    if record.is_terminal() {
+        return Asked::Over;
+    }
+    if record.cancelling.is_some() {
+        return Asked::Again;
+    }
+    let Some(grace) = record.cancel_grace.filter(|_| record.started) else {
+        cancel(record, reason, now, settings);
+        return Asked::Cancelled;
+    };
+    record.cancelling = Some(cut(reason.unwrap_or_default(), settings));
+    let until = now.after(grace);
+    record.expires_at = Some(record.expires_at.map_or(until, |at| at.min(until)));
+    if matches!(record.phase, Phase::Parked { .. }) {
+        record.phase = Phase::Queued { not_before: now };
+    }
+    touch(record, now);
+    Asked::Requested
 }
 
 /// Lets a task that has ended be forgotten at once; whether that may take its payloads as well, which a task that is to be
@@ -279,12 +320,16 @@ pub fn erase(record: &mut Record, now: Time) -> Option<bool> {
     Some(!record.is_undoing())
 }
 
-/// Ends an open task whose time is up and fences its worker; `false` if there is nothing to end.
+/// Ends an open task whose time is up, or that of its work which was asked to end, and fences its worker; `false` if there is nothing to end.
 pub fn expire(record: &mut Record, now: Time, settings: &Settings) -> bool {
     if record.is_terminal() || record.expires_at.is_none_or(|at| at > now) {
         return false;
     }
-    end(record, Outcome::expired(), record.lease().cloned(), now, settings);
+    let outcome = match &record.cancelling {
+        Some(reason) => Outcome::cancelled(Some(Arc::clone(reason)).filter(|reason| !reason.is_empty())),
+        None => Outcome::expired(),
+    };
+    end(record, outcome, record.lease().cloned(), now, settings);
     record.epoch = record.epoch.next();
     true
 }
@@ -296,6 +341,15 @@ fn start(record: &mut Record, by: &NodeId, now: Time, settings: &Settings) {
     record.started = true;
     record.attempt = record.attempt.saturating_add(u32::from(!goes_on));
     record.epoch = record.epoch.next();
+}
+
+fn cut(words: &str, settings: &Settings) -> Arc<str> {
+    Arc::from(&words[..words.floor_char_boundary(settings.limits.max_text)])
+}
+
+/// As every backend keeps it.
+fn whole_millis(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// `fenced`: the lease of whoever works on it, and has yet to hear of its end.

@@ -68,6 +68,10 @@ enum Operation {
         task: u8,
         scope: u8,
     },
+    AskToCancel {
+        task: u8,
+        scope: u8,
+    },
     Note {
         task: u8,
         behind: u64,
@@ -135,6 +139,7 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
         ),
         2 => (task(), behind(), 0..5u8).prop_map(|(task, behind, outcome)| Operation::Finish { task, behind, outcome }),
         1 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::Cancel { task, scope }),
+        2 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::AskToCancel { task, scope }),
         6 => (
             task(),
             behind(),
@@ -239,6 +244,10 @@ impl Side {
             Operation::Cancel { task, scope } => {
                 let owner = owner(*scope);
                 self.show(store.request_cancel(scoped(*scope, &owner), &id(*task), Some("stop")).await)
+            }
+            Operation::AskToCancel { task, scope } => {
+                let owner = owner(*scope);
+                self.show(store.ask_to_cancel(scoped(*scope, &owner), &id(*task), Some("stop")).await)
             }
             Operation::Answer { task, scope, keys } => {
                 let owner = owner(*scope);
@@ -410,6 +419,7 @@ fn new_task(
         2 => Retention::AfterTerminal(Duration::from_secs(30)),
         _ => Retention::AfterTerminal(Duration::ZERO),
     };
+    new.cancel_grace = (!task.is_multiple_of(3)).then(|| Duration::from_secs(u64::from(task) * 15));
     new
 }
 

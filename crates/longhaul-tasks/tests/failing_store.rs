@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul_store::{
-    Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Digest, Durability, Epoch,
-    Erasure, Filter, Fingerprint, Finished, Json, Limits, Memory, NewTask, NodeId, Once, Outcome, Owner,
-    Page, Park, Parts, Question, Record, Reply, Rerun, Runnable, Scope, Settings, Step, StepClock, StepState,
-    StoreError, StoreFuture, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time,
+    Answered, Batch, CallKey, CancelAsked, Cancellation, Clock, Counts, Created, Cursor, Digest, Durability,
+    Epoch, Erasure, Filter, Fingerprint, Finished, Json, Limits, Memory, NewTask, NodeId, Once, Outcome,
+    Owner, Page, Park, Parts, Question, Record, Reply, Rerun, Runnable, Scope, Settings, Step, StepClock,
+    StepState, StoreError, StoreFuture, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::job::{Attached, ExternalJob, FoundJobs, JobError, JobRun, NotStarted};
@@ -157,6 +157,15 @@ impl TaskStore for Failing {
     ) -> StoreFuture<'a, Cancellation> {
         self.guard("cancel", self.store.request_cancel(scope, id, reason))
     }
+    fn ask_to_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, CancelAsked> {
+        self.guard("cancel", self.store.ask_to_cancel(scope, id, reason))
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         self.store.erase(scope, id)
     }

@@ -9,9 +9,9 @@ use longhaul::proto::jsonrpc::{Limits, Message};
 use longhaul::proto::model::ClientCapabilities;
 use longhaul::server::{Caller, Dispatched, Dispatcher, Exchange, Principal, TaskPolicy};
 use longhaul::store::{
-    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, Memory, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope, Step,
-    StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
+    Filter, Finished, Memory, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
+    Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 use longhaul::{Server, Tool};
 use serde_json::{Value, json};
@@ -104,6 +104,15 @@ impl TaskStore for Cut {
     ) -> StoreFuture<'a, Cancellation> {
         self.guard(self.store.request_cancel(scope, id, reason))
     }
+    fn ask_to_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, CancelAsked> {
+        self.guard(self.store.ask_to_cancel(scope, id, reason))
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         self.guard(self.store.erase(scope, id))
     }

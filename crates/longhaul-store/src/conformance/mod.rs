@@ -35,6 +35,7 @@
 
 mod aging;
 mod asking;
+mod cancelling;
 mod claiming;
 mod creation;
 mod drive;
@@ -208,6 +209,13 @@ pub const CHECKS: &[Check] = checks! {
         a_queued_task_can_be_cancelled,
         a_cancel_with_a_long_reason_still_cancels,
         a_task_that_is_finished_and_cancelled_at_once_ends_once,
+    }
+    cancelling::{
+        a_task_whose_work_is_asked_to_end_is_open_until_it_has_decided,
+        work_that_is_asked_to_end_has_its_time_and_no_more,
+        what_has_no_time_or_never_began_is_cancelled_at_once,
+        what_was_put_aside_is_due_to_hear_that_it_is_to_end,
+        a_cancel_at_once_does_not_wait_for_who_was_asked,
     }
     undoing::{
         a_task_that_failed_is_undone_and_nobody_sees_it,

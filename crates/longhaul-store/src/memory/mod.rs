@@ -18,13 +18,14 @@ use self::{
     table::{Beside, Table},
 };
 use crate::{
-    Answered, Batch, CallKey, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry, EntryKey,
-    Epoch, Erasure, Event, EventStore, Filter, Finished, Holder, Limits, NewChild, NewTask, NodeId, Outcome,
-    Owner, Page, Parts, Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError, StoreFuture,
-    Stream, Swap, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version, WatchHub,
+    Answered, Batch, CallKey, CancelAsked, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry,
+    EntryKey, Epoch, Erasure, Event, EventStore, Filter, Finished, Holder, Limits, NewChild, NewTask, NodeId,
+    Outcome, Owner, Page, Parts, Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError,
+    StoreFuture, Stream, Swap, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version,
+    WatchHub,
     clock::StoreClock,
     event_store::LONGEST_REPLAY,
-    transition::{self, Noted, Spawned},
+    transition::{self, Asked, Noted, Spawned},
 };
 
 /// Tasks, events and entries in this process's memory, gone with it.
@@ -374,6 +375,30 @@ impl TaskStore for Memory {
                 Cancellation::Cancelled(record)
             } else {
                 Cancellation::AlreadyTerminal(record)
+            })
+        })
+    }
+
+    fn ask_to_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, CancelAsked> {
+        self.at_once(move |table, this, now| {
+            let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
+            let Some(mut record) = seen.cloned() else {
+                return Ok(CancelAsked::AtOnce(Cancellation::NotFound));
+            };
+            Ok(match transition::ask_to_cancel(&mut record, reason, now, &this.shared.settings) {
+                Asked::Cancelled => {
+                    let record = this.put(table, record);
+                    this.follow(table, &record, now);
+                    CancelAsked::AtOnce(Cancellation::Cancelled(record))
+                }
+                Asked::Requested => CancelAsked::Requested(this.put(table, record)),
+                Asked::Again => CancelAsked::Requested(record),
+                Asked::Over => CancelAsked::AtOnce(Cancellation::AlreadyTerminal(record)),
             })
         })
     }

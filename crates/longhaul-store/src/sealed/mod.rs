@@ -45,9 +45,9 @@ use keys::{OVERHEAD, Unopened};
 #[cfg(doc)]
 use crate::EventStore;
 use crate::{
-    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Registry, Reply, Runnable, Scope,
-    Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
+    Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Registry, Reply,
+    Runnable, Scope, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 /// A store whose payloads are sealed.
@@ -231,6 +231,27 @@ impl<S: TaskStore> TaskStore for Sealed<S> {
                     Cancellation::AlreadyTerminal(self.sealing.open(record)?)
                 }
                 Cancellation::NotFound => Cancellation::NotFound,
+            })
+        })
+    }
+
+    fn ask_to_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, CancelAsked> {
+        Box::pin(async move {
+            let reason = reason.map(|reason| self.sealing.seal_reason(id, reason, &self.store.limits()));
+            Ok(match self.store.ask_to_cancel(scope, id, reason.as_deref()).await? {
+                CancelAsked::Requested(record) => CancelAsked::Requested(self.sealing.open(record)?),
+                CancelAsked::AtOnce(Cancellation::Cancelled(record)) => {
+                    CancelAsked::AtOnce(Cancellation::Cancelled(self.sealing.open(record)?))
+                }
+                CancelAsked::AtOnce(Cancellation::AlreadyTerminal(record)) => {
+                    CancelAsked::AtOnce(Cancellation::AlreadyTerminal(self.sealing.open(record)?))
+                }
+                CancelAsked::AtOnce(Cancellation::NotFound) => CancelAsked::AtOnce(Cancellation::NotFound),
             })
         })
     }

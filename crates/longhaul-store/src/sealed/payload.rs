@@ -108,6 +108,10 @@ impl Sealing {
         for question in &mut record.questions {
             question.request = self.open_json("question", id, &question.request)?;
         }
+        // Without words there is nothing to open.
+        if let Some(reason) = record.cancelling.take() {
+            record.cancelling = Some(if reason.is_empty() { reason } else { self.open_words(id, reason)? });
+        }
         if let Phase::Done(outcome) = record.phase {
             record.phase = Phase::Done(self.open_outcome(id, outcome)?);
         }

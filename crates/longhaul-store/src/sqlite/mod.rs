@@ -33,9 +33,9 @@ use self::{
     tx::Site,
 };
 use crate::{
-    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope, Step,
-    StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
+    Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
+    Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 /// Tasks, events and entries in one SQLite file.
@@ -261,6 +261,20 @@ impl TaskStore for Sqlite {
         self.write_with(&CANCEL, move |tx| {
             let scope = owner.as_ref().map_or(Scope::Operator, Scope::Owner);
             operation::cancel(tx, scope, &id, reason.as_deref())
+        })
+    }
+
+    fn ask_to_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, CancelAsked> {
+        let owner = owner_of(scope);
+        let (id, reason) = (id.clone(), reason.map(str::to_owned));
+        self.write_with(&CANCEL, move |tx| {
+            let scope = owner.as_ref().map_or(Scope::Operator, Scope::Owner);
+            operation::ask_to_cancel(tx, scope, &id, reason.as_deref())
         })
     }
 

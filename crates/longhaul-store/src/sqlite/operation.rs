@@ -11,8 +11,9 @@ use super::{
     tx::Tx,
 };
 use crate::{
-    Answered, Batch, Cancellation, Created, Epoch, Erasure, Finished, NewTask, NodeId, Outcome, Owner,
-    Record, Reply, Runnable, Scope, StoreError, Swept, TaskId, transition,
+    Answered, Batch, CancelAsked, Cancellation, Created, Epoch, Erasure, Finished, NewTask, NodeId, Outcome,
+    Owner, Record, Reply, Runnable, Scope, StoreError, Swept, TaskId,
+    transition::{self, Asked},
 };
 
 pub(super) fn create(tx: &mut Tx<'_>, node: &NodeId, task: &NewTask) -> Result<Created, StoreError> {
@@ -178,6 +179,31 @@ pub(super) fn cancel(
     tx.update(place.ord, &mut record, true)?;
     family::follow(tx, &record)?;
     Ok(Cancellation::Cancelled(record))
+}
+
+pub(super) fn ask_to_cancel(
+    tx: &mut Tx<'_>,
+    scope: Scope<'_>,
+    id: &TaskId,
+    reason: Option<&str>,
+) -> Result<CancelAsked, StoreError> {
+    let seen = tx.load(id)?.filter(|(place, record)| place.is_visible() && scope.sees(&record.owner));
+    let Some((place, mut record)) = seen else {
+        return Ok(CancelAsked::AtOnce(Cancellation::NotFound));
+    };
+    Ok(match transition::ask_to_cancel(&mut record, reason, tx.now(), tx.settings()) {
+        Asked::Cancelled => {
+            tx.update(place.ord, &mut record, true)?;
+            family::follow(tx, &record)?;
+            CancelAsked::AtOnce(Cancellation::Cancelled(record))
+        }
+        Asked::Requested => {
+            tx.update(place.ord, &mut record, true)?;
+            CancelAsked::Requested(record)
+        }
+        Asked::Again => CancelAsked::Requested(record),
+        Asked::Over => CancelAsked::AtOnce(Cancellation::AlreadyTerminal(record)),
+    })
 }
 
 pub(super) fn erase(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<Erasure, StoreError> {

@@ -130,6 +130,8 @@ pub(super) fn decode(row: &Row<'_>) -> Result<Record, StoreError> {
     };
     record.join = read.maybe_digest(Column::JoinDigest)?;
     record.once = decode_once(&read)?;
+    record.cancel_grace = read.maybe_count(Column::CancelGraceMs)?.map(Duration::from_millis);
+    record.cancelling = read.maybe_text(Column::CancelReason)?;
     record.status_message = read.maybe_text(Column::StatusMessage)?;
     record.steps = read.number(Column::Steps)?;
     record.step_bytes = read.count(Column::StepBytes)?;
@@ -354,11 +356,15 @@ fn decode_once(read: &Reader<'_, '_>) -> Result<Option<Once>, StoreError> {
     Ok(Some(Once::new(key, of)))
 }
 
+/// A time as so many milliseconds, as SQLite holds them.
+pub(super) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
 pub(super) fn encode_retention(retention: Retention) -> (i64, i64) {
-    let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
     match retention {
-        Retention::FromCreation(ttl) => (0, ms(ttl)),
-        Retention::AfterTerminal(keep) => (1, ms(keep)),
+        Retention::FromCreation(ttl) => (0, millis(ttl)),
+        Retention::AfterTerminal(keep) => (1, millis(keep)),
         Retention::Unlimited => (2, 0),
     }
 }

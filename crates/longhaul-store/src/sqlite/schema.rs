@@ -11,7 +11,7 @@ use crate::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -218,6 +218,12 @@ CREATE INDEX leased_tasks ON tasks (lease_node, lease_until) WHERE lease_node IS
 
 DROP INDEX expiring_tasks;
 CREATE INDEX expiring_tasks ON tasks (max(expires_at, ifnull(undo_until, 0))) WHERE expires_at IS NOT NULL;
+";
+
+/// Tasks whose work is asked to end: for how long it may go on, and why it is asked.
+const V10: &str = "
+ALTER TABLE tasks ADD COLUMN cancel_grace_ms INTEGER;
+ALTER TABLE tasks ADD COLUMN cancel_reason   TEXT;
 ";
 
 /// What a file turns out to be.

@@ -309,6 +309,7 @@ impl<'a> Tx<'a> {
                 record.depth(),
                 record.parent.as_ref().is_some_and(|parent| parent.outlives),
                 record.parent.as_ref().is_some_and(|parent| parent.essential),
+                record.cancel_grace.map(row::millis),
             ])
             .map_err(failed)?;
         self.writes += u64::from(rows > 0);
@@ -360,6 +361,7 @@ impl<'a> Tx<'a> {
                 record.children.open,
                 record.children.ended,
                 record.children.below,
+                record.cancelling.as_deref(),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));

@@ -186,7 +186,9 @@ pub(super) fn park(
     now: Time,
 ) -> Result<(), StoreError> {
     let is_open = |key: &Arc<str>| record.questions.iter().any(|question| question.key == *key);
-    let mut waits = park.on.iter().all(is_open)
+    // Work that is asked to end may not have heard so yet.
+    let mut waits = record.cancelling.is_none()
+        && park.on.iter().all(is_open)
         && !(park.on.is_empty() && park.children.is_empty() && park.until.is_none());
     for key in &park.children {
         waits &= kept.step(key)?.is_some_and(|step| matches!(step.state, StepState::Child(_)));

@@ -10,9 +10,9 @@ use std::fmt;
 pub use fault::{Fault, Faults, Moment};
 
 use crate::{
-    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope, Step,
-    StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
+    Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
+    Step, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 /// Stands around each operation of a store.
@@ -64,6 +64,8 @@ pub enum Operation {
     Finish,
     /// [`TaskStore::request_cancel`].
     RequestCancel,
+    /// [`TaskStore::ask_to_cancel`].
+    AskToCancel,
     /// [`TaskStore::erase`].
     Erase,
     /// [`TaskStore::sweep`].
@@ -89,6 +91,7 @@ impl fmt::Display for Operation {
             Self::Answer => "answer",
             Self::Finish => "finish",
             Self::RequestCancel => "request_cancel",
+            Self::AskToCancel => "ask_to_cancel",
             Self::Erase => "erase",
             Self::Sweep => "sweep",
             Self::Counts => "counts",
@@ -208,6 +211,15 @@ impl<S: TaskStore, W: Wrap> TaskStore for Wrapped<S, W> {
         reason: Option<&'a str>,
     ) -> StoreFuture<'a, Cancellation> {
         self.wrap.around(Operation::RequestCancel, self.store.request_cancel(scope, id, reason))
+    }
+
+    fn ask_to_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, CancelAsked> {
+        self.wrap.around(Operation::AskToCancel, self.store.ask_to_cancel(scope, id, reason))
     }
 
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {

@@ -60,6 +60,9 @@ pub struct Call {
     /// What may be done when this process is gone: [`Rerun::Reattach`] goes on with a job that still runs, anything
     /// else ends it and loses the task. A job that has ended, or never began, is found again either way.
     pub rerun: Rerun,
+    /// For how long the work of the task may go on once it is asked to end; `None`, the default, where a cancel ends it at
+    /// once.
+    pub cancel_grace: Option<Duration>,
     /// How long the task is kept.
     pub retention: Retention,
     /// How long the call runs before it becomes durable; `None` never.
@@ -98,6 +101,7 @@ impl Call {
             secret: Vec::new(),
             dialect: Dialect::Held,
             rerun: Rerun::Never,
+            cancel_grace: None,
             retention: Retention::Unlimited,
             after: None,
             hold: None,

@@ -1,6 +1,7 @@
 //! Tasks that the work of a task makes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_store::{
     Cancellation, Fingerprint, Json, NewChild, NewTask, Outcome, Owner, Record, Rerun, Retention, Scope,
@@ -37,6 +38,8 @@ pub struct ChildCall {
     pub secret: Vec<String>,
     /// What may be done when the process is gone that works on it.
     pub rerun: Rerun,
+    /// For how long its work may go on once it is asked to end; `None` where a cancel ends it at once.
+    pub cancel_grace: Option<Duration>,
     /// How long it is kept.
     pub retention: Retention,
     /// How often it should be asked after, in milliseconds.
@@ -65,6 +68,7 @@ impl ChildCall {
             arguments,
             secret: Vec::new(),
             rerun: Rerun::Never,
+            cancel_grace: None,
             retention: Retention::Unlimited,
             poll_interval_ms: None,
             context: None,
@@ -117,6 +121,7 @@ impl Keeper {
         let note = Note { begun: false, caller: call.context, secret: call.secret };
         (task.caller, task.version, task.rerun) = (note.json(), call.version, call.rerun);
         (task.retention, task.poll_interval_ms) = (call.retention, call.poll_interval_ms);
+        task.cancel_grace = call.cancel_grace;
         task.start = Start::Queued { not_before: inner.store.now() };
         let mut child = NewChild::new(call.step.clone(), call.of, task);
         (child.outlives, child.essential) = (call.outlives, call.essential);

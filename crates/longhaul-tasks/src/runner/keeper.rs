@@ -1,5 +1,6 @@
 //! The journal of one call: in memory while there is no row, on disk from then on.
 
+mod ending;
 mod giving;
 mod state;
 mod undo;
@@ -77,6 +78,10 @@ struct State {
     undo: HashMap<Arc<str>, Undoing>,
     /// It has given parts, in this attempt or in an earlier one.
     has_given: bool,
+    /// It is asked to end, for this reason; empty words if none was given.
+    asked_to_end: Option<Arc<str>>,
+    /// It has said that it ends for being asked to.
+    gave_up: bool,
 }
 
 #[derive(Default)]
@@ -242,7 +247,8 @@ impl Keeper {
     /// What the work waits for, if that is all it does.
     pub(super) fn idle(&self) -> Option<Park> {
         let state = self.lock();
-        let is_busy = state.bodies > 0 || !state.let_go.is_empty();
+        // Work that is asked to end has not long for it.
+        let is_busy = state.bodies > 0 || !state.let_go.is_empty() || state.asked_to_end.is_some();
         if is_busy || state.waits.is_empty() || !matches!(state.standing, Standing::Held(_)) {
             return None;
         }

@@ -3,6 +3,7 @@
 mod call;
 mod child;
 mod control;
+mod ending;
 mod follow;
 mod join;
 mod keeper;
@@ -21,8 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_store::{
-    Answered, CallKey, Cancellation, Counts, Cursor, Erasure, Filter, Limits, Outcome, Owner, Page, Record,
-    Reply, Scope, StoreError, TaskId, TaskStore,
+    Answered, CallKey, CancelAsked, Cancellation, Counts, Cursor, Erasure, Filter, Limits, Outcome, Owner,
+    Page, Record, Reply, Scope, StoreError, TaskId, TaskStore,
 };
 use tokio::sync::watch;
 
@@ -397,10 +398,17 @@ impl Engine {
         reason: Option<&str>,
     ) -> Result<Cancellation, StoreError> {
         let cancellation = self.0.store.request_cancel(scope, id, reason).await?;
-        let Cancellation::Cancelled(record) = &cancellation else { return Ok(cancellation) };
+        if let Cancellation::Cancelled(record) = &cancellation {
+            self.stop(record).await;
+        }
+        Ok(cancellation)
+    }
+
+    /// Ends the job of a task that was cancelled, and tells who waits for it.
+    async fn stop(&self, record: &Record) {
         recovery::wake_parent(&self.0, record);
         if let Some(job) = self.0.workers.job(&record.tool) {
-            let id = id.clone();
+            let id = record.id.clone();
             self.0.environment.spawn(Box::pin(async move {
                 if let Err(error) = job.cancel(&id).await {
                     tracing::warn!(%id, ?error, "a cancelled job could not be reached");
@@ -408,7 +416,31 @@ impl Engine {
             }));
         }
         recovery::wake(&self.0, record).await;
-        Ok(cancellation)
+    }
+
+    /// Asks the work of a task to end, whichever node is at it; it decides how, within the
+    /// [grace](longhaul_store::NewTask::cancel_grace) that its task was made with, and then the task is cancelled. What has
+    /// none is cancelled at once, as by [`cancel`](Self::cancel).
+    ///
+    /// That it is asked is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be written: the task goes on.
+    pub async fn ask_to_cancel(
+        &self,
+        scope: Scope<'_>,
+        id: &TaskId,
+        reason: Option<&str>,
+    ) -> Result<CancelAsked, StoreError> {
+        let asked = self.0.store.ask_to_cancel(scope, id, reason).await?;
+        match &asked {
+            // What was put aside is due, to hear of it.
+            CancelAsked::Requested(record) => recovery::wake(&self.0, record).await,
+            CancelAsked::AtOnce(Cancellation::Cancelled(record)) => self.stop(record).await,
+            CancelAsked::AtOnce(_) => {}
+        }
+        Ok(asked)
     }
 
     /// Lets every caller go, keeping the work that can outlive this process: what is not durable yet becomes

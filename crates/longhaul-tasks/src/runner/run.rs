@@ -14,6 +14,7 @@ use longhaul_store::{Batch, Epoch, Json, NewTask, Outcome, Record, Rerun, Step, 
 use super::call::{Answer, Call, Observed, Observer, Ticket, Waiter, Work};
 use super::child::begin_once;
 use super::control::Control;
+use super::ending;
 use super::follow::{Again, cancel_for_all};
 use super::join::{Lead, Stage};
 use super::keeper::Keeper;
@@ -512,6 +513,9 @@ impl Run {
                 keeper.hold(record.epoch);
             }
         }
+        if let (Some(keeper), true) = (&self.keeper, ours) {
+            ending::ask_to_end(&self.listed.inner, keeper, &record);
+        }
         match self.keeper.as_ref().filter(|_| ours) {
             Some(keeper) if !keeper.look(&record).await => self.look_later(),
             _ => self.timers.look_pauses = None,
@@ -676,6 +680,7 @@ fn new_task(id: &TaskId, call: &Call) -> NewTask {
         NewTask::new(id.clone(), call.owner.clone(), Arc::clone(&call.tool), call.arguments.clone());
     task.version.clone_from(&call.version);
     task.rerun = call.rerun;
+    task.cancel_grace = call.cancel_grace;
     task.dialect = call.dialect;
     task.retention = call.retention;
     task.join = call.join;

@@ -3,6 +3,7 @@
 //! It is worked on as any task is: in one of its tool's places, under a lease that is renewed, and given back when this
 //! process goes.
 
+use std::convert::Infallible;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
@@ -158,10 +159,21 @@ impl<'a> Attempt<'a> {
         tokio::select! {
             biased;
             () = keeper.is_all_known() => {}
+            never = self.ask_to_end() => match never {},
             _ = work => {}
             // It waits where it was, and has said what it will.
             () = inner.environment.sleep(inner.pace.undo_entry) => {}
         }
+    }
+
+    /// Whoever was asked to end is told so again, once it has got to where it was without.
+    async fn ask_to_end(&self) -> Infallible {
+        let Self { inner, record, keeper, .. } = self;
+        inner.environment.sleep(inner.pace.undo_entry / 4).await;
+        if let Some(reason) = &record.cancelling {
+            keeper.be_asked_to_end(reason);
+        }
+        pending().await
     }
 
     /// Undoes one step, which may take several tries; whether to go on with the others. Between two tries the task can be

@@ -17,7 +17,7 @@ pub struct Entry {
     pub at: String,
     /// On which node.
     pub node: String,
-    /// What happened: `created`, `fetched`, `answered`, `cancelled`, `ended`, `deleted`, `forgotten`, `refused`; of the trail
+    /// What happened: `created`, `fetched`, `answered`, `asked_to_end`, `cancelled`, `ended`, `deleted`, `forgotten`, `refused`; of the trail
     /// itself `began`, `missed` and `removed`.
     pub what: String,
     /// To which task.
@@ -132,6 +132,7 @@ impl What {
             Self::Created => "created",
             Self::Fetched => "fetched",
             Self::Answered(_) => "answered",
+            Self::AskedToEnd => "asked_to_end",
             Self::Cancelled => "cancelled",
             Self::Ended(_) => "ended",
             Self::Deleted => "deleted",

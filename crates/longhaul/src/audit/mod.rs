@@ -99,6 +99,8 @@ pub enum What {
     Answered(usize),
     /// It was cancelled.
     Cancelled,
+    /// Its work is asked to end it, and decides how.
+    AskedToEnd,
     /// It ended.
     Ended(End),
     /// It was deleted at its owner's wish.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use longhaul_tasks::store::{
-    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope, Step,
-    StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
+    Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
+    Step, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 use super::{End, Party, Trail, What};
@@ -83,6 +83,25 @@ impl TaskStore for Audited {
                 self.0.note(What::Cancelled, record, party(scope));
             }
             Ok(cancellation)
+        })
+    }
+
+    fn ask_to_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, CancelAsked> {
+        Box::pin(async move {
+            let asked = self.store().ask_to_cancel(scope, id, reason).await?;
+            match &asked {
+                CancelAsked::AtOnce(Cancellation::Cancelled(record)) => {
+                    self.0.note(What::Cancelled, record, party(scope));
+                }
+                CancelAsked::Requested(record) => self.0.note(What::AskedToEnd, record, party(scope)),
+                CancelAsked::AtOnce(_) => {}
+            }
+            Ok(asked)
         })
     }
 

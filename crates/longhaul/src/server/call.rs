@@ -533,7 +533,7 @@ impl Begin<'_> {
             Stance::Waits if self.drafted.is_some() => Door::D1,
             Stance::Waits => Door::Held,
         };
-        call.rerun = self.tool.rerun();
+        (call.rerun, call.cancel_grace) = (self.tool.rerun(), self.tool.cancel_grace());
         (call.version, _) = self.tool.versions().unwrap_or_default();
         let keep = self.drafted.as_ref().and_then(|drafted| drafted.keep);
         call.retention = policy.retention(&call.owner, keep);
@@ -609,7 +609,11 @@ pub(super) fn work_of(cx: Cx, tool: &str, attempt: u32, future: Caught) -> BoxFu
     let work = async move {
         let outcome = cx.interview().to_the_end(future).await.and_then(|outcome| outcome);
         guard.defuse();
-        outcome_of(outcome.map(|result| parts::linked(&cx, result)))
+        let failed = outcome.as_ref().map_or(true, |result| result.is_error);
+        match cx.keeper().and_then(Keeper::given_up) {
+            Some(cancelled) if failed => cancelled,
+            _ => outcome_of(outcome.map(|result| parts::linked(&cx, result))),
+        }
     };
     Box::pin(work.instrument(span))
 }

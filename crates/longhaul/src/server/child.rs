@@ -213,6 +213,7 @@ impl SpawnCall {
             ChildCall::new(Arc::clone(&self.key), fingerprint("spawn"), Arc::clone(&self.tool), arguments);
         (call.version, _) = found.versions().unwrap_or_default();
         (call.rerun, call.secret) = (found.rerun(), secret);
+        call.cancel_grace = found.cancel_grace();
         call.retention = found.policy.retention(&self.cx.owner(), None);
         call.poll_interval_ms = u64::try_from(found.policy.poll_interval.as_millis()).ok();
         call.context = written_for_child(&self.cx);

@@ -1,6 +1,7 @@
 //! What a handler sees of its call.
 
 use std::fmt;
+use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -23,6 +24,7 @@ use super::shelf::Shelf;
 use super::state::{State, States};
 use super::told_progress::{self, ToldProgress};
 use super::tool::Tool;
+use super::tool_result::ToolError;
 use crate::wire::{self, By};
 
 /// A handler's view of its call, the same in every revision and on every transport. Clones are the same
@@ -326,20 +328,48 @@ impl Cx {
 
     /// Whether the caller no longer wants the answer.
     pub fn is_cancelled(&self) -> bool {
-        self.0.cancelled.load(Ordering::Acquire)
+        self.0.cancelled.load(Ordering::Acquire) || self.keeper().is_some_and(Keeper::is_asked_to_end)
     }
 
     /// Completes when the caller no longer wants the answer.
     ///
-    /// An async handler need not watch it, for its future is dropped then; what it has spawned or runs
-    /// on other threads should.
+    /// An async handler need not watch it, for its future is dropped then; what it has spawned or runs on other threads
+    /// should. Where its policy is [`Cooperative`](super::CancelPolicy::Cooperative) a task that is cancelled goes on for
+    /// its grace: the handler is told so by this, and ends as it sees fit. Entered again it is told anew.
+    ///
+    /// ```
+    /// # use longhaul::{Cx, server::ToolError};
+    /// # async fn copy(_: &Cx) -> Result<String, ToolError> { Ok(String::new()) }
+    /// # async fn clean_up() {}
+    /// async fn backup(cx: Cx) -> Result<String, ToolError> {
+    ///     tokio::select! {
+    ///         copied = copy(&cx) => copied,
+    ///         () = cx.cancelled() => {
+    ///             clean_up().await;
+    ///             Err(cx.give_up())
+    ///         }
+    ///     }
+    /// }
+    /// ```
     pub async fn cancelled(&self) {
-        loop {
-            let notified = self.0.on_cancel.notified();
-            if self.is_cancelled() {
-                return;
+        let dropped = async {
+            loop {
+                let notified = self.0.on_cancel.notified();
+                if self.0.cancelled.load(Ordering::Acquire) {
+                    return;
+                }
+                notified.await;
             }
-            notified.await;
+        };
+        let asked = async {
+            match self.keeper() {
+                Some(keeper) => keeper.asked_to_end().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = dropped => {}
+            () = asked => {}
         }
     }
 
@@ -347,6 +377,15 @@ impl Cx {
     /// same whenever the work of a task is entered again. Hand it on to what the work calls.
     pub fn trace_parent(&self) -> Option<TraceParent> {
         self.0.caller.trace_parent
+    }
+
+    /// The failure by which a handler ends that was [told](Self::cancelled) to: its task is cancelled then. In any other
+    /// call it is a failure in words.
+    pub fn give_up(&self) -> ToolError {
+        if let Some(keeper) = self.keeper() {
+            keeper.give_up();
+        }
+        ToolError::new("cancelled")
     }
 
     /// Whether the caller asked for progress.

@@ -86,7 +86,7 @@ pub use emit::IntoPart;
 pub use failure::Failure;
 pub use grant::{Grant, InvalidScope, Scopes};
 pub use outlet::{Carrier, ConnectionPush, Outgoing, Outlet, OwnStream, Push, Reach, Taken};
-pub use policy::{TaskMode, TaskPolicy};
+pub use policy::{CancelPolicy, TaskMode, TaskPolicy};
 pub use polls::{PollFigures, PollOptions};
 #[cfg(all(unix, feature = "http"))]
 pub(crate) use principal::local_principal;

@@ -17,6 +17,8 @@ pub struct TaskPolicy {
     /// [steps](super::Cx::step) have done. A server refuses any other when it is
     /// [put together](super::Server::dispatcher).
     pub rerun: Rerun,
+    /// How a task ends that is cancelled. Default [`CancelPolicy::Immediate`].
+    pub cancel: CancelPolicy,
     /// How long a task is kept after it has ended. Default 24 h, at most seven days, and no more than 24 h for a
     /// caller without a principal.
     pub ttl: Duration,
@@ -43,12 +45,48 @@ pub enum TaskMode {
     Required,
 }
 
+/// How a task ends that is cancelled.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the configuration's words")]
+pub enum CancelPolicy {
+    /// At once, whatever its work does.
+    #[default]
+    Immediate,
+    /// Its work is [asked to end](super::Cx::cancelled), and decides how: with another outcome, or by
+    /// [giving up](super::Cx::give_up). Once `grace` is over, of at most an hour, the task is cancelled. So it is for a
+    /// `tasks/cancel` of the tasks extension; any other cancel ends it at once, as its revision demands. Jobs have their own
+    /// rules.
+    Cooperative {
+        /// How long its work may take for that.
+        grace: Duration,
+    },
+}
+
+impl CancelPolicy {
+    /// Its work decides, within ten seconds.
+    pub fn cooperative() -> Self {
+        Self::Cooperative { grace: Duration::from_secs(10) }
+    }
+
+    /// How long work may go on that is asked to end.
+    pub(super) fn grace(self) -> Option<Duration> {
+        match self {
+            Self::Immediate => None,
+            Self::Cooperative { grace } => Some(grace.min(LONGEST_GRACE)),
+        }
+    }
+}
+
+/// How long work may go on that is asked to end.
+const LONGEST_GRACE: Duration = Duration::from_secs(60 * 60);
+
 impl TaskPolicy {
     /// Calls become tasks as `mode` says; everything else by default.
     pub fn new(mode: TaskMode) -> Self {
         Self {
             mode,
             rerun: Rerun::Never,
+            cancel: CancelPolicy::Immediate,
             ttl: Duration::from_secs(24 * 60 * 60),
             hold: Some(Duration::from_secs(50)),
             join: false,

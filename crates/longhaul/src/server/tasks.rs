@@ -12,7 +12,7 @@ use longhaul_proto::method::Method;
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{
-    Answered, Cancellation, Dialect as Door, Owner, Record, Reply, Scope, StoreError, TaskId,
+    Answered, CancelAsked, Cancellation, Dialect as Door, Owner, Record, Reply, Scope, StoreError, TaskId,
 };
 use serde_json::value::RawValue;
 
@@ -230,8 +230,17 @@ impl Request {
 
     async fn cancel(&self, id: &TaskId) -> Result<Write, ErrorObject> {
         let scope = Scope::Owner(&self.owner);
-        let cancelled = self.engine.cancel(scope, id, Some("cancelled on request")).await;
-        match cancelled.map_err(|e| failed(&e))? {
+        let reason = Some("cancelled on request");
+        // Only the extension lets the work decide how its task ends.
+        let asked = match self.dialect.has_tasks_extension() {
+            true => self.engine.ask_to_cancel(scope, id, reason).await,
+            false => self.engine.cancel(scope, id, reason).await.map(CancelAsked::AtOnce),
+        };
+        let cancelled = match asked.map_err(|e| failed(&e))? {
+            CancelAsked::AtOnce(cancelled) => cancelled,
+            CancelAsked::Requested(record) => Cancellation::Cancelled(record),
+        };
+        match cancelled {
             Cancellation::NotFound => Err(not_found()),
             Cancellation::AlreadyTerminal(record) if !self.dialect.has_tasks_extension() => {
                 let status = project::status(&record, View::D2).as_str();

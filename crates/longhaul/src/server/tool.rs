@@ -5,6 +5,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_proto::http::{InvalidAnnotation, MirroredParameter};
 use longhaul_proto::jsonrpc::{ErrorObject, without_place};
@@ -296,6 +297,11 @@ impl Tool {
     /// Whether the engine may enter its function again.
     pub(super) fn is_entered_again(&self) -> bool {
         matches!(self.rerun(), Rerun::Resumable | Rerun::Restart)
+    }
+
+    /// For how long its work may go on once it is asked to end. A job is ended as its own rules say.
+    pub(super) fn cancel_grace(&self) -> Option<Duration> {
+        self.policy.cancel.grace().filter(|_| matches!(self.kind, Kind::Function(_)))
     }
 
     /// What may be done with a task of it whose process is gone. What only reads, or changes nothing more when it is

@@ -1,6 +1,7 @@
 //! Tools that are entered again: what is done once, what is asked once, and who goes on after a crash.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cancelling;
 mod children;
 mod parts;
 mod questions;

@@ -147,7 +147,9 @@ fn dates(before: &Record, now: &Record) -> Option<&'static str> {
     let seen = |task: &Record| {
         let status = (project::status(task, View::D1), project::status(task, View::D3));
         let words = (task.status_message.clone(), task.progress.clone());
-        (status, words, task.questions.clone(), task.outcome().cloned(), task.parts)
+        // As long as it is open, for that is how long it is kept.
+        let ttl = (!task.is_terminal()).then_some(task.expires_at);
+        (status, words, ttl, task.questions.clone(), task.outcome().cloned(), task.parts)
     };
     let changed = seen(before) != seen(now);
     if now.epoch < before.epoch {

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use longhaul::Cx;
-use longhaul::server::ToolError;
+use longhaul::server::{CancelPolicy, TaskPolicy, ToolError};
 use longhaul::store::Rerun;
+use longhaul::{Cx, Tool};
 
-use super::{Approve, effect, resumable, tool};
+use super::{Approve, Nothing, effect, resumable, tool};
 use crate::explore::{Often, Scenario, explore};
 use crate::world::{Hands, NO_KEY};
 
@@ -165,6 +165,74 @@ fn k26_a_task_that_takes_every_process_along_is_given_up() {
         comes_to: "attempts_exhausted",
         or_else: &[],
         effects: &[("before", Often::AtLeastOnce)],
+    };
+    explore(&SCENARIO);
+}
+
+/// A tool whose work is asked to end, within so many seconds.
+fn cooperative<F>(
+    hands: &Hands,
+    seconds: u64,
+    body: impl Fn(Hands, Cx) -> F + Send + Sync + 'static,
+) -> Vec<Tool>
+where
+    F: Future<Output = Result<String, ToolError>> + Send + 'static,
+{
+    let (hands, mut policy) = (hands.clone(), TaskPolicy::always());
+    (policy.rerun, policy.cancel) =
+        (Rerun::Resumable, CancelPolicy::Cooperative { grace: Duration::from_secs(seconds) });
+    let work = move |cx, _: Nothing| body(hands.clone(), cx);
+    vec![Tool::typed("tool", "A tool of the explorer's", work).task(policy)]
+}
+
+async fn heeds(hands: Hands, cx: Cx) -> Result<String, ToolError> {
+    effect(&hands, &cx, "before").await?;
+    tokio::select! {
+        answer = cx.elicit::<Approve>("Go on?") => {
+            answer?;
+            effect(&hands, &cx, "after").await?;
+            Ok("done".to_owned())
+        }
+        () = cx.cancelled() => {
+            effect(&hands, &cx, "clean up").await?;
+            Ok("cleaned up".to_owned())
+        }
+    }
+}
+
+#[test]
+fn k18_cancelled_while_it_asks_and_ends_as_it_sees_fit() {
+    static SCENARIO: Scenario = Scenario {
+        name: "k18 cancelled, and heeds it",
+        tools: |hands| cooperative(hands, 1800, heeds),
+        play: |client| {
+            let id = client.call("tool");
+            client.asked(&id);
+            client.pass(Duration::from_secs(5));
+            client.cancel(&id);
+            client.end(&id)
+        },
+        comes_to: r#""text":"cleaned up""#,
+        or_else: &[],
+        effects: &[("before", Often::AtLeastOnce), ("clean up", Often::AtLeastOnce), ("after", Often::Never)],
+    };
+    explore(&SCENARIO);
+}
+
+#[test]
+fn k18_cancelled_and_does_not_heed_it() {
+    static SCENARIO: Scenario = Scenario {
+        name: "k18 cancelled, and does not heed it",
+        tools: |hands| cooperative(hands, 10, asking),
+        play: |client| {
+            let id = client.call("tool");
+            client.asked(&id);
+            client.cancel(&id);
+            client.end(&id)
+        },
+        comes_to: r#""status":"cancelled""#,
+        or_else: &[],
+        effects: &[("after", Often::Never)],
     };
     explore(&SCENARIO);
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use longhaul_store::wrap::Operation;
 use longhaul_store::{
-    Answered, Batch, CallKey, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure, Filter,
-    Finished, Limits, Memory, NewTask, NodeId, Outcome, Owner, Page, Parts, Quota, Record, Reply, Runnable,
-    Scope, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
+    Filter, Finished, Limits, Memory, NewTask, NodeId, Outcome, Owner, Page, Parts, Quota, Record, Reply,
+    Runnable, Scope, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 use super::executor::{Executor, WORLD};
@@ -385,6 +385,22 @@ impl TaskStore for Link {
             done
         };
         Box::pin(self.carry(Operation::RequestCancel, Some(id), doing, nothing))
+    }
+
+    fn ask_to_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, CancelAsked> {
+        let doing = async move {
+            let before = self.ledger.task(id);
+            let done = self.memory.ask_to_cancel(scope, id, reason).await;
+            let found = !matches!(done, Err(_) | Ok(CancelAsked::AtOnce(Cancellation::NotFound)));
+            self.check_owner(scope, before.as_ref(), found);
+            done
+        };
+        Box::pin(self.carry(Operation::AskToCancel, Some(id), doing, nothing))
     }
 
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
