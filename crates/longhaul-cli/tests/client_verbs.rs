@@ -2,11 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use longhaul::client::{CallOptions, Client, Started};
+use longhaul::server::{Json, TaskPolicy, ToolError};
+use longhaul::transport::http::server::{Options, serve};
+use longhaul::{Cx, Tool};
+use longhaul_store::Sqlite;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -698,4 +704,48 @@ fn who_waits_for_a_server_that_dies_learns_what_to_do() {
     assert!(lines.contains(&"error: the connection ended before the answer came"), "{err}");
     assert!(lines.iter().any(|line| line.starts_with("help: the call may have run all the same")), "{err}");
     let_go(folder.path());
+}
+
+#[test]
+fn the_parts_that_a_function_has_given_are_shown_by_its_server_and_by_its_store() {
+    let folder = folder();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let find = |cx: Cx, _: BTreeMap<String, String>| async move {
+        cx.emit("one").await?;
+        cx.emit(Json(serde_json::json!({"n": 2}))).await?;
+        Ok::<_, ToolError>("found")
+    };
+    let store = Sqlite::open(folder.path().join("longhaul.db")).unwrap();
+    let (url, id) = runtime.block_on(async {
+        let find = Tool::typed("find", "Find", find).task(TaskPolicy::always());
+        let dispatcher = longhaul::Server::new("finds", "1").tool(find).store(store).dispatcher().unwrap();
+        dispatcher.start().await.unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        tokio::spawn(serve(dispatcher, listener, Options::default(), std::future::pending()));
+        let client = Client::connect(url.as_str()).await.unwrap();
+        let Started::Task(task) = client.start("find", &(), CallOptions::default()).await.unwrap() else {
+            panic!("it is a task");
+        };
+        task.wait().await.unwrap();
+        (url, task.id().to_owned())
+    });
+    for by in [&["--url", &url][..], &[]] {
+        let log = |more: &[&str]| {
+            let words: Vec<&str> = ["tasks", "log", &id].iter().chain(by).chain(more).copied().collect();
+            let (code, out, err) = run(folder.path(), &words);
+            assert_eq!(code, 0, "{by:?} {more:?}: {err}");
+            out
+        };
+        assert_eq!(log(&["--follow"]), "one\n{\"n\":2}\n", "{by:?}");
+        assert_eq!(log(&["--after", "1"]), "{\"n\":2}\n", "{by:?}");
+        let lines: Vec<Value> =
+            log(&["--json"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(
+            (&lines[0]["text"], &lines[0]["next"], &lines[0]["done"]),
+            (&"one".into(), &1.into(), &false.into())
+        );
+        assert_eq!((&lines[1]["value"]["n"], &lines[1]["done"]), (&2.into(), &true.into()), "{lines:?}");
+    }
+    runtime.shutdown_background();
 }

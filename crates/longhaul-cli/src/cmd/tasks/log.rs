@@ -1,6 +1,8 @@
-//! `longhaul tasks log`: what the command of a task has written, byte for byte where no terminal reads it.
+//! `longhaul tasks log`: what the command of a task has written, byte for byte where no terminal reads it, or the parts
+//! that a function has given.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -9,6 +11,8 @@ use base64::engine::general_purpose::STANDARD;
 use longhaul::client::Error;
 use longhaul::proto::model::ResourceContents;
 use longhaul::server::output_uri;
+use longhaul::store::{PartContent, Scope, TaskId};
+use longhaul::tasks::project::PARTS;
 use longhaul_gateway::command::{Cut, Output, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +22,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt::{Interrupt, Waited};
 use crate::term::{Manner, clean, is_terminal, note, print, write};
 
-/// Print what the command of a task has written so far.
+/// Print what the command of a task has written so far, or the parts of its result that a function has given.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -27,7 +31,8 @@ Examples:
   longhaul tasks log test-3q9v --json
 
 With --json each stretch is a line: text, or what is no text as a blob in base64; missing, the bytes before it that
-were not kept; next, where to go on with --after; done, whether the command has ended.")]
+were not kept; next, where to go on with --after; done, whether the command has ended. Each part of a function's task
+is a line: text, or its JSON as value.")]
 pub(crate) struct Args {
     /// The task's id, or its beginning on a store.
     id: String,
@@ -37,7 +42,7 @@ pub(crate) struct Args {
     /// Go on until the command has ended.
     #[arg(long, short)]
     follow: bool,
-    /// Begin at this byte.
+    /// Begin at this byte; behind so many parts, where a function has given them.
     #[arg(long, value_name = "BYTE", default_value_t = 0, value_parser = byte, allow_negative_numbers = true)]
     after: u64,
 }
@@ -52,6 +57,9 @@ const EVERY: Duration = Duration::from_millis(500);
 /// How much is read at once, in bytes.
 const READ: usize = 256 << 10;
 
+/// How many parts.
+const MOST_PARTS: usize = 500;
+
 pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
     let stream = if args.stderr { Stream::Stderr } else { Stream::Stdout };
     let source = Source::of(origin, &args.id, stream).await?;
@@ -64,19 +72,21 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
 async fn follow(source: &Source<'_>, args: &Args, manner: Manner) -> Outcome<()> {
     let mut after = args.after;
     loop {
-        let piece = source.read(after).await?;
-        if let Some(total) = piece.total.filter(|total| after > *total) {
-            note(&format!("there is no byte {after} yet: {total} bytes have been written"));
+        let (mut is_more, mut done) = (false, false);
+        for piece in source.read(after).await? {
+            if let Some(total) = piece.total.filter(|total| after > *total) {
+                note(&piece.too_far(after, total));
+            }
+            let has_more = piece.next > after;
+            match manner {
+                Manner::Words => put(&piece)?,
+                // The last says that there is no more.
+                _ if has_more || piece.done => print(&piece.json()?)?,
+                _ => {}
+            }
+            (after, done, is_more) = (piece.next, piece.done, is_more || has_more);
         }
-        let is_more = piece.next > after;
-        match manner {
-            Manner::Words => put(&piece)?,
-            // The last says that there is no more.
-            _ if is_more || piece.done => print(&piece.json()?)?,
-            _ => {}
-        }
-        after = piece.next;
-        if piece.done || (!is_more && !args.follow) {
+        if done || (!is_more && !args.follow) {
             return Ok(());
         }
         if !is_more {
@@ -86,15 +96,34 @@ async fn follow(source: &Source<'_>, args: &Args, manner: Manner) -> Outcome<()>
 }
 
 /// To a terminal nothing goes that could harm it; anywhere else the bytes as they are.
-fn put(Piece { bytes, missing, .. }: &Piece) -> Outcome<()> {
+fn put(Piece { kind, bytes, missing, .. }: &Piece) -> Outcome<()> {
     if *missing > 0 {
         note(&format!("… {missing} bytes are not kept …"));
     }
-    if is_terminal() { write(clean::text(&String::from_utf8_lossy(bytes)).as_bytes()) } else { write(bytes) }
+    if is_terminal() {
+        write(clean::text(&String::from_utf8_lossy(bytes)).as_bytes())?;
+    } else {
+        write(bytes)?;
+    }
+    if matches!(kind, Kind::Text | Kind::Json) { write(b"\n") } else { Ok(()) }
 }
 
-/// A stretch of output.
+/// What a piece is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// What a command has written.
+    Output,
+    /// A part that is text.
+    Text,
+    /// One that is JSON.
+    Json,
+    /// There is no part yet, or no more.
+    NoPart,
+}
+
+/// A stretch of output, or a part.
 struct Piece {
+    kind: Kind,
     bytes: Vec<u8>,
     next: u64,
     /// How many bytes there are in all, where that is known.
@@ -105,6 +134,14 @@ struct Piece {
 }
 
 impl Piece {
+    /// What to say to who wants to begin where nothing is.
+    fn too_far(&self, after: u64, total: u64) -> String {
+        match self.kind {
+            Kind::Output => format!("there is no byte {after} yet: {total} bytes have been written"),
+            _ => format!("there is no part {after} yet: {total} have been given"),
+        }
+    }
+
     /// As a line of JSON: `text`, or what is none as a `blob` in base64.
     fn json(&self) -> Outcome<String> {
         #[derive(Serialize)]
@@ -113,14 +150,18 @@ impl Piece {
             text: Option<&'p str>,
             #[serde(skip_serializing_if = "Option::is_none")]
             blob: Option<String>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            value: Option<serde_json::Value>,
             missing: u64,
             next: u64,
             done: bool,
         }
-        let Self { bytes, next, missing, done, .. } = self;
+        let Self { kind, bytes, next, missing, done, .. } = self;
+        let value = if *kind == Kind::Json { serde_json::from_slice(bytes).ok() } else { None };
         let text = std::str::from_utf8(bytes).ok();
         let blob = text.is_none().then(|| STANDARD.encode(bytes));
-        let line = Line { text, blob, missing: *missing, next: *next, done: *done };
+        let text = text.filter(|_| value.is_none());
+        let line = Line { text, blob, value, missing: *missing, next: *next, done: *done };
         let json = serde_json::to_string(&line).map_err(anyhow::Error::new)?;
         Ok(clean::json(&json))
     }
@@ -128,10 +169,10 @@ impl Piece {
 
 /// Where output is read.
 enum Source<'a> {
-    /// The directory of the command's run.
-    Files { dir: PathBuf, stream: Stream, local: &'a Local, id: longhaul::store::TaskId },
-    /// A resource of a server.
-    Resource { remote: &'a Remote, id: String, stream: Stream },
+    /// The directory of the command's run; without one, the parts in the store.
+    Files { dir: PathBuf, stream: Stream, local: &'a Local, id: TaskId },
+    /// A resource of a server. Once it has no output of the task, its parts.
+    Resource { remote: &'a Remote, id: String, stream: Stream, in_parts: AtomicBool },
 }
 
 impl<'a> Source<'a> {
@@ -142,25 +183,37 @@ impl<'a> Source<'a> {
                 let dir = local.runs()?.dir(id.as_str()).map_err(anyhow::Error::new)?;
                 Ok(Self::Files { dir, stream, local, id })
             }
-            Origin::Server(remote) => Ok(Self::Resource { remote, id: id.to_owned(), stream }),
+            Origin::Server(remote) => {
+                let (id, in_parts) = (id.to_owned(), AtomicBool::new(false));
+                Ok(Self::Resource { remote, id, stream, in_parts })
+            }
         }
     }
 
-    async fn read(&self, after: u64) -> Outcome<Piece> {
+    /// What is there behind `after`: one piece at least.
+    async fn read(&self, after: u64) -> Outcome<Vec<Piece>> {
         match self {
-            Self::Files { dir, stream, local, id } => read_files(dir, *stream, after, local, id).await,
-            Self::Resource { remote, id, stream } => read_resource(remote, id, *stream, after).await,
+            Self::Files { dir, stream, local, id } => match read_files(dir, *stream, after).await? {
+                Some(piece) => Ok(vec![piece]),
+                // A task that waits for a place has written nothing yet, and a function's never will.
+                None => read_parts(local, id, after).await,
+            },
+            Self::Resource { remote, id, stream, in_parts } => {
+                if !in_parts.load(Ordering::Relaxed) {
+                    match read_resource(remote, id, stream.name(), after).await {
+                        Err(failure) if failure.exit == Exit::NotFound && *stream == Stream::Stdout => {}
+                        read => return read,
+                    }
+                }
+                let parts = read_resource(remote, id, PARTS, after).await?;
+                in_parts.store(true, Ordering::Relaxed);
+                Ok(parts)
+            }
         }
     }
 }
 
-async fn read_files(
-    dir: &std::path::Path,
-    stream: Stream,
-    after: u64,
-    local: &Local,
-    id: &longhaul::store::TaskId,
-) -> Outcome<Piece> {
+async fn read_files(dir: &std::path::Path, stream: Stream, after: u64) -> Outcome<Option<Piece>> {
     let opening = dir.to_owned();
     let read = move || {
         let output = match Output::open(&opening, stream) {
@@ -171,34 +224,65 @@ async fn read_files(
         Ok(Some(output.read(after, READ, Cut::AtChar)?))
     };
     let chunk = tokio::task::spawn_blocking(read).await.context("reading was cut short")??;
-    Ok(match chunk {
-        Some(chunk) => Piece {
-            missing: chunk.gap.map_or(0, |gap| gap.to - gap.from),
-            next: chunk.next,
-            total: Some(chunk.total),
-            done: chunk.done,
-            bytes: chunk.bytes,
-        },
-        // A task that waits for a place has written nothing yet, and one without a command never will.
-        None => {
-            let done = local.look(id).await?.is_terminal();
-            Piece { bytes: Vec::new(), next: after, total: Some(0), missing: 0, done }
-        }
-    })
+    Ok(chunk.map(|chunk| Piece {
+        kind: Kind::Output,
+        missing: chunk.gap.map_or(0, |gap| gap.to - gap.from),
+        next: chunk.next,
+        total: Some(chunk.total),
+        done: chunk.done,
+        bytes: chunk.bytes,
+    }))
 }
 
-async fn read_resource(remote: &Remote, id: &str, stream: Stream, after: u64) -> Outcome<Piece> {
-    let uri = output_uri(id, stream.name(), after);
+async fn read_parts(local: &Local, id: &TaskId, after: u64) -> Outcome<Vec<Piece>> {
+    let found =
+        local.store.parts(Scope::Operator, id, after, MOST_PARTS).await.map_err(anyhow::Error::new)?;
+    let Some(parts) = found else {
+        return Err(Failure::new(Exit::NotFound, "no_such_task", format!("no task `{id}`")));
+    };
+    let (total, ended) = (parts.total, parts.ended);
+    let is_done = |next| ended && next >= total;
+    if parts.parts.is_empty() {
+        let next = after.min(total);
+        let done = is_done(next);
+        return Ok(vec![Piece {
+            kind: Kind::NoPart,
+            bytes: Vec::new(),
+            next,
+            total: Some(total),
+            missing: 0,
+            done,
+        }]);
+    }
+    let piece = |(before, content): (u64, PartContent)| {
+        let kind = if matches!(content, PartContent::Json(_)) { Kind::Json } else { Kind::Text };
+        let (bytes, next) = (content.as_str().as_bytes().to_owned(), before + 1);
+        Piece { kind, bytes, next, total: Some(total), missing: 0, done: is_done(next) }
+    };
+    Ok((parts.start..).zip(parts.parts).map(piece).collect())
+}
+
+async fn read_resource(remote: &Remote, id: &str, stream: &str, after: u64) -> Outcome<Vec<Piece>> {
+    let uri = output_uri(id, stream, after);
     let read = remote.client.read_resource(&uri).await.map_err(|error| match error {
-        Error::Answer(answer) if answer.code.0 == -32602 => {
-            Failure::new(Exit::NotFound, "no_such_task", format!("no output of a task `{id}`"))
-                .next("its server keeps the output of commands only, and for as long as it keeps the task")
+        Error::Answer(answer) if matches!(answer.code.0, -32602 | -32002) => {
+            Failure::new(Exit::NotFound, "no_such_task", format!("no output of a task `{id}`")).next(
+                "its server keeps the output of commands and the parts of functions, for as long as it keeps the task",
+            )
         }
         other => other.into(),
     })?;
-    let Some(contents) = read.contents.into_iter().next() else {
-        return Ok(Piece { bytes: Vec::new(), next: after, total: None, missing: 0, done: true });
-    };
+    let nothing =
+        || Piece { kind: Kind::Output, bytes: Vec::new(), next: after, total: None, missing: 0, done: true };
+    let pieces: Vec<Piece> = read
+        .contents
+        .into_iter()
+        .map(|contents| piece_of(contents, stream, after))
+        .collect::<Outcome<_>>()?;
+    Ok(if pieces.is_empty() { vec![nothing()] } else { pieces })
+}
+
+fn piece_of(contents: ResourceContents, stream: &str, after: u64) -> Outcome<Piece> {
     let position = position(&contents);
     let bytes = match (contents.text, contents.blob) {
         (Some(text), _) => text.into_bytes(),
@@ -207,7 +291,13 @@ async fn read_resource(remote: &Remote, id: &str, stream: Stream, after: u64) ->
     };
     let next = position.next.unwrap_or(after + bytes.len() as u64);
     let missing = position.gap.map_or(0, |gap| gap.to.saturating_sub(gap.from));
-    Ok(Piece { bytes, next, total: position.total, missing, done: position.done.unwrap_or(false) })
+    let kind = match contents.mime_type.as_deref() {
+        _ if stream != PARTS => Kind::Output,
+        _ if next <= after => Kind::NoPart,
+        Some("application/json") => Kind::Json,
+        _ => Kind::Text,
+    };
+    Ok(Piece { kind, bytes, next, total: position.total, missing, done: position.done.unwrap_or(false) })
 }
 
 /// What the server says of where a piece stands in its stream.
