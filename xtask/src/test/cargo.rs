@@ -67,8 +67,8 @@ pub(crate) fn program(site: &Site, name: &str) -> Result<PathBuf> {
 /// How many tests run at once: most wait for a process or for a time.
 const AT_ONCE: &str = "8";
 
-/// How many seeds the simulator plays among the tests: one takes 80 ms in a debug build.
-const SEEDS: &str = "1000";
+/// How many seeds the simulator plays among the tests: one takes some 80 ms in a debug build.
+const SEEDS: &str = "2000";
 
 /// Every test of every crate, and the examples in the documentation; and that all our servers and clients have said in
 /// them is what the schemas say.
