@@ -1,7 +1,7 @@
 //! A server as a process of its own, so that a test can kill it.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     path::Path,
     process::{Child, ChildStdout, Command, Stdio},
     time::Duration,
@@ -62,9 +62,12 @@ impl Server {
         }
     }
 
+    /// Kills it, and waits until every process that it was about to start has been executed: until then such a
+    /// process holds the server's descriptors and looks like the server.
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
+        self.said.read_to_end(&mut Vec::new()).unwrap();
     }
 
     #[cfg(feature = "crash-points")]

@@ -79,17 +79,16 @@ async fn whenever_its_server_is_killed_a_command_runs_at_most_once_and_is_never_
         let server = Server::new(&runs_path(&scene), &id, &script, &["start", "commit", "hang"]);
         tokio::time::sleep(Duration::from_micros(turn * 1300)).await;
         server.kill();
-        // Whatever was on its way has come to an end, or was committed and lives on.
-        let state = soon("an end of what the server began", || match scene.runs.state(&id).unwrap() {
-            State::Alive { committed: false } => None,
-            State::Absent | State::Fresh => {
-                let coming = processes_with(&scene.runs.dir(&id).unwrap().display().to_string());
-                coming
-                    .iter()
-                    .all(|(_, line)| !line.contains("supervise"))
-                    .then(|| scene.runs.state(&id).unwrap())
+        // Whatever was on its way has come to an end, or was committed and lives on. Who is coming is looked at first:
+        // a supervisor that is seen no more has said by then what it began.
+        let dir = scene.runs.dir(&id).unwrap().display().to_string();
+        let state = soon("an end of what the server began", || {
+            let coming = processes_with(&dir).iter().any(|(_, line)| line.contains("supervise"));
+            match scene.runs.state(&id).unwrap() {
+                State::Alive { committed: false } => None,
+                State::Absent | State::Fresh if coming => None,
+                state => Some(state),
             }
-            state => Some(state),
         })
         .await;
         match &state {
