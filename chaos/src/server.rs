@@ -117,6 +117,13 @@ impl Server {
         self.said.lock().lines.join("\n")
     }
 
+    /// The same once it has ended: what was under way is waited for.
+    pub(crate) fn all_said(&self) -> String {
+        let open = |lines: &mut Lines| !lines.closed;
+        let waited = self.said.changed.wait_timeout_while(self.said.lock(), PATIENCE, open);
+        waited.unwrap_or_else(PoisonError::into_inner).0.lines.join("\n")
+    }
+
     /// Ends it with SIGKILL, and waits until it is gone.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill().context("the server cannot be killed")?;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::node::HOT_WAIT;
 use super::order::{BRIEF, Order};
 use super::sight::{Shown, Sight};
 use super::{Made, World};
@@ -16,8 +17,14 @@ use crate::random::Random;
 /// How many tasks each caller has open at once, at most.
 const AT_ONCE: usize = 24;
 
+/// How long a question waits for its answer, at most: twice as long as its work stays in memory meanwhile.
+const LONGEST_WAIT: u64 = 2 * HOT_WAIT.as_millis() as u64;
+
 /// How long each waits between two requests.
 const PAUSE: Duration = Duration::from_millis(6);
+
+/// An answer to what was answered.
+const IN_VAIN: i64 = -1;
 
 /// One caller.
 pub(super) struct Caller<'w> {
@@ -38,8 +45,20 @@ pub(super) struct Call {
     made: Instant,
     /// Whether its cancel was acknowledged.
     pub(super) cancelled: bool,
-    /// What was answered to each question, by its name, and whether that was acknowledged.
-    pub(super) answers: BTreeMap<String, (usize, i64, bool)>,
+    /// What was answered to each question, by its name.
+    pub(super) answers: BTreeMap<String, Answer>,
+    /// How long its questions wait: some until it is put aside.
+    waits: Duration,
+}
+
+/// What was answered to a question.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    /// The word that asks.
+    pub(super) at: usize,
+    /// What it was told: one value, or two at the same time, of which one holds for ever.
+    pub(super) choices: Vec<i64>,
+    pub(super) acknowledged: bool,
 }
 
 impl<'w> Caller<'w> {
@@ -79,8 +98,8 @@ impl<'w> Caller<'w> {
                 self.complain(&order, format!("one call is {id} and {again:?}"));
             }
         }
-        let made = Instant::now();
-        self.open.push(Call { order, id, made, cancelled: false, answers: BTreeMap::new() });
+        let (made, waits) = (Instant::now(), Duration::from_millis(self.random.below(LONGEST_WAIT)));
+        self.open.push(Call { order, id, made, cancelled: false, answers: BTreeMap::new(), waits });
     }
 
     fn until_made(&mut self, order: &Order) -> Option<String> {
@@ -140,6 +159,7 @@ impl<'w> Caller<'w> {
                     Some(after) if call.made.elapsed() > after => self.cancel(&mut call),
                     // It is for its cancel to find it so.
                     Some(_) => {}
+                    None if call.made.elapsed() < call.waits => {}
                     None => questions.iter().for_each(|(text, name)| self.answer(&mut call, text, name)),
                 }
             }
@@ -157,35 +177,52 @@ impl<'w> Caller<'w> {
         }
     }
 
-    /// Answers as it has before, if it has; and what was acknowledged is then answered otherwise, in vain.
+    /// Answers as it has before, if it has: some in two ways at the same time, at two nodes. And what was acknowledged is
+    /// then answered otherwise, in vain.
     fn answer(&mut self, call: &mut Call, text: &str, name: &str) {
         let at = text.rsplit(' ').next().and_then(|at| at.parse().ok()).unwrap_or(usize::MAX);
-        let fresh = i64::try_from(self.random.below(1 << 40)).unwrap_or_default();
-        let (_, choice, acknowledged) = *call.answers.entry(name.to_owned()).or_insert((at, fresh, false));
-        if acknowledged || !self.update(call, name, choice) {
+        let mut fresh = || i64::try_from(self.random.below(1 << 40)).unwrap_or_default();
+        let choices = [fresh(), fresh()];
+        let count = if self.random.percent(40) { 2 } else { 1 };
+        let new = Answer { at, choices: choices[..count].to_vec(), acknowledged: false };
+        let answer = call.answers.entry(name.to_owned()).or_insert(new).clone();
+        if answer.acknowledged || !self.update(call, name, &answer.choices) {
             return;
         }
-        call.answers.insert(name.to_owned(), (at, choice, true));
+        call.answers.insert(name.to_owned(), Answer { acknowledged: true, ..answer });
         self.sight.answered(name);
         self.world.answers.fetch_add(1, Ordering::Relaxed);
         if self.random.percent(30) {
-            self.update(call, name, -1);
+            self.update(call, name, &[IN_VAIN]);
         }
     }
 
-    /// Whether the answer was acknowledged.
-    fn update(&mut self, call: &Call, name: &str, choice: i64) -> bool {
-        let answer = json!({"action": "accept", "content": {"choice": choice}});
-        let params = json!({"taskId": call.id, "inputResponses": {name: answer}});
-        match self.client().request("update", "tasks/update", &call.id, params) {
-            Reply::Result(_) => true,
-            Reply::Error(error) if error.get().contains("retryAfterMs") => false,
-            Reply::Error(error) => {
-                self.complain(&call.order, format!("no answer is taken: {}", error.get()));
-                false
+    /// Gives each of these answers, all at once and to one node after the other; whether one was acknowledged.
+    fn update(&mut self, call: &Call, name: &str, choices: &[i64]) -> bool {
+        let first = self.random.index(self.clients.len());
+        let clients = self.clients.iter().cycle().skip(first).zip(choices);
+        let replies: Vec<Reply> = thread::scope(|scope| {
+            let update = |(client, choice): (&Client, &i64)| {
+                let answer = json!({"action": "accept", "content": {"choice": choice}});
+                let params = json!({"taskId": call.id, "inputResponses": {name: answer}});
+                let client = client.clone();
+                scope.spawn(move || client.request("update", "tasks/update", &call.id, params))
+            };
+            let updates: Vec<_> = clients.map(update).collect();
+            updates.into_iter().map(|update| update.join().expect("a request does not panic")).collect()
+        });
+        let mut taken = false;
+        for reply in replies {
+            match reply {
+                Reply::Result(_) => taken = true,
+                Reply::Error(error) if error.get().contains("retryAfterMs") => {}
+                Reply::Error(error) => {
+                    self.complain(&call.order, format!("no answer is taken: {}", error.get()));
+                }
+                Reply::Silence => {}
             }
-            Reply::Silence => false,
         }
+        taken
     }
 
     fn complain(&mut self, order: &Order, what: String) {

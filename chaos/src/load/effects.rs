@@ -3,10 +3,34 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A folder with a file for each order.
 #[derive(Clone, Debug)]
-pub(super) struct Effects(pub(super) PathBuf);
+pub(super) struct Effects {
+    pub(super) folder: PathBuf,
+    /// The node that works, or whoever reads.
+    who: Arc<str>,
+    /// When nodes stood still.
+    stops: Vec<Stop>,
+}
+
+/// A node that stood still, from then until then, in milliseconds.
+#[derive(Clone, Debug)]
+pub(super) struct Stop {
+    pub(super) node: String,
+    pub(super) from: i64,
+    pub(super) until: i64,
+}
+
+impl Stop {
+    /// Whether it came over a node that was about to have its effect. What allowed that was true when it was asked, and
+    /// nothing that only writes to the store can take it back.
+    fn delayed(&self, who: &str, when: i64) -> bool {
+        self.node == who && (self.from - 200..self.until + 1000).contains(&when)
+    }
+}
 
 /// One line: what happened, at which word of the order, and what came of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -14,6 +38,8 @@ pub(super) struct Line {
     pub(super) what: String,
     pub(super) at: usize,
     pub(super) came: String,
+    /// It was about to happen when its node was stopped.
+    pub(super) delayed: bool,
 }
 
 /// The effect was had.
@@ -24,23 +50,35 @@ pub(super) const TOLD: &str = "told";
 pub(super) const UNDID: &str = "undid";
 
 impl Effects {
+    /// Those of a node's work, or for whoever reads.
+    pub(super) fn of(folder: PathBuf, who: &str) -> Self {
+        Self { folder, who: who.into(), stops: Vec::new() }
+    }
+
+    /// The same, now that is known who stood still and when.
+    pub(super) fn with_stops(self, stops: Vec<Stop>) -> Self {
+        Self { stops, ..self }
+    }
+
     /// Writes a line at once: nobody who is killed leaves half of one.
     pub(super) fn note(&self, key: &str, what: &str, at: usize, came: &str) -> io::Result<()> {
-        let line = format!("{what} {at} {came}\n");
-        let mut file = OpenOptions::new().create(true).append(true).open(self.0.join(key))?;
+        let line = format!("{what} {at} {} {} {came}\n", self.who, now());
+        let mut file = OpenOptions::new().create(true).append(true).open(self.folder.join(key))?;
         file.write_all(line.as_bytes())
     }
 
     /// All that was written for an order, in its order.
     pub(super) fn lines(&self, key: &str) -> io::Result<Vec<Line>> {
-        let text = match fs::read_to_string(self.0.join(key)) {
+        let text = match fs::read_to_string(self.folder.join(key)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             text => text?,
         };
         let line = |line: &str| {
-            let mut parts = line.splitn(3, ' ');
-            let (what, at, came) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
-            Some(Line { what: what.to_owned(), at, came: came.to_owned() })
+            let mut parts = line.splitn(5, ' ');
+            let (what, at) = (parts.next()?, parts.next()?.parse().ok()?);
+            let (who, when, came) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
+            let delayed = self.stops.iter().any(|stop| stop.delayed(who, when));
+            Some(Line { what: what.to_owned(), at, came: came.to_owned(), delayed })
         };
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, format!("{key}: {text}"));
         text.lines().map(|text| line(text).ok_or_else(invalid)).collect()
@@ -52,6 +90,12 @@ impl Effects {
     }
 }
 
+/// Milliseconds, as the store counts them.
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,11 +103,14 @@ mod tests {
     #[test]
     fn what_was_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
-        let effects = Effects(folder.path().to_owned());
+        let effects = Effects::of(folder.path().to_owned(), "n");
         effects.note("t", DID, 1, "key/1").unwrap();
         effects.note("t", TOLD, 1, "in doubt").unwrap();
         assert_eq!(effects.count("t", DID, 1).unwrap(), 1);
         assert_eq!(effects.lines("t").unwrap()[1].came, "in doubt");
         assert_eq!(effects.lines("another").unwrap(), []);
+        let of = |node: &str| Stop { node: node.to_owned(), from: now() - 9, until: now() };
+        let delayed = |stop| effects.clone().with_stops(vec![stop]).lines("t").unwrap()[0].delayed;
+        assert!(delayed(of("n")) && !delayed(of("another")));
     }
 }

@@ -12,10 +12,12 @@ mod order;
 mod sight;
 mod verdict;
 mod watch;
+mod witness;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +29,7 @@ use crate::place::Place;
 use crate::random::Random;
 use crate::server::Server;
 use caller::Caller;
-use effects::Effects;
+use effects::{Effects, Stop};
 use order::Order;
 use sight::{Shown, Sight};
 use verdict::Verdict;
@@ -70,6 +72,10 @@ struct World {
     /// Nodes that were killed, and those before they served.
     kills: AtomicUsize,
     early: AtomicUsize,
+    /// When each node was killed, by its name.
+    ends: Mutex<BTreeMap<String, i64>>,
+    /// When nodes stood still.
+    stops: Mutex<Vec<Stop>>,
     over: AtomicBool,
 }
 
@@ -85,13 +91,15 @@ impl World {
         Self {
             plan,
             slots: (0..plan.processes).map(|_| Address::default()).collect(),
-            effects: Effects(place.path("load")),
+            effects: Effects::of(place.path("load"), "reader"),
             until: Instant::now() + plan.within,
             next: AtomicUsize::new(0),
             made: RwLock::default(),
             answers: AtomicUsize::new(0),
             kills: AtomicUsize::new(0),
             early: AtomicUsize::new(0),
+            ends: Mutex::default(),
+            stops: Mutex::default(),
             over: AtomicBool::new(false),
         }
     }
@@ -115,6 +123,14 @@ impl World {
 
     fn acknowledged(&self) -> usize {
         self.made.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn ended(&self, node: &str, when: i64) {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).insert(node.to_owned(), when);
+    }
+
+    fn stopped(&self, stop: Stop) {
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner).push(stop);
     }
 
     /// One of those that were made: often a late one.
@@ -152,7 +168,7 @@ struct Found<'w> {
 pub(crate) fn run(place: &Place, plan: Plan) -> Result<String> {
     let began = Instant::now();
     let world = World::new(plan, place);
-    fs::create_dir(&world.effects.0)?;
+    fs::create_dir(&world.effects.folder)?;
     let found = play(place, &world).with_context(|| format!("seed {}", plan.seed))?;
     let loaded = began.elapsed();
     let report = judge(place, &world, found).with_context(|| format!("seed {}", plan.seed))?;
@@ -163,6 +179,7 @@ fn play<'w>(place: &Place, world: &'w World) -> Result<Found<'w>> {
     let plan = world.plan;
     let random = Random::new(plan.seed);
     let store = Sqlite::open(place.store())?;
+    witness::install(&place.store())?;
     thread::scope(|scope| {
         let moments = killer::moments(plan.kills, plan.tasks, plan.processes, random.part(1));
         let killers: Vec<_> = world
@@ -219,7 +236,7 @@ fn look_at_all(world: &World, sight: &mut Sight, client: &Client) -> Vec<String>
 }
 
 fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
-    let Found { callers, mut observers, watched, servers } = found;
+    let Found { callers, mut observers, watched, mut servers } = found;
     let plan = world.plan;
     let mut broken = Vec::new();
     // Each observer looks at all of them again, at another node than the one before.
@@ -227,14 +244,14 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
         broken.extend(look_at_all(world, sight, &world.clients()[number % plan.processes]));
     }
     let rest = watch::rest(&place.store(), PATIENCE)?;
-    drop(servers);
+    servers.iter_mut().try_for_each(|server| killer::end(world, server))?;
     // And once more when all of them were killed.
     let server = killer::start(world, place)?;
     let client = Client::new(Era::D3, Address::of(server.ready()?));
     for sight in &mut observers {
         broken.extend(look_at_all(world, sight, &client));
     }
-    drop(server);
+    drop((server, servers));
     let calls: Vec<_> = callers.iter().flat_map(|caller| &caller.done).collect();
     for call in &calls {
         let sights = callers.iter().map(|caller| &caller.sight).chain(&observers);
@@ -250,7 +267,12 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
         changes += sight.changes;
         broken.extend(sight.broken.iter().cloned());
     }
-    let verdict = Verdict::of(&calls, &rest, &world.effects, plan.seed)?;
+    let stops = world.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let stopped = stops.len();
+    let verdict = Verdict::of(&calls, &rest, &world.effects.clone().with_stops(stops), plan.seed)?;
+    let ends = world.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let witness = witness::read(&place.store(), &ends, node::LEASE)?;
+    broken.extend(witness.broken.iter().cloned());
     let (sound, [all, keyed, keys]) = watch::file(&place.store())?;
     broken.extend(watched.broken.iter().cloned());
     broken.extend(verdict.broken.iter().cloned());
@@ -276,6 +298,10 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
     told.push(format!(
         "none without a witness: {} looks at the store saw {} open tasks, the longest {longest:.1} s over its time",
         watched.looks, watched.rows
+    ));
+    told.push(format!(
+        "none taken from the living: {stopped} nodes stood still; {} leases taken, {} of them from who was late",
+        witness.taken, witness.late
     ));
     let answers = world.answers.load(Ordering::SeqCst);
     told.push(format!("answers: {answers} acknowledged, {} told to the work", verdict.consumed));

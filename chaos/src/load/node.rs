@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use longhaul::server::{Elicited, PollOptions, TaskPolicy, ToolError};
-use longhaul::store::{Rerun, Settings, SqliteOptions};
+use longhaul::store::{Rerun, Settings, SqliteOptions, TaskStore as _};
 use longhaul::tasks::runner::Pace;
 use longhaul::transport::http::server::{Options, serve};
 use longhaul::{Cx, Server, Tool};
@@ -26,10 +26,10 @@ pub(crate) fn run(store: &Path, effects: &Path) -> Result<()> {
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
-    let mut settings = Settings::default();
-    settings.min_result_retention = Duration::from_secs(1);
-    let store = SqliteOptions::new().with_settings(settings).with_patience(PATIENCE).open(store)?;
-    let effects = Effects(effects.to_owned());
+    let store = SqliteOptions::new().with_settings(settings()).with_patience(PATIENCE).open(store)?;
+    let node = store.node().as_str().to_owned();
+    writeln!(std::io::stderr(), "{NAME}{node}")?;
+    let effects = Effects::of(effects.to_owned(), &node);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -43,18 +43,35 @@ pub(crate) fn run(store: &Path, effects: &Path) -> Result<()> {
     })
 }
 
+/// What a node says before its name.
+pub(super) const NAME: &str = "node ";
+
+/// How long a node holds a task of which it is not heard.
+pub(super) const LEASE: Duration = Duration::from_secs(4);
+
+/// How long work that waits stays in memory.
+pub(super) const HOT_WAIT: Duration = Duration::from_millis(300);
+
 /// How long a write waits for the other nodes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// More than anybody asks.
 const PLENTY: u32 = 1_000_000;
 
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.min_result_retention = Duration::from_secs(1);
+    settings.lease = LEASE;
+    settings
+}
+
 /// Nodes live for a second or two here, so everything comes sooner than by default.
 fn pace() -> Pace {
     let mut pace = Pace::default();
+    pace.renew_every = LEASE / 4;
     pace.recover_every = Duration::from_millis(200);
     pace.sweep_every = Duration::from_secs(1);
-    pace.hot_wait = Duration::from_millis(300);
+    pace.hot_wait = HOT_WAIT;
     pace.retry_work = Duration::from_millis(50);
     pace.max_attempts = 10_000;
     pace

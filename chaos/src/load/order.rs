@@ -44,7 +44,9 @@ impl Order {
             0..30 => (FLOW, steps(&mut random)),
             30..50 => {
                 let ask = if random.percent(20) { "a0 a0" } else { "a0" };
-                (FLOW, format!("l{} {ask} r{}", random.below(20), random.below(20)))
+                // Whoever sleeps after it has heard is told again.
+                let later = if random.percent(50) { "s400 " } else { "" };
+                (FLOW, format!("l{} {ask} {later}r{}", random.below(20), random.below(20)))
             }
             50..60 => (FLOW, format!("c{} c{} f0", random.below(30), random.below(30))),
             60..70 => (FLOW, format!("l5 k{} r{}", random.between(1, 4), random.below(20))),

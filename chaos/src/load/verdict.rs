@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use longhaul_store::{Outcome, Record};
 use serde_json::Value;
 
-use super::caller::Call;
+use super::caller::{Answer, Call};
 use super::effects::{DID, Effects, Line, TOLD, UNDID};
 use super::node::IN_DOUBT;
 use super::order::{AGAIN, BRIEF, NEVER, Order, Word};
@@ -156,16 +156,18 @@ impl Verdict {
                 wrong.push(format!("it was told {told:?}"));
             }
             if "plmrcw".contains(what) {
+                let delayed = here(DID).filter(|line| line.delayed).count().min(did.saturating_sub(1));
                 self.effects += did;
                 self.repeated += did.saturating_sub(1);
                 self.in_doubt += usize::from(!told.is_empty() && !recorded);
-                let last_did = lines.iter().rposition(|line| line.what == DID && line.at == at);
+                let in_time = |line: &Line| line.what == DID && line.at == at && !line.delayed;
+                let last_did = lines.iter().rposition(in_time);
                 let first_told = lines.iter().position(|line| line.what == TOLD && line.at == at);
                 if first_told.zip(last_did).is_some_and(|(told, did)| did > told) {
                     wrong.push("its effect was had after it was recorded".to_owned());
                 }
                 let once = what == 'm' || what == 'r' || (what == 'w' && order.tool != AGAIN);
-                if once && did > 1 {
+                if once && did - delayed > 1 {
                     wrong.push(format!("its effect was had {did} times"));
                 }
                 if did == 0 && (recorded || (end == End::Completed && what != 'm')) {
@@ -195,20 +197,24 @@ impl Verdict {
 
     /// What the work was told is what was acknowledged, of each question.
     fn judge_answers(&mut self, call: &Call, end: End, lines: &[Line]) {
-        for (at, choice, acknowledged) in call.answers.values() {
+        for Answer { at, choices, acknowledged } in call.answers.values() {
             let told: BTreeSet<&str> = lines
                 .iter()
                 .filter(|line| line.what == TOLD && line.at == *at)
                 .map(|line| &*line.came)
                 .collect();
-            let choice = choice.to_string();
-            if told.iter().any(|told| *told != choice) || (end == End::Completed && told.is_empty()) {
+            let is_answer = |told: &str| choices.iter().any(|choice| choice.to_string() == told);
+            // Of two that came at the same time it is told one, and that one for ever.
+            if told.len() > 1
+                || !told.iter().all(|told| is_answer(told))
+                || (end == End::Completed && told.is_empty())
+            {
                 self.complain(
                     &call.order,
-                    format!("{choice} was answered at {at}, and it was told {told:?}"),
+                    format!("{choices:?} was answered at {at}, and it was told {told:?}"),
                 );
             }
-            self.consumed += usize::from(*acknowledged && told.contains(choice.as_str()));
+            self.consumed += usize::from(*acknowledged && told.iter().any(|told| is_answer(told)));
         }
     }
 
@@ -276,8 +282,9 @@ mod tests {
     fn said(plan: &str, end: End, lines: &str) -> Vec<String> {
         let order = Order { key: "t".to_owned(), tool: FLOW, words: words(plan), cancelled: None };
         let folder = tempfile::tempdir().unwrap();
-        let effects = Effects(folder.path().to_owned());
-        std::fs::write(folder.path().join("t"), lines).unwrap();
+        let effects = Effects::of(folder.path().to_owned(), "n");
+        let lines = lines.lines().map(|line| line.splitn(3, ' ').collect::<Vec<_>>());
+        lines.for_each(|line| effects.note("t", line[0], line[1].parse().unwrap(), line[2]).unwrap());
         let mut verdict = Verdict::default();
         verdict.judge_effects(&order, end, &effects.lines("t").unwrap());
         verdict.broken
