@@ -1,6 +1,7 @@
 //! A shared store is a store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Entry,
@@ -125,6 +126,10 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
 
     fn limits(&self) -> Limits {
         (**self).limits()
+    }
+
+    fn lease(&self) -> Duration {
+        (**self).lease()
     }
 
     fn durability(&self) -> Durability {

@@ -1,6 +1,6 @@
 //! The contract: what a store of tasks does, each operation atomic.
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     CallKey, Cursor, Epoch, Limits, NewChild, NewTask, NodeId, Outcome, Owner, Page, Park, Part, Parts,
@@ -181,6 +181,9 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
 
     /// The store's time, from which all dates and deadlines of its tasks are made.
     fn now(&self) -> Time;
+
+    /// How long a lease lasts that this node is given: with a claim, or with its latest renewal.
+    fn lease(&self) -> Duration;
 
     /// How much it takes of everything, so that work which has no row yet keeps within it too: the defaults, unless it
     /// says otherwise.

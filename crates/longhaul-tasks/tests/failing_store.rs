@@ -184,6 +184,10 @@ impl TaskStore for Failing {
     fn limits(&self) -> Limits {
         self.store.limits()
     }
+    fn lease(&self) -> Duration {
+        self.store.lease()
+    }
+
     fn durability(&self) -> Durability {
         self.store.durability()
     }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use longhaul::proto::dialect::{Dialect, Revision};
 use longhaul::proto::jsonrpc::{Limits, Message};
@@ -128,6 +129,10 @@ impl TaskStore for Cut {
     fn now(&self) -> Time {
         self.store.now()
     }
+    fn lease(&self) -> Duration {
+        self.store.lease()
+    }
+
     fn durability(&self) -> Durability {
         self.store.durability()
     }

@@ -30,6 +30,11 @@ pub(super) async fn a_task_is_born_claimed_by_the_node_that_made_it(backend: &dy
         (one.store.node(), 1, Epoch::new(1), true)
     );
     assert!(lease.until > one.store.now());
+    assert_eq!(
+        lease.until,
+        made.created_at.after(one.store.lease()),
+        "a lease lasts as long as the store says"
+    );
     assert!(one.deployment.join().claim(10, None).await.unwrap().is_empty());
 }
 

@@ -10,6 +10,7 @@ mod streams;
 mod table;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 pub use self::rows::{Change, RowKey};
 use self::{
@@ -453,6 +454,10 @@ impl TaskStore for Memory {
 
     fn limits(&self) -> Limits {
         self.shared.settings.limits.clone()
+    }
+
+    fn lease(&self) -> Duration {
+        self.shared.settings.lease
     }
 
     fn durability(&self) -> Durability {

@@ -40,6 +40,8 @@ mod shared;
 pub use keys::{InvalidSealingKey, SealingKeys};
 pub use shared::is_sealed;
 
+use std::time::Duration;
+
 use keys::{OVERHEAD, Unopened};
 
 #[cfg(doc)]
@@ -292,6 +294,10 @@ impl<S: TaskStore> TaskStore for Sealed<S> {
         limits.max_step_bytes = limits.max_step_bytes / 4 * 3;
         limits.max_part_bytes = limits.max_part_bytes / 4 * 3;
         limits
+    }
+
+    fn lease(&self) -> Duration {
+        self.store.lease()
     }
 
     fn durability(&self) -> Durability {

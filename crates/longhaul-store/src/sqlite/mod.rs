@@ -22,7 +22,7 @@ mod watcher;
 mod writer;
 mod writer_lock;
 
-use std::{path::Path, sync::Arc, thread::JoinHandle};
+use std::{path::Path, sync::Arc, thread::JoinHandle, time::Duration};
 
 pub use self::open::SqliteOptions;
 use self::{
@@ -311,6 +311,10 @@ impl TaskStore for Sqlite {
 
     fn limits(&self) -> Limits {
         self.site.settings.limits.clone()
+    }
+
+    fn lease(&self) -> Duration {
+        self.site.settings.lease
     }
 
     fn durability(&self) -> Durability {

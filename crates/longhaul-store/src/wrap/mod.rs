@@ -6,6 +6,7 @@
 mod fault;
 
 use std::fmt;
+use std::time::Duration;
 
 pub use fault::{Fault, Faults, Moment};
 
@@ -244,6 +245,10 @@ impl<S: TaskStore, W: Wrap> TaskStore for Wrapped<S, W> {
 
     fn limits(&self) -> Limits {
         self.store.limits()
+    }
+
+    fn lease(&self) -> Duration {
+        self.store.lease()
     }
 
     fn durability(&self) -> Durability {

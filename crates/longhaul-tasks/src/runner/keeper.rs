@@ -529,7 +529,7 @@ impl Keeper {
         loop {
             let news = self.0.news.notified();
             // A third of the lease is left for an effect to get out in.
-            let third = inner.runs.lease() / 3;
+            let third = inner.store.lease() / 3;
             let then = inner.store.now().after(third);
             // Without a row there is no lease.
             let Some(epoch) = self.epoch() else { return };

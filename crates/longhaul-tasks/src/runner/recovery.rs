@@ -93,7 +93,7 @@ pub(super) async fn can_work_on(inner: &Arc<Inner>, record: &Record) -> bool {
 
 /// Takes up a task that was claimed. Its lease is renewed from now on.
 pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
-    if inner.runs.claimed_back(&record, inner.store.now()) {
+    if inner.runs.claimed_back(&record) {
         return;
     }
     let listed = Listed::new(Arc::clone(inner), record.id.clone(), Controls::default());

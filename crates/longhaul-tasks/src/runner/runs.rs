@@ -1,9 +1,8 @@
 //! The runs of this node: how to reach each, the leases of those that hold a task, and how many callers wait.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use longhaul_store::{Epoch, Record, TaskId, Time};
@@ -19,8 +18,6 @@ pub(super) struct Runs {
     entries: Mutex<Entries>,
     waiting: Arc<Waiting>,
     undoing: Arc<Waiting>,
-    /// How long a lease lasts, in milliseconds, as the records say that this node was given.
-    lease: AtomicU64,
 }
 
 /// Ids are random already: a hash need not withstand anybody.
@@ -82,24 +79,10 @@ impl Runs {
         self.undoing.nobody().await;
     }
 
-    /// How long a lease lasts; nothing before there was one.
-    pub(super) fn lease(&self) -> Duration {
-        Duration::from_millis(self.lease.load(Ordering::Relaxed))
-    }
-
-    /// This node was given a lease until then, now or a while ago: the longest tells how long they are.
-    fn learn_lease(&self, until: Time, now: Time) {
-        let left = u64::try_from(until.since(now).as_millis()).unwrap_or(u64::MAX);
-        self.lease.fetch_max(left, Ordering::Relaxed);
-    }
-
     /// This node has claimed back what the run of this id holds, whose lease had run out while the process stood still: the
     /// run looks, and goes on. Says whether there is one that may: had another node had the task in between, the run
     /// would not know what was done there, and ends.
-    pub(super) fn claimed_back(&self, record: &Record, now: Time) -> bool {
-        if let Some(lease) = record.lease() {
-            self.learn_lease(lease.until, now);
-        }
+    pub(super) fn claimed_back(&self, record: &Record) -> bool {
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(&record.id) else { return false };
         let goes_on = succeeds(record.epoch, entry.epoch.unwrap_or(FIRST));
@@ -203,9 +186,6 @@ impl Listed {
 
     /// It holds its task as `record` says, and the lease is renewed from now on.
     pub(super) fn hold(&self, record: &Record) {
-        if let Some(lease) = record.lease() {
-            self.inner.runs.learn_lease(lease.until, self.inner.store.now());
-        }
         let mut entries = self.inner.runs.lock();
         let entry = entries.entry(self.id.clone()).or_insert_with(|| Entry::new(&self.controls));
         if entry.controls.same(&self.controls) {
@@ -295,5 +275,5 @@ pub(super) async fn renew_leases(inner: Arc<Inner>) {
 
 /// Until when a lease lasts that is renewed now.
 pub(super) fn lasts(inner: &Inner) -> Time {
-    inner.store.now().after(inner.runs.lease())
+    inner.store.now().after(inner.store.lease())
 }

@@ -180,3 +180,54 @@ async fn s5_no_effect_begins_on_a_lease_that_was_guessed() {
         "it was asked for before the effect"
     );
 }
+
+/// Every renewal takes a moment.
+#[derive(Debug)]
+struct Moments {
+    clock: StepClock,
+    renewals: AtomicUsize,
+}
+
+impl Wrap for Moments {
+    fn around<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        doing: StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
+        if operation == Operation::Renew {
+            self.clock.advance(Duration::from_millis(1));
+            let before = self.renewals.fetch_add(1, Ordering::SeqCst);
+            assert!(before < 100, "it renews its lease for ever");
+        }
+        doing
+    }
+}
+
+/// The first that a node hears of leases is one that is over.
+#[tokio::test]
+async fn s5_a_lease_that_was_heard_of_too_late_is_renewed_once() {
+    let clock = StepClock::at(Time::from_unix_ms(1_800_000_000_000));
+    let memory = Memory::with(Settings::default(), Arc::new(clock.clone()));
+    let (faults, answer) = (Faults::new(), Arc::new(Notify::new()));
+    let late = Arc::clone(&answer);
+    faults.plan(1, Moment::After, Fault::wait(async move { late.notified().await }));
+    let moments = Moments { clock: clock.clone(), renewals: AtomicUsize::new(0) };
+    let store = Wrapped::new(Wrapped::new(memory.another_node(), faults.clone()), moments);
+    let engine =
+        Engine::new(Arc::new(store), Arc::new(Tokio::new()), Pace::default(), [Worker::new("charge")]);
+    let (effects, gone) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let keeper = Keeper::new();
+    let work = work(keeper.clone(), Arc::clone(&effects), Gone(gone));
+    let mut call = Call::new(Owner::Anonymous, "charge", Json::parse("{}").unwrap(), Work::Future(work));
+    (call.plan, call.rerun, call.keeper) = (Plan::new(Caller::TakesTask, true), Rerun::Resumable, keeper);
+    let called = tokio::spawn(async move { (engine.call(call).await, engine) });
+    while memory.counts().await.unwrap().retained == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    clock.advance(Duration::from_secs(31));
+    answer.notify_one();
+    let (Answer::Task(record), _engine) = called.await.unwrap() else { panic!("it is a task") };
+    until(&memory, &record.id, Record::is_terminal).await;
+    let renewals = faults.operations().iter().filter(|&&operation| operation == Operation::Renew).count();
+    assert_eq!((effects.load(Ordering::SeqCst), renewals), (1, 1));
+}

@@ -1,6 +1,7 @@
 //! A store whose tasks are told of in the trail, whoever works on them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_tasks::store::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
@@ -200,6 +201,10 @@ impl TaskStore for Audited {
 
     fn now(&self) -> Time {
         self.store().now()
+    }
+
+    fn lease(&self) -> Duration {
+        self.store().lease()
     }
 
     fn durability(&self) -> Durability {

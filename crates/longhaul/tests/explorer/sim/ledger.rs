@@ -93,12 +93,13 @@ impl Ledger {
         (state.digest.finish(), state.operations)
     }
 
-    /// An operation was done.
-    pub(crate) fn count(&self, what: impl Hash, id: &str, ok: bool) {
+    /// An operation was done; says how many there were by now.
+    pub(crate) fn count(&self, what: impl Hash, id: &str, ok: bool) -> u64 {
         let now = self.0.executor.now();
         let mut state = self.lock();
         state.operations += 1;
         (now, what, id, ok).hash(&mut state.digest);
+        state.operations
     }
 
     /// Looks at a task that an operation may have changed; says whether it has.

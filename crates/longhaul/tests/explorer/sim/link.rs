@@ -128,8 +128,11 @@ impl Link {
             Err(_) => Vec::new(),
         };
         changed.extend(id.cloned());
-        if !changed.is_empty() {
-            self.ledger.count(what, id.map_or("", TaskId::as_str), done.is_ok());
+        if !changed.is_empty()
+            && self.ledger.count(what, id.map_or("", TaskId::as_str), done.is_ok()) > TOO_MANY
+        {
+            self.ledger.complain("I14: operations go round in circles");
+            return std::future::pending().await;
         }
         for task in &changed {
             if !self.ledger.look(task, &what, fenced) && id.is_none() {
@@ -211,6 +214,9 @@ impl Link {
         }
     }
 }
+
+/// No seed needs as many operations, unless something goes round in circles; that may be without an end to the turn.
+const TOO_MANY: u64 = 100_000;
 
 /// What goes wrong with an operation, if anything does.
 fn shown(trouble: Option<Trouble>) -> String {
@@ -430,6 +436,10 @@ impl TaskStore for Link {
 
     fn limits(&self) -> Limits {
         self.memory.limits()
+    }
+
+    fn lease(&self) -> Duration {
+        self.memory.lease()
     }
 
     fn durability(&self) -> Durability {

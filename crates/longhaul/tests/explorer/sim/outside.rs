@@ -113,7 +113,7 @@ impl Hands {
     pub(crate) fn effect(&self, key: &str, care: Care, at: Option<(TaskId, Epoch)>) -> usize {
         let home = self.home;
         self.ledger.tell(|| format!("{home:?} has the effect {key} ({care:?}) at {at:?}"));
-        self.ledger.count("effect", key, true);
+        let _operations = self.ledger.count("effect", key, true);
         let mut broken = Vec::new();
         let mut state = self.outside.lock();
         let (_, had) = state.effects.entry(key.to_owned()).or_insert_with(|| (care, Vec::new()));
@@ -162,7 +162,7 @@ impl Hands {
     pub(crate) fn undo(&self, key: &str) {
         let home = self.home;
         self.ledger.tell(|| format!("{home:?} undoes {key}"));
-        self.ledger.count("undo", key, true);
+        let _operations = self.ledger.count("undo", key, true);
         self.outside.lock().undone.push(key.to_owned());
     }
 
