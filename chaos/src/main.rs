@@ -109,6 +109,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Nodes start the supervisors of their commands so: nothing else may come before.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == "supervise")
+        && let Some(folder) = words.next()
+    {
+        return longhaul_gateway::command::supervise(Path::new(&folder));
+    }
     let arguments = Arguments::parse();
     match run(arguments) {
         Ok(Tally { passed, failed }) => {

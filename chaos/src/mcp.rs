@@ -17,7 +17,7 @@ use crate::place::Job;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// In which dialect a client speaks of tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Era {
     /// The tasks extension, without a session.
     D3,

@@ -11,7 +11,7 @@ use super::node::HOT_WAIT;
 use super::order::{BRIEF, Order};
 use super::sight::{Shown, Sight};
 use super::{Made, World};
-use crate::mcp::{Client, Reply};
+use crate::mcp::{Client, Era, Reply};
 use crate::random::Random;
 
 /// How many tasks each caller has open at once, at most.
@@ -30,8 +30,8 @@ const IN_VAIN: i64 = -1;
 pub(super) struct Caller<'w> {
     world: &'w World,
     random: Random,
-    /// One for each node.
-    clients: Vec<Client>,
+    /// One for each node, of each dialect.
+    clients: BTreeMap<Era, Vec<Client>>,
     pub(super) sight: Sight,
     open: Vec<Call>,
     pub(super) done: Vec<Call>,
@@ -64,7 +64,8 @@ pub(super) struct Answer {
 impl<'w> Caller<'w> {
     pub(super) fn new(world: &'w World, random: Random) -> Self {
         let sight = Sight::default();
-        Self { world, random, clients: world.clients(), sight, open: Vec::new(), done: Vec::new() }
+        let clients = Era::BOTH.map(|era| (era, world.clients(era))).into();
+        Self { world, random, clients, sight, open: Vec::new(), done: Vec::new() }
     }
 
     /// Calls until there is nothing left to call, and everything has ended.
@@ -83,8 +84,9 @@ impl<'w> Caller<'w> {
         self
     }
 
-    fn client(&mut self) -> Client {
-        self.clients[self.random.index(self.clients.len())].clone()
+    fn client(&mut self, order: &Order) -> Client {
+        let clients = &self.clients[&order.era];
+        clients[self.random.index(clients.len())].clone()
     }
 
     /// Makes a call, again and again until it is acknowledged, under its key.
@@ -103,18 +105,21 @@ impl<'w> Caller<'w> {
     }
 
     fn until_made(&mut self, order: &Order) -> Option<String> {
-        let endless = order.cancelled.is_some();
-        let params = json!({
+        let mut params = json!({
             "name": order.tool,
-            "arguments": {"key": order.key, "plan": order.plan(), "endless": endless},
+            "arguments": order.arguments(),
             "_meta": {"dev.longhaul/idempotencyKey": order.call_key(self.world.plan.seed)},
         });
+        if order.era == Era::D2 {
+            params["task"] = json!({});
+        }
         while !self.world.is_hopeless() {
-            let client = self.client();
+            let client = self.client(order);
             match client.request("create", "tools/call", order.tool, params.clone()) {
                 Reply::Result(raw) => {
                     let told: Value = serde_json::from_str(raw.get()).unwrap_or_default();
-                    if let Some(id) = told["taskId"].as_str() {
+                    let task = if order.era == Era::D2 { &told["task"] } else { &told };
+                    if let Some(id) = task["taskId"].as_str() {
                         return Some(id.to_owned());
                     }
                     self.complain(order, format!("it is no task: {}", raw.get()));
@@ -135,9 +140,10 @@ impl<'w> Caller<'w> {
     /// Looks at one of its tasks, and does what is to be done about it; now and then at one that has ended.
     fn follow(&mut self) {
         thread::sleep(PAUSE);
-        let client = self.client();
         if self.random.percent(10) && !self.done.is_empty() {
-            let call = &self.done[self.random.index(self.done.len())];
+            let at = self.random.index(self.done.len());
+            let client = self.client(&self.done[at].order.clone());
+            let call = &self.done[at];
             if let Shown::Open(_) = self.sight.look(&client, &call.order, &call.id) {
                 self.sight.broken.push(format!("{}: it had ended, and is open", call.order.key));
             }
@@ -146,6 +152,10 @@ impl<'w> Caller<'w> {
             return;
         }
         let mut call = self.open.swap_remove(self.random.index(self.open.len()));
+        let client = self.client(&call.order);
+        if call.order.era == Era::D2 && self.random.percent(15) {
+            self.sight.wait(&client.with_patience(HOT_WAIT), &call.order, &call.id);
+        }
         match self.sight.look(&client, &call.order, &call.id) {
             Shown::Ended | Shown::Gone => {
                 self.done.push(call);
@@ -169,8 +179,10 @@ impl<'w> Caller<'w> {
     }
 
     fn cancel(&mut self, call: &mut Call) {
-        match self.client().cancel(&call.id) {
+        match self.client(&call.order).cancel(&call.id) {
             Reply::Result(_) => call.cancelled = true,
+            // An earlier one came through, whose answer was lost; how it ended is looked at.
+            Reply::Error(error) if call.order.era == Era::D2 && error.get().contains("already") => {}
             Reply::Error(error) if error.get().contains("retryAfterMs") => {}
             Reply::Error(error) => self.complain(&call.order, format!("no cancel: {}", error.get())),
             Reply::Silence => {}
@@ -199,8 +211,9 @@ impl<'w> Caller<'w> {
 
     /// Gives each of these answers, all at once and to one node after the other; whether one was acknowledged.
     fn update(&mut self, call: &Call, name: &str, choices: &[i64]) -> bool {
-        let first = self.random.index(self.clients.len());
-        let clients = self.clients.iter().cycle().skip(first).zip(choices);
+        let clients = &self.clients[&call.order.era];
+        let first = self.random.index(clients.len());
+        let clients = clients.iter().cycle().skip(first).zip(choices);
         let replies: Vec<Reply> = thread::scope(|scope| {
             let update = |(client, choice): (&Client, &i64)| {
                 let answer = json!({"action": "accept", "content": {"choice": choice}});

@@ -14,7 +14,7 @@ mod verdict;
 mod watch;
 mod witness;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -30,7 +30,7 @@ use crate::random::Random;
 use crate::server::Server;
 use caller::Caller;
 use effects::{Effects, Stop};
-use order::Order;
+use order::{COMMAND, Order};
 use sight::{Shown, Sight};
 use verdict::Verdict;
 use watch::Watched;
@@ -49,8 +49,8 @@ pub(crate) struct Plan {
 /// How many call.
 const CALLERS: usize = 6;
 
-/// How many only look.
-const OBSERVERS: usize = 2;
+/// How many only look: one in each dialect.
+const OBSERVERS: usize = Era::BOTH.len();
 
 /// How long what is open in the end may take to end.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -104,8 +104,8 @@ impl World {
         }
     }
 
-    fn clients(&self) -> Vec<Client> {
-        self.slots.iter().map(|slot| Client::new(Era::D3, slot.clone())).collect()
+    fn clients(&self, era: Era) -> Vec<Client> {
+        self.slots.iter().map(|slot| Client::new(era, slot.clone())).collect()
     }
 
     /// What is called next.
@@ -196,9 +196,11 @@ fn play<'w>(place: &Place, world: &'w World) -> Result<Found<'w>> {
             .map(|number| Caller::new(world, random.part(200 + number as u64)))
             .map(|caller| scope.spawn(move || caller.work()))
             .collect();
-        let observers: Vec<_> = (0..OBSERVERS)
-            .map(|number| random.part(300 + number as u64))
-            .map(|random| scope.spawn(move || observe(world, random)))
+        let observers: Vec<_> = Era::BOTH
+            .into_iter()
+            .zip(300..)
+            .map(|(era, number)| (era, random.part(number)))
+            .map(|(era, random)| scope.spawn(move || observe(world, era, random)))
             .collect();
         let watch = scope.spawn(|| watch::watch(world, &store));
         let callers = callers.into_iter().map(|caller| caller.join().expect("a caller does not panic"));
@@ -215,10 +217,10 @@ fn play<'w>(place: &Place, world: &'w World) -> Result<Found<'w>> {
 }
 
 /// Looks at one task after the other, and in the end at all of them.
-fn observe(world: &World, mut random: Random) -> Sight {
-    let (mut sight, clients) = (Sight::default(), world.clients());
+fn observe(world: &World, era: Era, mut random: Random) -> Sight {
+    let (mut sight, clients) = (Sight::default(), world.clients(era));
     while !world.is_over() {
-        if let Some(Made { order, id }) = world.any(&mut random) {
+        if let Some(Made { order, id }) = world.any(&mut random).filter(|made| made.order.is_seen_in(era)) {
             sight.look(&clients[random.index(clients.len())], &order, &id);
         }
         thread::sleep(Duration::from_millis(6));
@@ -231,6 +233,7 @@ fn look_at_all(world: &World, sight: &mut Sight, client: &Client) -> Vec<String>
     let made = world.made.read().unwrap_or_else(PoisonError::into_inner);
     let open = made
         .iter()
+        .filter(|made| made.order.is_seen_in(client.era()))
         .filter(|made| !matches!(sight.look(client, &made.order, &made.id), Shown::Ended | Shown::Gone));
     open.map(|made| format!("{} ({}) has not ended", made.order.key, made.id)).collect()
 }
@@ -240,30 +243,32 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
     let plan = world.plan;
     let mut broken = Vec::new();
     // Each observer looks at all of them again, at another node than the one before.
-    for (number, sight) in observers.iter_mut().enumerate() {
-        broken.extend(look_at_all(world, sight, &world.clients()[number % plan.processes]));
-    }
+    let all = |observers: &mut Vec<Sight>, client: &dyn Fn(usize, Era) -> Client| {
+        let with_eras = observers.iter_mut().zip(Era::BOTH).enumerate();
+        let look = |(number, (sight, era))| look_at_all(world, sight, &client(number, era));
+        with_eras.flat_map(look).collect::<Vec<_>>()
+    };
+    broken.extend(all(&mut observers, &|number, era| world.clients(era)[number % plan.processes].clone()));
     let rest = watch::rest(&place.store(), PATIENCE)?;
     servers.iter_mut().try_for_each(|server| killer::end(world, server))?;
     // And once more when all of them were killed.
     let server = killer::start(world, place)?;
-    let client = Client::new(Era::D3, Address::of(server.ready()?));
-    for sight in &mut observers {
-        broken.extend(look_at_all(world, sight, &client));
-    }
+    let address = Address::of(server.ready()?);
+    broken.extend(all(&mut observers, &|_, era| Client::new(era, address.clone())));
     drop((server, servers));
     let calls: Vec<_> = callers.iter().flat_map(|caller| &caller.done).collect();
-    for call in &calls {
+    for (call, era) in calls.iter().flat_map(|call| Era::BOTH.map(|era| (call, era))) {
         let sights = callers.iter().map(|caller| &caller.sight).chain(&observers);
-        let ends: std::collections::BTreeSet<&str> = sights.filter_map(|sight| sight.end(&call.id)).collect();
+        let ends: BTreeSet<&str> = sights.filter_map(|sight| sight.end(era, &call.id)).collect();
         if ends.len() > 1 {
             broken.push(format!("{}: it was shown as {ends:?}", call.order.key));
         }
     }
     let mut told: Vec<String> = Vec::new();
-    let (mut looks, mut changes) = (0, 0);
+    let (mut looks, mut waits, mut changes) = (0, 0, 0);
     for sight in callers.iter().map(|caller| &caller.sight).chain(&observers) {
         looks += sight.looks;
+        waits += sight.waits;
         changes += sight.changes;
         broken.extend(sight.broken.iter().cloned());
     }
@@ -288,10 +293,13 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
     }
     let (kills, early) = (world.kills.load(Ordering::SeqCst), world.early.load(Ordering::SeqCst));
     told.push(format!("{} nodes killed, {early} of them before they served", kills + early));
+    let such = |is: &dyn Fn(&Order) -> bool| calls.iter().filter(|call| is(&call.order)).count();
+    let (sessions, commands) = (such(&|order| order.era == Era::D2), such(&|order| order.tool == COMMAND));
+    told.push(format!("{sessions} calls in sessions of 2025-11-25, {commands} commands"));
     told.push(format!("none lost: {} calls acknowledged: {}", calls.len(), verdict.ends()));
     told.push(format!("none duplicated: {keys} keys, {keyed} rows of calls, {all} in all"));
     told.push(format!(
-        "none changed: {looks} looks by {} observers saw {changes} statuses",
+        "none changed: {looks} looks by {} observers saw {changes} statuses, {waits} results were waited for",
         CALLERS + OBSERVERS
     ));
     let longest = watched.longest.as_secs_f64();

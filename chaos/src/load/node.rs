@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,22 +12,26 @@ use longhaul::store::{Rerun, Settings, SqliteOptions, TaskStore as _};
 use longhaul::tasks::runner::Pace;
 use longhaul::transport::http::server::{Options, serve};
 use longhaul::{Cx, Server, Tool};
+use longhaul_gateway::command::RunsDir;
+use longhaul_gateway::tool::{self, FoundRuns, janitor};
 
 use super::effects::{DID, Effects, TOLD, UNDID};
-use super::order::{self, AGAIN, BRIEF, FLOW, KEPT, NEVER, Order, Word};
+use super::order::{self, AGAIN, BRIEF, COMMAND, FLOW, KEPT, NEVER, Order, Word};
+use crate::mcp::Era;
 
 /// Serves until it is killed, or whoever started it is gone.
 ///
 /// # Errors
 ///
 /// When the store cannot be opened, or nothing can be served.
-pub(crate) fn run(store: &Path, effects: &Path) -> Result<()> {
+pub(crate) fn run(file: &Path, effects: &Path) -> Result<()> {
     std::thread::spawn(|| {
         // Nobody writes to it: it ends when its other end is gone.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
-    let store = SqliteOptions::new().with_settings(settings()).with_patience(PATIENCE).open(store)?;
+    let store = SqliteOptions::new().with_settings(settings()).with_patience(PATIENCE).open(file)?;
+    let store = Arc::new(store);
     let node = store.node().as_str().to_owned();
     writeln!(std::io::stderr(), "{NAME}{node}")?;
     let effects = Effects::of(effects.to_owned(), &node);
@@ -35,9 +40,13 @@ pub(crate) fn run(store: &Path, effects: &Path) -> Result<()> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let plenty = PollOptions::default().each(PLENTY).in_all(PLENTY).in_vain(PLENTY);
-        let server = tools(&effects).into_iter().fold(Server::new("load", "1.0.0"), Server::tool);
-        let dispatcher = server.store(store).pace(pace()).polls(plenty).dispatcher()?;
+        let runs = RunsDir::open(file.with_extension("runs"))?;
+        let tools = tools(&effects).into_iter().chain(command(&effects, &runs)?);
+        let server = tools.fold(Server::new("load", "1.0.0"), Server::tool);
+        let dispatcher = server.store(Arc::clone(&store)).pace(pace()).polls(plenty).dispatcher()?;
+        dispatcher.engine().reach_others(Arc::new(FoundRuns::new(runs.clone())));
         dispatcher.start().await?;
+        tokio::spawn(janitor::keep_tidy(store, runs, Duration::from_secs(1)));
         writeln!(std::io::stderr(), "mcp http://{address}/mcp\nready")?;
         serve(dispatcher, listener, Options::default(), pending()).await.context("serving")
     })
@@ -51,6 +60,31 @@ pub(super) const LEASE: Duration = Duration::from_secs(4);
 
 /// How long work that waits stays in memory.
 pub(super) const HOT_WAIT: Duration = Duration::from_millis(300);
+
+/// The one command, as a tool.
+fn command(effects: &Effects, runs: &RunsDir) -> Result<Vec<Tool>> {
+    let folder = effects.folder.display().to_string();
+    let words = ["sh", "-c", SCRIPT, "sh", &folder, "{key}", "{seconds}"];
+    let text = format!(
+        "[tools.{COMMAND}]\ndescription = \"Works\"\ncommand = {words:?}\ntask = \"always\"\nttl = \"1d\"\n\
+         grace = \"300ms\"\nmax_output = \"1MB\"\ninput.key = {{ type = \"string\" }}\n\
+         input.seconds = {{ type = \"string\" }}\n"
+    );
+    let checked = longhaul_gateway::config::check("/longhaul.toml", &text);
+    let checked =
+        checked.map_err(|mistakes| anyhow::anyhow!("the command is not described well: {mistakes}"))?;
+    Ok(tool::tools(&checked.config, runs))
+}
+
+/// Notes its effect as [`Effects::note`] does, works, and is done.
+const SCRIPT: &str = "\
+note() { echo \"$1 0 command $(date +%s%3N) -\" >> \"$folder/$key\"; }
+folder=$1; key=$2
+note did
+sleep \"$3\"
+note told
+printf done
+";
 
 /// How long a write waits for the other nodes.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -113,7 +147,9 @@ fn tools(effects: &Effects) -> Vec<Tool> {
 
 async fn carry_out(effects: Effects, cx: Cx, told: Told) -> Result<String, ToolError> {
     let cancelled = told.endless.then_some(Duration::ZERO);
-    let order = Order { key: told.key, tool: FLOW, words: order::words(&told.plan), cancelled };
+    let words = order::words(&told.plan);
+    // Whoever called it, it does the same.
+    let order = Order { key: told.key, tool: FLOW, era: Era::D3, words, cancelled };
     for (at, Word(what, much)) in order.words.iter().copied().enumerate() {
         let takes = Duration::from_millis(much);
         match what {
@@ -190,9 +226,7 @@ async fn children(effects: &Effects, cx: &Cx, order: &Order, at: usize, count: u
     let mut children = Vec::new();
     for number in 0..count {
         let child = order.child(at, number);
-        let endless = order.cancelled.is_some();
-        let arguments = serde_json::json!({"key": child.key, "plan": child.plan(), "endless": endless});
-        children.push(cx.spawn(FLOW, arguments).await?);
+        children.push(cx.spawn(FLOW, child.arguments()).await?);
     }
     let ends = cx.join_all(&children).await;
     let done = ends.iter().filter(|end| end.is_ok()).count();

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
+use crate::mcp::Era;
 use crate::random::Random;
 
 /// Goes on where it was.
@@ -13,6 +16,9 @@ pub(super) const AGAIN: &str = "again";
 /// Is lost with its process.
 pub(super) const NEVER: &str = "never";
 
+/// Is a command, which outlives whoever has started it.
+pub(super) const COMMAND: &str = "command";
+
 /// How long a task of [`BRIEF`] is kept after its end.
 pub(super) const KEPT: Duration = Duration::from_secs(3);
 
@@ -22,6 +28,8 @@ pub(super) struct Order {
     /// Names the file of its effects.
     pub(super) key: String,
     pub(super) tool: &'static str,
+    /// Its caller's.
+    pub(super) era: Era,
     /// What it does, in order.
     pub(super) words: Vec<Word>,
     /// How long after it was made it is cancelled. It does not end before by itself.
@@ -31,7 +39,8 @@ pub(super) struct Order {
 /// A letter and a number, in milliseconds where it is a time.
 ///
 /// `p` `l` `m` `r` `c` are steps: pure, at least once, at most once, asked after, and undone if the task fails. `a` asks,
-/// `s` sleeps, `w` has its effect without a step, `k` makes so many tasks and waits for them, and `f` fails.
+/// `s` sleeps, `w` has its effect without a step, `k` makes so many tasks and waits for them, `x` is all that a command does,
+/// and `f` fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Word(pub(super) char, pub(super) u64);
 
@@ -53,16 +62,24 @@ impl Order {
             70..80 => {
                 cancelled = Some(Duration::from_millis(random.below(900)));
                 let last = ["s600000", "l600000", "a0", "k1"][random.index(4)];
-                (if random.percent(10) { NEVER } else { FLOW }, format!("c{} {last}", random.below(30)))
+                let plan = format!("c{} {last}", random.below(30));
+                match random.below(10) {
+                    // A function that is never entered again has neither steps nor children: it only works.
+                    0 => (NEVER, "w600000".to_owned()),
+                    1 => (COMMAND, "x600000".to_owned()),
+                    _ => (FLOW, plan),
+                }
             }
             80..85 => (BRIEF, format!("l{}", random.below(30))),
             85..90 => (AGAIN, format!("w{} w{}", random.below(60), random.below(60))),
-            90..95 => (NEVER, format!("w{} w{}", random.below(60), random.below(60))),
+            90..94 => (NEVER, format!("w{} w{}", random.below(60), random.below(60))),
+            94..97 => (COMMAND, format!("x{}", random.below(900))),
             _ => (FLOW, format!("l5 s{} r5", random.between(100, 1500))),
         };
-        // A function that is never entered again has neither steps nor children: it only works.
-        let plan = if tool == NEVER && cancelled.is_some() { "w600000".to_owned() } else { plan };
-        Self { key: format!("t{number:06}"), tool, words: words(&plan), cancelled }
+        // Questions of a session come to whoever listens. And what is kept briefly is, there, from when it was made.
+        let in_session = random.percent(40) && !plan.contains('a') && tool != BRIEF;
+        let era = if in_session { Era::D2 } else { Era::D3 };
+        Self { key: format!("t{number:06}"), tool, era, words: words(&plan), cancelled }
     }
 
     /// What the child of this number does that the word at this place makes.
@@ -71,6 +88,7 @@ impl Order {
         Self {
             key: format!("{}-{at}-{number}", self.key),
             tool: FLOW,
+            era: self.era,
             words: words(plan),
             cancelled: self.cancelled,
         }
@@ -85,6 +103,21 @@ impl Order {
     pub(super) fn plan(&self) -> String {
         let words: Vec<String> = self.words.iter().map(|Word(what, much)| format!("{what}{much}")).collect();
         words.join(" ")
+    }
+
+    /// Whether its task is there for who asks so: nobody in a session could read one of the extension.
+    pub(super) fn is_seen_in(&self, era: Era) -> bool {
+        era == Era::D3 || self.era == Era::D2
+    }
+
+    /// What it is called with.
+    pub(super) fn arguments(&self) -> Value {
+        match self.words.first() {
+            Some(Word('x', much)) => {
+                json!({"key": self.key, "seconds": format!("{}", *much as f64 / 1000.0)})
+            }
+            _ => json!({"key": self.key, "plan": self.plan(), "endless": self.cancelled.is_some()}),
+        }
     }
 
     /// What the call is known by to the servers. Nobody can guess it, as far as they can tell.
@@ -123,12 +156,13 @@ mod tests {
         let told = |seed| orders(seed).map(|order| order.plan()).collect::<Vec<_>>();
         assert_eq!(told(7), told(7));
         assert_ne!(told(7), told(8));
-        for letter in "plmrcaswkf".chars() {
+        for letter in "plmrcaswkxf".chars() {
             assert!(orders(7).any(|order| order.words.iter().any(|word| word.0 == letter)), "{letter}");
         }
-        for tool in [FLOW, BRIEF, AGAIN, NEVER] {
+        for tool in [FLOW, BRIEF, AGAIN, NEVER, COMMAND] {
             assert!(orders(7).any(|order| order.tool == tool), "{tool}");
         }
+        assert!(Era::BOTH.into_iter().all(|era| orders(7).any(|order| order.era == era)));
         assert!(orders(7).all(|order| words(&order.plan()) == order.words));
     }
 }

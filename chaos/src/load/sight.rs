@@ -6,15 +6,17 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::order::{BRIEF, KEPT, Order};
-use crate::mcp::{Client, Reply};
+use crate::mcp::{Client, Era, Reply};
 
-/// What one observer was told by `tasks/get`, whichever node it asked.
+/// What one observer was told by `tasks/get`, and in a session by `tasks/result`, whichever node it asked.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
-    seen: HashMap<String, Seen>,
+    seen: HashMap<(Era, String), Seen>,
     /// The questions whose answers were acknowledged.
     answered: BTreeSet<String>,
     pub(super) looks: usize,
+    /// How many results it has waited for.
+    pub(super) waits: usize,
     /// How many statuses it has seen that were not the one before.
     pub(super) changes: usize,
     pub(super) broken: Vec<String>,
@@ -26,6 +28,8 @@ struct Seen {
     date: String,
     /// How it ended, to the byte.
     end: Option<String>,
+    /// What it came to for who waited for that.
+    result: Option<String>,
     gone: bool,
     /// When it was last asked after and was open.
     open: Option<Instant>,
@@ -52,7 +56,9 @@ impl Sight {
         let asked = Instant::now();
         let raw = match client.task(&format!("look-{id}"), id) {
             Reply::Silence => return Shown::Silence,
-            Reply::Error(error) if error.get().contains("-32602") => return self.gone(order, id),
+            Reply::Error(error) if error.get().contains("-32602") => {
+                return self.gone(client.era(), order, id);
+            }
             Reply::Error(error) if error.get().contains("retryAfterMs") => return Shown::Silence,
             Reply::Error(error) => {
                 self.broken.push(format!("{}: tasks/get gives the error {}", order.key, error.get()));
@@ -65,7 +71,17 @@ impl Sight {
         let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
         let (status, date) = (text("status"), text("lastUpdatedAt"));
         let questions = questions(&told);
-        let seen = self.seen.entry(id.to_owned()).or_default();
+        let has_ended = matches!(&*status, "completed" | "failed" | "cancelled");
+        // In a session the rest of it is asked for.
+        let result = match client.era() {
+            Era::D2 if has_ended => match result(client, id) {
+                Some(result) => Some(result),
+                None => return Shown::Silence,
+            },
+            _ => None,
+        };
+        let raw = result.iter().fold(raw, |raw, result| format!("{raw} and {result}"));
+        let seen = self.seen.entry((client.era(), id.to_owned())).or_default();
         let mut complain = |what: String| self.broken.push(format!("{} ({id}): {what}", order.key));
         if seen.gone {
             complain(format!("it was gone, and is there again: {raw}"));
@@ -74,6 +90,11 @@ impl Sight {
             && *end != raw
         {
             complain(format!("it had ended as {end}, and is {raw}"));
+        }
+        if let Some((waited, found)) = seen.result.as_ref().zip(result.as_ref())
+            && waited != found
+        {
+            complain(format!("who waited was told {waited}, and it is {found}"));
         }
         if date < seen.date {
             complain(format!("its date ran backwards from {} to {raw}", seen.date));
@@ -108,20 +129,32 @@ impl Sight {
         }
     }
 
+    /// Waits for what a task comes to, as only a session can.
+    pub(super) fn wait(&mut self, client: &Client, order: &Order, id: &str) {
+        let Some(result) = result(client, id) else { return };
+        self.waits += 1;
+        let seen = self.seen.entry((client.era(), id.to_owned())).or_default();
+        if let Some(before) = seen.result.replace(result.clone())
+            && before != result
+        {
+            self.broken.push(format!("{} ({id}): it came to {before}, and to {result}", order.key));
+        }
+    }
+
     /// The answer to a question was acknowledged.
     pub(super) fn answered(&mut self, question: &str) {
         self.answered.insert(question.to_owned());
     }
 
     /// How a task ended, if that was seen.
-    pub(super) fn end(&self, id: &str) -> Option<&str> {
-        self.seen.get(id)?.end.as_deref()
+    pub(super) fn end(&self, era: Era, id: &str) -> Option<&str> {
+        self.seen.get(&(era, id.to_owned()))?.end.as_deref()
     }
 
     /// A task is not there. Only one that is kept for so long may not be, and not before.
-    fn gone(&mut self, order: &Order, id: &str) -> Shown {
+    fn gone(&mut self, era: Era, order: &Order, id: &str) -> Shown {
         let now = Instant::now();
-        let seen = self.seen.entry(id.to_owned()).or_default();
+        let seen = self.seen.entry((era, id.to_owned())).or_default();
         if order.tool != BRIEF {
             self.broken.push(format!("{} ({id}): it is lost, and was {:?}", order.key, seen.status));
         } else if seen.open.is_some_and(|open| now < open + KEPT) {
@@ -129,6 +162,16 @@ impl Sight {
         }
         seen.gone = true;
         Shown::Gone
+    }
+}
+
+/// What a task came to, be it an error; nothing while nobody says so.
+fn result(client: &Client, id: &str) -> Option<String> {
+    match client.task_result(id) {
+        Reply::Result(raw) => Some(raw.get().to_owned()),
+        Reply::Error(error) if error.get().contains("retryAfterMs") => None,
+        Reply::Error(error) => Some(format!("the error {}", error.get())),
+        Reply::Silence => None,
     }
 }
 

@@ -155,7 +155,7 @@ impl Verdict {
             if told.len() > 1 {
                 wrong.push(format!("it was told {told:?}"));
             }
-            if "plmrcw".contains(what) {
+            if "plmrcwx".contains(what) {
                 let delayed = here(DID).filter(|line| line.delayed).count().min(did.saturating_sub(1));
                 self.effects += did;
                 self.repeated += did.saturating_sub(1);
@@ -166,7 +166,7 @@ impl Verdict {
                 if first_told.zip(last_did).is_some_and(|(told, did)| did > told) {
                     wrong.push("its effect was had after it was recorded".to_owned());
                 }
-                let once = what == 'm' || what == 'r' || (what == 'w' && order.tool != AGAIN);
+                let once = "mrx".contains(what) || (what == 'w' && order.tool != AGAIN);
                 if once && did - delayed > 1 {
                     wrong.push(format!("its effect was had {did} times"));
                 }
@@ -277,10 +277,12 @@ impl Verdict {
 mod tests {
     use super::super::order::{FLOW, words};
     use super::*;
+    use crate::mcp::Era;
 
     /// What is said of work that left these lines.
     fn said(plan: &str, end: End, lines: &str) -> Vec<String> {
-        let order = Order { key: "t".to_owned(), tool: FLOW, words: words(plan), cancelled: None };
+        let (key, era) = ("t".to_owned(), Era::D3);
+        let order = Order { key, tool: FLOW, era, words: words(plan), cancelled: None };
         let folder = tempfile::tempdir().unwrap();
         let effects = Effects::of(folder.path().to_owned(), "n");
         let lines = lines.lines().map(|line| line.splitn(3, ' ').collect::<Vec<_>>());
@@ -310,6 +312,7 @@ mod tests {
         found("l0", End::Completed, "", "never had");
         found("m0", End::Completed, "did 0 k\ndid 0 k\ntold 0 2\n", "2 times");
         found("r0", End::Completed, "did 0 k\ndid 0 k\ntold 0 2\n", "2 times");
+        found("x0", End::Completed, "did 0 -\ndid 0 -\ntold 0 -\n", "2 times");
         found("c0 f0", End::Failed, "did 0 k\ntold 0 1\n", "not undone");
         found("c0", End::Completed, "did 0 k\ntold 0 1\nundid 0 k\n", "it was undone");
         let forwards = "did 0 k\ntold 0 1\ndid 1 k\ntold 1 1\nundid 0 k\nundid 1 k\n";
