@@ -1,5 +1,6 @@
 //! Where the checks run: the repository, its build folder, and the time they have.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -18,6 +19,10 @@ pub(crate) const VERBOSE: &str = "XTASK_VERBOSE";
 
 /// The most lines that are shown of a command that failed.
 const SHOWN: usize = 2_000;
+
+/// The most lines of it that are shown again at the end of everything, where whoever sees no more than that finds the
+/// reason.
+const RECALLED: usize = 80;
 
 /// How long the end of a command's output is waited for after its end.
 const LAST_WORDS: Duration = Duration::from_secs(30);
@@ -138,16 +143,15 @@ impl Site {
             vec!["what it printed is not shown: something that it started has not ended".to_owned()]
         });
         let success = status.is_some_and(|status| status.success());
-        if !success && !is_verbose {
-            let told = telling(&lines);
-            let left_out = told.len().saturating_sub(SHOWN);
-            if left_out > 0 {
-                println!("({left_out} lines before)");
-            }
-            told[left_out..].iter().for_each(|line| println!("{line}"));
+        let told = if success { Vec::new() } else { telling(&lines) };
+        if !is_verbose {
+            last(&told, SHOWN).for_each(|line| println!("{line}"));
         }
         let complaints = lines.iter().filter(|line| is_complaint(line)).cloned();
-        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).extend(complaints);
+        let mut kept = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(complaints);
+        kept.extend(last(&told, RECALLED).map(Cow::into_owned));
+        drop(kept);
         let took = begun.elapsed().as_secs_f64();
         match status {
             None => bail!("{} was still running when the time was up, and was killed", shown(command)),
@@ -157,7 +161,7 @@ impl Site {
         Ok(Ran { success, lines })
     }
 
-    /// The lines in which commands named what failed, since this was last asked.
+    /// The lines in which commands named what failed, and the last of what they said of it, since this was last asked.
     pub(crate) fn complaints(&self) -> Vec<String> {
         mem::take(&mut *self.complaints.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -209,6 +213,13 @@ fn is_complaint(line: &str) -> bool {
 /// What is worth showing of a command that failed: all but what it said of successes.
 fn told(lines: &[String]) -> Vec<&str> {
     lines.iter().map(String::as_str).filter(|line| !line.starts_with("ok ")).collect()
+}
+
+/// The last of the lines, and a word of how many there were before.
+fn last<'a>(lines: &'a [&str], most: usize) -> impl Iterator<Item = Cow<'a, str>> {
+    let left_out = lines.len().saturating_sub(most);
+    let before = (left_out > 0).then(|| Cow::Owned(format!("({left_out} lines before)")));
+    before.into_iter().chain(lines[left_out..].iter().map(|line| Cow::Borrowed(*line)))
 }
 
 fn read(mut reader: impl BufRead, is_shown: bool) -> Vec<String> {
@@ -275,6 +286,14 @@ mod tests {
         site.run(Command::new("sh").args(["-c", said])).unwrap();
         assert_eq!(site.complaints(), ["test b ... FAILED", "not ok 3 - c", "FAILED  d"]);
         assert!(site.complaints().is_empty());
+        site.run(Command::new("sh").args(["-c", "seq 1000; echo 'not ok 1'; exit 1"])).unwrap();
+        let complaints = site.complaints();
+        assert_eq!(complaints[..2], ["not ok 1", "(921 lines before)"]);
+        assert_eq!(
+            (complaints.len(), complaints.last().unwrap().as_str()),
+            (82, "not ok 1"),
+            "the reason comes last"
+        );
     }
 
     #[test]
