@@ -7,7 +7,10 @@ use serde::Deserialize;
 use serde::de::Error as _;
 use serde_json::value::RawValue;
 
+use super::Dialect;
 use super::ask::{ELICIT, LIST_ROOTS, SAMPLE};
+use super::welcome::invalid;
+use crate::jsonrpc::{ErrorObject, Text};
 use crate::model::{ElicitForm, ElicitParams, ElicitUrl, Form, InputRequest};
 
 /// What a server asks before it answers (modern era): a call is to be made again, with the answers.
@@ -21,6 +24,25 @@ pub struct Asked {
     /// What is to come back with the answers, unread.
     #[serde(default, rename = "requestState")]
     pub state: Option<String>,
+}
+
+impl Dialect {
+    /// What a result asks before it is one, if it asks.
+    ///
+    /// # Errors
+    ///
+    /// `-32603` when it says that it asks, and what it asks cannot be read.
+    pub fn read_asked(&self, result: &str) -> Result<Option<Asked>, ErrorObject> {
+        #[derive(Deserialize)]
+        struct Kind<'a> {
+            #[serde(default, borrow, rename = "resultType")]
+            kind: Option<Text<'a>>,
+        }
+        let asks = self.types_results()
+            && serde_json::from_str::<Kind<'_>>(result)
+                .is_ok_and(|kind| kind.kind.is_some_and(|Text(kind)| kind == "input_required"));
+        if asks { serde_json::from_str(result).map(Some).map_err(invalid) } else { Ok(None) }
+    }
 }
 
 impl InputRequest {

@@ -36,6 +36,18 @@ impl RequestWriter<'_, '_> {
         self
     }
 
+    /// Writes a member if there is a value.
+    pub fn optional<T: Serialize>(&mut self, name: &str, value: Option<&T>) -> &mut Self {
+        self.0.optional(name, value);
+        self
+    }
+
+    /// Writes a member whose value `value` appends, as JSON.
+    pub fn with(&mut self, name: &str, value: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
+        self.0.with(name, value);
+        self
+    }
+
     /// Writes a member whose value is JSON text already.
     pub fn raw(&mut self, name: &str, json: &str) -> &mut Self {
         self.0.raw(name, json);

@@ -87,6 +87,11 @@ impl Dialect {
         self.since(Revision::V2025_03_26)
     }
 
+    /// Whoever asks for a completion says what is known of the other arguments.
+    pub fn gives_context(&self) -> bool {
+        self.since(Revision::V2025_06_18)
+    }
+
     /// A server can ask its client's user.
     pub fn elicits(&self) -> bool {
         self.since(Revision::V2025_06_18)
@@ -125,6 +130,11 @@ impl Dialect {
     /// A stream begins with an event without data, and may be closed for its client to come back to.
     pub fn primes_streams(&self) -> bool {
         self.revision == Revision::V2025_11_25
+    }
+
+    /// A stream that broke can be gone on with, from its last event.
+    pub fn resumes_streams(&self) -> bool {
+        self.era == Era::Legacy
     }
 
     /// Closing the answer's HTTP stream cancels the request.

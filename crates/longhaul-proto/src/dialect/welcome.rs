@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::{Declaration, Dialect, Era, legacy, v2026_07_28};
 use crate::jsonrpc::{Code, ErrorObject, RequestId, write_request};
 use crate::method::Notice;
-use crate::model::{Implementation, ServerCapabilities};
+use crate::model::{Elicitation, Implementation, ServerCapabilities};
 
 /// What a server has said of itself, and in which dialect to speak to it.
 #[derive(Clone, Debug)]
@@ -65,6 +65,11 @@ impl Dialect {
         }
     }
 
+    /// Whether an error that refuses a revision names this one among those that its server speaks.
+    pub fn is_offered_by(&self, error: &ErrorObject) -> bool {
+        matches!(Self::words_of(error), Words::Revisions(offered) if offered.iter().any(|date| date == self.date))
+    }
+
     /// That no revision of `offered` is spoken here.
     pub fn unsupported(offered: Vec<String>) -> Unsupported {
         Unsupported { offered }
@@ -98,7 +103,9 @@ impl Dialect {
             // What a client declares here is what it lets the server ask of it.
             let able = &declaration.capabilities;
             let mut declared = params.object("capabilities");
-            declared.optional("elicitation", able.elicitation.as_ref().filter(|_| self.elicits()));
+            // Before there were pages, whoever could be asked could be asked by a form.
+            let elicits = |by: &&Elicitation| self.elicits() && (by.form || self.elicits_by_url());
+            declared.optional("elicitation", able.elicitation.as_ref().filter(elicits));
             declared.optional("sampling", able.sampling.as_ref());
             if able.roots {
                 declared.raw("roots", "{}");

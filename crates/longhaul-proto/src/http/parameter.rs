@@ -78,6 +78,29 @@ impl MirroredParameter {
         Ok(marked)
     }
 
+    /// What the header says of a call with these arguments, the JSON text of an object, before its encoding
+    /// ([`encode_name`](super::encode_name)); `None` where the argument is absent, null, or what no header can repeat.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use longhaul_proto::http::MirroredParameter;
+    ///
+    /// let schema = r#"{"properties": {"n": {"type": "integer", "x-mcp-header": "N"}}}"#;
+    /// let marked = MirroredParameter::of_schema(schema)?;
+    /// assert_eq!(marked[0].text_in(r#"{"n": 42}"#).as_deref(), Some("42"));
+    /// assert_eq!(marked[0].text_in(r#"{"n": null}"#), None);
+    /// # Ok::<(), longhaul_proto::http::InvalidAnnotation>(())
+    /// ```
+    pub fn text_in<'a>(&self, arguments: &'a str) -> Option<Cow<'a, str>> {
+        let value = value_at(arguments, &self.path)?;
+        if value.starts_with('"') {
+            serde_json::from_str::<Text<'a>>(value).ok().map(|Text(text)| text)
+        } else {
+            Some(Cow::Borrowed(value))
+        }
+    }
+
     /// Whether every header says what the arguments of this call say. `header` gives a header by its name.
     ///
     /// # Errors

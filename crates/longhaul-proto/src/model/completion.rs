@@ -28,6 +28,18 @@ pub enum CompletionReference {
     },
 }
 
+impl CompletionReference {
+    /// The prompt of that name.
+    pub fn prompt(name: impl Into<String>) -> Self {
+        Self::Prompt { name: name.into() }
+    }
+
+    /// The resource of that URI, or those of that template.
+    pub fn resource(uri: impl Into<String>) -> Self {
+        Self::Resource { uri: uri.into() }
+    }
+}
+
 /// One argument, as far as it has been typed.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]

@@ -8,6 +8,8 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::jsonrpc::ObjectWriter;
+
 /// What a user is asked (2025-11-25, Client, Elicitation).
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "the specification's two modes")]
@@ -106,6 +108,41 @@ impl Form {
             }
         }
         form
+    }
+
+    /// What the form is filled in with to begin with, the JSON of an object: what its user sees, and may send as it is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use longhaul_proto::model::{Field, Form};
+    ///
+    /// let form = Form::new().with("size", Field::text().defaulting_to("small")).with("name", Field::text());
+    /// assert_eq!(form.defaults().get(), r#"{"size":"small"}"#);
+    /// ```
+    pub fn defaults(&self) -> Box<RawValue> {
+        let mut text = Vec::new();
+        let mut object = ObjectWriter::new(&mut text);
+        for (name, field, _) in &self.fields {
+            match &field.kind {
+                Kind::Text { default, .. } | Kind::Choice { default, .. } => {
+                    object.optional(name, default.as_ref());
+                }
+                Kind::Number { default, integer, .. } => {
+                    let default = default.map(|number| Number { number, whole: *integer });
+                    object.optional(name, default.as_ref());
+                }
+                Kind::Flag { default } => {
+                    object.optional(name, default.as_ref());
+                }
+                Kind::Choices { default, .. } => {
+                    object.optional(name, Some(default).filter(|chosen| !chosen.is_empty()));
+                }
+            }
+        }
+        object.end();
+        let text = String::from_utf8(text).ok().and_then(|text| RawValue::from_string(text).ok());
+        text.expect("an object that was just written is JSON")
     }
 
     /// Whether `content`, the JSON text of an object, fills in this form.
@@ -582,14 +619,19 @@ impl ElicitResult {
         Self { action: ElicitAction::Accept, content: Some(content) }
     }
 
+    /// The user did this, and has filled nothing in: to go to a page, for one, needs no more.
+    pub fn of(action: ElicitAction) -> Self {
+        Self { action, content: None }
+    }
+
     /// The user said no.
     pub fn declined() -> Self {
-        Self { action: ElicitAction::Decline, content: None }
+        Self::of(ElicitAction::Decline)
     }
 
     /// The user went away.
     pub fn cancelled() -> Self {
-        Self { action: ElicitAction::Cancel, content: None }
+        Self::of(ElicitAction::Cancel)
     }
 }
 
@@ -624,6 +666,23 @@ mod tests {
         assert_eq!(serde_json::to_string(&read).unwrap(), expected, "it is read back as it was written");
         let unknown = r#"{"type":"object","properties":{"a":{"type":"object"}}}"#;
         assert!(serde_json::from_str::<Form>(unknown).is_err());
+    }
+
+    #[test]
+    fn a_form_says_what_it_is_filled_in_with() {
+        let form = Form::new()
+            .with("name", Field::text().defaulting_to("Ada \"A\""))
+            .with("age", Field::integer().defaulting_to(30))
+            .with("score", Field::number().defaulting_to(95.5))
+            .with("ok", Field::flag().defaulting_to(false))
+            .with("one", Field::choice(["a", "b"]).defaulting_to("b"))
+            .with("many", Field::choices(["x", "y"]).defaulting_to(["x"]))
+            .with_optional("none", Field::choices(["x"]))
+            .with_optional("open", Field::text());
+        let defaults = form.defaults();
+        let expected = r#"{"name":"Ada \"A\"","age":30,"score":95.5,"ok":false,"one":"b","many":["x"]}"#;
+        assert_eq!(defaults.get(), expected);
+        assert_eq!(form.check(defaults.get()), Ok(()));
     }
 
     #[test]

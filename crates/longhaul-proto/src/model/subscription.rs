@@ -27,3 +27,27 @@ pub struct SubscriptionFilter {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub task_ids: Vec<String>,
 }
+
+impl SubscriptionFilter {
+    /// The same, and every list that changes.
+    #[must_use]
+    pub fn lists(mut self) -> Self {
+        (self.tools_list_changed, self.prompts_list_changed, self.resources_list_changed) =
+            (true, true, true);
+        self
+    }
+
+    /// The same, and the resource of this URI.
+    #[must_use]
+    pub fn resource(mut self, uri: impl Into<String>) -> Self {
+        self.resource_subscriptions.push(uri.into());
+        self
+    }
+
+    /// The same, and the task of this id.
+    #[must_use]
+    pub fn task(mut self, id: impl Into<String>) -> Self {
+        self.task_ids.push(id.into());
+        self
+    }
+}
