@@ -123,6 +123,7 @@ impl From<Error> for Failure {
             Error::StillRunning { .. } => of(Exit::StillRunning, "still_running"),
             Error::InputRequired { .. } => of(Exit::InputRequired, "input_required"),
             Error::TimedOut { .. } => of(Exit::Failed, "timed_out"),
+            Error::Failed { .. } => of(Exit::Failed, "failed"),
             Error::Answer(error) => Self::from(error),
             _ => of(Exit::Failed, "protocol"),
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use longhaul::client::{AsTask, CallOptions, Client, Error, Options, Target};
 use longhaul::proto::dialect::{Dialect, Era, Revision};
-use longhaul::proto::model::{ElicitResult, LoggingLevel, Progress, Root};
+use longhaul::proto::model::{CreateMessageResult, ElicitAction, ElicitResult, LoggingLevel, Progress, Root};
 use longhaul::server::local_user;
 use longhaul::{Cx, Server, Tool, driver};
 use peer::Peer;
@@ -328,8 +328,91 @@ async fn a_question_that_nobody_here_can_answer_is_an_error_of_its_own() {
     let (client, mut peer) = peer::modern(Options::default()).await;
     let calling = tokio::spawn(async move { client.call("x", &()).await });
     let call = peer.expect("tools/call").await;
-    peer.answer(&call, json!({ "resultType": "input_required", "requestState": "s" })).await;
+    let question = json!({ "method": "roots/list" });
+    let asked = json!({ "resultType": "input_required", "inputRequests": { "q": question } });
+    peer.answer(&call, asked).await;
     assert!(matches!(calling.await.unwrap(), Err(Error::InputRequired { task: None, .. })));
+}
+
+#[tokio::test]
+async fn a_call_that_is_only_to_come_back_is_made_again_with_what_it_was_given() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let calling = tokio::spawn(async move { client.call("x", &()).await });
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, json!({ "resultType": "input_required", "requestState": "s" })).await;
+    let again = peer.expect("tools/call").await;
+    assert_eq!(again["params"]["requestState"], "s");
+    assert!(again["params"].get("inputResponses").is_none() && again["id"] != call["id"]);
+    peer.answer(&again, json!({ "content": [], "resultType": "complete" })).await;
+    calling.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_result_is_read_as_what_its_caller_wants() {
+    #[derive(Debug, Deserialize, PartialEq)]
+    struct Size {
+        size: u8,
+    }
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let text = |text: &str| json!([{ "type": "text", "text": text }]);
+    let results = [
+        json!({ "content": [], "structuredContent": { "size": 1 } }),
+        json!({ "content": text("{\"size\":2}") }),
+        json!({ "content": text("no"), "isError": true }),
+        json!({ "content": [] }),
+        json!({ "content": text("much") }),
+    ];
+    let answering = async {
+        for mut result in results {
+            result["resultType"] = "complete".into();
+            let call = peer.expect("tools/call").await;
+            peer.answer(&call, result).await;
+        }
+    };
+    let calling = async {
+        assert_eq!(client.call_for::<Size>("x", &()).await.unwrap(), Size { size: 1 });
+        assert_eq!(client.call_for::<Size>("x", &()).await.unwrap(), Size { size: 2 });
+        let failed = client.call_for::<Size>("x", &()).await.unwrap_err();
+        assert_eq!(failed.to_string(), "x failed: no");
+        for _ in 0..2 {
+            let error = client.call_for::<Size>("x", &()).await.unwrap_err();
+            assert!(matches!(error, Error::Protocol { .. }), "{error:?}");
+        }
+    };
+    tokio::join!(answering, calling);
+}
+
+#[tokio::test]
+async fn what_can_be_asked_is_declared_and_pages_are_only_those_of_the_web() {
+    let options = Options::default()
+        .on_page(|page| async move {
+            assert_eq!(page.url, "https://a.example/x");
+            ElicitAction::Accept
+        })
+        .on_sample_with_tools(|params| async move {
+            assert!(params.needs_tools());
+            Ok(CreateMessageResult::new("a-model", "no tool is needed"))
+        });
+    let (client, mut peer) = peer::modern(options).await;
+    let calling = tokio::spawn(async move { client.call("x", &()).await });
+    let call = peer.expect("tools/call").await;
+    let declared = &call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(declared["elicitation"], json!({ "url": {} }));
+    assert_eq!(declared["sampling"], json!({ "tools": {} }));
+    let page = |url: &str| json!({ "method": "elicitation/create", "params": { "mode": "url", "message": "Go", "url": url } });
+    let tool = json!({ "name": "t", "inputSchema": { "type": "object" } });
+    let sample = json!({
+        "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 1, "tools": [tool] }
+    });
+    let questions = json!({ "page": page("https://a.example/x"), "sample": sample });
+    peer.answer(&call, json!({ "resultType": "input_required", "inputRequests": questions })).await;
+    let again = peer.expect("tools/call").await;
+    let answers = &again["params"]["inputResponses"];
+    assert_eq!(answers["page"], json!({ "action": "accept" }));
+    assert_eq!(answers["sample"]["content"]["text"], "no tool is needed");
+    let questions = json!({ "page": page("file:///etc/passwd") });
+    peer.answer(&again, json!({ "resultType": "input_required", "inputRequests": questions })).await;
+    assert!(matches!(calling.await.unwrap(), Err(Error::InputRequired { .. })), "nobody is sent there");
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_proto::model::{
-    ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitForm, ElicitParams, ElicitResult,
-    Elicitation, InputRequest, ListRootsResult, Root, Sampling,
+    ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitForm, ElicitParams,
+    ElicitResult, ElicitUrl, Elicitation, InputRequest, ListRootsResult, Root, Sampling,
 };
 use longhaul_tasks::environment::BoxFuture;
 use serde::Serialize;
@@ -19,20 +19,24 @@ type Answer<Q, A> = Arc<dyn Fn(Q) -> BoxFuture<'static, A> + Send + Sync>;
 #[derive(Clone, Default)]
 pub(crate) struct Answers {
     pub(super) form: Option<Answer<ElicitForm, ElicitResult>>,
+    pub(super) page: Option<Answer<ElicitUrl, ElicitAction>>,
     pub(super) sample: Option<Answer<CreateMessageParams, Result<CreateMessageResult, ErrorObject>>>,
+    /// Whoever samples can do so with tools.
+    pub(super) with_tools: bool,
     pub(super) roots: Option<Answer<(), Vec<Root>>>,
 }
 
 impl Answers {
     /// Whether anything can be asked.
     pub(super) fn is_empty(&self) -> bool {
-        self.form.is_none() && self.sample.is_none() && self.roots.is_none()
+        self.form.is_none() && self.page.is_none() && self.sample.is_none() && self.roots.is_none()
     }
 
     /// Says what can be asked.
     pub(super) fn declare(&self, capabilities: &mut ClientCapabilities) {
-        capabilities.elicitation = self.form.as_ref().map(|_| Elicitation::new(true, false));
-        capabilities.sampling = self.sample.as_ref().map(|_| Sampling::default());
+        let elicits = Elicitation::new(self.form.is_some(), self.page.is_some());
+        capabilities.elicitation = (elicits.form || elicits.url).then_some(elicits);
+        capabilities.sampling = self.sample.as_ref().map(|_| Sampling::new(self.with_tools, false));
         capabilities.roots = self.roots.is_some();
     }
 
@@ -47,7 +51,16 @@ impl Answers {
             InputRequest::Elicit(ElicitParams::Form(form)) => {
                 written(&self.form.as_ref().ok_or(unasked)?(form).await)
             }
-            InputRequest::Sample(params) if !params.needs_tools() => {
+            InputRequest::Elicit(ElicitParams::Url(page)) => {
+                let ask = self.page.as_ref().ok_or(unasked)?;
+                if !page.url.starts_with("https://") && !page.url.starts_with("http://") {
+                    return Err(ErrorObject::invalid_params(
+                        "a page to visit must be at an http or https URL",
+                    ));
+                }
+                written(&ElicitResult::of(ask(page).await))
+            }
+            InputRequest::Sample(params) if self.with_tools || !params.needs_tools() => {
                 written(&self.sample.as_ref().ok_or(unasked)?(*params).await?)
             }
             InputRequest::ListRoots => {
@@ -55,7 +68,7 @@ impl Answers {
                 result.roots = self.roots.as_ref().ok_or(unasked)?(()).await;
                 written(&result)
             }
-            InputRequest::Elicit(ElicitParams::Url(_)) | InputRequest::Sample(_) => Err(unasked),
+            InputRequest::Sample(_) => Err(unasked),
         }
     }
 }
@@ -66,8 +79,8 @@ fn written<T: Serialize>(answer: &T) -> Result<Box<RawValue>, ErrorObject> {
 
 impl fmt::Debug for Answers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { form, sample, roots } = self;
-        let answered = (form.is_some(), sample.is_some(), roots.is_some());
-        write!(f, "Answers(form, sample, roots: {answered:?})")
+        let Self { form, page, sample, with_tools: _, roots } = self;
+        let answered = (form.is_some(), page.is_some(), sample.is_some(), roots.is_some());
+        write!(f, "Answers(form, page, sample, roots: {answered:?})")
     }
 }

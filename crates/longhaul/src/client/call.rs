@@ -1,18 +1,21 @@
 //! Calling a tool: from the first request to the result, whatever it becomes in between.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::dialect::{Asked, Called, Declaration, RequestWriter};
+use longhaul_proto::jsonrpc::Code;
 use longhaul_proto::method::Method;
-use longhaul_proto::model::{CallToolResult, TaskSupport};
+use longhaul_proto::model::{CallToolResult, Content, TaskSupport};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
 use super::Client;
 use super::error::Error;
-use super::link::shared;
+use super::link::{Outgoing, shared};
 use super::options::{AsTask, CallOptions};
+use super::rounds::Rounds;
 use super::task::TaskHandle;
 
 /// What a call has come to so far.
@@ -63,6 +66,45 @@ impl Client {
         within(timeout, ended).await
     }
 
+    /// Calls a tool, waits for its result, and reads its structure. What has no structure but one text is read as its JSON:
+    /// older servers know nothing else.
+    ///
+    /// ```no_run
+    /// # async fn run(client: longhaul::client::Client) -> Result<(), longhaul::client::Error> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Weather {
+    ///     degrees: f64,
+    /// }
+    ///
+    /// let weather: Weather = client.call_for("weather", &serde_json::json!({ "city": "Oslo" })).await?;
+    /// println!("{}", weather.degrees);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call); [`Error::Failed`] when the tool says that it failed, and [`Error::Protocol`] when its result is
+    /// no `T`.
+    pub async fn call_for<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        arguments: &(impl Serialize + ?Sized),
+    ) -> Result<T, Error> {
+        let result = self.call(name, arguments).await?;
+        let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
+        if result.is_error {
+            return Err(Error::Failed { tool: name.to_owned(), text: texts.join("\n") });
+        }
+        let structure = match (&result.structured_content, &texts[..]) {
+            (Some(structure), _) => structure.get(),
+            (None, [text]) => text,
+            (None, _) => return Err(Error::protocol(format!("the result of {name} has no structure"))),
+        };
+        serde_json::from_str(structure).map_err(|error| {
+            Error::protocol(format!("the result of {name} is another than expected: {error}"))
+        })
+    }
+
     /// Calls a tool and returns as soon as it has ended or has become a task.
     ///
     /// Dropping the future cancels the call. [`CallOptions::timeout`] counts until it returns.
@@ -108,8 +150,7 @@ impl Client {
             return Ok(false);
         }
         let tools = self.known_tools().await?;
-        let tool = tools.iter().find(|tool| tool.name == name);
-        Ok(tool.is_some_and(|tool| tool.task_support != TaskSupport::Forbidden))
+        Ok(tools.tool(name).is_some_and(|tool| tool.task_support != TaskSupport::Forbidden))
     }
 
     async fn send_call(
@@ -119,61 +160,50 @@ impl Client {
         options: &CallOptions,
         task: Option<&str>,
     ) -> Result<Started, Error> {
-        let declaration = match options.as_task {
-            AsTask::Allowed => Cow::Borrowed(&self.0.declaration),
-            AsTask::Never => {
-                let mut without_tasks = self.0.declaration.clone();
-                without_tasks.capabilities.extensions.tasks = false;
-                Cow::Owned(without_tasks)
-            }
-        };
-        let mut rounds = 0;
-        let mut brings = None;
+        let mut declaration = self.declaration();
+        if options.as_task == AsTask::Never {
+            Arc::make_mut(&mut declaration).capabilities.extensions.tasks = false;
+        }
+        let mut rounds = Rounds::new(self);
+        let mut is_listed_again = false;
         loop {
-            let called =
-                self.send_round(name, arguments, options, &declaration, task, brings.as_ref()).await?;
-            let asked = match called {
-                Round::Over(started) => return Ok(started),
-                Round::Asked(asked) => asked,
-            };
-            if self.options().answers.is_empty() {
-                return Err(Error::InputRequired { task: None });
+            let called = self.send_round(name, arguments, options, &declaration, task, &rounds).await;
+            match called {
+                Ok(Round::Over(started)) => return Ok(started),
+                Ok(Round::Asked(asked)) => rounds.answer(asked).await?,
+                // The arguments that headers must repeat are others than we know, or we know none.
+                Err(Error::Answer(error))
+                    if error.code == Code::HEADER_MISMATCH
+                        && !std::mem::replace(&mut is_listed_again, true) =>
+                {
+                    self.look_at_tools().await?;
+                }
+                Err(error) => return Err(error),
             }
-            rounds += 1;
-            let times = self.options().stuck_after;
-            if rounds > times {
-                return Err(Error::Stuck { task: None, times });
-            }
-            let questions: Vec<_> = asked.questions.iter().map(|(key, raw)| (key.as_str(), &**raw)).collect();
-            let answers = self.answers_to(&questions).await.ok_or(Error::InputRequired { task: None })?;
-            brings = Some((answers, asked.state));
         }
     }
 
-    /// Makes the call, with the answers to what it asked the last time if it did.
+    /// Makes the call, with what its round brings.
     async fn send_round(
         &self,
         name: &str,
         arguments: &str,
         options: &CallOptions,
-        declaration: &Declaration,
+        declaration: &Arc<Declaration>,
         task: Option<&str>,
-        brings: Option<&(String, Option<String>)>,
+        rounds: &Rounds<'_>,
     ) -> Result<Round, Error> {
         let body = |params: &mut RequestWriter<'_, '_>| {
             params.field("name", name).raw("arguments", arguments);
             if let Some(task) = task {
                 params.raw("task", task);
             }
-            if let Some((answers, state)) = brings {
-                params.raw("inputResponses", answers);
-                if let Some(state) = state {
-                    params.field("requestState", state);
-                }
-            }
+            rounds.write(params);
         };
-        let mut request = super::Outgoing::new(self.dialect(), Method::CallTool, declaration, body)?;
+        let known = self.tools_at_hand().await;
+        let mut request = Outgoing::new(self.dialect(), Method::CallTool, Arc::clone(declaration), body)?;
         request.name = Some(name);
+        request.repeated = known.as_ref().map(|known| known.repeated(name, arguments)).unwrap_or_default();
         request.idle = options.idle;
         if task.is_some() {
             // The answer to such a call is the task, which is made at once.
@@ -188,7 +218,7 @@ impl Client {
             Called::Task(task) => {
                 let reports = self.dialect().reports_progress_of_tasks();
                 if reports {
-                    self.0.link.listen(self.dialect());
+                    self.0.link.listen(self.dialect()).await;
                 }
                 let listening = answered.listening.filter(|_| reports);
                 Round::Over(Started::Task(TaskHandle::created(self.clone(), task, listening)))
@@ -206,7 +236,7 @@ enum Round {
 }
 
 /// The arguments as the text of an object. Nothing at all is an empty one.
-fn object(arguments: &(impl Serialize + ?Sized)) -> Result<String, Error> {
+pub(super) fn object(arguments: &(impl Serialize + ?Sized)) -> Result<String, Error> {
     let refuse = |reason: String| Error::Arguments { reason };
     let text = serde_json::to_string(arguments).map_err(|error| refuse(error.to_string()))?;
     match text.trim_start().as_bytes().first() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_proto::dialect::{Declaration, Dialect, Era, Unsupported, Welcome, Words};
 use longhaul_proto::method::Method;
-use longhaul_proto::model::ClientCapabilities;
+use longhaul_proto::model::{ClientCapabilities, ServerCapabilities};
 
 use super::error::Error;
 use super::link::{Link, Outgoing};
@@ -20,7 +20,7 @@ pub(super) struct Connected {
     pub(super) link: Link,
     pub(super) table: Arc<Table>,
     pub(super) welcome: Welcome,
-    pub(super) declaration: Declaration,
+    pub(super) declaration: Arc<Declaration>,
 }
 
 pub(super) async fn connect(target: Target, options: Options) -> Result<Connected, Error> {
@@ -53,21 +53,21 @@ fn over_http(url: &str, _: &Arc<Table>) -> Result<Link, Error> {
 }
 
 /// What every request says of us.
-fn declaration(options: &Options) -> Declaration {
+fn declaration(options: &Options) -> Arc<Declaration> {
     let mut capabilities = ClientCapabilities::default().with_tasks();
     options.answers.declare(&mut capabilities);
     let mut declaration = Declaration::new(options.info.clone(), capabilities);
     declaration.log_level = options.log_level;
-    declaration
+    Arc::new(declaration)
 }
 
 /// Starts a program and greets it. Some servers of the legacy era end when their first message is another
 /// than `initialize`: such a one is started once more and greeted in its own way.
-async fn run(command: &Command, options: Options, declaration: Declaration) -> Result<Connected, Error> {
+async fn run(command: &Command, options: Options, declaration: Arc<Declaration>) -> Result<Connected, Error> {
     let patience = Some(options.discovery_timeout);
     let (table, link) = start(command, options.clone())?;
     let is_forced = options.revision.is_some();
-    match greet(link, table, declaration.clone(), patience).await {
+    match greet(link, table, Arc::clone(&declaration), patience).await {
         Err(Error::Died { .. } | Error::Lost { .. }) if !is_forced => {
             let (table, link) = start(command, options)?;
             initialize(&link, &table, &declaration, Dialect::newest_legacy()).await.map(|welcome| Connected {
@@ -93,7 +93,7 @@ fn start(command: &Command, options: Options) -> Result<(Arc<Table>, Link), Erro
 async fn greet(
     link: Link,
     table: Arc<Table>,
-    declaration: Declaration,
+    declaration: Arc<Declaration>,
     patience: Option<Duration>,
 ) -> Result<Connected, Error> {
     let forced = table.options().revision.map(Dialect::of);
@@ -112,14 +112,22 @@ async fn greet(
         }
         None => probe(&link, &table, &declaration, patience).await?,
     };
+    if welcome.dialect.asks_by_request() && hears(table.options(), &welcome.capabilities) {
+        link.listen(welcome.dialect).await;
+    }
     Ok(Connected { link, table, welcome, declaration })
+}
+
+/// Whether anything is heard that belongs to no request.
+fn hears(options: &Options, offered: &ServerCapabilities) -> bool {
+    !options.answers.is_empty() || options.on_log.is_some() || offered.list_changes
 }
 
 /// The modern way first; the legacy way if nothing but a legacy server would have answered so.
 async fn probe(
     link: &Link,
     table: &Table,
-    declaration: &Declaration,
+    declaration: &Arc<Declaration>,
     patience: Option<Duration>,
 ) -> Result<Welcome, Error> {
     let dialect = Dialect::newest_modern();
@@ -158,13 +166,29 @@ fn may_be_legacy(error: &Error, over_stream: bool) -> bool {
     }
 }
 
+/// Asks a server what it is. One that refuses the revision it says it speaks is asked once more: of several behind one
+/// address, another may have answered.
 async fn discover(
     link: &Link,
-    declaration: &Declaration,
+    declaration: &Arc<Declaration>,
     dialect: &'static Dialect,
     idle: Duration,
 ) -> Result<Result<Welcome, Unsupported>, Error> {
-    let mut request = Outgoing::new(dialect, Method::Discover, declaration, |_| ())?;
+    match discover_once(link, declaration, dialect, idle).await {
+        Err(Error::Answer(error)) if dialect.is_offered_by(&error) => {
+            discover_once(link, declaration, dialect, idle).await
+        }
+        discovered => discovered,
+    }
+}
+
+async fn discover_once(
+    link: &Link,
+    declaration: &Arc<Declaration>,
+    dialect: &'static Dialect,
+    idle: Duration,
+) -> Result<Result<Welcome, Unsupported>, Error> {
+    let mut request = Outgoing::new(dialect, Method::Discover, Arc::clone(declaration), |_| ())?;
     request.idle = Some(idle);
     // A legacy server must not meet a notification before its handshake.
     request.cancellable = false;
@@ -175,10 +199,10 @@ async fn discover(
 async fn initialize(
     link: &Link,
     table: &Table,
-    declaration: &Declaration,
+    declaration: &Arc<Declaration>,
     dialect: &'static Dialect,
 ) -> Result<Welcome, Error> {
-    let mut request = Outgoing::new(dialect, Method::Initialize, declaration, |_| ())?;
+    let mut request = Outgoing::new(dialect, Method::Initialize, Arc::clone(declaration), |_| ())?;
     request.idle = Some(table.options().request_timeout);
     // The specification forbids to cancel it.
     request.cancellable = false;
@@ -190,9 +214,10 @@ async fn initialize(
         link.notify(welcome.dialect, initialized).await?;
     }
     if let Some(level) = declaration.log_level.filter(|_| welcome.capabilities.logging) {
-        let mut request = Outgoing::new(welcome.dialect, Method::SetLogLevel, declaration, |params| {
-            params.field("level", &level);
-        })?;
+        let mut request =
+            Outgoing::new(welcome.dialect, Method::SetLogLevel, Arc::clone(declaration), move |params| {
+                params.field("level", &level);
+            })?;
         request.idle = Some(table.options().request_timeout);
         if let Err(Error::Answer(error)) = link.ask(request).await {
             // Without it there are more log messages than wanted, or fewer: no reason to fail.

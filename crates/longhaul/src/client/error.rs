@@ -105,6 +105,15 @@ pub enum Error {
     /// The server answered with an error.
     #[error(transparent)]
     Answer(ErrorObject),
+    /// The tool says that it failed: a result, for whoever reads it as one ([`Client::call`](super::Client::call)).
+    #[error("{tool} failed: {text}")]
+    #[non_exhaustive]
+    Failed {
+        /// Which tool.
+        tool: String,
+        /// What it says.
+        text: String,
+    },
     /// No answer and no progress came in time.
     #[error("no answer within {}", spoken(*after))]
     #[non_exhaustive]

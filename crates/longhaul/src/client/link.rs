@@ -1,5 +1,6 @@
 //! One request on its way: the same for every transport.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use longhaul_proto::model::Progress;
 use super::error::Error;
 use super::options::Callback;
 use super::table::{Answered, Waiting};
+use super::told::Told;
 use crate::driver::StreamLink;
 #[cfg(feature = "http-client")]
 use crate::transport::http::client::HttpLink;
@@ -27,17 +29,21 @@ pub(crate) enum Link {
 }
 
 /// One request, before it has an id.
-#[cfg_attr(not(feature = "http-client"), expect(dead_code, reason = "only HTTP repeats method and name"))]
+#[cfg_attr(not(feature = "http-client"), expect(dead_code, reason = "only HTTP repeats parts of the body"))]
 pub(crate) struct Outgoing<'a> {
     pub(crate) dialect: &'static Dialect,
     pub(crate) method: Method,
     /// Its name on the wire.
-    pub(crate) method_name: &'static str,
+    pub(crate) method_name: &'a str,
     /// What HTTP repeats in `Mcp-Name`.
     pub(crate) name: Option<&'a str>,
+    /// The headers in which HTTP repeats arguments, and what they say before their encoding.
+    pub(crate) repeated: Vec<(&'a str, Cow<'a, str>)>,
     /// How long to wait without answer or progress.
     pub(crate) idle: Option<Duration>,
     pub(crate) on_progress: Option<Callback<Progress>>,
+    /// Who is told what belongs to the request, which is a subscription.
+    pub(crate) told: Option<Arc<Told>>,
     /// Whether the server is told when the answer is no longer wanted.
     pub(crate) cancellable: bool,
     pub(crate) write: WriteMessage<'a>,
@@ -56,24 +62,37 @@ impl<'a> Outgoing<'a> {
     pub(crate) fn new(
         dialect: &'static Dialect,
         method: Method,
-        declaration: &'a Declaration,
+        declaration: Arc<Declaration>,
         body: impl Fn(&mut RequestWriter<'_, '_>) + Send + Sync + 'a,
     ) -> Result<Self, Error> {
         let Some(method_name) = dialect.name_of(method) else {
             return Err(Error::NotOffered { what: noun(method), revision: dialect.revision() });
         };
-        Ok(Self {
+        Ok(Self::named(dialect, method, method_name, declaration, body))
+    }
+
+    /// A request of a method of that name.
+    pub(crate) fn named(
+        dialect: &'static Dialect,
+        method: Method,
+        method_name: &'a str,
+        declaration: Arc<Declaration>,
+        body: impl Fn(&mut RequestWriter<'_, '_>) + Send + Sync + 'a,
+    ) -> Self {
+        Self {
             dialect,
             method,
             method_name,
             name: None,
+            repeated: Vec::new(),
             idle: None,
             on_progress: None,
+            told: None,
             cancellable: true,
             write: Box::new(move |id, token, out| {
-                dialect.write_request(out, id, method_name, declaration, token, &body);
+                dialect.write_request(out, id, method_name, &declaration, token, &body);
             }),
-        })
+        }
     }
 
     /// The whole message, under the id that waits for its answer.
@@ -92,6 +111,9 @@ fn noun(method: Method) -> &'static str {
         Method::TaskResult => "fetching a task's result apart",
         Method::UpdateTask => "answering a task",
         Method::GetTask | Method::CancelTask => "a task",
+        Method::Complete => "completion",
+        Method::Listen => "a subscription",
+        Method::Subscribe | Method::Unsubscribe => "hearing of one resource",
         _ => "this method",
     }
 }
@@ -121,14 +143,19 @@ impl Link {
         )
     }
 
-    /// Hears what belongs to no request, where that needs a stream of its own.
-    pub(crate) fn listen(&self, dialect: &'static Dialect) {
+    /// Hears what belongs to no request, where that needs a stream of its own, and waits until it stands.
+    pub(crate) async fn listen(&self, dialect: &'static Dialect) {
         match self {
             Self::Stream(_) => {}
             #[cfg(feature = "http-client")]
-            Self::Http(link) => link.listen(dialect),
+            Self::Http(link) => link.listen(dialect).await,
         }
         let _ = dialect;
+    }
+
+    /// Whether requests repeat parts of their body in headers.
+    pub(crate) fn has_headers(&self) -> bool {
+        !matches!(self, Self::Stream(_))
     }
 
     /// Whether a request can succeed after one that was lost.

@@ -1,86 +1,172 @@
-//! What a server offers: its tools, and the contents of its resources.
+//! Lists of a server, page by page: its tools, resources, templates and prompts.
 
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
 
 use longhaul_proto::jsonrpc::Text;
 use longhaul_proto::method::Method;
-use longhaul_proto::model::{ReadResourceResult, Tool};
+use longhaul_proto::model::{Prompt, Resource, ResourceTemplate, Tool};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use super::Client;
 use super::error::Error;
 
-impl Client {
-    /// Every tool of the server, from all pages of its list.
+/// What a server lists.
+pub trait Listed: DeserializeOwned + Send + sealed::Listed {}
+
+mod sealed {
+    use longhaul_proto::method::Method;
+
+    /// How it is listed.
+    #[expect(unnameable_types, reason = "so that nobody else implements it")]
+    pub trait Listed {
+        /// By which method.
+        const METHOD: Method;
+        /// The member of an answer that has it.
+        const MEMBER: &'static str;
+    }
+}
+
+macro_rules! listed {
+    ($($item:ty: $method:ident, $member:literal;)*) => {$(
+        impl Listed for $item {}
+        impl sealed::Listed for $item {
+            const METHOD: Method = Method::$method;
+            const MEMBER: &'static str = $member;
+        }
+    )*};
+}
+
+listed! {
+    Tool: ListTools, "tools";
+    Resource: ListResources, "resources";
+    ResourceTemplate: ListResourceTemplates, "resourceTemplates";
+    Prompt: ListPrompts, "prompts";
+}
+
+/// A list of a server, which is asked for page by page as it is read.
+///
+/// ```no_run
+/// # async fn run(client: longhaul::client::Client) -> Result<(), longhaul::client::Error> {
+/// let mut prompts = client.prompts();
+/// while let Some(prompt) = prompts.next().await? {
+///     println!("{}", prompt.name);
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Items<'c, T> {
+    client: &'c Client,
+    page: VecDeque<T>,
+    cursor: Option<String>,
+    pages: usize,
+    items: usize,
+    is_over: bool,
+}
+
+impl<'c, T: Listed> Items<'c, T> {
+    fn new(client: &'c Client) -> Self {
+        Self { client, page: VecDeque::new(), cursor: None, pages: 0, items: 0, is_over: false }
+    }
+
+    /// The next item; `None` at the end. Dropping the future gives the page up that it waits for; the next
+    /// call asks for it again.
     ///
     /// # Errors
     ///
     /// When the list is longer than [`Options::max_listed`](super::Options) or does not end, or the server
     /// answers with an error.
-    pub async fn list_tools(&self) -> Result<Vec<Tool>, Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Page {
-            tools: Vec<Tool>,
-            #[serde(default)]
-            next_cursor: Option<String>,
+    pub async fn next(&mut self) -> Result<Option<T>, Error> {
+        while self.page.is_empty() && !self.is_over {
+            self.turn().await?;
         }
-        let limit = self.options().max_listed;
-        let mut tools = Vec::new();
-        let mut cursor: Option<String> = None;
-        for _ in 0..limit {
-            let request = self.request(Method::ListTools, |params| {
-                if let Some(cursor) = &cursor {
-                    params.field("cursor", cursor);
-                }
-            })?;
-            let page: Page = read(&self.ask(request).await?.result)?;
-            tools.extend(page.tools);
-            if tools.len() > limit {
-                return Err(Error::protocol(format!("a list of more than {limit} tools")));
-            }
-            if page.next_cursor.is_none() {
-                return Ok(tools);
-            }
-            if page.next_cursor == cursor {
-                return Err(Error::protocol("a list of tools whose cursor does not move on"));
-            }
-            cursor = page.next_cursor;
-        }
-        Err(Error::protocol(format!("a list of tools with more than {limit} pages")))
+        Ok(self.page.pop_front())
     }
 
-    /// Reads a resource.
+    /// All that is still to come.
     ///
     /// # Errors
     ///
-    /// When the server has none of that URI, for one.
-    pub async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult, Error> {
-        let mut request = self.request(Method::ReadResource, |params| {
-            params.field("uri", uri);
-        })?;
-        request.name = Some(uri);
-        read(&self.ask(request).await?.result)
+    /// As [`next`](Self::next).
+    pub async fn collect(mut self) -> Result<Vec<T>, Error> {
+        while !self.is_over {
+            self.turn().await?;
+        }
+        Ok(self.page.into())
     }
 
-    /// The tools as last listed, listed again when the server says that they have changed.
-    pub(super) async fn known_tools(&self) -> Result<Arc<[Tool]>, Error> {
-        let mut known = self.0.tools.lock().await;
-        if self.0.table.take_tools_changed() {
-            *known = None;
+    /// Asks for the next page.
+    async fn turn(&mut self) -> Result<(), Error> {
+        let (limit, what) = (self.client.options().max_listed, T::MEMBER);
+        if self.pages >= limit {
+            return Err(Error::protocol(format!("a list of {what} with more than {limit} pages")));
         }
-        if let Some(tools) = &*known {
-            return Ok(Arc::clone(tools));
+        let cursor = &self.cursor;
+        let request = self.client.prepare(T::METHOD, |params| {
+            params.optional("cursor", cursor.as_ref());
+        })?;
+        let (items, next) = read_page::<T>(&self.client.ask(request).await?.result)?;
+        self.pages += 1;
+        self.items += items.len();
+        if self.items > limit {
+            return Err(Error::protocol(format!("a list of more than {limit} {what}")));
         }
-        let tools: Arc<[Tool]> = self.list_tools().await?.into();
-        *known = Some(Arc::clone(&tools));
-        Ok(tools)
+        if next.is_some() && next == self.cursor {
+            return Err(Error::protocol(format!("a list of {what} whose cursor does not move on")));
+        }
+        self.page.extend(items);
+        self.is_over = next.is_none();
+        self.cursor = next;
+        Ok(())
+    }
+}
+
+impl<T> fmt::Debug for Items<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Items")
+            .field("pages", &self.pages)
+            .field("is_over", &self.is_over)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The items of one page, and where the next begins.
+fn read_page<T: Listed>(result: &str) -> Result<(Vec<T>, Option<String>), Error> {
+    let invalid = |error: serde_json::Error| Error::protocol(format!("an invalid answer: {error}"));
+    let mut members: HashMap<String, &RawValue> = read(result)?;
+    let items = members.remove(T::MEMBER);
+    let items =
+        items.ok_or_else(|| Error::protocol(format!("an invalid answer: it has no `{}`", T::MEMBER)))?;
+    let next = members.remove("nextCursor").map_or(Ok(None), |next| serde_json::from_str(next.get()));
+    Ok((serde_json::from_str(items.get()).map_err(invalid)?, next.map_err(invalid)?))
+}
+
+impl Client {
+    /// The tools, page by page. [`list_tools`](Self::list_tools) gives them at once, and without those that cannot be
+    /// called.
+    pub fn tools(&self) -> Items<'_, Tool> {
+        Items::new(self)
+    }
+
+    /// The resources, page by page.
+    pub fn resources(&self) -> Items<'_, Resource> {
+        Items::new(self)
+    }
+
+    /// The templates of resources, page by page.
+    pub fn resource_templates(&self) -> Items<'_, ResourceTemplate> {
+        Items::new(self)
+    }
+
+    /// The prompts, page by page.
+    pub fn prompts(&self) -> Items<'_, Prompt> {
+        Items::new(self)
     }
 }
 
 /// Reads a result. One that says it is something else, a task for one, is none (SEP-2663, Supported Requests).
-pub(super) fn read<T: DeserializeOwned>(result: &str) -> Result<T, Error> {
+pub(super) fn read<'a, T: Deserialize<'a>>(result: &'a str) -> Result<T, Error> {
     #[derive(Deserialize)]
     struct Kind<'a> {
         #[serde(default, borrow, rename = "resultType")]

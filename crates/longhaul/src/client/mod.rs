@@ -13,36 +13,45 @@
 //!
 //! [`Client::call`] brings a call to its end even if the server makes a task of it; [`Client::start`] hands
 //! over the [`TaskHandle`] instead. What a server asks meanwhile is answered by what [`Options`] were given for it
-//! ([`Options::on_form`]). The files: `connect` finds out the era, `call` and `task` drive calls, `answers` and `asked`
-//! answer, `table` knows who waits for what, `link` sends through `driver` and `transport`.
+//! ([`Options::on_form`]). The files: `connect` finds out the era, `call` and `task` drive calls, which `rounds` makes
+//! again when they ask; `answers` and `asked` answer; `list`, `known`, `offer` and `subscription`, which `told` feeds, are what there is beside calls; `table`
+//! knows who waits for what, `link` sends through `driver` and `transport`.
 
 mod answers;
 mod asked;
 mod call;
 mod connect;
 pub(crate) mod error;
+mod known;
 pub(crate) mod link;
 mod list;
+mod offer;
 pub(crate) mod options;
+mod rounds;
+mod subscription;
 pub(crate) mod table;
 mod target;
 mod task;
+pub(crate) mod told;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_proto::dialect::{Declaration, Dialect, RequestWriter, Welcome};
 use longhaul_proto::method::Method;
-use longhaul_proto::model::{Implementation, ServerCapabilities, Tool};
-use tokio::sync::Mutex;
+use longhaul_proto::model::{Implementation, LoggingLevel, ServerCapabilities};
 
 pub use call::Started;
 pub use error::{Cause, Error};
+pub use list::{Items, Listed};
 pub use options::{AsTask, CallOptions, LogMessage, Options};
+pub use subscription::Subscription;
 pub use target::{Command, Target};
 pub use task::TaskHandle;
+pub use told::Change;
 
 pub use crate::handed_over::handed_over;
 
+use known::Known;
 use link::{Link, Outgoing};
 use table::{Answered, Table};
 
@@ -56,9 +65,9 @@ struct Inner {
     link: Link,
     table: Arc<Table>,
     welcome: Welcome,
-    declaration: Declaration,
+    declaration: Mutex<Arc<Declaration>>,
     /// The tools, once they were needed to decide something.
-    tools: Mutex<Option<Arc<[Tool]>>>,
+    tools: tokio::sync::Mutex<Option<Arc<Known>>>,
 }
 
 impl Client {
@@ -84,7 +93,8 @@ impl Client {
     pub async fn connect_with(target: impl Into<Target>, options: Options) -> Result<Self, Error> {
         let connect::Connected { link, table, welcome, declaration } =
             connect::connect(target.into(), options).await?;
-        Ok(Self(Arc::new(Inner { link, table, welcome, declaration, tools: Mutex::new(None) })))
+        let (declaration, tools) = (Mutex::new(declaration), tokio::sync::Mutex::new(None));
+        Ok(Self(Arc::new(Inner { link, table, welcome, declaration, tools })))
     }
 
     /// Who the server says it is: for display, never for trust.
@@ -115,7 +125,28 @@ impl Client {
     pub async fn ping(&self) -> Result<(), Error> {
         let method =
             if self.dialect().name_of(Method::Ping).is_some() { Method::Ping } else { Method::Discover };
-        self.ask(self.request(method, |_| ())?).await.map(|_| ())
+        self.ask(self.prepare(method, |_| ())?).await.map(|_| ())
+    }
+
+    /// Asks for log messages as severe as `level` or more: of the session, or, in the modern era, of whatever is asked from
+    /// here on. [`Options::on_log`] reads them.
+    ///
+    /// # Errors
+    ///
+    /// When the server has no log.
+    pub async fn set_log_level(&self, level: LoggingLevel) -> Result<(), Error> {
+        if !self.capabilities().logging {
+            return Err(Error::NotOffered { what: "a log", revision: self.dialect().revision() });
+        }
+        if self.dialect().name_of(Method::SetLogLevel).is_some() {
+            let request = self.prepare(Method::SetLogLevel, |params| {
+                params.field("level", &level);
+            })?;
+            self.ask(request).await?;
+        }
+        let mut declaration = self.0.declaration.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut declaration).log_level = Some(level);
+        Ok(())
     }
 
     /// Closes the connection: what waits is given up, a session is ended, a child process is let go and, if
@@ -125,14 +156,19 @@ impl Client {
     }
 
     /// A request with the usual time to wait.
-    fn request<'a>(
+    fn prepare<'a>(
         &'a self,
         method: Method,
         body: impl Fn(&mut RequestWriter<'_, '_>) + Send + Sync + 'a,
     ) -> Result<Outgoing<'a>, Error> {
-        let mut request = Outgoing::new(self.dialect(), method, &self.0.declaration, body)?;
+        let mut request = Outgoing::new(self.dialect(), method, self.declaration(), body)?;
         request.idle = Some(self.0.table.options().request_timeout);
         Ok(request)
+    }
+
+    /// What a request says of us.
+    fn declaration(&self) -> Arc<Declaration> {
+        Arc::clone(&self.0.declaration.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn ask(&self, request: Outgoing<'_>) -> Result<Answered, Error> {

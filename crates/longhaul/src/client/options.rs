@@ -7,8 +7,8 @@ use std::time::Duration;
 use longhaul_proto::dialect::Revision;
 use longhaul_proto::jsonrpc::{ErrorObject, Limits};
 use longhaul_proto::model::{
-    CreateMessageParams, CreateMessageResult, ElicitForm, ElicitResult, Implementation, LoggingLevel,
-    Progress, Root,
+    CreateMessageParams, CreateMessageResult, ElicitAction, ElicitForm, ElicitResult, ElicitUrl,
+    Implementation, LoggingLevel, Progress, Root,
 };
 use longhaul_tasks::environment::BoxFuture;
 use serde_json::value::RawValue;
@@ -192,6 +192,19 @@ impl Options {
         self
     }
 
+    /// Asks the user whether to visit the pages that servers name, for what must not pass through this client.
+    ///
+    /// Show the whole URL and who asks, and open it only once the user agrees, where neither this program nor a model reads
+    /// the page. [`ElicitAction::Accept`] says that the user went there, not that what is to be done there is done.
+    #[must_use]
+    pub fn on_page<F: Future<Output = ElicitAction> + Send + 'static>(
+        mut self,
+        ask: impl Fn(ElicitUrl) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.answers.page = Some(Arc::new(move |page| -> BoxFuture<'static, _> { Box::pin(ask(page)) }));
+        self
+    }
+
     /// Samples a model for servers that ask for it; an error is said to them where they can be told one.
     #[must_use]
     pub fn on_sample<F: Future<Output = Result<CreateMessageResult, ErrorObject>> + Send + 'static>(
@@ -201,6 +214,19 @@ impl Options {
         self.answers.sample =
             Some(Arc::new(move |params| -> BoxFuture<'static, _> { Box::pin(sample(params)) }));
         self
+    }
+
+    /// As [`on_sample`](Self::on_sample), for a model that can ask for the tools a server names: what it asks for goes back
+    /// to the server, which calls them.
+    #[must_use]
+    pub fn on_sample_with_tools<
+        F: Future<Output = Result<CreateMessageResult, ErrorObject>> + Send + 'static,
+    >(
+        mut self,
+        sample: impl Fn(CreateMessageParams) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.answers.with_tools = true;
+        self.on_sample(sample)
     }
 
     /// Says where servers may work.

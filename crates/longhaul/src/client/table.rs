@@ -5,17 +5,17 @@ use std::fmt;
 #[cfg(feature = "http-client")]
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use longhaul_proto::connection::ClientConnection;
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{
-    DecodeError, ErrorObject, Message, Notification, ObjectWriter, ProgressToken, Request, RequestId, Text,
-    clip,
+    DecodeError, ErrorObject, Message, Notification, ObjectWriter, Params, ProgressToken, Request, RequestId,
+    Text, clip,
 };
 use longhaul_proto::method::{Method, Notice};
-use longhaul_proto::model::{InputRequest, LoggingLevel, Progress};
+use longhaul_proto::model::{InputRequest, LoggingLevel, Progress, SUBSCRIPTION_ID, SubscriptionFilter};
 use longhaul_tasks::environment::BoxFuture;
 use serde_json::value::RawValue;
 use tokio::sync::{oneshot, watch};
@@ -24,7 +24,9 @@ use tokio::time::sleep_until;
 use tokio::time::{Instant, timeout_at};
 
 use super::error::Error;
+use super::link::Outgoing;
 use super::options::{Callback, LogMessage, Options};
+use super::told::{Change, Told};
 use crate::trace;
 use crate::wire::{self, By};
 
@@ -49,6 +51,12 @@ struct State {
     machine: ClientConnection,
     waiting: HashMap<RequestId, oneshot::Sender<Outcome>>,
     listening: HashMap<ProgressToken, Callback<Progress>>,
+    /// The subscriptions that are requests of their own.
+    told: HashMap<RequestId, Arc<Told>>,
+    /// Those that hear in the session, and of what.
+    hearing: Vec<(Weak<Told>, SubscriptionFilter)>,
+    /// How many of them want each resource.
+    held: HashMap<String, usize>,
     ended: Option<Error>,
 }
 
@@ -58,6 +66,9 @@ impl Table {
             machine: ClientConnection::new(options.max_pending),
             waiting: HashMap::new(),
             listening: HashMap::new(),
+            told: HashMap::new(),
+            hearing: Vec::new(),
+            held: HashMap::new(),
             ended: None,
         };
         let (origin, tools_changed) = (Instant::now(), AtomicBool::new(false));
@@ -70,13 +81,9 @@ impl Table {
         &self.options
     }
 
-    /// Starts waiting for a new request.
-    pub(crate) fn start(
-        self: &Arc<Self>,
-        idle: Option<Duration>,
-        on_progress: Option<Callback<Progress>>,
-    ) -> Result<Waiting, Error> {
-        let now = self.now();
+    /// Starts waiting for a new request, with what it has to hear meanwhile.
+    pub(crate) fn start(self: &Arc<Self>, request: &Outgoing<'_>) -> Result<Waiting, Error> {
+        let (now, idle) = (self.now(), request.idle);
         let mut state = self.lock();
         if let Some(ended) = &state.ended {
             return Err(ended.clone());
@@ -84,7 +91,10 @@ impl Table {
         let id = state.machine.start(now, idle)?;
         let (sender, answer) = oneshot::channel();
         state.waiting.insert(id.clone(), sender);
-        let listening = on_progress.map(|on_progress| {
+        if let Some(told) = request.told.clone() {
+            state.told.insert(id.clone(), told);
+        }
+        let listening = request.on_progress.clone().map(|on_progress| {
             state.machine.listen(&id);
             state.listening.insert(id.clone(), on_progress);
             Listening { table: Arc::clone(self), token: id.clone() }
@@ -122,8 +132,49 @@ impl Table {
         state.ended.get_or_insert(why);
         state.waiting.clear();
         state.listening.clear();
+        state.told.clear();
+        let (hearing, why) = (std::mem::take(&mut state.hearing), state.ended.clone());
         drop(state);
+        for told in hearing.iter().filter_map(|(told, _)| told.upgrade()) {
+            told.end(why.clone());
+        }
         self.over.send_replace(true);
+    }
+
+    /// Lets a subscription hear in the session, of what `filter` asks for, while it lives.
+    pub(super) fn hear(&self, told: &Arc<Told>, filter: SubscriptionFilter) {
+        let mut state = self.lock();
+        if let Some(why) = &state.ended {
+            told.end(Some(why.clone()));
+            return;
+        }
+        state.hearing.retain(|(told, _)| told.strong_count() > 0);
+        state.hearing.push((Arc::downgrade(told), filter));
+    }
+
+    /// One more wants this resource: whether it is the first.
+    pub(super) fn hold(&self, uri: &str) -> bool {
+        let mut state = self.lock();
+        let held = state.held.entry(uri.to_owned()).or_default();
+        *held += 1;
+        *held == 1
+    }
+
+    /// One less wants this resource: whether it was the last.
+    pub(super) fn give_back(&self, uri: &str) -> bool {
+        let mut state = self.lock();
+        let Some(held) = state.held.get_mut(uri) else { return false };
+        *held -= 1;
+        let is_last = *held == 0;
+        if is_last {
+            state.held.remove(uri);
+        }
+        is_last
+    }
+
+    /// Whether anybody wants this resource.
+    pub(super) fn holds(&self, uri: &str) -> bool {
+        self.lock().held.contains_key(uri)
     }
 
     /// Why no message will come any more, if that is so.
@@ -225,8 +276,37 @@ impl Table {
                 let logger = params.read::<Text<'_>>("logger").ok().flatten();
                 on_log(LogMessage { level, logger: logger.map(|text| text.0.into_owned()), data });
             }
-            Some(Notice::ToolsChanged) => self.tools_changed.store(true, Ordering::Release),
-            _ => {}
+            Some(notice) => {
+                if notice == Notice::ToolsChanged {
+                    self.tools_changed.store(true, Ordering::Release);
+                }
+                self.tell(notice, params);
+            }
+            None => {}
+        }
+    }
+
+    /// Tells a change to the subscription that the notification names, or to all that hear in the session.
+    fn tell(&self, notice: Notice, params: &Params<'_>) {
+        let state = self.lock();
+        if let Some(id) = subscription(params) {
+            let told = state.told.get(&id).cloned();
+            drop(state);
+            match told {
+                Some(told) => told.handle(notice, params),
+                None => tracing::debug!(%id, "dropped a change of a subscription that nobody holds"),
+            }
+            return;
+        }
+        if state.hearing.is_empty() {
+            return;
+        }
+        // In the modern era every change belongs to a subscription.
+        let Some(change) = Change::read(Dialect::newest_legacy(), notice, params) else { return };
+        for (told, filter) in &state.hearing {
+            if let Some(told) = told.upgrade().filter(|_| change.is_wanted(filter)) {
+                told.tell(change.clone());
+            }
         }
     }
 
@@ -237,6 +317,12 @@ impl Table {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The subscription that a notification belongs to.
+fn subscription(params: &Params<'_>) -> Option<RequestId> {
+    let meta: HashMap<String, &RawValue> = serde_json::from_str(params.member("_meta")?).ok()?;
+    serde_json::from_str(meta.get(SUBSCRIPTION_ID)?.get()).ok()
 }
 
 /// What is sent back for a message.
@@ -418,6 +504,7 @@ impl Drop for Waiting {
         let mut state = self.table.lock();
         state.machine.cancel(&self.id);
         state.waiting.remove(&self.id);
+        state.told.remove(&self.id);
         let is_over = state.ended.is_some();
         drop(state);
         // Of a connection that has ended there is nobody to tell.

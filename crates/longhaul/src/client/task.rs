@@ -187,7 +187,7 @@ impl TaskHandle {
     }
 
     async fn update(&self, answers: &str) -> Result<(), Error> {
-        let mut request = self.client.request(Method::UpdateTask, |params| {
+        let mut request = self.client.prepare(Method::UpdateTask, |params| {
             params.field("taskId", &self.id).raw("inputResponses", answers);
         })?;
         request.name = Some(&self.id);
@@ -218,7 +218,7 @@ impl TaskHandle {
     }
 
     async fn ask(&self, method: Method, idle: Option<Duration>) -> Result<String, Error> {
-        let mut request = self.client.request(method, |params| {
+        let mut request = self.client.prepare(method, |params| {
             params.field("taskId", &self.id);
         })?;
         request.name = Some(&self.id);

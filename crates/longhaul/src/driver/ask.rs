@@ -62,8 +62,8 @@ impl StreamLink {
         }
     }
 
-    async fn exchange(&self, mut request: Outgoing<'_>) -> Result<Answered, Error> {
-        let mut waiting = self.table.start(request.idle, request.on_progress.take())?;
+    async fn exchange(&self, request: Outgoing<'_>) -> Result<Answered, Error> {
+        let mut waiting = self.table.start(&request)?;
         let message = request.message(&waiting);
         if let Err(error) = self.send(message).await {
             waiting.settle();

@@ -1,63 +1,44 @@
-//! The stream of a legacy session for what belongs to no request: progress of tasks, changed lists.
+//! The stream of a legacy session for what belongs to no request: progress of tasks, questions, changed lists.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use longhaul_proto::dialect::Dialect;
-use reqwest::StatusCode;
-use reqwest::header::ACCEPT;
+use tokio::sync::oneshot;
 
+use super::Shared;
 use super::post::handle_event;
-use super::read::{Events, Kind, kind};
-use super::{PROTOCOL_VERSION, SESSION_ID, Shared};
+use super::resume::{Opened, Position, open};
 
-/// Listens until the session ends or the server says that it has no such stream. Nothing depends on what
-/// comes here, so a stream that breaks is opened again and no failure is reported.
-pub(super) async fn listen(shared: Arc<Shared>, dialect: &'static Dialect) {
-    let mut failures: u32 = 0;
-    while failures < MAX_FAILURES {
-        match listen_once(&shared, dialect).await {
-            Heard::Something => failures = 0,
-            Heard::Nothing => failures += 1,
-            Heard::NoStream => return,
-        }
-        tokio::time::sleep(PAUSE * 2u32.saturating_pow(failures)).await;
-    }
-}
-
-enum Heard {
-    Something,
-    Nothing,
-    NoStream,
-}
-
-/// How often in a row the stream may fail before it is given up.
-const MAX_FAILURES: u32 = 6;
-
-/// How long to wait before the stream is opened again, at first.
-const PAUSE: Duration = Duration::from_millis(500);
-
-async fn listen_once(shared: &Arc<Shared>, dialect: &'static Dialect) -> Heard {
-    let Some(session) = shared.session() else { return Heard::NoStream };
-    let request = shared.http.get(shared.url.clone()).header(ACCEPT, "text/event-stream");
-    let request = request.header(SESSION_ID, session.id);
-    let sent = request.header(PROTOCOL_VERSION, dialect.revision().as_str()).send().await;
-    let Ok(response) = sent else { return Heard::Nothing };
-    if matches!(response.status(), StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND) {
-        return Heard::NoStream;
-    }
-    if !response.status().is_success() || !matches!(kind(&response), Kind::Events) {
-        return Heard::Nothing;
-    }
-    let mut events = Events::new(response, &shared.table.options().limits);
-    let mut heard = Heard::Nothing;
-    while let Ok(Some(more)) = events.next().await {
-        heard = Heard::Something;
-        for event in &more {
-            if let Err(error) = handle_event(shared, dialect, event) {
-                tracing::debug!(%error, "passed over an event");
+/// Listens until the session ends or the server says that it has no such stream, and says once whether it `stands`.
+/// Nothing depends on what comes here, so a stream that breaks is opened again and no failure is reported.
+pub(super) async fn listen(shared: Arc<Shared>, dialect: &'static Dialect, stands: oneshot::Sender<()>) {
+    let mut position = Position::default();
+    let mut stands = Some(stands);
+    while shared.session().is_some() {
+        match open(&shared, dialect, &position).await {
+            Opened::Stream(mut events) => {
+                if let Some(stands) = stands.take() {
+                    // Whoever waited for it may have stopped.
+                    let _ = stands.send(());
+                }
+                while let Ok(Some(more)) = events.next().await {
+                    for event in &more {
+                        position.note(event);
+                        if let Err(error) = handle_event(&shared, dialect, event) {
+                            tracing::debug!(%error, "passed over an event");
+                        }
+                    }
+                }
             }
+            Opened::Refused(error) => {
+                tracing::debug!(%error, "the server has no stream for what belongs to no request");
+                return;
+            }
+            Opened::Failed(error) => tracing::debug!(%error, "a stream was not opened"),
         }
+        if !position.fail() {
+            return;
+        }
+        tokio::time::sleep(position.pause()).await;
     }
-    heard
 }

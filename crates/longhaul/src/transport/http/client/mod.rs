@@ -3,6 +3,7 @@
 mod listen;
 mod post;
 mod read;
+mod resume;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use longhaul_proto::http::encode_name;
 use longhaul_proto::method::Method;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, ClientBuilder, RequestBuilder, Url};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::client::error::Error;
@@ -97,13 +98,20 @@ impl HttpLink {
         if dialect.era() == Era::Modern { Ok(()) } else { post::send(&self.shared, dialect, message).await }
     }
 
-    /// Opens the stream for what belongs to no request, once, if there is a session.
-    pub(crate) fn listen(&self, dialect: &'static Dialect) {
-        let mut listening = lock(&self.listening);
-        if listening.is_none() && self.shared.session().is_some() {
-            let running = tokio::spawn(listen::listen(Arc::clone(&self.shared), dialect));
+    /// Opens the stream for what belongs to no request, once, if there is a session, and waits until it stands.
+    pub(crate) async fn listen(&self, dialect: &'static Dialect) {
+        let standing = {
+            let mut listening = lock(&self.listening);
+            if listening.is_some() || self.shared.session().is_none() {
+                return;
+            }
+            let (stands, standing) = oneshot::channel();
+            let running = tokio::spawn(listen::listen(Arc::clone(&self.shared), dialect, stands));
             *listening = Some(running.abort_handle());
-        }
+            standing
+        };
+        // A server that begins no answer before it has something to say is not waited for.
+        let _ = tokio::time::timeout(STANDS_WITHIN, standing).await;
     }
 
     /// Says what is still to be said, and ends the session, if there is one.
@@ -149,6 +157,9 @@ async fn end(shared: &Shared, session: &Session) {
         tracing::debug!(%error, "a session was not ended in order");
     }
 }
+
+/// How long the stream for what belongs to no request is waited for.
+const STANDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long the server may take to acknowledge the end of a session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -266,10 +277,20 @@ fn mirrored(request: &Outgoing<'_>) -> HeaderMap {
         headers.insert(PROTOCOL_VERSION, version);
     }
     if request.dialect.mirrors_headers() {
-        headers.insert(METHOD, HeaderValue::from_static(request.method_name));
         // What can be no header stays out; the server then says so.
-        if let Some(name) = request.name.and_then(|name| HeaderValue::from_str(&encode_name(name)).ok()) {
-            headers.insert(NAME, name);
+        let mut repeat = |header: HeaderName, text: &str| {
+            if let Ok(value) = HeaderValue::from_str(&encode_name(text)) {
+                headers.insert(header, value);
+            }
+        };
+        repeat(METHOD, request.method_name);
+        if let Some(name) = request.name {
+            repeat(NAME, name);
+        }
+        for (header, text) in &request.repeated {
+            if let Ok(header) = HeaderName::from_bytes(header.as_bytes()) {
+                repeat(header, text);
+            }
         }
     }
     headers

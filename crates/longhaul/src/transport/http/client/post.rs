@@ -11,6 +11,7 @@ use reqwest::{Response, StatusCode};
 use tokio::sync::{mpsc, oneshot};
 
 use super::read::{Events, Kind, error_in, failure, kind, unsent, whole};
+use super::resume::{Position, resume};
 use super::{PROTOCOL_VERSION, SESSION_ID, Session, Shared, lock, mirrored};
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
@@ -19,9 +20,9 @@ use crate::wire::{self, By};
 
 /// Sends a request and waits for its answer. Dropped before it, the request is given up: the modern era
 /// says so by the connection that closes, the legacy era by a notification.
-pub(super) async fn ask(shared: &Arc<Shared>, mut request: Outgoing<'_>) -> Result<Answered, Error> {
+pub(super) async fn ask(shared: &Arc<Shared>, request: Outgoing<'_>) -> Result<Answered, Error> {
     let headers = mirrored(&request);
-    let mut waiting = shared.table.start(request.idle, request.on_progress.take())?;
+    let mut waiting = shared.table.start(&request)?;
     let message = request.message(&waiting);
     let dialect = request.dialect;
     if request.cancellable && !dialect.cancels_on_disconnect() {
@@ -66,7 +67,7 @@ pub(super) async fn send(shared: &Shared, dialect: &'static Dialect, message: Ve
 }
 
 /// The statuses that mean the same whatever the body says.
-fn refused(shared: &Shared, response: &Response) -> Option<Error> {
+pub(super) fn refused(shared: &Shared, response: &Response) -> Option<Error> {
     let target = || shared.target();
     match response.status() {
         StatusCode::UNAUTHORIZED => {
@@ -124,16 +125,25 @@ async fn receive_events(
     mut events: Events,
     dialect: &'static Dialect,
 ) -> Result<Answered, Error> {
+    let mut position = Position::default();
     loop {
-        let more = waiting.within(events.next()).await??;
-        for event in more.iter().flatten() {
-            handle_event(shared, dialect, event)?;
-        }
+        let why = match waiting.within(events.next()).await? {
+            Ok(Some(more)) => {
+                for event in &more {
+                    position.note(event);
+                    handle_event(shared, dialect, event)?;
+                }
+                None
+            }
+            Ok(None) => Some(Error::Lost { cause: None }),
+            Err(lost @ Error::Lost { .. }) => Some(lost),
+            Err(error) => return Err(error),
+        };
         if let Some(answered) = waiting.try_answered() {
             return answered;
         }
-        if more.is_none() {
-            return Err(Error::Lost { cause: None });
+        if let Some(why) = why {
+            events = resume(shared, waiting, dialect, &mut position, why).await?;
         }
     }
 }

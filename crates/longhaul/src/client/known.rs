@@ -1,0 +1,92 @@
+//! The tools of a server as they were last listed: which may be tasks, and which arguments headers repeat.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use longhaul_proto::http::MirroredParameter;
+use longhaul_proto::model::Tool;
+
+use super::Client;
+use super::error::Error;
+
+/// The tools of one listing.
+#[derive(Debug)]
+pub(super) struct Known {
+    tools: Vec<Tool>,
+    /// What each repeats in headers, of those that repeat anything.
+    repeated: HashMap<String, Vec<MirroredParameter>>,
+}
+
+impl Known {
+    pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// The headers that repeat arguments of a call, and what they say before their encoding.
+    pub(super) fn repeated<'k>(&'k self, name: &str, arguments: &'k str) -> Vec<(&'k str, Cow<'k, str>)> {
+        let marked = self.repeated.get(name).map(Vec::as_slice).unwrap_or_default();
+        let said = |parameter: &'k MirroredParameter| {
+            parameter.text_in(arguments).map(|text| (parameter.header.as_str(), text))
+        };
+        marked.iter().filter_map(said).collect()
+    }
+}
+
+impl Client {
+    /// Takes these for the server's tools. Over HTTP those are left out whose arguments are marked as none may be
+    /// (2026-07-28, Streamable HTTP, Custom Headers from Tool Parameters).
+    pub(super) async fn keep_tools(&self, mut tools: Vec<Tool>) -> Arc<Known> {
+        let mut repeated = HashMap::new();
+        if self.dialect().mirrors_headers() && self.0.link.has_headers() {
+            tools.retain(|tool| match MirroredParameter::of_schema(tool.input_schema.get()) {
+                Ok(marked) => {
+                    if !marked.is_empty() {
+                        repeated.insert(tool.name.clone(), marked);
+                    }
+                    true
+                }
+                Err(error) => {
+                    tracing::warn!(%error, tool = tool.name, "left out a tool whose arguments no header can repeat");
+                    false
+                }
+            });
+        }
+        let known = Arc::new(Known { tools, repeated });
+        *self.0.tools.lock().await = Some(Arc::clone(&known));
+        known
+    }
+
+    /// The tools as last listed, listed again when the server says that they have changed.
+    pub(super) async fn known_tools(&self) -> Result<Arc<Known>, Error> {
+        match self.tools_at_hand().await {
+            Some(known) => Ok(known),
+            None => self.look_at_tools().await,
+        }
+    }
+
+    /// The tools as last listed, if they were and the server has not said that they have changed since.
+    pub(super) async fn tools_at_hand(&self) -> Option<Arc<Known>> {
+        let mut known = self.0.tools.lock().await;
+        if self.0.table.take_tools_changed() {
+            *known = None;
+        }
+        known.clone()
+    }
+
+    /// Lists the tools.
+    pub(super) async fn look_at_tools(&self) -> Result<Arc<Known>, Error> {
+        let tools = self.tools().collect().await?;
+        Ok(self.keep_tools(tools).await)
+    }
+
+    /// Every tool of the server, from all pages of its list.
+    ///
+    /// # Errors
+    ///
+    /// When the list is longer than [`Options::max_listed`](super::Options) or does not end, or the server
+    /// answers with an error.
+    pub async fn list_tools(&self) -> Result<Vec<Tool>, Error> {
+        Ok(self.look_at_tools().await?.tools.clone())
+    }
+}
