@@ -132,13 +132,12 @@ enum Command {
         resume: bool,
     },
     /// Run the official conformance suite against our programs
-    #[command(after_help = "Example:\n  cargo xtask conformance server --kills 100")]
+    #[command(
+        after_help = "Examples:\n  cargo xtask conformance server --kills 100\n  cargo xtask conformance client --strict"
+    )]
     Conformance {
-        /// What is tried
+        #[command(subcommand)]
         side: Side,
-        /// How often it is killed, before it is tried again on the same store
-        #[arg(long, value_name = "N", default_value_t = conformance::KILLS)]
-        kills: usize,
     },
     /// Point clients in other languages at a server
     #[command(after_help = interop_help())]
@@ -209,10 +208,20 @@ enum Chaos {
 }
 
 /// What the official suite is run against.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Debug, Subcommand)]
 enum Side {
-    /// Our server.
-    Server,
+    /// Our server
+    Server {
+        /// How often it is killed, before it is tried again on the same store
+        #[arg(long, value_name = "N", default_value_t = conformance::KILLS)]
+        kills: usize,
+    },
+    /// Our client
+    Client {
+        /// Run each scenario alone: then the suite also looks at how the client ends, and at warnings
+        #[arg(long)]
+        strict: bool,
+    },
 }
 
 fn test_help() -> String {
@@ -321,8 +330,12 @@ fn run(command: Command) -> Result<Tally> {
             println!("mutants: {tally}");
             tally
         }
-        Command::Conformance { side: Side::Server, kills } => {
-            let tally = conformance::server(&site(test::BUDGET)?, kills)?;
+        Command::Conformance { side } => {
+            let site = site(test::BUDGET)?;
+            let tally = match side {
+                Side::Server { kills } => conformance::server(&site, kills)?,
+                Side::Client { strict } => conformance::client(&site, strict)?,
+            };
             println!("conformance: {tally}");
             tally
         }

@@ -29,25 +29,43 @@ impl Expected {
         Ok(Self(lines.map(entry).collect::<Result<_>>()?))
     }
 
-    /// One part for each scenario: nothing failed in it, nothing was warned of, and enough succeeded. A scenario
-    /// that was not run failed.
-    pub(super) fn compare(&self, found: &BTreeMap<String, Vec<Check>>) -> Tally {
+    /// The scenarios' names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// One part for each scenario: nothing failed in it, nothing was warned of, enough succeeded, and a client of ours
+    /// got to its end. A scenario that was not run failed.
+    pub(super) fn compare(&self, found: &BTreeMap<String, Found>) -> Tally {
         let mut tally = Tally::default();
         for (name, least) in &self.0 {
-            let checks = found.get(name).map(Vec::as_slice).unwrap_or_default();
+            let of = found.get(name);
+            let checks = of.map(|found| found.checks.as_slice()).unwrap_or_default();
             let successes = checks.iter().filter(|check| check.status == "SUCCESS").count();
             let bad: Vec<&Check> = checks.iter().filter(|check| check.is_bad()).collect();
-            let passed = bad.is_empty() && successes >= *least && found.contains_key(name);
+            let unfinished = of.and_then(|found| found.unfinished.as_deref());
+            let passed = bad.is_empty() && successes >= *least && of.is_some() && unfinished.is_none();
             let word = if passed { "ok" } else { "not ok" };
             println!("{word} - {name}: {successes} of {least} checks");
             for check in bad {
                 let why = check.error_message.as_deref().unwrap_or("no reason given");
                 println!("    {} {}: {}", check.status, check.id, why.lines().next().unwrap_or_default());
             }
+            if let Some(complaint) = unfinished {
+                println!("    the client did not get to its end: {complaint}");
+            }
             tally += Tally::one(passed);
         }
         tally
     }
+}
+
+/// What came of a scenario.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    checks: Vec<Check>,
+    /// What the client that the suite started said last, if it did not say that it got to its end.
+    unfinished: Option<String>,
 }
 
 /// One check of a scenario.
@@ -67,30 +85,55 @@ impl Check {
     }
 }
 
-/// The checks of every scenario of a run, from the folder it wrote.
+/// What came of every scenario of a run, from the folder it wrote. The names of what it wrote begin with `prefix`.
 ///
 /// # Errors
 ///
 /// When the folder or a file in it cannot be read.
-pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, Vec<Check>>> {
-    let mut found: BTreeMap<String, Vec<Check>> = BTreeMap::new();
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(scenario) = scenario(&name) else { continue };
-        let file = entry.path().join("checks.json");
-        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let checks: Vec<Check> = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not a list of checks", file.display()))?;
-        found.entry(scenario.to_owned()).or_default().extend(checks);
-    }
+pub(super) fn read(folder: &Path, prefix: &str) -> Result<BTreeMap<String, Found>> {
+    let mut found = BTreeMap::new();
+    read_within(folder, "", prefix, &mut found)?;
     Ok(found)
 }
 
-/// The scenario in `server-<scenario>-2026-01-01T00-00-00-000Z`.
-fn scenario(folder: &str) -> Option<&str> {
-    let rest = folder.strip_prefix("server-")?;
+/// As [`read`], of a folder in it: those of scenarios with a `/` in their names are.
+fn read_within(folder: &Path, path: &str, prefix: &str, found: &mut BTreeMap<String, Found>) -> Result<()> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        let name = format!("{path}{}", entry.file_name().to_string_lossy());
+        let file = entry.path().join("checks.json");
+        if !file.exists() {
+            if entry.path().is_dir() {
+                read_within(&entry.path(), &format!("{name}/"), prefix, found)?;
+            }
+            continue;
+        }
+        let Some(scenario) = scenario(&name, prefix) else { continue };
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let checks: Vec<Check> = serde_json::from_str(&text)
+            .with_context(|| format!("{} is not a list of checks", file.display()))?;
+        let of = found.entry(scenario.to_owned()).or_default();
+        of.checks.extend(checks);
+        of.unfinished = of.unfinished.take().or_else(|| unfinished(&entry.path()));
+    }
+    Ok(())
+}
+
+/// What a client said last in the scenario of that folder, unless it was [`DONE`] or no client was started.
+fn unfinished(folder: &Path) -> Option<String> {
+    let said = fs::read_to_string(folder.join("stdout.txt")).ok()?;
+    let complaint = fs::read_to_string(folder.join("stderr.txt")).unwrap_or_default();
+    let is_done = said.lines().last() == Some(DONE);
+    (!is_done).then(|| complaint.lines().last().unwrap_or("it said nothing").to_owned())
+}
+
+/// What a client of ours says when it got to its end.
+const DONE: &str = "done";
+
+/// The scenario in `<prefix><scenario>-2026-01-01T00-00-00-000Z`.
+fn scenario<'f>(folder: &'f str, prefix: &str) -> Option<&'f str> {
+    let rest = folder.strip_prefix(prefix)?;
     let end = rest.len().checked_sub("-2026-01-01T00-00-00-000Z".len())?;
     rest.get(..end).filter(|_| rest.ends_with('Z'))
 }
@@ -106,7 +149,9 @@ mod tests {
     #[test]
     fn a_scenario_passes_when_enough_succeeds_and_nothing_else_is_said() {
         let expected = Expected(vec![("a".to_owned(), 2)]);
-        let judged = |checks: Vec<Check>| expected.compare(&BTreeMap::from([("a".to_owned(), checks)]));
+        let judged = |checks: Vec<Check>| {
+            expected.compare(&BTreeMap::from([("a".to_owned(), Found { checks, unfinished: None })]))
+        };
         assert_eq!(judged(vec![check("SUCCESS"), check("SUCCESS"), check("INFO")]), Tally::one(true));
         assert_eq!(judged(vec![check("SUCCESS")]), Tally::one(false));
         for bad in ["FAILURE", "WARNING"] {
@@ -116,8 +161,22 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_did_not_get_to_its_end_fails_whatever_the_checks_say() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("auth/x-2026-11-20T14-44-51-599Z");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("checks.json"), r#"[{"id":"x","status":"SUCCESS"}]"#).unwrap();
+        let expected = Expected(vec![("auth/x".to_owned(), 1)]);
+        for (said, passed) in [("", false), ("half", false), ("half\ndone\n", true)] {
+            fs::write(folder.join("stdout.txt"), said).unwrap();
+            assert_eq!(expected.compare(&read(root.path(), "").unwrap()), Tally::one(passed), "{said:?}");
+        }
+    }
+
+    #[test]
     fn a_folder_is_named_after_its_scenario() {
-        assert_eq!(scenario("server-tools-list-2026-11-20T14-44-51-599Z"), Some("tools-list"));
-        assert_eq!(scenario("server-x"), None);
+        assert_eq!(scenario("server-tools-list-2026-11-20T14-44-51-599Z", "server-"), Some("tools-list"));
+        assert_eq!(scenario("auth/dpop-2026-11-20T14-44-51-599Z", ""), Some("auth/dpop"));
+        assert_eq!(scenario("server-x", "server-"), None);
     }
 }

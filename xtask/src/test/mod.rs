@@ -74,7 +74,7 @@ const STAGES: &[Stage] = &[
     ),
     Stage::new(
         "conformance",
-        "the official conformance suite finds nothing wrong with our server, also after it was killed",
+        "the official conformance suite finds nothing wrong with our client, nor with our server, also after it was killed",
         conformance::stage,
     ),
 ];
