@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use longhaul::{server::TaskMode, store::Rerun};
+use longhaul::{
+    server::TaskMode,
+    store::{OnOrphan, OrphanRule, Rerun},
+};
 use longhaul_gateway::config::{CommandTool, Config, Join, Output, Polls, StoreUrl, check};
 
 fn config(text: &str) -> Config {
@@ -114,6 +117,7 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!((tool.rerun, tool.join, tool.output), (Rerun::Reattach, Join::SameArguments, Output::Text));
     assert_eq!((tool.timeout, tool.grace), (None, Duration::from_secs(10)));
     assert_eq!((tool.ttl, tool.hold), (Duration::from_secs(86_400), Duration::from_secs(50)));
+    assert_eq!(tool.orphan, OrphanRule::default());
     assert_eq!((tool.limit, tool.max_output), (None, 64 << 20));
     assert!(tool.progress.is_none());
 }
@@ -164,6 +168,8 @@ fn everything_that_is_said_is_taken() {
         annotations = { readOnlyHint = false, destructiveHint = true, idempotentHint = true, openWorldHint = false }
         task = "after 1m 30s"
         ttl = "7d"
+        on_orphan = "cancel"
+        orphan_grace = "5m"
         rerun = "never"
         hold = "3s"
         progress = '(\d+)/(\d+)'
@@ -211,6 +217,7 @@ fn everything_that_is_said_is_taken() {
     assert_eq!((tool.rerun, tool.join, tool.output), (Rerun::Never, Join::Never, Output::Json));
     assert_eq!(tool.task, TaskMode::After(Duration::from_secs(90)));
     assert_eq!((tool.ttl, tool.hold), (Duration::from_secs(604_800), Duration::from_secs(3)));
+    assert_eq!(tool.orphan, OrphanRule::new(Duration::from_secs(300), OnOrphan::Cancel));
     let annotations = tool.annotations;
     assert_eq!((annotations.read_only_hint, annotations.destructive_hint), (Some(false), Some(true)));
     assert_eq!((annotations.idempotent_hint, annotations.open_world_hint), (Some(true), Some(false)));

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{Dialect, Digest, Json, Once, Owner, Rerun, Retention, Step, TaskId, Time, ToolVersion};
+use crate::{
+    Dialect, Digest, Json, Once, OrphanRule, Owner, Rerun, Retention, Step, TaskId, Time, ToolVersion,
+};
 
 /// A task that does not exist yet.
 ///
@@ -40,6 +42,9 @@ pub struct NewTask {
     /// For how long its work may go on once it was [asked to end](crate::TaskStore::ask_to_cancel), to decide how; a part of a
     /// millisecond is none. Default `None`: a cancel ends it at once.
     pub cancel_grace: Option<Duration>,
+    /// When nobody has come back for it for so long that nobody may know of it, and what becomes of it then. Default `None`:
+    /// nobody need come, for its caller waits for its end.
+    pub orphan: Option<OrphanRule>,
     /// Joins an open task of the same owner that has the same digest, instead of being created. Without effect for
     /// [`Owner::Anonymous`]: one stranger must not be handed another's task.
     pub join: Option<Digest>,
@@ -74,6 +79,7 @@ impl NewTask {
             retention: Retention::Unlimited,
             start: Start::Claimed,
             cancel_grace: None,
+            orphan: None,
             join: None,
             once: None,
             status_message: None,

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Children, Epoch, Json, NodeId, Once, Outcome, Owner, Parent, Question, TaskId, Time, ToolVersion,
+    Children, Epoch, Json, NodeId, OnOrphan, Once, Outcome, Owner, Parent, Question, TaskId, Time,
+    ToolVersion,
 };
 
 /// The facts of one task. Statuses are not among them: each revision derives its own from these.
@@ -63,6 +64,16 @@ pub struct Record {
     /// [`expires_at`](Self::expires_at).
     #[serde(default)]
     pub cancelling: Option<Arc<str>>,
+    /// When it is an orphan, unless its owner [comes back](crate::TaskStore::came_back) for it or it ends before; `None` once any
+    /// of this has happened, or where nobody need come.
+    #[serde(default)]
+    pub orphan_at: Option<Time>,
+    /// What becomes of it then.
+    #[serde(default)]
+    pub on_orphan: OnOrphan,
+    /// When its owner first came back for it, if that was before it was an orphan. No caller sees it.
+    #[serde(default)]
+    pub came_back_at: Option<Time>,
     /// One line for a person to read.
     pub status_message: Option<Arc<str>>,
     /// How far it is.
@@ -128,6 +139,9 @@ impl Record {
             terminal_at: None,
             cancel_grace: None,
             cancelling: None,
+            orphan_at: None,
+            on_orphan: OnOrphan::Keep,
+            came_back_at: None,
             status_message: None,
             progress: None,
             poll_interval_ms: None,
@@ -183,12 +197,13 @@ impl Record {
         self.undo.as_ref().is_some_and(|undo| undo.phase != UndoPhase::Done)
     }
 
-    /// From when on a sweep ends it, or takes its payloads: when it expires, but not before it is undone, or has had its
-    /// time for that.
+    /// From when on a sweep has something to do with it: when it is an orphan, which is before it expires; then when it
+    /// expires, but not before it is undone, or has had its time for that.
     #[must_use]
     pub fn swept_at(&self) -> Option<Time> {
         let undone_until = self.undo.as_ref().and_then(|undo| undo.until);
-        self.expires_at.map(|at| undone_until.map_or(at, |until| at.max(until)))
+        let ends_at = self.expires_at.map(|at| undone_until.map_or(at, |until| at.max(until)));
+        self.orphan_at.or(ends_at)
     }
 
     /// Whether it has ended and its time is up: for every reader it no longer exists, swept or not.

@@ -104,6 +104,10 @@ impl<S: TaskStore + ?Sized> TaskStore for Arc<S> {
         (**self).ask_to_cancel(scope, id, reason)
     }
 
+    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        (**self).came_back(scope, id)
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         (**self).erase(scope, id)
     }

@@ -3,8 +3,8 @@
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
-    CallKey, Cursor, Epoch, Limits, NewChild, NewTask, NodeId, Outcome, Owner, Page, Park, Part, Parts,
-    Progress, Record, Reply, Runnable, Scope, Step, StoreError, TaskId, TaskWatch, Time,
+    CallKey, Cursor, Epoch, Limits, NewChild, NewTask, NodeId, OnOrphan, Outcome, Owner, Page, Park, Part,
+    Parts, Progress, Record, Reply, Runnable, Scope, Step, StoreError, TaskId, TaskWatch, Time,
 };
 
 /// What an operation returns: boxed, so that a store can be a `dyn TaskStore`.
@@ -161,11 +161,20 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
         Box::pin(async move { self.request_cancel(scope, id, reason).await.map(CancelAsked::AtOnce) })
     }
 
+    /// Notes that the owner of a task has come back for it, so that it is [no orphan](crate::NewTask::orphan); says whether that
+    /// was still to be known. Nothing of it changes that a caller can see. It is for tasks of which
+    /// [`orphan_at`](crate::Record::orphan_at) is known; a store that knows of no orphans need not do anything.
+    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        let _ = (scope, id);
+        Box::pin(async { Ok(false) })
+    }
+
     /// Forgets a task that has ended, as if its time were up: no caller finds it any more, its id and key stay taken. Its
     /// payloads go at once, or when it is undone.
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure>;
 
-    /// Does what time demands, to at most `limit` tasks: an open one past its time ends with an error; what is done
+    /// Does what time demands, to at most `limit` tasks: an open one past its time ends with an error; an open one that is an
+    /// [orphan](crate::NewTask::orphan) by now is told of, and cancelled if it is to be; what is done
     /// and past its time, and undone or past the time for that, loses its payloads and stays as a tombstone, later not even
     /// that.
     ///
@@ -427,6 +436,8 @@ impl Filter {
 pub struct Swept {
     /// Open tasks that ended because their time was up.
     pub expired: Vec<TaskId>,
+    /// Open tasks that are orphans now, and what has become of each.
+    pub orphans: Vec<(TaskId, OnOrphan)>,
     /// Finished tasks that were forgotten.
     pub erased: usize,
     /// Which those were.
@@ -450,7 +461,7 @@ impl Swept {
     /// How many tasks it touched.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.expired.len() + self.erased + self.removed
+        self.expired.len() + self.orphans.len() + self.erased + self.removed
     }
 }
 

@@ -7,6 +7,7 @@
 //! [erased](erase()): only how far it is undone changes. And [`Record::seq`] is the backend's to number.
 
 mod children;
+mod orphan;
 mod parts;
 mod steps;
 mod undo;
@@ -20,6 +21,7 @@ use crate::{
 };
 
 pub use children::{Spawned, end_with_parent, hear, spawn};
+pub use orphan::{came_back, orphan};
 pub use steps::{Noted, answer, take_steps};
 
 /// What is kept of a task beside its record, which a report is held against.
@@ -88,6 +90,7 @@ pub fn create(
         Retention::AfterTerminal(_) | Retention::Unlimited => None,
     };
     record.cancel_grace = task.cancel_grace.map(whole_millis);
+    orphan::expect_owner(&mut record, task, now);
     record.join = task.join_digest().copied();
     record.once.clone_from(&task.once);
     record.status_message.clone_from(&task.status_message);
@@ -133,6 +136,9 @@ pub fn claim(
         return true;
     }
     let begins = !record.started;
+    if record.lease().is_some_and(|lease| lease.node != *by) {
+        orphan::wait_anew(record, now);
+    }
     start(record, by, now, settings);
     // Who works on it is nobody's to see, but that somebody has begun is.
     if begins {
@@ -301,6 +307,7 @@ pub fn ask_to_cancel(record: &mut Record, reason: Option<&str>, now: Time, setti
     record.cancelling = Some(cut(reason.unwrap_or_default(), settings));
     let until = now.after(grace);
     record.expires_at = Some(record.expires_at.map_or(until, |at| at.min(until)));
+    record.orphan_at = None;
     if matches!(record.phase, Phase::Parked { .. }) {
         record.phase = Phase::Queued { not_before: now };
     }
@@ -356,6 +363,7 @@ fn whole_millis(duration: Duration) -> Duration {
 fn end(record: &mut Record, outcome: Outcome, fenced: Option<Lease>, now: Time, settings: &Settings) {
     record.phase = Phase::Done(outcome);
     record.questions.clear();
+    record.orphan_at = None;
     touch(record, now);
     let ended = record.updated_at;
     record.terminal_at = Some(ended);

@@ -5,9 +5,9 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use longhaul_store::{
     Accepts, Batch, CallKey, Digest, Epoch, Filter, Fingerprint, Json, Lease, Memory, NewChild, NewTask,
-    NodeId, Once, Outcome, Owner, Park, Part, PartContent, Phase, Progress, Question, Record, Reply, Rerun,
-    Retention, Runnable, Scope, Settings, SqliteOptions, Start, Step, StepClock, StepState, StoreError,
-    TaskId, TaskStore, Time,
+    NodeId, OnOrphan, Once, OrphanRule, Outcome, Owner, Park, Part, PartContent, Phase, Progress, Question,
+    Record, Reply, Rerun, Retention, Runnable, Scope, Settings, SqliteOptions, Start, Step, StepClock,
+    StepState, StoreError, TaskId, TaskStore, Time,
 };
 use proptest::prelude::*;
 
@@ -69,6 +69,10 @@ enum Operation {
         scope: u8,
     },
     AskToCancel {
+        task: u8,
+        scope: u8,
+    },
+    CameBack {
         task: u8,
         scope: u8,
     },
@@ -140,6 +144,7 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
         2 => (task(), behind(), 0..5u8).prop_map(|(task, behind, outcome)| Operation::Finish { task, behind, outcome }),
         1 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::Cancel { task, scope }),
         2 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::AskToCancel { task, scope }),
+        2 => (task(), 0..4u8).prop_map(|(task, scope)| Operation::CameBack { task, scope }),
         6 => (
             task(),
             behind(),
@@ -248,6 +253,10 @@ impl Side {
             Operation::AskToCancel { task, scope } => {
                 let owner = owner(*scope);
                 self.show(store.ask_to_cancel(scoped(*scope, &owner), &id(*task), Some("stop")).await)
+            }
+            Operation::CameBack { task, scope } => {
+                let owner = owner(*scope);
+                self.show(store.came_back(scoped(*scope, &owner), &id(*task)).await)
             }
             Operation::Answer { task, scope, keys } => {
                 let owner = owner(*scope);
@@ -420,6 +429,8 @@ fn new_task(
         _ => Retention::AfterTerminal(Duration::ZERO),
     };
     new.cancel_grace = (!task.is_multiple_of(3)).then(|| Duration::from_secs(u64::from(task) * 15));
+    let then = if task.is_multiple_of(4) { OnOrphan::Keep } else { OnOrphan::Cancel };
+    new.orphan = task.is_multiple_of(2).then(|| OrphanRule::new(Duration::from_secs(25), then));
     new
 }
 

@@ -166,6 +166,9 @@ impl TaskStore for Failing {
         self.guard("cancel", self.store.ask_to_cancel(scope, id, reason))
     }
 
+    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        self.guard("came_back", self.store.came_back(scope, id))
+    }
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         self.store.erase(scope, id)
     }

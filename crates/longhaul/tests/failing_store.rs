@@ -114,6 +114,9 @@ impl TaskStore for Cut {
         self.guard(self.store.ask_to_cancel(scope, id, reason))
     }
 
+    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        self.guard(self.store.came_back(scope, id))
+    }
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         self.guard(self.store.erase(scope, id))
     }

@@ -4,7 +4,7 @@ use std::{fmt, num::NonZeroU32, time::Duration};
 
 use longhaul::{
     server::{Scopes, TaskMode},
-    store::Rerun,
+    store::{OrphanRule, Rerun},
 };
 use reqwest::header::HeaderName;
 use serde_json::value::RawValue;
@@ -50,6 +50,8 @@ pub struct HttpJob {
     pub task: TaskMode,
     /// How long its outcome is kept.
     pub ttl: Duration,
+    /// When a task of it for which nobody comes back is an orphan, and what becomes of it then.
+    pub orphan: OrphanRule,
     /// What becomes of it when the server dies.
     pub rerun: Rerun,
     /// How long a call is held open for a caller that knows no tasks.

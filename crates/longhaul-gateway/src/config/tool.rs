@@ -4,7 +4,7 @@ use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use longhaul::{
     server::{Scopes, TaskMode},
-    store::Rerun,
+    store::{OrphanRule, Rerun},
 };
 
 use super::{
@@ -54,6 +54,8 @@ pub struct CommandTool {
     pub task: TaskMode,
     /// How long its outcome is kept.
     pub ttl: Duration,
+    /// When a task of it for which nobody comes back is an orphan, and what becomes of it then.
+    pub orphan: OrphanRule,
     /// What becomes of it when the server dies.
     pub rerun: Rerun,
     /// How long a call is held open for a caller that knows no tasks.
@@ -175,6 +177,9 @@ pub(super) mod limits {
     pub(in super::super) const GRACE: Duration = Duration::from_secs(10);
     pub(in super::super) const GRACE_MAX: Duration = Duration::from_secs(3600);
     pub(in super::super) const TASK_AFTER: Duration = Duration::from_secs(2);
+    pub(in super::super) const ORPHAN_GRACE: Duration = Duration::from_secs(60);
+    pub(in super::super) const ORPHAN_GRACE_MIN: Duration = Duration::from_secs(1);
+    pub(in super::super) const ORPHAN_GRACE_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
     pub(in super::super) const TTL: Duration = Duration::from_secs(24 * 3600);
     pub(in super::super) const TTL_MIN: Duration = Duration::from_secs(1);
     pub(in super::super) const TTL_MAX: Duration = Duration::from_secs(7 * 24 * 3600);

@@ -21,7 +21,7 @@ pub fn job_tool(over_http: &Arc<JobOverHttp>) -> Tool {
     definition.annotations = annotations(&job.annotations);
     let mut policy = TaskPolicy::new(job.task);
     policy.rerun = job.rerun;
-    policy.ttl = job.ttl;
+    (policy.ttl, policy.orphan) = (job.ttl, job.orphan);
     policy.hold = Some(job.hold);
     policy.join = job.join == config::Join::SameArguments;
     policy.limit = job.limit.and_then(|limit| usize::try_from(limit.get()).ok());
@@ -54,7 +54,7 @@ fn annotations(hints: &config::Annotations) -> Option<ToolAnnotations> {
 fn policy(command: &CommandTool) -> TaskPolicy {
     let mut policy = TaskPolicy::new(command.task);
     policy.rerun = command.rerun;
-    policy.ttl = command.ttl;
+    (policy.ttl, policy.orphan) = (command.ttl, command.orphan);
     policy.hold = Some(command.hold);
     policy.join = command.join == config::Join::SameArguments;
     policy.limit = command.limit.and_then(|limit| usize::try_from(limit.get()).ok());

@@ -42,6 +42,7 @@ mod drive;
 mod ending;
 mod giving;
 mod limits;
+mod orphaning;
 mod reading;
 mod registry;
 mod reporting;
@@ -228,6 +229,14 @@ pub const CHECKS: &[Check] = checks! {
         a_task_that_is_undone_takes_only_what_it_owes,
         what_is_erased_or_expires_is_undone_all_the_same,
         a_task_is_kept_until_it_is_undone_and_not_for_ever,
+    }
+    orphaning::{
+        a_task_for_which_nobody_comes_is_an_orphan_once,
+        an_orphan_is_cancelled_if_it_is_to_be,
+        a_task_whose_owner_came_back_is_no_orphan,
+        whoever_could_not_come_to_a_node_that_died_has_as_long_again,
+        what_ends_before_or_is_asked_to_is_no_orphan,
+        what_a_task_has_made_is_no_orphan,
     }
     aging::{
         an_open_task_ends_with_an_error_when_its_time_is_up,

@@ -6,12 +6,12 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Batch, CallKey, Dialect, Digest, Fingerprint, Json, Memory, NewChild, NewTask, Once, Outcome, Owner,
-    Park, Part, PartContent, Progress, Question, Rerun, Retention, RowKey, Scope, Settings, Start, Step,
-    StepClock, StepState, TaskId, TaskStore, Time, ToolVersion,
+    Batch, CallKey, Dialect, Digest, Fingerprint, Json, Memory, NewChild, NewTask, OnOrphan, Once,
+    OrphanRule, Outcome, Owner, Park, Part, PartContent, Progress, Question, Rerun, Retention, RowKey, Scope,
+    Settings, Start, Step, StepClock, StepState, TaskId, TaskStore, Time, ToolVersion,
 };
 
-const ROWS: [(RowKey, &str); 27] = [
+const ROWS: [(RowKey, &str); 29] = [
     (
         (1, 0),
         r#"{"record":{"id":"full","owner":{"Principal":"ann"},"tool":"build","version":"1.2.3","arguments":{"n": 1.0},"rerun":"Resumable","dialect":"D2","caller":{"c":[]},"phase":{"Running":{"lease":{"node":"node-1","until":1800000030000}}},"started":true,"attempt":1,"epoch":1,"retention":{"AfterTerminal":{"secs":60,"nanos":500000000}},"expires_at":null,"created_at":1800000000000,"status_changed_at":1800000001000,"updated_at":1800000001000,"terminal_at":null,"status_message":"begun","progress":{"value":4591870180066957722,"total":4599075939470750515,"message":"a third"},"poll_interval_ms":500,"join":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"once":{"key":"key:1","of":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2]},"questions":[{"key":"q","step":"asked","of":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2],"request":{"method":"x"},"asked_at":1800000001000,"deadline":1800000009000}],"steps":7,"step_bytes":1190,"parts":2,"part_bytes":14,"owed":1,"undo":null,"parent":null,"children":{"open":1,"ended":0,"below":1},"seq":3},"nth":1,"removable_at":null}"#,
@@ -95,6 +95,14 @@ const ROWS: [(RowKey, &str); 27] = [
     (
         (24, 0),
         r#"{"record":{"id":"cancelling","owner":"Anonymous","tool":"tool","version":"0.0.0","arguments":{},"rerun":"Never","dialect":"Held","caller":null,"phase":{"Running":{"lease":{"node":"node-1","until":1800000031000}}},"started":true,"attempt":1,"epoch":1,"retention":"Unlimited","expires_at":1800000011000,"created_at":1800000001000,"status_changed_at":1800000001000,"updated_at":1800000001000,"terminal_at":null,"cancel_grace":{"secs":10,"nanos":0},"cancelling":"enough","status_message":null,"progress":null,"poll_interval_ms":null,"join":null,"once":null,"questions":[],"steps":0,"step_bytes":0,"parts":0,"part_bytes":0,"owed":0,"undo":null,"parent":null,"children":{"open":0,"ended":0,"below":0},"seq":25},"nth":11,"removable_at":null}"#,
+    ),
+    (
+        (26, 0),
+        r#"{"record":{"id":"awaited","owner":"Anonymous","tool":"tool","version":"0.0.0","arguments":{},"rerun":"Never","dialect":"Held","caller":null,"phase":{"Running":{"lease":{"node":"node-1","until":1800000031000}}},"started":true,"attempt":1,"epoch":1,"retention":"Unlimited","expires_at":null,"created_at":1800000001000,"status_changed_at":1800000001000,"updated_at":1800000001000,"terminal_at":null,"orphan_at":1800000061000,"on_orphan":"cancel","came_back_at":null,"status_message":null,"progress":null,"poll_interval_ms":null,"join":null,"once":null,"questions":[],"steps":0,"step_bytes":0,"parts":0,"part_bytes":0,"owed":0,"undo":null,"parent":null,"children":{"open":0,"ended":0,"below":0},"seq":26},"nth":12,"removable_at":null}"#,
+    ),
+    (
+        (27, 0),
+        r#"{"record":{"id":"met","owner":"Anonymous","tool":"tool","version":"0.0.0","arguments":{},"rerun":"Never","dialect":"Held","caller":null,"phase":{"Running":{"lease":{"node":"node-1","until":1800000031000}}},"started":true,"attempt":1,"epoch":1,"retention":"Unlimited","expires_at":null,"created_at":1800000001000,"status_changed_at":1800000001000,"updated_at":1800000001000,"terminal_at":null,"orphan_at":null,"on_orphan":"cancel","came_back_at":1800000001000,"status_message":null,"progress":null,"poll_interval_ms":null,"join":null,"once":null,"questions":[],"steps":0,"step_bytes":0,"parts":0,"part_bytes":0,"owed":0,"undo":null,"parent":null,"children":{"open":0,"ended":0,"below":0},"seq":27},"nth":13,"removable_at":null}"#,
     ),
 ];
 
@@ -199,6 +207,12 @@ async fn lived() -> Memory {
     cooperative.cancel_grace = Some(Duration::from_secs(10));
     new(cooperative).await;
     store.ask_to_cancel(Scope::Operator, &id("cancelling"), Some("enough")).await.unwrap();
+    for name in ["awaited", "met"] {
+        let mut awaited = task(name);
+        awaited.orphan = Some(OrphanRule::new(Duration::from_secs(60), OnOrphan::Cancel));
+        new(awaited).await;
+    }
+    store.came_back(Scope::Operator, &id("met")).await.unwrap();
     store
 }
 

@@ -404,6 +404,18 @@ impl TaskStore for Memory {
         })
     }
 
+    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        self.at_once(move |table, _, now| {
+            let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
+            let Some(mut record) = seen.cloned() else { return Ok(false) };
+            let is_new = transition::came_back(&mut record, now);
+            if is_new {
+                table.keep(record);
+            }
+            Ok(is_new)
+        })
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         self.at_once(move |table, this, now| {
             let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
@@ -431,6 +443,14 @@ impl TaskStore for Memory {
                     let record = this.put(table, record);
                     this.follow(table, &record, now);
                     swept.expired.push(id);
+                } else if let Some(then) = transition::orphan(&mut record, now, settings) {
+                    if record.is_terminal() {
+                        let record = this.put(table, record);
+                        this.follow(table, &record, now);
+                    } else {
+                        table.keep(record);
+                    }
+                    swept.orphans.push((id, then));
                 } else if record.is_forgotten(now) {
                     table.erase(&id, now.after(settings.tombstone));
                     swept.forgot(&record);

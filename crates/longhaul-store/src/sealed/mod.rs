@@ -258,6 +258,10 @@ impl<S: TaskStore> TaskStore for Sealed<S> {
         })
     }
 
+    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        self.store.came_back(scope, id)
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         self.store.erase(scope, id)
     }

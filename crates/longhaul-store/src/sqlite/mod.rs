@@ -278,6 +278,13 @@ impl TaskStore for Sqlite {
         })
     }
 
+    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        let (owner, id) = (owner_of(scope), id.clone());
+        self.write_with(&CAME_BACK, move |tx| {
+            operation::came_back(tx, owner.as_ref().map_or(Scope::Operator, Scope::Owner), &id)
+        })
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         let (owner, id) = (owner_of(scope), id.clone());
         self.write_with(&ERASE, move |tx| {
@@ -344,5 +351,6 @@ const WRITE: Points = Points { before: "store.write.before", after: "store.write
 const ANSWER: Points = Points { before: "store.answer.before", after: "store.answer.after" };
 const FINISH: Points = Points { before: "store.finish.before", after: "store.finish.after" };
 const CANCEL: Points = Points { before: "store.cancel.before", after: "store.cancel.after" };
+const CAME_BACK: Points = Points { before: "store.came_back.before", after: "store.came_back.after" };
 const ERASE: Points = Points { before: "store.erase.before", after: "store.erase.after" };
 const SWEEP: Points = Points { before: "store.sweep.before", after: "store.sweep.after" };

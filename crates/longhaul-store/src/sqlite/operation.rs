@@ -206,6 +206,16 @@ pub(super) fn ask_to_cancel(
     })
 }
 
+pub(super) fn came_back(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<bool, StoreError> {
+    let seen = tx.load(id)?.filter(|(place, record)| place.is_visible() && scope.sees(&record.owner));
+    let Some((place, mut record)) = seen else { return Ok(false) };
+    let is_new = transition::came_back(&mut record, tx.now());
+    if is_new {
+        tx.update_orphan(place.ord, &record)?;
+    }
+    Ok(is_new)
+}
+
 pub(super) fn erase(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<Erasure, StoreError> {
     let seen = tx.load(id)?.filter(|(place, record)| place.is_visible() && scope.sees(&record.owner));
     let Some((place, mut record)) = seen else { return Ok(Erasure::NotFound) };
@@ -239,6 +249,14 @@ pub(super) fn sweep(tx: &mut Tx<'_>, limit: usize) -> Result<Swept, StoreError> 
             tx.update(place.ord, &mut record, true)?;
             family::follow(tx, &record)?;
             swept.expired.push(id);
+        } else if let Some(then) = transition::orphan(&mut record, now, tx.settings()) {
+            if record.is_terminal() {
+                tx.update(place.ord, &mut record, true)?;
+                family::follow(tx, &record)?;
+            } else {
+                tx.update_orphan(place.ord, &record)?;
+            }
+            swept.orphans.push((id, then));
         } else if record.swept_at().is_some_and(|at| at <= now) {
             tx.erase(place.ord, &record, now.after(tx.settings().tombstone))?;
             swept.forgot(&record);

@@ -6,8 +6,8 @@ use rusqlite::{Row, types::ValueRef};
 
 use super::{fault::corrupt, sql::Column};
 use crate::{
-    CallKey, Children, Dialect, Digest, Epoch, Json, Lease, NodeId, Once, Outcome, Owner, Parent, Phase,
-    Progress, Record, Rerun, Retention, StoreError, TaskId, Time, ToolVersion, Undo, UndoPhase,
+    CallKey, Children, Dialect, Digest, Epoch, Json, Lease, NodeId, OnOrphan, Once, Outcome, Owner, Parent,
+    Phase, Progress, Record, Rerun, Retention, StoreError, TaskId, Time, ToolVersion, Undo, UndoPhase,
 };
 
 /// Phases as they are stored.
@@ -132,6 +132,9 @@ pub(super) fn decode(row: &Row<'_>) -> Result<Record, StoreError> {
     record.once = decode_once(&read)?;
     record.cancel_grace = read.maybe_count(Column::CancelGraceMs)?.map(Duration::from_millis);
     record.cancelling = read.maybe_text(Column::CancelReason)?;
+    record.orphan_at = read.maybe_time(Column::OrphanAt)?;
+    record.on_orphan = decode_on_orphan(read.int(Column::OnOrphan)?)?;
+    record.came_back_at = read.maybe_time(Column::CameBackAt)?;
     record.status_message = read.maybe_text(Column::StatusMessage)?;
     record.steps = read.number(Column::Steps)?;
     record.step_bytes = read.count(Column::StepBytes)?;
@@ -307,6 +310,21 @@ fn decode_dialect(number: i64) -> Result<Dialect, StoreError> {
         2 => Ok(Dialect::D2),
         3 => Ok(Dialect::D3),
         other => Err(damaged(Column::Dialect, other)),
+    }
+}
+
+pub(super) fn encode_on_orphan(on_orphan: OnOrphan) -> i64 {
+    match on_orphan {
+        OnOrphan::Keep => 0,
+        OnOrphan::Cancel => 1,
+    }
+}
+
+fn decode_on_orphan(number: i64) -> Result<OnOrphan, StoreError> {
+    match number {
+        0 => Ok(OnOrphan::Keep),
+        1 => Ok(OnOrphan::Cancel),
+        other => Err(damaged(Column::OnOrphan, other)),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -224,6 +224,17 @@ CREATE INDEX expiring_tasks ON tasks (max(expires_at, ifnull(undo_until, 0))) WH
 const V10: &str = "
 ALTER TABLE tasks ADD COLUMN cancel_grace_ms INTEGER;
 ALTER TABLE tasks ADD COLUMN cancel_reason   TEXT;
+";
+
+/// Tasks for which nobody comes back: when they are orphans, what becomes of them then, and whether somebody came.
+const V11: &str = "
+ALTER TABLE tasks ADD COLUMN orphan_at    INTEGER;
+ALTER TABLE tasks ADD COLUMN on_orphan    INTEGER NOT NULL DEFAULT 0;  -- 0 they go on, 1 they are cancelled
+ALTER TABLE tasks ADD COLUMN came_back_at INTEGER;
+
+DROP INDEX expiring_tasks;
+CREATE INDEX expiring_tasks ON tasks (ifnull(orphan_at, max(expires_at, ifnull(undo_until, 0))))
+    WHERE (expires_at IS NOT NULL OR orphan_at IS NOT NULL);
 ";
 
 /// What a file turns out to be.

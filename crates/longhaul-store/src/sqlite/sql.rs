@@ -68,6 +68,9 @@ define_columns! {
     UndoFailed "undo_failed",
     UndoUntil "undo_until",
     CancelGraceMs "cancel_grace_ms",
+    OrphanAt "orphan_at",
+    OnOrphan "on_orphan",
+    CameBackAt "came_back_at",
     Depth "depth",
     Outlives "outlives",
     Essential "essential",
@@ -93,16 +96,18 @@ pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, ph
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
     status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments, \
     once_key, once_digest, asked, steps, step_bytes, tool_version, owed, parent, parent_step, depth, outlives, essential, \
-    cancel_grace_ms) \
+    cancel_grace_ms, orphan_at, on_orphan) \
     VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36) ON CONFLICT (id) DO NOTHING";
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38) \
+    ON CONFLICT (id) DO NOTHING";
 
 pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
     lease_until = ?6, epoch = ?7, attempt = ?8, started = ?9, expires_at = ?10, status_changed_at = ?11, \
     updated_at = ?12, terminal_at = ?13, progress = ?14, progress_total = ?15, progress_message = ?16, \
     outcome = ?17, outcome_code = ?18, outcome_text = ?19, outcome_json = ?20, status_message = ?21, asked = ?22, \
     steps = ?23, step_bytes = ?24, owed = ?25, undo_attempt = ?26, undo_until = ?27, \
-    parts = ?28, part_bytes = ?29, children = ?30, children_ended = ?31, below = ?32, cancel_reason = ?33 WHERE ord = ?1";
+    parts = ?28, part_bytes = ?29, children = ?30, children_ended = ?31, below = ?32, cancel_reason = ?33, \
+    orphan_at = ?34 WHERE ord = ?1";
 
 /// What changes of a task while it is undone, and when it is erased meanwhile.
 pub(super) const UPDATE_ENDED: &str = "UPDATE tasks SET not_before = ?2, lease_node = ?3, lease_until = ?4, epoch = ?5, \
@@ -112,6 +117,9 @@ pub(super) const UPDATE_ENDED: &str = "UPDATE tasks SET not_before = ?2, lease_n
 pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, progress = ?4, \
     progress_total = ?5, progress_message = ?6, status_message = ?7, status_changed_at = ?8, asked = ?9, \
     steps = ?10, step_bytes = ?11, owed = ?12, parts = ?13, part_bytes = ?14 WHERE ord = ?1";
+
+/// Whether somebody came back for a task.
+pub(super) const UPDATE_ORPHAN: &str = "UPDATE tasks SET orphan_at = ?2, came_back_at = ?3 WHERE ord = ?1";
 
 /// How many tasks were made below one.
 pub(super) const COUNT_BELOW: &str = "UPDATE tasks SET below = ?2 WHERE ord = ?1";
@@ -197,7 +205,14 @@ pub(super) const OVERDUE: &str = concat!(
 /// When a sweep looks at a task: as [`Record::swept_at`](crate::Record::swept_at). So says the index.
 macro_rules! swept_at {
     () => {
-        "max(expires_at, ifnull(undo_until, 0))"
+        "ifnull(orphan_at, max(expires_at, ifnull(undo_until, 0)))"
+    };
+}
+
+/// Whether a sweep ever looks at a task. So says the index.
+macro_rules! is_swept {
+    () => {
+        "(expires_at IS NOT NULL OR orphan_at IS NOT NULL)"
     };
 }
 
@@ -206,13 +221,15 @@ pub(super) const DUE: &str = concat!(
     columns!(),
     " FROM tasks WHERE ",
     swept_at!(),
-    " <= ?1 AND expires_at IS NOT NULL ORDER BY ",
+    " <= ?1 AND ",
+    is_swept!(),
+    " ORDER BY ",
     swept_at!(),
     " LIMIT ?2"
 );
 
 pub(super) const HAS_DUE: &str =
-    concat!("SELECT 1 FROM tasks WHERE ", swept_at!(), " <= ?1 AND expires_at IS NOT NULL LIMIT 1");
+    concat!("SELECT 1 FROM tasks WHERE ", swept_at!(), " <= ?1 AND ", is_swept!(), " LIMIT 1");
 
 /// The columns of a step, as they are read.
 macro_rules! step_columns {
@@ -312,6 +329,7 @@ mod tests {
             BY_ID,
             UPDATE,
             UPDATE_REPORT,
+            UPDATE_ORPHAN,
             COUNT_BELOW,
             CHILDREN,
             RENEW,

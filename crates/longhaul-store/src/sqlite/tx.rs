@@ -310,6 +310,8 @@ impl<'a> Tx<'a> {
                 record.parent.as_ref().is_some_and(|parent| parent.outlives),
                 record.parent.as_ref().is_some_and(|parent| parent.essential),
                 record.cancel_grace.map(row::millis),
+                record.orphan_at.map(Time::unix_ms),
+                row::encode_on_orphan(record.on_orphan),
             ])
             .map_err(failed)?;
         self.writes += u64::from(rows > 0);
@@ -362,6 +364,7 @@ impl<'a> Tx<'a> {
                 record.children.ended,
                 record.children.below,
                 record.cancelling.as_deref(),
+                record.orphan_at.map(Time::unix_ms),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));
@@ -418,6 +421,12 @@ impl<'a> Tx<'a> {
             undo.and_then(|undo| undo.until).map(Time::unix_ms),
         ];
         self.execute(sql::UPDATE_ENDED, values).map(drop)
+    }
+
+    /// Writes whether somebody came back for a task, which nobody can see.
+    pub(super) fn update_orphan(&mut self, ord: u64, record: &Record) -> Result<(), StoreError> {
+        let dates = [record.orphan_at, record.came_back_at].map(|at| at.map(Time::unix_ms));
+        self.execute(sql::UPDATE_ORPHAN, params![signed(ord), dates[0], dates[1]]).map(drop)
     }
 
     /// Writes a prolonged lease, which nobody can see and which therefore has no number.

@@ -59,6 +59,8 @@ pub fn spawn(
     steps::add(parent, &step, limits)?;
     let mut task = child.task.clone();
     (task.owner, task.join, task.once) = (parent.owner.clone(), None, None);
+    // Whoever made it is a task, which hears of its end.
+    task.orphan = None;
     // A drafted task is known by the name that its caller gave it, and nobody has given this one any.
     task.dialect = if parent.dialect == Dialect::D1 { Dialect::Held } else { parent.dialect };
     let (mut record, noted) = create(&task, by, now, settings)?;

@@ -67,6 +67,8 @@ pub enum Operation {
     RequestCancel,
     /// [`TaskStore::ask_to_cancel`].
     AskToCancel,
+    /// [`TaskStore::came_back`].
+    CameBack,
     /// [`TaskStore::erase`].
     Erase,
     /// [`TaskStore::sweep`].
@@ -93,6 +95,7 @@ impl fmt::Display for Operation {
             Self::Finish => "finish",
             Self::RequestCancel => "request_cancel",
             Self::AskToCancel => "ask_to_cancel",
+            Self::CameBack => "came_back",
             Self::Erase => "erase",
             Self::Sweep => "sweep",
             Self::Counts => "counts",
@@ -221,6 +224,10 @@ impl<S: TaskStore, W: Wrap> TaskStore for Wrapped<S, W> {
         reason: Option<&'a str>,
     ) -> StoreFuture<'a, CancelAsked> {
         self.wrap.around(Operation::AskToCancel, self.store.ask_to_cancel(scope, id, reason))
+    }
+
+    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        self.wrap.around(Operation::CameBack, self.store.came_back(scope, id))
     }
 
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {

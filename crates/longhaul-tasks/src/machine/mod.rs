@@ -9,6 +9,7 @@
 //! is answered with a task only when a crash could lose neither.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_store::Outcome;
 
@@ -73,6 +74,16 @@ impl Plan {
     pub fn with_questions(mut self) -> Self {
         self.is_asked = self.hands_over;
         self
+    }
+
+    /// How long after its row is there its caller is told of the task at the latest, where the call becomes one `after` so long,
+    /// and who waits is handed over after `hold`. `None` if it may wait to the end.
+    pub fn tells_within(&self, after: Option<Duration>, hold: Option<Duration>) -> Option<Duration> {
+        match self.caller {
+            Caller::AsksForTask | Caller::TakesTask if self.tells_at_once => Some(Duration::ZERO),
+            Caller::AsksForTask | Caller::TakesTask => after,
+            Caller::Waits => hold.filter(|_| self.hands_over),
+        }
     }
 
     /// A call that its caller waits for to the end, and whose row comes first all the same: it is found again by it.

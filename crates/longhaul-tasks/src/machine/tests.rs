@@ -36,6 +36,18 @@ fn a_quick_call_leaves_no_trace() {
 }
 
 #[test]
+fn who_is_told_of_a_task_is_told_within_a_known_time() {
+    let (after, hold) = (Some(Duration::from_secs(2)), Some(Duration::from_secs(50)));
+    let within = |plan: Plan| plan.tells_within(after, hold);
+    assert_eq!((within(ASKS), within(TAKES), within(WAITS)), (Some(Duration::ZERO), after, hold));
+    assert_eq!(within(Plan::new(Caller::TakesTask, false).with_row_first()), after, "a row tells nobody");
+    assert_eq!(WAITS.tells_within(after, None), None, "it waits to the end");
+    for plan in [Plan::in_place(), Plan::in_place_once()] {
+        assert_eq!(within(plan), None);
+    }
+}
+
+#[test]
 fn a_long_call_is_a_task_once_the_work_knows() {
     let begin = [Event::Admitted, Event::Started, Event::AfterElapsed, Event::Committed];
     let (mut machine, effects) = run(TAKES, begin);

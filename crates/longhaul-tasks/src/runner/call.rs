@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use longhaul_store::{
-    Dialect, Digest, Json, Once, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId, ToolVersion,
+    Dialect, Digest, Json, Once, OrphanRule, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId,
+    ToolVersion,
 };
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -63,6 +64,9 @@ pub struct Call {
     /// For how long the work of the task may go on once it is asked to end; `None`, the default, where a cancel ends it at
     /// once.
     pub cancel_grace: Option<Duration>,
+    /// When its task is an orphan, counted from when its caller is told of it at the latest, and never before its caller was to
+    /// ask ten times; `None`, the default, never. Nor is one whose caller waits to the end.
+    pub orphan: Option<OrphanRule>,
     /// How long the task is kept.
     pub retention: Retention,
     /// How long the call runs before it becomes durable; `None` never.
@@ -102,6 +106,7 @@ impl Call {
             dialect: Dialect::Held,
             rerun: Rerun::Never,
             cancel_grace: None,
+            orphan: None,
             retention: Retention::Unlimited,
             after: None,
             hold: None,

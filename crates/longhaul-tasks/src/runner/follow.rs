@@ -11,6 +11,7 @@ use super::Inner;
 use super::call::{Answer, Observed, Observer, Waiter};
 use super::control::{Control, Controls};
 use super::operation::{cancel, is_ours, stop};
+use super::orphan;
 use super::run::optional;
 use crate::environment::BoxFuture;
 use crate::machine::{Caller, Plan};
@@ -71,6 +72,7 @@ impl Again {
     /// It is one call, so that who makes it again can cancel it where it is at work, unless somebody else there waits
     /// for it as well.
     pub(super) async fn follow(mut self, found: Arc<Record>) {
+        orphan::came_back(&self.inner, &found);
         if self.plan.caller != Caller::Waits {
             return self.waiter.tell(Answer::Task(found));
         }

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::Inner;
 use super::call::{Answer, Waiter};
 use super::control::{Control, Controls};
+use super::orphan;
 use crate::machine::Refusal;
 
 /// How far the call that others may join has come.
@@ -164,9 +165,14 @@ pub(super) async fn wait_for(
             None => inner.draining().await,
         }
     });
-    let (mut patient, mut over) = (true, false);
+    let (mut patient, mut over, mut noted) = (true, false, false);
     loop {
-        let task = match open.stage.borrow_and_update().clone() {
+        let stage = open.stage.borrow_and_update().clone();
+        if let (Stage::Durable(id), false) = (&stage, noted) {
+            noted = true;
+            orphan::came_back_by_id(&inner, id);
+        }
+        let task = match stage {
             Stage::Ended(outcome) => return waiter.tell(Answer::Outcome(outcome)),
             Stage::Refused(refusal) => return waiter.tell(Answer::Refused(refusal)),
             Stage::Durable(id) if over || !patient => Some(id),

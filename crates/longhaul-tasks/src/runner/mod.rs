@@ -4,10 +4,12 @@ mod call;
 mod child;
 mod control;
 mod ending;
+mod figures;
 mod follow;
 mod join;
 mod keeper;
 mod operation;
+mod orphan;
 mod pause;
 mod recovery;
 mod run;
@@ -27,6 +29,7 @@ use longhaul_store::{
 };
 use tokio::sync::watch;
 
+pub use figures::Figures;
 pub use keeper::{Body, Keeper, StepError, Undoing};
 pub use worker::{Entry, Worker};
 
@@ -114,6 +117,7 @@ struct Inner {
     runs: Runs,
     joins: Joins,
     followers: Followers,
+    counts: figures::Counts,
     /// The process is about to go.
     draining: watch::Sender<bool>,
     /// It goes now, whoever waits.
@@ -151,6 +155,7 @@ impl Engine {
             runs: Runs::default(),
             joins: Joins::default(),
             followers: Followers::default(),
+            counts: figures::Counts::default(),
             draining: watch::channel(false).0,
             leaving: watch::channel(false).0,
         }))
@@ -159,6 +164,11 @@ impl Engine {
     /// The store underneath.
     pub fn store(&self) -> &Arc<dyn TaskStore> {
         &self.0.store
+    }
+
+    /// What this node has come across so far.
+    pub fn figures(&self) -> Figures {
+        self.0.counts.figures()
     }
 
     /// Whether the calls of `tool` are jobs outside this process.
@@ -285,6 +295,19 @@ impl Engine {
     /// When the store cannot be read.
     pub async fn find(&self, scope: Scope<'_>, id: &TaskId) -> Result<Option<Record>, StoreError> {
         self.0.store.get(scope, id).await
+    }
+
+    /// The owner of a task has come back for it, who was shown this record: from now on nobody takes it for an
+    /// [orphan](longhaul_store::NewTask::orphan). What is not known yet is written once, and nobody waits for that.
+    ///
+    /// Must be called within the runtime.
+    pub fn came_back(&self, record: &Record) {
+        orphan::came_back(&self.0, record);
+    }
+
+    /// The same of a task that its owner was shown something of, and not this record.
+    pub fn came_back_by_id(&self, id: &TaskId) {
+        orphan::came_back_by_id(&self.0, id);
     }
 
     /// The task that this owner created under this key.

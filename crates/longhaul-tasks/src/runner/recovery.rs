@@ -10,6 +10,7 @@ use super::Inner;
 use super::child::has_begun;
 use super::control::Controls;
 use super::operation::{Done, finish, look};
+use super::orphan;
 use super::pause::Pauses;
 use super::run::Run;
 use super::runs::Listed;
@@ -252,6 +253,7 @@ pub(super) async fn keep_sweeping(inner: Arc<Inner>) {
     loop {
         match inner.store.sweep(AT_A_TIME).await {
             Ok(swept) => {
+                orphan::tell(&inner, &swept);
                 for (task, steps) in &swept.owing {
                     tracing::error!(%task, steps, "a task is forgotten before its steps were undone: undo them by hand");
                 }

@@ -21,6 +21,7 @@ use super::keeper::Keeper;
 use super::operation::{
     Done, Operation, cancel, commit, finish, look, read, report, start, stop, succeeds, tell,
 };
+use super::orphan;
 use super::pause::Pauses;
 use super::runs::Listed;
 use super::stranded;
@@ -681,6 +682,7 @@ fn new_task(id: &TaskId, call: &Call) -> NewTask {
     task.version.clone_from(&call.version);
     task.rerun = call.rerun;
     task.cancel_grace = call.cancel_grace;
+    task.orphan = orphan::rule(call);
     task.dialect = call.dialect;
     task.retention = call.retention;
     task.join = call.join;

@@ -9,6 +9,7 @@ mod joining;
 mod letting_go;
 mod model;
 mod once;
+mod orphans;
 mod recovery;
 mod resuming;
 mod rig;

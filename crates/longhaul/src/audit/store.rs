@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use longhaul_tasks::store::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
-    Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
-    Step, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Filter, Finished, Limits, NewTask, NodeId, OnOrphan, Outcome, Owner, Page, Parts, Record, Reply,
+    Runnable, Scope, Step, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 use super::{End, Party, Trail, What};
@@ -106,6 +106,11 @@ impl TaskStore for Audited {
         })
     }
 
+    /// That somebody looks is not noted.
+    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        self.store().came_back(scope, id)
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         Box::pin(async move {
             let erasure = self.store().erase(scope, id).await?;
@@ -121,6 +126,9 @@ impl TaskStore for Audited {
             let swept = self.store().sweep(limit).await?;
             for id in &swept.expired {
                 self.0.note_of(What::Ended(End::Expired), id, None);
+            }
+            for (id, _) in swept.orphans.iter().filter(|(_, then)| *then == OnOrphan::Cancel) {
+                self.0.note_of(What::Cancelled, id, None);
             }
             for id in &swept.forgotten {
                 self.0.note_of(What::Forgotten, id, None);

@@ -534,6 +534,7 @@ impl Begin<'_> {
             Stance::Waits => Door::Held,
         };
         (call.rerun, call.cancel_grace) = (self.tool.rerun(), self.tool.cancel_grace());
+        call.orphan = Some(policy.orphan);
         (call.version, _) = self.tool.versions().unwrap_or_default();
         let keep = self.drafted.as_ref().and_then(|drafted| drafted.keep);
         call.retention = policy.retention(&call.owner, keep);

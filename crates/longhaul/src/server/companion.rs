@@ -380,7 +380,10 @@ impl Companions {
         // What it waits for may be forgotten meanwhile: only whether it was there counts.
         self.poll.missed(usize::from(matches!(found, Ok(None))));
         match found {
-            Ok(Some(record)) => Ok(record),
+            Ok(Some(record)) => {
+                engine.came_back(&record);
+                Ok(record)
+            }
             Ok(None) => Err(unknown(id)),
             Err(error) => Err(failed(&error)),
         }

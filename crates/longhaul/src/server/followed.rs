@@ -63,13 +63,16 @@ impl Followed {
             // Watched before it is looked at, so that nothing is missed in between.
             let watch = this.engine.store().watch(&id);
             match this.engine.find(Scope::Owner(&this.owner), &id).await {
-                Ok(Some(record)) if is_seen(dialect, &record) => this.tasks.push_back(Task {
-                    id,
-                    seen: None,
-                    told: 0,
-                    is_due: true,
-                    changed: Box::pin(changed(watch)),
-                }),
+                Ok(Some(record)) if is_seen(dialect, &record) => {
+                    this.engine.came_back(&record);
+                    this.tasks.push_back(Task {
+                        id,
+                        seen: None,
+                        told: 0,
+                        is_due: true,
+                        changed: Box::pin(changed(watch)),
+                    });
+                }
                 Ok(_) => this.missed += 1,
                 Err(error) => tracing::warn!(%id, %error, "a task cannot be read, and so not be followed"),
             }

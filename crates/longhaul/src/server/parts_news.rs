@@ -46,7 +46,10 @@ pub(super) fn subscribe(
         // Unknown, expired and somebody else's are the same to whoever asks.
         let found = engine.find(Scope::Owner(&owner), &watch.task).await;
         let begun = match found {
-            Ok(Some(record)) => watch.begin(engine, record, dialect),
+            Ok(Some(record)) => {
+                engine.came_back(&record);
+                watch.begin(engine, record, dialect)
+            }
             Ok(None) => Err(not_found(&watch.uri)),
             Err(error) => Err(failed(&error)),
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longhaul_proto::model::TaskSupport;
-use longhaul_tasks::store::{Owner, Rerun, Retention};
+use longhaul_tasks::store::{OrphanRule, Owner, Rerun, Retention};
 
 /// How a tool's calls and tasks relate.
 #[derive(Clone, Debug)]
@@ -19,6 +19,10 @@ pub struct TaskPolicy {
     pub rerun: Rerun,
     /// How a task ends that is cancelled. Default [`CancelPolicy::Immediate`].
     pub cancel: CancelPolicy,
+    /// When a task for which its caller never comes back is an orphan, and what becomes of it then: the answer that told of it
+    /// may have been lost. Counted from when its caller is told of it at the latest, and never before its caller was to ask
+    /// ten times. Default: after 60 s, and it is kept. A task whose caller waits for its end is none.
+    pub orphan: OrphanRule,
     /// How long a task is kept after it has ended. Default 24 h, at most seven days, and no more than 24 h for a
     /// caller without a principal.
     pub ttl: Duration,
@@ -87,6 +91,7 @@ impl TaskPolicy {
             mode,
             rerun: Rerun::Never,
             cancel: CancelPolicy::Immediate,
+            orphan: OrphanRule::default(),
             ttl: Duration::from_secs(24 * 60 * 60),
             hold: Some(Duration::from_secs(50)),
             join: false,

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Text};
 use longhaul_proto::model::{self, Annotations, ReadResourceResult, ResourceContents};
-use longhaul_tasks::project::OUTPUT_SCHEME;
+use longhaul_tasks::project::{OUTPUT_SCHEME, OutputAddress};
 use serde::Serialize;
 
 use super::BuildError;
@@ -282,10 +282,19 @@ fn start(dispatcher: &Dispatcher, cx: Cx, uri: String) -> Result<Reading, ErrorO
     let family = offer.family_of(&uri).ok_or_else(|| not_found(&uri))?;
     let poll =
         uri.starts_with(OUTPUT_SCHEME).then(|| dispatcher.0.polls.admit(cx.caller(), 1)).transpose()?;
+    let asked = poll.map(|poll| (poll, dispatcher.engine().clone()));
     Ok(Reading(Box::pin(async move {
         let read = family.read(cx, &uri).await;
-        if let (Some(poll), Err(error)) = (poll, &read) {
-            poll.missed(usize::from(error.code == Code::RESOURCE_NOT_FOUND));
+        match (asked, &read) {
+            (Some((poll, _)), Err(error)) => {
+                poll.missed(usize::from(error.code == Code::RESOURCE_NOT_FOUND));
+            }
+            (Some((_, engine)), Ok(_)) => {
+                if let Some(address) = OutputAddress::parse(&uri) {
+                    engine.came_back_by_id(&address.task);
+                }
+            }
+            (None, _) => {}
         }
         read
     })))

@@ -145,6 +145,7 @@ impl Request {
             return Err(missing_tasks());
         }
         let record = record.ok_or_else(not_found)?;
+        self.engine.came_back(&record);
         match method {
             Method::GetTask => Ok(self.shown(record)),
             Method::TaskResult => self.result(&id).await,

@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use rig::{Echo, Host, body, events, header, modern_params, read, text, wait};
 
 mod mounted;
+mod orphans;
 mod page;
 mod parts;
 mod questions;

@@ -69,6 +69,7 @@ pub(in crate::config) fn read(
         scopes: scopes(reader, &section, "scope").unwrap_or_default(),
         task: task(reader, &section).unwrap_or(TaskMode::After(of_tools::TASK_AFTER)),
         ttl: reader.duration(&section, "ttl", ttl).unwrap_or(of_tools::TTL),
+        orphan: tool::orphan(reader, &section),
         rerun: reader.word(&section, "rerun", &RERUNS).unwrap_or(Rerun::Reattach),
         hold: reader.duration(&section, "hold", hold).unwrap_or(of_tools::HOLD),
         join: reader.word(&section, "join", &JOINS).unwrap_or_default(),
@@ -269,7 +270,7 @@ fn warn_of_unused(reader: &mut Reader<'_>, job: &Section<'_>, inputs: &[Declared
     }
 }
 
-const KEYS: [&str; 27] = [
+const KEYS: [&str; 29] = [
     "title",
     "description",
     "input",
@@ -294,6 +295,8 @@ const KEYS: [&str; 27] = [
     "scope",
     "task",
     "ttl",
+    "on_orphan",
+    "orphan_grace",
     "rerun",
     "hold",
     "join",

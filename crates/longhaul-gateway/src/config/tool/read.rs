@@ -2,7 +2,10 @@
 
 use std::{num::NonZeroU32, path::Path, path::PathBuf, time::Duration};
 
-use longhaul::{server::TaskMode, store::Rerun};
+use longhaul::{
+    server::TaskMode,
+    store::{OnOrphan, OrphanRule, Rerun},
+};
 use toml::de::DeValue;
 
 use super::{Annotations, CommandTool, Progress, command, limits, variable};
@@ -62,6 +65,7 @@ pub(in crate::config) fn read(
         scopes: scopes(reader, &section, "scope").unwrap_or_default(),
         task: task(reader, &section).unwrap_or(TaskMode::After(limits::TASK_AFTER)),
         ttl: reader.duration(&section, "ttl", ttl).unwrap_or(limits::TTL),
+        orphan: orphan(reader, &section),
         rerun: rerun(reader, &section).unwrap_or(Rerun::Reattach),
         hold: reader.duration(&section, "hold", (limits::HOLD_MIN, limits::DAY)).unwrap_or(limits::HOLD),
         progress: progress(reader, &section),
@@ -71,6 +75,13 @@ pub(in crate::config) fn read(
         stdin,
         inputs: inputs.into_iter().map(|declared| declared.input).collect::<Option<_>>()?,
     })
+}
+
+/// When a task is an orphan, and what becomes of it then.
+pub(in crate::config) fn orphan(reader: &mut Reader<'_>, section: &Section<'_>) -> OrphanRule {
+    let range = (limits::ORPHAN_GRACE_MIN, limits::ORPHAN_GRACE_MAX);
+    let grace = reader.duration(section, "orphan_grace", range).unwrap_or(limits::ORPHAN_GRACE);
+    OrphanRule::new(grace, reader.word(section, "on_orphan", &ON_ORPHAN).unwrap_or_default())
 }
 
 pub(in crate::config) fn check_name(reader: &mut Reader<'_>, entry: &Entry<'_>) {
@@ -337,7 +348,7 @@ fn warn_of_unused(reader: &mut Reader<'_>, tool: &Section<'_>, inputs: &[Declare
     }
 }
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 22] = [
     "title",
     "description",
     "command",
@@ -354,6 +365,8 @@ const KEYS: [&str; 20] = [
     "scope",
     "task",
     "ttl",
+    "on_orphan",
+    "orphan_grace",
     "rerun",
     "hold",
     "progress",
@@ -366,6 +379,7 @@ const COMPANIONS: [&str; 4] = ["task_wait", "task_output", "task_answer", "task_
 pub(in crate::config) const OUTPUTS: [(&str, Output); 2] = [("text", Output::Text), ("json", Output::Json)];
 pub(in crate::config) const RERUNS: [(&str, Rerun); 2] =
     [("reattach", Rerun::Reattach), ("never", Rerun::Never)];
+const ON_ORPHAN: [(&str, OnOrphan); 2] = [("keep", OnOrphan::Keep), ("cancel", OnOrphan::Cancel)];
 pub(in crate::config) const JOINS: [(&str, Join); 2] =
     [("same-arguments", Join::SameArguments), ("never", Join::Never)];
 const TASK_WORDS: &str = "\"never\", \"always\", \"required\" or \"after <duration>\"";

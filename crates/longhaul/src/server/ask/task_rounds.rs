@@ -113,6 +113,7 @@ impl Back {
         let scope = Scope::Owner(&owner);
         let found = engine.find(scope, &task).await.map_err(|error| failed(&error))?;
         let record = found.ok_or_else(|| Outcome::lost("the task is forgotten"))?;
+        engine.came_back(&record);
         let replies = fitting(&record, answers);
         if replies.is_empty() {
             return Ok(record);

@@ -409,6 +409,11 @@ impl TaskStore for Link {
         Box::pin(self.carry(Operation::AskToCancel, Some(id), doing, nothing))
     }
 
+    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        let doing = async move { self.memory.came_back(scope, id).await };
+        Box::pin(self.carry(Operation::CameBack, Some(id), doing, nothing))
+    }
+
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
         Box::pin(self.carry(Operation::Erase, Some(id), self.memory.erase(scope, id), nothing))
     }

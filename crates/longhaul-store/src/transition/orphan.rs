@@ -1,0 +1,45 @@
+//! Tasks for which nobody comes back.
+
+use super::cancel;
+use crate::{NewTask, OnOrphan, Record, Settings, Time};
+
+/// When a new task is an orphan, if nobody comes back for it; never if it ends before by itself.
+pub(super) fn expect_owner(record: &mut Record, task: &NewTask, now: Time) {
+    let Some(rule) = task.orphan else { return };
+    wait_until(record, now.after(rule.grace));
+    record.on_orphan = rule.then;
+}
+
+/// Whoever worked on the task is gone, and perhaps nobody could come back for it meanwhile: its owner has as long again.
+pub(super) fn wait_anew(record: &mut Record, now: Time) {
+    if let Some(at) = record.orphan_at {
+        wait_until(record, at.max(now.after(at.since(record.created_at))));
+    }
+}
+
+fn wait_until(record: &mut Record, at: Time) {
+    record.orphan_at = Some(at).filter(|at| record.expires_at.is_none_or(|end| *at < end));
+}
+
+/// Notes that the owner of a task has come back for it; `false` if that changes nothing: somebody has before, or it does not
+/// matter any more.
+pub fn came_back(record: &mut Record, now: Time) -> bool {
+    if record.orphan_at.take().is_none() {
+        return false;
+    }
+    record.came_back_at = Some(now);
+    true
+}
+
+/// Finds out that nobody has come back for an open task in time, and does what was to be done then; `None` if there is still
+/// time or somebody came. Each task is an orphan once.
+pub fn orphan(record: &mut Record, now: Time, settings: &Settings) -> Option<OnOrphan> {
+    record.orphan_at.take_if(|at| *at <= now)?;
+    if record.on_orphan == OnOrphan::Cancel {
+        cancel(record, Some(NOBODY_CAME), now, settings);
+    }
+    Some(record.on_orphan)
+}
+
+/// Why an orphan is cancelled.
+const NOBODY_CAME: &str = "nobody has asked after it";
