@@ -48,6 +48,8 @@ mod handed_over;
 mod hex;
 #[cfg(all(any(doc, doctest), feature = "macros"))]
 pub mod manual;
+#[cfg(any(feature = "auth", feature = "oauth"))]
+mod oauth;
 pub mod seal;
 pub mod server;
 pub mod service;

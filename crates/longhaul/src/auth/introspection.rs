@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::basic::{basic, encoded};
 use super::fetch::{self, FetchError, InvalidUrl};
 use super::jwt::Jwt;
 use super::refusal::Refusal;
@@ -68,25 +69,6 @@ impl fmt::Debug for Introspection {
             .field("client_id", &self.client_id)
             .finish_non_exhaustive()
     }
-}
-
-/// `Basic`, each part encoded as in a form (RFC 6749, 2.3.1).
-pub(super) fn basic(client_id: &str, secret: &str) -> HeaderValue {
-    use base64::Engine as _;
-    let pair = format!("{}:{}", encoded(client_id), encoded(secret));
-    let text = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
-    // Base64 has no character that a header has not.
-    let mut value = HeaderValue::from_str(&text).unwrap_or_else(|_| HeaderValue::from_static("Basic"));
-    value.set_sensitive(true);
-    value
-}
-
-/// A text as forms write it: what is neither a letter, a digit nor one of `*-._` is encoded.
-fn encoded(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"*-._".contains(&byte);
-    text.bytes()
-        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-        .collect()
 }
 
 /// How many tokens are asked about at once; more wait.

@@ -32,13 +32,11 @@
 //! (2026-07-28, Authorization; RFC 6750, 7662, 8707, 9068, 9728.)
 
 mod attempts;
-mod fetch;
 mod guard;
 mod introspection;
 mod issuer;
 mod jwt;
 mod keys;
-mod metadata;
 mod protection;
 mod proxy;
 mod refusal;
@@ -48,7 +46,7 @@ mod self_test;
 mod static_tokens;
 mod verify;
 
-pub use fetch::{FetchError, InvalidUrl};
+pub use crate::oauth::fetch::{FetchError, InvalidUrl};
 pub use guard::Guard;
 pub use introspection::Introspection;
 pub use issuer::Issuer;
@@ -60,3 +58,5 @@ pub use resource::{InvalidResource, Resource};
 pub use rules::{Lifetime, Rules};
 pub use static_tokens::{InvalidToken, StaticTokens};
 pub use verify::{Verified, Verify, VerifyFuture};
+
+use crate::oauth::{basic, fetch, metadata};

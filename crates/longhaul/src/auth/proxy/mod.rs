@@ -12,7 +12,6 @@ mod authorize;
 mod client;
 mod cookie;
 mod document;
-mod form;
 mod redirect;
 mod token;
 mod turns;
@@ -29,6 +28,7 @@ use serde_json::json;
 
 use super::fetch::FetchError;
 use super::resource::Resource;
+use crate::oauth::form;
 use crate::server::Scopes;
 pub(crate) use answer::Answer;
 use client::{Client, Source};

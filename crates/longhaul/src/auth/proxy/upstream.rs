@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::Instant;
 
+use super::super::basic::basic;
 use super::super::fetch::{self, FetchError, InvalidUrl};
-use super::super::introspection::basic;
 use super::super::jwt::Jwt;
 use super::super::keys::{Keys, Source};
 use super::super::metadata;

@@ -61,7 +61,7 @@ const LONGEST: usize = 1 << 20;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the URL of an authorization server.
-pub(super) fn url(text: &str) -> Result<Url, InvalidUrl> {
+pub(crate) fn url(text: &str) -> Result<Url, InvalidUrl> {
     let invalid = || InvalidUrl { url: text.to_owned() };
     let url = Url::parse(text).map_err(|_| invalid())?;
     let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
@@ -69,17 +69,17 @@ pub(super) fn url(text: &str) -> Result<Url, InvalidUrl> {
 }
 
 /// Whether nobody in between can read or change what is said to it: `https`, or `http` within this machine.
-pub(super) fn is_safe(url: &Url) -> bool {
+pub(crate) fn is_safe(url: &Url) -> bool {
     url.has_host() && (url.scheme() == "https" || (url.scheme() == "http" && is_loopback(url)))
 }
 
 /// A client for one authorization server. It follows no redirects.
-pub(super) fn client(url: &Url) -> Result<Client, FetchError> {
+pub(crate) fn client(url: &Url) -> Result<Client, FetchError> {
     http_client(url, TIMEOUT, HeaderMap::new()).build().map_err(FetchError::Tls)
 }
 
 /// The JSON document that `request` for `url` gives.
-pub(super) async fn json<T: DeserializeOwned>(request: RequestBuilder, url: &Url) -> Result<T, FetchError> {
+pub(crate) async fn json<T: DeserializeOwned>(request: RequestBuilder, url: &Url) -> Result<T, FetchError> {
     let unreachable = |error: reqwest::Error| FetchError::Unreachable(error.without_url());
     let url = || url.to_string();
     let mut response =

@@ -9,7 +9,7 @@ use super::fetch::{self, FetchError};
 
 /// Where the metadata of an issuer may be, in the order in which the specification wants it looked for
 /// (2026-07-28, Authorization Server Metadata Discovery).
-pub(super) fn places(issuer: &Url) -> Vec<Url> {
+pub(crate) fn places(issuer: &Url) -> Vec<Url> {
     let at = |path: String| {
         let mut url = issuer.clone();
         url.set_path(&path);
@@ -28,13 +28,13 @@ pub(super) fn places(issuer: &Url) -> Vec<Url> {
 
 /// The metadata of an issuer, and where it was found.
 #[derive(Debug)]
-pub(super) struct Found<T> {
-    pub(super) document: T,
+pub(crate) struct Found<T> {
+    pub(crate) document: T,
     at: Url,
 }
 
 /// The metadata of `issuer`, at the first of these places that has one (RFC 8414; OpenID Connect Discovery).
-pub(super) async fn discover<T: DeserializeOwned>(
+pub(crate) async fn discover<T: DeserializeOwned>(
     http: &Client,
     issuer: &str,
     places: &[Url],
@@ -72,7 +72,7 @@ pub(super) async fn discover<T: DeserializeOwned>(
 
 impl<T> Found<T> {
     /// An address that the metadata names, which must be as safe as its own.
-    pub(super) fn url(&self, text: &str) -> Result<Url, FetchError> {
+    pub(crate) fn url(&self, text: &str) -> Result<Url, FetchError> {
         let malformed = |reason: String| FetchError::Malformed { url: self.at.to_string(), reason };
         let url = fetch::url(text).map_err(|error| malformed(error.to_string()))?;
         if url.scheme() == self.at.scheme() {
