@@ -33,6 +33,7 @@
 //! | `http` | Streamable HTTP for servers: [`transport`]`::http::server` and `Server::serve_http` |
 //! | `http2` | HTTP/2 for servers, by the switch `Options::http2` |
 //! | `http-client` | Streamable HTTP for clients |
+//! | `oauth` | signing in for clients over HTTP: `client::auth` |
 //! | `auth` | bearer tokens for servers over HTTP, and who they prove to call: `auth` |
 //! | `schema-validation` | `Tool::validated`: tools whose JSON Schemas are known only when the program runs |
 //! | `sealed` | `store::sealed`: what tasks carry, sealed where it is kept |

@@ -63,6 +63,16 @@ pub enum Error {
         /// It was shown a token.
         with_token: bool,
     },
+    /// No token is to be had that the server lets in, or none may be shown to it.
+    #[error("{target} lets nobody in without a token, and none is to be had")]
+    #[non_exhaustive]
+    NoAccess {
+        /// Who asks for one.
+        target: String,
+        /// Why there is none: with the feature `oauth`, a `client::auth::AuthError`.
+        #[source]
+        cause: Cause,
+    },
     /// An HTTP status without a JSON-RPC answer.
     #[error("{target} answered HTTP {status}{}{body}", if body.is_empty() { "" } else { ": " })]
     #[non_exhaustive]

@@ -19,6 +19,8 @@
 
 mod answers;
 mod asked;
+#[cfg(feature = "oauth")]
+pub mod auth;
 mod call;
 mod connect;
 pub(crate) mod error;

@@ -64,6 +64,8 @@ pub struct Options {
     pub stuck_after: u32,
     pub(crate) answers: Answers,
     pub(crate) bearer: Option<Arc<str>>,
+    #[cfg(feature = "oauth")]
+    pub(crate) oauth: Option<super::auth::OAuth>,
     pub(crate) on_log: Option<Callback<LogMessage>>,
     pub(crate) on_stderr: Option<Callback<String>>,
 }
@@ -85,6 +87,8 @@ impl Default for Options {
             stuck_after: 60,
             answers: Answers::default(),
             bearer: None,
+            #[cfg(feature = "oauth")]
+            oauth: None,
             on_log: None,
             on_stderr: None,
         }
@@ -244,6 +248,15 @@ impl Options {
     #[must_use]
     pub fn bearer(mut self, token: impl Into<Arc<str>>) -> Self {
         self.bearer = Some(token.into());
+        self
+    }
+
+    /// Gets tokens where a server over HTTP asks for them, keeps and renews them. A [`bearer`](Self::bearer) token comes
+    /// before it.
+    #[cfg(feature = "oauth")]
+    #[must_use]
+    pub fn oauth(mut self, oauth: super::auth::OAuth) -> Self {
+        self.oauth = Some(oauth);
         self
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
-use reqwest::{Client, RequestBuilder, Url};
+use reqwest::{Client, RequestBuilder, Response, Url};
 use serde::de::DeserializeOwned;
 
 use crate::transport::http::client::{http_client, is_loopback};
@@ -46,6 +46,7 @@ pub enum FetchError {
 }
 
 /// A text that is no URL of an authorization server.
+#[cfg(feature = "auth")]
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{}` is no URL of an authorization server: it is https://HOST[:PORT]/PATH, or http on this machine, without query, fragment and user", url.escape_debug())]
 #[non_exhaustive]
@@ -61,6 +62,7 @@ const LONGEST: usize = 1 << 20;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the URL of an authorization server.
+#[cfg(feature = "auth")]
 pub(crate) fn url(text: &str) -> Result<Url, InvalidUrl> {
     let invalid = || InvalidUrl { url: text.to_owned() };
     let url = Url::parse(text).map_err(|_| invalid())?;
@@ -80,28 +82,35 @@ pub(crate) fn client(url: &Url) -> Result<Client, FetchError> {
 
 /// The JSON document that `request` for `url` gives.
 pub(crate) async fn json<T: DeserializeOwned>(request: RequestBuilder, url: &Url) -> Result<T, FetchError> {
-    let unreachable = |error: reqwest::Error| FetchError::Unreachable(error.without_url());
-    let url = || url.to_string();
-    let mut response =
-        request.header("accept", "application/json").timeout(TIMEOUT).send().await.map_err(unreachable)?;
+    let sent = request.header("accept", "application/json").timeout(TIMEOUT).send().await;
+    let response = sent.map_err(unreachable)?;
     if !response.status().is_success() {
-        return Err(FetchError::Status { url: url(), status: response.status().as_u16() });
-    }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
-        if body.len() + chunk.len() > LONGEST {
-            return Err(FetchError::TooLong { url: url() });
-        }
-        body.extend_from_slice(&chunk);
+        return Err(FetchError::Status { url: url.to_string(), status: response.status().as_u16() });
     }
     // What is in it stays out of the error: it may say who has a token.
-    serde_json::from_slice(&body).map_err(|error| FetchError::Malformed {
-        url: url(),
+    serde_json::from_slice(&body(response, url).await?).map_err(|error| FetchError::Malformed {
+        url: url.to_string(),
         reason: format!("{:?} error in line {}", error.classify(), error.line()),
     })
 }
 
-#[cfg(test)]
+/// What `url` answered, within bounds.
+pub(crate) async fn body(mut response: Response, url: &Url) -> Result<Vec<u8>, FetchError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+        if body.len() + chunk.len() > LONGEST {
+            return Err(FetchError::TooLong { url: url.to_string() });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn unreachable(error: reqwest::Error) -> FetchError {
+    FetchError::Unreachable(error.without_url())
+}
+
+#[cfg(all(test, feature = "auth"))]
 mod tests {
     use super::*;
 

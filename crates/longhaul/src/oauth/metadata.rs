@@ -30,6 +30,7 @@ pub(crate) fn places(issuer: &Url) -> Vec<Url> {
 #[derive(Debug)]
 pub(crate) struct Found<T> {
     pub(crate) document: T,
+    #[cfg(feature = "auth")]
     at: Url,
 }
 
@@ -49,9 +50,9 @@ pub(crate) async fn discover<T: DeserializeOwned>(
     for at in places {
         let document: Document = match fetch::json(http.get(at.clone()), at).await {
             Ok(document) => document,
-            // Another place may have it.
-            Err(error @ FetchError::Status { .. }) => {
-                missing = Some(error);
+            // Another place may have it, and this one a page for whatever it does not know.
+            Err(error @ (FetchError::Status { .. } | FetchError::Malformed { .. })) => {
+                missing.get_or_insert(error);
                 continue;
             }
             Err(error) => return Err(error),
@@ -62,7 +63,11 @@ pub(crate) async fn discover<T: DeserializeOwned>(
         }
         let document =
             T::deserialize(Value::Object(document.rest)).map_err(|error| malformed(error.to_string()))?;
-        return Ok(Found { document, at: at.clone() });
+        return Ok(Found {
+            document,
+            #[cfg(feature = "auth")]
+            at: at.clone(),
+        });
     }
     Err(missing.unwrap_or_else(|| FetchError::Malformed {
         url: issuer.to_owned(),
@@ -70,6 +75,7 @@ pub(crate) async fn discover<T: DeserializeOwned>(
     }))
 }
 
+#[cfg(feature = "auth")]
 impl<T> Found<T> {
     /// An address that the metadata names, which must be as safe as its own.
     pub(crate) fn url(&self, text: &str) -> Result<Url, FetchError> {

@@ -1,5 +1,6 @@
 //! The client's side of Streamable HTTP: a POST for each message, its answer as JSON or as events.
 
+mod access;
 mod listen;
 mod post;
 mod read;
@@ -41,6 +42,8 @@ struct Shared {
     /// The server, for errors.
     name: String,
     table: Arc<Table>,
+    #[cfg(feature = "oauth")]
+    authorizer: Option<Arc<crate::client::auth::Authorizer>>,
     session: Mutex<Option<Session>>,
     /// What nobody waits for goes out here: answers to the server, and what is no longer wanted.
     beside: mpsc::Sender<post::Beside>,
@@ -80,6 +83,8 @@ impl HttpLink {
         let shared = Arc::new(Shared {
             http,
             name: nameable(url),
+            #[cfg(feature = "oauth")]
+            authorizer: authorizer(&table, &parsed, socket.is_some()),
             url: parsed,
             table,
             session: Mutex::new(None),
@@ -152,9 +157,15 @@ async fn leave(shared: &Shared) {
 async fn end(shared: &Shared, session: &Session) {
     let request = shared.http.delete(shared.url.clone()).header(SESSION_ID, &session.id);
     let version = session.dialect.revision().as_str();
-    let request = request.header(PROTOCOL_VERSION, version).timeout(CLOSE_TIMEOUT);
-    if let Err(error) = request.send().await {
-        tracing::debug!(%error, "a session was not ended in order");
+    let request = request.header(PROTOCOL_VERSION, version);
+    let ending = async {
+        let shown = access::Access::new(shared).shown("DELETE").await?;
+        request.headers(shown).send().await.map_err(|error| read::unsent(shared, error))
+    };
+    match tokio::time::timeout(CLOSE_TIMEOUT, ending).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a session was not ended in order"),
+        Err(_) => tracing::debug!("a session was not ended in time"),
     }
 }
 
@@ -211,6 +222,15 @@ fn credentials(bearer: Option<&str>) -> Result<HeaderMap, String> {
         headers.insert(AUTHORIZATION, value);
     }
     Ok(headers)
+}
+
+/// Who gets the tokens for a server. A token that was given is shown as it is, and at a socket of this machine the system
+/// says who asks.
+#[cfg(feature = "oauth")]
+fn authorizer(table: &Table, url: &Url, is_socket: bool) -> Option<Arc<crate::client::auth::Authorizer>> {
+    let options = table.options();
+    let oauth = options.oauth.as_ref().filter(|_| options.bearer.is_none() && !is_socket)?;
+    Some(Arc::new(crate::client::auth::Authorizer::new(oauth.clone(), url.clone())))
 }
 
 /// Why no client can be set up, in the words of the innermost cause: that of a missing trust store, mostly.

@@ -10,6 +10,7 @@ use longhaul_proto::method::Method;
 use reqwest::{Response, StatusCode};
 use tokio::sync::{mpsc, oneshot};
 
+use super::access::{self, Access};
 use super::read::{Events, Kind, error_in, failure, kind, unsent, whole};
 use super::resume::{Position, resume};
 use super::{PROTOCOL_VERSION, SESSION_ID, Session, Shared, lock, mirrored};
@@ -22,20 +23,35 @@ use crate::wire::{self, By};
 /// says so by the connection that closes, the legacy era by a notification.
 pub(super) async fn ask(shared: &Arc<Shared>, request: Outgoing<'_>) -> Result<Answered, Error> {
     let headers = mirrored(&request);
-    let mut waiting = shared.table.start(&request)?;
-    let message = request.message(&waiting);
     let dialect = request.dialect;
-    if request.cancellable && !dialect.cancels_on_disconnect() {
-        let beside = shared.beside.clone();
-        waiting.on_abandon(move |id| cancel(&beside, dialect, id));
-    }
-    let sending = shared.post(message).headers(headers).send();
-    let sent = waiting.within(sending).await?;
-    let response = match sent {
-        Ok(response) => response,
-        Err(error) => {
+    let mut access = Access::new(shared);
+    let (mut waiting, response) = loop {
+        let shown = access.shown("POST").await?;
+        let mut waiting = shared.table.start(&request)?;
+        let message = request.message(&waiting);
+        if request.cancellable && !dialect.cancels_on_disconnect() {
+            let beside = shared.beside.clone();
+            waiting.on_abandon(move |id| cancel(&beside, dialect, id));
+        }
+        let sending = shared.post(message).headers(headers.clone()).headers(shown).send();
+        let sent = waiting.within(sending).await?;
+        let response = match sent {
+            Ok(response) => response,
+            Err(error) => {
+                waiting.settle();
+                return Err(unsent(shared, error));
+            }
+        };
+        if !matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            break (waiting, response);
+        }
+        // It has not been let in, and is not waited for while the user signs in: it is sent again as another.
+        let again = access.again(&response).await;
+        if !matches!(again, Ok(false)) {
             waiting.settle();
-            return Err(unsent(shared, error));
+        }
+        if !again? {
+            break (waiting, response);
         }
     };
     if request.method == Method::Initialize && response.status().is_success() {
@@ -52,9 +68,9 @@ pub(super) async fn ask(shared: &Arc<Shared>, request: Outgoing<'_>) -> Result<A
 /// Sends a message that has no answer.
 pub(super) async fn send(shared: &Shared, dialect: &'static Dialect, message: Vec<u8>) -> Result<(), Error> {
     let version = dialect.revision().as_str();
-    let request = shared.post(message).header(PROTOCOL_VERSION, version);
-    let sent = request.timeout(shared.table.options().request_timeout).send().await;
-    let mut response = sent.map_err(|error| unsent(shared, error))?;
+    let patience = shared.table.options().request_timeout;
+    let request = || shared.post(message.clone()).header(PROTOCOL_VERSION, version).timeout(patience);
+    let mut response = access::send(shared, "POST", request).await?;
     if response.status().is_success() {
         return Ok(());
     }

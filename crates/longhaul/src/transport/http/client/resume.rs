@@ -8,8 +8,9 @@ use longhaul_proto::http::Event;
 use reqwest::StatusCode;
 use reqwest::header::{ACCEPT, HeaderName, HeaderValue};
 
+use super::access;
 use super::post::refused;
-use super::read::{Events, Kind, failure, kind, unsent, whole};
+use super::read::{Events, Kind, failure, kind, whole};
 use super::{PROTOCOL_VERSION, SESSION_ID, Shared};
 use crate::client::error::Error;
 use crate::client::table::Waiting;
@@ -70,16 +71,20 @@ pub(super) enum Opened {
 
 /// Opens a stream of the session, behind `position` if anything was heard.
 pub(super) async fn open(shared: &Shared, dialect: &'static Dialect, position: &Position) -> Opened {
-    let mut request = shared.http.get(shared.url.clone()).header(ACCEPT, "text/event-stream");
-    if let Some(session) = shared.session() {
-        request = request.header(SESSION_ID, session.id);
-    }
-    if let Some(last_event) = &position.last_event {
-        request = request.header(LAST_EVENT_ID, last_event);
-    }
-    let mut response = match request.header(PROTOCOL_VERSION, dialect.revision().as_str()).send().await {
+    let request = || {
+        let mut request = shared.http.get(shared.url.clone()).header(ACCEPT, "text/event-stream");
+        if let Some(session) = shared.session() {
+            request = request.header(SESSION_ID, session.id);
+        }
+        if let Some(last_event) = &position.last_event {
+            request = request.header(LAST_EVENT_ID, last_event);
+        }
+        request.header(PROTOCOL_VERSION, dialect.revision().as_str())
+    };
+    let mut response = match access::send(shared, "GET", request).await {
         Ok(response) => response,
-        Err(error) => return Opened::Failed(unsent(shared, error)),
+        Err(error @ (Error::SignIn { .. } | Error::NoAccess { .. })) => return Opened::Refused(error),
+        Err(error) => return Opened::Failed(error),
     };
     let limits = &shared.table.options().limits;
     if response.status().is_success() && matches!(kind(&response), Kind::Events) {

@@ -1,0 +1,179 @@
+//! Where a client asks for tokens: where its user sent it, and where a server may send it.
+//!
+//! A server names whoever grants tokens for it. So what it names is asked only if it is public, unless the user said
+//! more: a server must not have us ask what only we can reach.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, HeaderMap};
+use reqwest::redirect::Policy;
+use reqwest::{Client, RequestBuilder, StatusCode, Url, tls};
+use serde::de::DeserializeOwned;
+
+use super::error::AuthError;
+use crate::oauth::fetch::{self, FetchError, is_safe};
+use crate::oauth::public::{Public, is_public};
+use crate::transport::http::client::is_loopback;
+
+/// Asks authorization servers, and servers for their metadata.
+#[derive(Debug)]
+pub(super) struct Web {
+    /// Whom the user named: they are asked wherever they are.
+    named: Vec<(Url, Client)>,
+    others: Client,
+    reach: Reach,
+}
+
+/// How near a server may send us.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Reach {
+    /// To public addresses.
+    Public,
+    /// There, and to this machine: the server is on it.
+    Local,
+    /// Anywhere.
+    Any,
+}
+
+/// An answer of a token endpoint or the like, whatever its status.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+/// How long asking may take in all.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+impl Web {
+    /// For a sign-in to `server`. The user has named it, and perhaps an issuer.
+    pub(super) fn new(server: &Url, issuer: Option<&Url>, private: bool) -> Result<Self, AuthError> {
+        let reach = match (private, is_loopback(server)) {
+            (true, _) => Reach::Any,
+            (false, true) => Reach::Local,
+            (false, false) => Reach::Public,
+        };
+        let prepared = AuthError::fetch("a connection");
+        let named = [Some(server), issuer].into_iter().flatten();
+        let named = named.map(|url| Ok((url.clone(), fetch::client(url)?)));
+        let named = named.collect::<Result<_, FetchError>>().map_err(&prepared)?;
+        let mut builder = Client::builder()
+            .redirect(Policy::none())
+            .connect_timeout(TIMEOUT)
+            .min_tls_version(tls::Version::TLS_1_2);
+        if reach != Reach::Any {
+            // A proxy would find the addresses itself, and reach those that this machine may not.
+            let resolver = Public { local: reach == Reach::Local };
+            builder = builder.no_proxy().dns_resolver(Arc::new(resolver));
+        }
+        let others = builder.build().map_err(|error| prepared(FetchError::Tls(error)))?;
+        Ok(Self { named, others, reach })
+    }
+
+    /// An address that somebody gave us, if it may be asked.
+    pub(super) fn address(&self, text: &str) -> Result<Url, AuthError> {
+        let forbidden = || AuthError::Forbidden { url: text.chars().take(200).collect() };
+        let url = Url::parse(text).map_err(|_| forbidden())?;
+        let nobody = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+        if !nobody || !is_safe(&url) || (self.trusted(&url).is_none() && !self.is_in_reach(&url)) {
+            return Err(forbidden());
+        }
+        Ok(url)
+    }
+
+    /// The JSON document there.
+    pub(super) async fn json<T: DeserializeOwned>(&self, url: &Url) -> Result<T, FetchError> {
+        fetch::json(self.client(url).get(url.clone()), url).await
+    }
+
+    /// The client for whoever is there.
+    pub(super) fn client(&self, url: &Url) -> &Client {
+        self.trusted(url).unwrap_or(&self.others)
+    }
+
+    /// A request that has something to say.
+    pub(super) fn post(&self, url: &Url) -> RequestBuilder {
+        self.client(url).post(url.clone()).header(ACCEPT, "application/json").timeout(TIMEOUT)
+    }
+
+    /// Its answer, within bounds.
+    pub(super) async fn reply(request: RequestBuilder, url: &Url) -> Result<Reply, FetchError> {
+        let sent = request.send().await;
+        let response = sent.map_err(|error| FetchError::Unreachable(error.without_url()))?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        Ok(Reply { status, headers, body: fetch::body(response, url).await? })
+    }
+
+    fn trusted(&self, url: &Url) -> Option<&Client> {
+        let named = self.named.iter().find(|(named, _)| named.origin() == url.origin());
+        named.map(|(_, client)| client)
+    }
+
+    /// A name is held against its addresses when it is looked up; an address is looked at here.
+    fn is_in_reach(&self, url: &Url) -> bool {
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let address: Option<IpAddr> = host.parse().ok();
+        match self.reach {
+            Reach::Any => true,
+            Reach::Local => is_loopback(url) || address.is_none_or(is_public),
+            Reach::Public => !is_loopback(url) && address.is_none_or(is_public),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn web(server: &str, private: bool) -> Web {
+        Web::new(&Url::parse(server).unwrap(), None, private).unwrap()
+    }
+
+    #[test]
+    fn c21_s47_a_server_may_send_nobody_to_what_only_its_client_reaches() {
+        let far = web("https://mcp.example/mcp", false);
+        for good in ["https://login.example/a?b", "https://8.8.8.8/a", "https://mcp.example/x"] {
+            assert!(far.address(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://login.example/",
+            "http://127.0.0.1:9/",
+            "https://127.0.0.1/",
+            "https://localhost/",
+            "https://10.0.0.1/",
+            "https://169.254.169.254/latest",
+            "https://[::1]/",
+            "https://[::ffff:10.0.0.1]/",
+            "https://2130706433/",
+            "https://me@login.example/",
+            "https://login.example/#x",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "",
+        ] {
+            assert!(matches!(far.address(bad), Err(AuthError::Forbidden { .. })), "{bad}");
+        }
+        let near = web("http://127.0.0.1:1/mcp", false);
+        assert!(
+            near.address("http://localhost:9/").is_ok() && near.address("https://login.example/").is_ok()
+        );
+        assert!(near.address("https://10.0.0.1/").is_err() && near.address("http://10.0.0.1/").is_err());
+        let ours = web("https://mcp.corp.example/mcp", true);
+        assert!(ours.address("https://10.0.0.1/").is_ok() && ours.address("http://10.0.0.1/").is_err());
+    }
+
+    #[tokio::test]
+    async fn c21_s47_a_name_of_this_machine_is_not_asked_for_a_server_elsewhere() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let far = web("https://mcp.example/mcp", false);
+        // Passed by hand where the name would be held back before.
+        let url = Url::parse(&format!("http://localhost:{port}/")).unwrap();
+        assert!(far.json::<serde_json::Value>(&url).await.is_err());
+        let nobody = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
+        assert!(nobody.is_err(), "nobody came");
+    }
+}
