@@ -46,7 +46,7 @@ fn lint(site: &Site, what: &[&str]) -> Command {
 }
 
 /// The features without which a test would be left out in silence.
-pub(crate) const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul/sqlite,\
+pub(crate) const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul/oauth,longhaul/sqlite,\
     longhaul-store/conformance,longhaul-store/sealed,longhaul-store/sqlite,longhaul-store/wrap,\
     longhaul-store/crash-points,longhaul-gateway/crash-points";
 

@@ -354,11 +354,7 @@ impl Authorizer {
         }
         let Some(refresh) = &tokens.kept.refresh else { return Ok(None) };
         let web = self.web()?;
-        let server = if self.issuer_is_beside(&tokens.kept.issuer) {
-            AuthorizationServer::beside(&web, &self.server).await?
-        } else {
-            self.issuer(&web, &tokens.kept.issuer).await?
-        };
+        let server = self.granter(&web, &tokens.kept.issuer).await?;
         let client = match self.client(&web, &server, None).await {
             Ok(client) if client.id == tokens.kept.client_id => client,
             Ok(_) | Err(AuthError::NoClient { .. }) => return Ok(None),
@@ -398,12 +394,8 @@ impl Authorizer {
     }
 
     async fn take_back(&self, tokens: &Tokens) -> Result<(), AuthError> {
-        if self.issuer_is_beside(&tokens.kept.issuer) {
-            // Of such a server it is not known whether it takes any back.
-            return Ok(());
-        }
         let web = self.web()?;
-        let server = self.issuer(&web, &tokens.kept.issuer).await?;
+        let server = self.granter(&web, &tokens.kept.issuer).await?;
         let client = self.client(&web, &server, None).await?;
         // With the one that gets others go all that it got (RFC 7009, 2.1).
         let token = tokens.kept.refresh.as_ref().unwrap_or(&tokens.kept.access);
@@ -424,9 +416,12 @@ impl Authorizer {
         Ok(found)
     }
 
-    /// Whether a token is of the authorization server at the server's own origin, which may have no metadata.
-    fn issuer_is_beside(&self, issuer: &str) -> bool {
-        issuer == self.server.origin().ascii_serialization()
+    /// The authorization server that granted a token. The one at the server's own origin may have no metadata.
+    async fn granter(&self, web: &Web, issuer: &str) -> Result<AuthorizationServer, AuthError> {
+        if issuer == self.server.origin().ascii_serialization() {
+            return AuthorizationServer::beside(web, &self.server).await;
+        }
+        self.issuer(web, issuer).await
     }
 
     /// Who knows the client that was registered beforehand.
