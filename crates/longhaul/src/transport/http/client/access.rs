@@ -9,6 +9,7 @@ use crate::client::error::Error;
 /// The tries of one request.
 #[derive(Debug)]
 pub(super) struct Access<'s> {
+    #[cfg_attr(not(feature = "oauth"), expect(dead_code, reason = "nobody signs in"))]
     shared: &'s Shared,
     #[cfg(feature = "oauth")]
     round: crate::client::auth::Round,
@@ -40,6 +41,7 @@ impl<'s> Access<'s> {
     }
 
     #[cfg(not(feature = "oauth"))]
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "who signs in keeps count")]
     pub(super) async fn shown(&mut self, _: &str) -> Result<reqwest::header::HeaderMap, Error> {
         Ok(reqwest::header::HeaderMap::new())
     }
@@ -54,6 +56,7 @@ impl<'s> Access<'s> {
     }
 
     #[cfg(not(feature = "oauth"))]
+    #[expect(clippy::needless_pass_by_ref_mut, reason = "who signs in keeps count")]
     pub(super) async fn again(&mut self, _: &Response) -> Result<bool, Error> {
         Ok(false)
     }
