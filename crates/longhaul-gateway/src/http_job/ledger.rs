@@ -254,6 +254,26 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_api_is_heard_once_and_with_its_own_token() {
+        let (ledger, key) = ledger();
+        let (begun, _) = ledger.begin(&key, "render", Some("ours".to_owned())).await.unwrap();
+        let called = |status: &str| Called { status: Some(status.into()) };
+        let hear = |token, status| {
+            let (ledger, key, called) = (&ledger, &key, called(status));
+            async move { ledger.call(key, token, &called).await.unwrap() }
+        };
+        assert!(!hear("another", "done").await && !hear("", "done").await);
+        assert!(hear("ours", "done").await);
+        assert!(!hear("ours", "failed").await, "it has called");
+        assert_eq!(ledger.find(&key).await.unwrap().unwrap().known.called, Some(called("done")));
+        // Who has not heard of the call takes nothing of it back.
+        let over = Known { over: true, ..begun.known.clone() };
+        let kept = ledger.change(&key, &begun, over).await.unwrap().unwrap();
+        assert_eq!(kept.known.called, Some(called("done")));
+        assert!(!ledger.call(&key, "ours", &Called { status: None }).await.unwrap());
+    }
+
+    #[tokio::test]
     async fn who_began_first_cannot_forget_what_another_starts() {
         let (ledger, key) = ledger();
         let (begun, _) = ledger.begin(&key, "render", None).await.unwrap();

@@ -5,6 +5,7 @@
 #[cfg(feature = "crash-points")]
 mod crash;
 mod ending;
+mod flushing;
 mod full_disk;
 mod job;
 mod output;

@@ -30,7 +30,19 @@ impl Server {
         steps: &[&str],
         env: &[(&str, &str)],
     ) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        Self::spawn(command.envs(env.iter().copied()), runs, id, script, steps)
+    }
+
+    /// One whose flushes, renames and words are noted, and those of all that it starts.
+    pub(crate) fn traced(runs: &Path, id: &str, script: &str, steps: &[&str], trace: &Path) -> Self {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-y", "-s", "64", "-e", "trace=fsync,fdatasync,write,execve,/rename", "-o"]);
+        Self::spawn(strace.arg(trace).arg(std::env::current_exe().unwrap()), runs, id, script, steps)
+    }
+
+    fn spawn(command: &mut Command, runs: &Path, id: &str, script: &str, steps: &[&str]) -> Self {
+        let mut process = command
             .args(["--exact", "server::a_server_process", "--ignored", "--nocapture", "--test-threads=1"])
             .envs([
                 ("TEST_SERVER_ID", id),
@@ -38,7 +50,6 @@ impl Server {
                 ("TEST_SERVER_STEPS", &steps.join(",")),
             ])
             .env("TEST_SERVER_RUNS", runs)
-            .envs(env.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -68,6 +79,11 @@ impl Server {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         self.said.read_to_end(&mut Vec::new()).unwrap();
+    }
+
+    /// Waits until it has ended, and all that it has started.
+    pub(crate) fn end(mut self) {
+        self.process.wait().unwrap();
     }
 
     #[cfg(feature = "crash-points")]
