@@ -4,7 +4,10 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::num::NonZero;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use serde_json::Value;
 
@@ -27,21 +30,55 @@ pub struct Held {
 /// Says what cannot be read.
 pub fn hold(folder: &Path, peers: bool) -> Result<Held, String> {
     let book = Book::load()?;
-    let (mut held, mut known) = (Held::default(), HashSet::new());
+    let mut lines = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {
         let path = entry.map_err(|error| error.to_string())?.path();
-        let program = path.file_name().unwrap_or_default().display().to_string();
+        let program: Arc<str> = path.file_name().unwrap_or_default().display().to_string().into();
         let text = fs::read_to_string(&path).map_err(|error| format!("{program}: {error}"))?;
         // The last line of a process that was killed may lack its end.
-        for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
-            let note = Note::read(line).map_err(|error| format!("{program}: {error}"))?;
-            if (note.by == "Peer" && !peers) || !known.insert(note.without_id()) {
-                continue;
-            }
-            held.messages += 1;
-            if let Err(why) = note.check(&book) {
-                held.invalid.push(format!("{} in {program} {}: {why}", note.by, note.test));
-            }
+        let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        lines.extend(whole.map(|line| (Arc::clone(&program), line.to_owned())));
+    }
+    let known = Mutex::new(HashSet::new());
+    let (book, known) = (&book, &known);
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let parts: Vec<Result<Held, String>> = thread::scope(|scope| {
+        let share = lines.len().div_ceil(threads).max(1);
+        let begun: Vec<_> = lines
+            .chunks(share)
+            .map(|lines| scope.spawn(move || hold_some(lines, peers, book, known)))
+            .collect();
+        let panicked = |_| Err("a check panicked".to_owned());
+        begun.into_iter().map(|part| part.join().unwrap_or_else(panicked)).collect()
+    });
+    parts.into_iter().try_fold(Held::default(), |mut held, part| {
+        let part = part?;
+        held.messages += part.messages;
+        held.invalid.extend(part.invalid);
+        Ok(held)
+    })
+}
+
+/// The same of some lines, each with the program that noted it; `known` is what has been looked at already.
+fn hold_some(
+    lines: &[(Arc<str>, String)],
+    peers: bool,
+    book: &Book,
+    known: &Mutex<HashSet<String>>,
+) -> Result<Held, String> {
+    let mut held = Held::default();
+    for (program, line) in lines {
+        let note = Note::read(line).map_err(|error| format!("{program}: {error}"))?;
+        if note.by == "Peer" && !peers {
+            continue;
+        }
+        let key = note.without_id();
+        if !known.lock().unwrap_or_else(PoisonError::into_inner).insert(key) {
+            continue;
+        }
+        held.messages += 1;
+        if let Err(why) = note.check(book) {
+            held.invalid.push(format!("{} in {program} {}: {why}", note.by, note.test));
         }
     }
     Ok(held)
