@@ -8,10 +8,14 @@
 //! that it is to outlive this process; work that was there first is told once the row is on disk. A caller
 //! is answered with a task only when a crash could lose neither.
 
+mod witness;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_store::Outcome;
+
+pub use witness::has_witness;
 
 /// How a caller can be answered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

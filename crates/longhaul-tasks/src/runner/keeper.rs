@@ -506,6 +506,7 @@ impl Keeper {
     ) -> Result<(), StepError> {
         match error {
             StoreError::Fenced { .. } => {
+                seat.inner.counts.fenced_writes.add(1);
                 seat.controls.tell(Control::LookAgain);
                 news.await;
             }
@@ -546,6 +547,7 @@ impl Keeper {
                     }
                 }
                 Ok(_) => {
+                    inner.counts.fenced_writes.add(1);
                     seat.controls.tell(Control::LookAgain);
                     news.await;
                 }

@@ -16,6 +16,7 @@ mod run;
 mod runs;
 mod stranded;
 mod undo;
+mod witness;
 mod worker;
 
 use std::fmt;
@@ -61,6 +62,8 @@ pub struct Pace {
     pub strand_after: Duration,
     /// How often to do what time demands. Default 30 s.
     pub sweep_every: Duration,
+    /// How often to look whether whatever is open has something that will move it on. Default 5 min.
+    pub check_every: Duration,
     /// The least time between two reports of one task to the store. Default 1 s.
     pub report_every: Duration,
     /// How long work that only waits is kept in memory, if it can be entered again. Default 2 s.
@@ -90,6 +93,7 @@ impl Default for Pace {
             recover_every: Duration::from_secs(2),
             strand_after: Duration::from_secs(10),
             sweep_every: Duration::from_secs(30),
+            check_every: Duration::from_secs(5 * 60),
             report_every: Duration::from_secs(1),
             hot_wait: Duration::from_secs(2),
             retry_work: Duration::from_secs(1),
@@ -168,7 +172,7 @@ impl Engine {
 
     /// What this node has come across so far.
     pub fn figures(&self) -> Figures {
-        self.0.counts.figures()
+        self.0.counts.figures(self.0.store.now())
     }
 
     /// Whether the calls of `tool` are jobs outside this process.
@@ -202,6 +206,7 @@ impl Engine {
         environment.spawn(Box::pin(recovery::keep_recovering(Arc::clone(&self.0))));
         environment.spawn(Box::pin(recovery::keep_sweeping(Arc::clone(&self.0))));
         environment.spawn(Box::pin(stranded::keep_telling(Arc::clone(&self.0))));
+        environment.spawn(Box::pin(witness::keep_checking(Arc::clone(&self.0))));
         Ok(taken)
     }
 

@@ -200,6 +200,7 @@ pub(super) fn put_aside(inner: Arc<Inner>, id: TaskId, epoch: Epoch, batch: Batc
         match inner.store.write(&id, epoch, batch).await {
             Ok(_) => Done::Parked,
             Err(error) => {
+                inner.counts.refused(&error);
                 tracing::warn!(task = %id, %error, "a task that waits could not be put aside");
                 Done::NotParked
             }
@@ -213,6 +214,7 @@ pub(super) fn give_back(inner: Arc<Inner>, id: TaskId, epoch: Epoch) -> Operatio
         match inner.store.release(&id, epoch).await {
             Ok(_) => Done::Parked,
             Err(error) => {
+                inner.counts.refused(&error);
                 tracing::warn!(task = %id, %error, "a task could not be given back: its lease ends with this process");
                 Done::NotParked
             }
@@ -223,7 +225,11 @@ pub(super) fn give_back(inner: Arc<Inner>, id: TaskId, epoch: Epoch) -> Operatio
 pub(super) fn report(inner: Arc<Inner>, id: TaskId, epoch: Epoch, batch: Batch) -> Operation {
     Box::pin(async move {
         match inner.store.write(&id, epoch, batch).await {
-            Ok(_) | Err(StoreError::Fenced { .. }) => look(inner, id).await,
+            Ok(_) => look(inner, id).await,
+            Err(StoreError::Fenced { .. }) => {
+                inner.counts.fenced_writes.add(1);
+                look(inner, id).await
+            }
             Err(error) => {
                 tracing::warn!(task = %id, %error, "a report could not be written");
                 Done::Nothing
@@ -252,18 +258,21 @@ pub(super) fn finish(
                     wake_parent(&inner, &record);
                     return Done::Seen(Some(Arc::new(record)));
                 }
-                Err(StoreError::Fenced { .. }) => match look(Arc::clone(&inner), id.clone()).await {
-                    Done::Seen(Some(record))
-                        if record.epoch == epoch.next()
-                            && is_ours(&inner, &record)
-                            && inner.runs.is(&id, &controls) =>
-                    {
-                        epoch = record.epoch;
+                Err(StoreError::Fenced { .. }) => {
+                    inner.counts.fenced_writes.add(1);
+                    match look(Arc::clone(&inner), id.clone()).await {
+                        Done::Seen(Some(record))
+                            if record.epoch == epoch.next()
+                                && is_ours(&inner, &record)
+                                && inner.runs.is(&id, &controls) =>
+                        {
+                            epoch = record.epoch;
+                        }
+                        // Whose it is will be seen when the store can be read.
+                        Done::Unseen => pauses.wait(&inner).await,
+                        seen => return seen,
                     }
-                    // Whose it is will be seen when the store can be read.
-                    Done::Unseen => pauses.wait(&inner).await,
-                    seen => return seen,
-                },
+                }
                 // What was said last is worth less than how it ended.
                 Err(StoreError::TooLarge { .. }) if last != Batch::new() => last = Batch::new(),
                 Err(error @ StoreError::TooLarge { .. }) if !shrunk => {

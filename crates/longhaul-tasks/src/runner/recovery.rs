@@ -97,6 +97,7 @@ pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
     if inner.runs.claimed_back(&record) {
         return;
     }
+    inner.counts.takeovers.add(usize::from(!record.is_terminal() && record.attempt > 1));
     let listed = Listed::new(Arc::clone(inner), record.id.clone(), Controls::default());
     listed.hold(&record);
     if record.is_terminal() {
@@ -160,6 +161,7 @@ async fn enter_again(listed: Listed, record: Record) {
     if !twice && has_begun(&steps) {
         return lose(listed, &record, GONE).await;
     }
+    inner.counts.replays.add(usize::from(record.attempt > 1 || !steps.is_empty()));
     tracing::info!(task = %record.id, tool = %record.tool, attempt = record.attempt, "entered a task again");
     let run = Run::enter_again(listed, record, entry, steps);
     inner.environment.spawn(Box::pin(run.drive()));
@@ -253,6 +255,7 @@ pub(super) async fn keep_sweeping(inner: Arc<Inner>) {
     loop {
         match inner.store.sweep(AT_A_TIME).await {
             Ok(swept) => {
+                inner.counts.sweeps.add(1);
                 orphan::tell(&inner, &swept);
                 for (task, steps) in &swept.owing {
                     tracing::error!(%task, steps, "a task is forgotten before its steps were undone: undo them by hand");

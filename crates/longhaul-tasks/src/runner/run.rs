@@ -559,7 +559,8 @@ impl Run {
         let inner = Arc::clone(&self.listed.inner);
         self.operation = match effect {
             Effect::Admit => {
-                match inner.workers.admit(&self.tool, &self.reporter) {
+                let waits = || inner.counts.queue.enter(inner.store.now());
+                match inner.workers.admit(&self.tool, &self.reporter, waits) {
                     Ok(place) => {
                         self.place = place;
                         self.happen(Event::Admitted);

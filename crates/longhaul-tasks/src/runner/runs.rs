@@ -261,6 +261,7 @@ pub(super) async fn renew_leases(inner: Arc<Inner>) {
                 for (id, epoch) in leases.iter().filter(|(id, _)| !fenced.contains(id)) {
                     inner.runs.renewed(id, *epoch, until);
                 }
+                inner.counts.fenced_writes.add(fenced.len());
                 for id in &fenced {
                     inner.runs.tell(id, Control::LookAgain);
                 }

@@ -4,8 +4,11 @@
 use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
-use longhaul_store::{Batch, Epoch, Filter, Page, Record, Rerun, Scope, StoreError, TaskId, ToolVersion};
+use longhaul_store::{
+    Batch, Epoch, Filter, Page, Phase, Record, Rerun, Scope, StoreError, TaskId, Time, ToolVersion,
+};
 
 use super::Inner;
 use super::control::Control;
@@ -29,10 +32,12 @@ async fn look(inner: &Arc<Inner>, seen: &mut HashMap<TaskId, Epoch>) -> Result<(
     if *inner.draining.borrow() {
         return Ok(());
     }
-    let mut after = None;
+    let (mut after, mut longest) = (None, Duration::ZERO);
     loop {
         let page = inner.store.list(Scope::Operator, &Filter::claimable(), after.as_ref(), Page::MAX).await?;
+        let now = inner.store.now();
         for record in &page.tasks {
+            longest = longest.max(now.since(due_since(record)));
             if is_told(record) || can_work_on(inner, record).await {
                 continue;
             }
@@ -43,8 +48,19 @@ async fn look(inner: &Arc<Inner>, seen: &mut HashMap<TaskId, Epoch>) -> Result<(
         }
         after = page.next;
         if after.is_none() {
+            inner.counts.due.set(longest);
             return Ok(());
         }
+    }
+}
+
+/// Since when an open task could have been taken up, as far as it can be told: of one whose node has died, since its lease is
+/// over.
+fn due_since(record: &Record) -> Time {
+    match &record.phase {
+        Phase::Queued { not_before: at } | Phase::Parked { until: Some(at) } => *at,
+        Phase::Running { lease } => lease.until,
+        _ => record.updated_at,
     }
 }
 

@@ -69,6 +69,7 @@ pub(super) async fn begin(listed: Listed, record: &Record) {
         match inner.store.release(&record.id, epoch).await {
             Ok(released) => due = Some(released),
             Err(error) => {
+                inner.counts.refused(&error);
                 tracing::warn!(task = %record.id, %error, "a task is undone when the lease on it is over");
             }
         }
@@ -86,7 +87,10 @@ async fn is_held(listed: &Listed, keeper: &Keeper) -> bool {
                 keeper.hold(epoch);
                 return true;
             }
-            Ok(_) if listed.epoch() == Some(epoch) => return false,
+            Ok(_) if listed.epoch() == Some(epoch) => {
+                listed.inner.counts.fenced_writes.add(1);
+                return false;
+            }
             Ok(_) => {}
             Err(error) => {
                 tracing::warn!(task = %listed.id, %error, "whether a task is still held cannot be told yet");
@@ -128,7 +132,8 @@ impl<'a> Attempt<'a> {
                 return;
             }
         }
-        let _place = match inner.workers.admit(&record.tool, &Reporter::new().0) {
+        let waits = || inner.counts.queue.enter(inner.store.now());
+        let _place = match inner.workers.admit(&record.tool, &Reporter::new().0, waits) {
             Ok(place) => place,
             Err(admission) => admission.await,
         };
@@ -155,6 +160,7 @@ impl<'a> Attempt<'a> {
         let Some(entry) = inner.workers.entry(&record.tool) else { return };
         let (reporter, _unheard) = Reporter::new();
         let note = Note::of(record);
+        inner.counts.replays.add(1);
         let work = entry.enter(record, note.caller.as_deref(), (*keeper).clone(), reporter);
         tokio::select! {
             biased;

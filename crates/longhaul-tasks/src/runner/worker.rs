@@ -8,6 +8,7 @@ use longhaul_store::{Accepts, Outcome, Record, Runnable};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::figures::Queued;
 use super::keeper::Keeper;
 use crate::environment::BoxFuture;
 use crate::job::{ExternalJob, FoundJobs};
@@ -146,8 +147,13 @@ impl Workers {
         self.read().get(tool).and_then(|(worker, _)| worker.entry.clone())
     }
 
-    /// A place for one more call of `tool`, or else the wait for one, of which the caller is told.
-    pub(super) fn admit(&self, tool: &str, reporter: &Reporter) -> Result<Place, BoxFuture<'static, Place>> {
+    /// A place for one more call of `tool`, or else the wait for one, of which the caller is told; `waits` is kept meanwhile.
+    pub(super) fn admit(
+        &self,
+        tool: &str,
+        reporter: &Reporter,
+        waits: impl FnOnce() -> Queued,
+    ) -> Result<Place, BoxFuture<'static, Place>> {
         let workers = self.read();
         let Some((worker, Some(places))) = workers.get(tool) else { return Ok(None) };
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
@@ -155,9 +161,12 @@ impl Workers {
         }
         let limit = worker.limit.unwrap_or(1);
         reporter.status(format!("queued: {limit} of {tool} are running, its limit"));
-        let places = Arc::clone(places);
-        // The semaphore is never closed.
-        Err(Box::pin(async move { places.acquire_owned().await.ok() }))
+        let (places, waits) = (Arc::clone(places), waits());
+        Err(Box::pin(async move {
+            let _waits = waits;
+            // The semaphore is never closed.
+            places.acquire_owned().await.ok()
+        }))
     }
 
     /// A place for a call that runs already, if there is one left: it cannot be made to wait.

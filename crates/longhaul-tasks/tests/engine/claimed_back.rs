@@ -60,7 +60,7 @@ struct Apart {
     gate: Gate,
     work: Lingering,
     id: TaskId,
-    _engine: Engine,
+    engine: Engine,
 }
 
 impl Apart {
@@ -74,7 +74,7 @@ impl Apart {
         until(&memory, &id, |_| work.entered.load(Ordering::SeqCst) == 1).await;
         gate.close_to(closed_to);
         clock.advance(Duration::from_secs(31));
-        Self { memory, clock, gate, work, id, _engine: engine }
+        Self { memory, clock, gate, work, id, engine }
     }
 
     async fn is_taken_by_another(&self) -> NodeId {
@@ -97,6 +97,7 @@ async fn i6_an_outcome_that_comes_when_the_task_is_anothers_is_not_recorded() {
     let record = until(&apart.memory, &apart.id, |_| true).await;
     assert_eq!(record.lease().map(|lease| &lease.node), Some(&other), "{record:?}");
     assert_eq!(record.epoch, Epoch::new(2));
+    assert!(apart.engine.figures().fenced_writes > 0, "and the refusal is counted");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 mod aging;
 mod claimed_back;
 mod fencing;
+mod figures;
 mod joining;
 mod letting_go;
 mod model;

@@ -25,8 +25,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use longhaul::proto::model::TaskStatus;
+use longhaul::tasks::machine::has_witness;
 use longhaul::tasks::project::{self, View};
-use longhaul_store::{Phase, Record, TaskId};
+use longhaul_store::{Record, TaskId};
 use serde_json::Value;
 
 /// Every task as it was last seen in the store.
@@ -130,16 +131,7 @@ pub(crate) fn brief(task: &Record) -> String {
 
 /// Why nothing would ever move this task on.
 fn no_witness(task: &Record) -> Option<String> {
-    match &task.phase {
-        // Its node, or the end of its lease.
-        Phase::Running { .. } | Phase::Done(_) | Phase::Queued { .. } => None,
-        Phase::Parked { until: Some(_) } => None,
-        Phase::Parked { until: None } if task.questions.is_empty() && task.children.open == 0 => {
-            Some(brief(task))
-        }
-        Phase::Parked { until: None } => None,
-        other => Some(format!("{other:?}")),
-    }
+    (!has_witness(task)).then(|| brief(task))
 }
 
 /// What is wrong with the dates of a task that was so and is so now.
