@@ -12,12 +12,14 @@ use crate::history::Call;
 use crate::mcp::{Address, Client, Era};
 use crate::place::{AFTER, ALWAYS, BRIEF, Job, Place, QUICK};
 
-/// Points that no server passes, and why. The tests of their crate reach them.
+/// Points that no server passes, or of which no caller is told anything, and why. The tests of their crate reach them.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("store.release.before", "no part of the engine gives a claim back yet"),
     ("store.release.after", "no part of the engine gives a claim back yet"),
     ("store.erase.before", "only a drafted revision of tasks erases"),
     ("store.erase.after", "only a drafted revision of tasks erases"),
+    ("store.came_back.before", "nobody is told that it is noted"),
+    ("store.came_back.after", "nobody is told that it is noted"),
     ("store.answer.before", "no command asks"),
     ("store.answer.after", "no command asks"),
     ("supervisor.overwrite.before", "no command here writes more than is kept"),

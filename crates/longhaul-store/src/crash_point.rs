@@ -24,6 +24,8 @@ pub const POINTS: &[&str] = &[
     "store.finish.after",
     "store.cancel.before",
     "store.cancel.after",
+    "store.came_back.before",
+    "store.came_back.after",
     "store.sweep.before",
     "store.sweep.after",
     "store.erase.before",

@@ -22,6 +22,8 @@ const ORDERS: &[(&str, &str)] = &[
     ("create@4", "create q"),
     ("write@2", "ask q 1"),
     ("answer", "answer q"),
+    ("create@5", "create-awaited w"),
+    ("came_back", "come-back w"),
 ];
 
 /// K20 of `conformance/REQUIREMENTS.md`.
@@ -110,18 +112,19 @@ fn run(path: &Path, point: &str) -> usize {
     ORDERS.len()
 }
 
-/// What anyone can see of the four tasks: attempt, epoch, whether it ended, message.
+/// What can be seen of the five tasks: attempt, epoch, whether it ended, message or that somebody came back.
 type Facts = Vec<Option<(u32, u64, bool, Option<String>)>>;
 
 async fn facts(path: &Path) -> Facts {
     let store = Sqlite::open(path).expect("it opens");
     let mut facts = Vec::new();
-    for id in ["t", "c", "e", "q"] {
+    for id in ["t", "c", "e", "q", "w"] {
         let found = store.get(Scope::Operator, &TaskId::new(id).unwrap()).await.expect("it can be read");
         facts.push(found.map(|task| {
             let message = task.status_message.as_deref().map(str::to_owned);
             let message =
                 message.or_else(|| task.questions.first().map(|question| question.request.to_string()));
+            let message = message.or_else(|| task.came_back_at.map(|_| "came back".to_owned()));
             (task.attempt, task.epoch.get(), task.is_terminal(), message)
         }));
     }
@@ -158,5 +161,10 @@ fn expected(happened: usize) -> Facts {
         13 => Some((0, 2, false, Some("\"how?\"".to_owned()))),
         _ => Some((0, 2, false, None)),
     };
-    vec![t, c, e, q]
+    let w = match happened {
+        0..15 => None,
+        15 => Some((1, 1, false, None)),
+        _ => Some((1, 1, false, Some("came back".to_owned()))),
+    };
+    vec![t, c, e, q, w]
 }

@@ -11,9 +11,9 @@ use std::{
 };
 
 use longhaul_store::{
-    Answered, Batch, CallKey, Created, Digest, Epoch, EventStore, Fingerprint, Json, NewTask, Once, Outcome,
-    Owner, Park, Question, Reply, Rerun, Retention, Scope, Sqlite, SqliteOptions, Start, Step, StepState,
-    Stream, TaskId, TaskStore, Time,
+    Answered, Batch, CallKey, Created, Digest, Epoch, EventStore, Fingerprint, Json, NewTask, Once,
+    OrphanRule, Outcome, Owner, Park, Question, Reply, Rerun, Retention, Scope, Sqlite, SqliteOptions, Start,
+    Step, StepState, Stream, TaskId, TaskStore, Time,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -142,6 +142,12 @@ async fn obey(store: &Arc<Sqlite>, words: &[&str]) -> String {
             new.retention = Retention::FromCreation(Duration::ZERO);
             show(store.create(new).await.map(|created| created.into_record().epoch))
         }
+        ["create-awaited", id] => {
+            let mut new = task(id);
+            new.orphan = Some(OrphanRule::default());
+            show(store.create(new).await.map(|created| created.into_record().epoch))
+        }
+        ["come-back", id] => show(store.came_back(Scope::Operator, &name(id)).await),
         ["create-queued", id] => {
             let mut new = task(id);
             new.start = Start::Queued { not_before: Time::from_unix_ms(0) };
