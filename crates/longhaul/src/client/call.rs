@@ -176,6 +176,7 @@ impl Client {
                     if error.code == Code::HEADER_MISMATCH
                         && !std::mem::replace(&mut is_listed_again, true) =>
                 {
+                    self.0.table.cache().forget(&[Method::ListTools]);
                     self.look_at_tools().await?;
                 }
                 Err(error) => return Err(error),

@@ -23,20 +23,61 @@ pub(super) struct Connected {
     pub(super) declaration: Arc<Declaration>,
 }
 
+impl Connected {
+    /// A connection whose server has said what it is.
+    async fn new(link: Link, table: Arc<Table>, welcome: Welcome, declaration: Arc<Declaration>) -> Self {
+        listen(&link, &table, &welcome).await;
+        Self { link, table, welcome, declaration }
+    }
+}
+
+/// Hears what belongs to no request, where anything is heard of it.
+async fn listen(link: &Link, table: &Table, welcome: &Welcome) {
+    if welcome.dialect.asks_by_request() && hears(table.options(), &welcome.capabilities) {
+        link.listen(welcome.dialect).await;
+    }
+}
+
+/// Opens another session in the place of one that its server has forgotten, as the first was opened.
+pub(super) async fn begin_anew(
+    link: &Link,
+    table: &Table,
+    declaration: &Arc<Declaration>,
+    before: &Welcome,
+) -> Result<(), Error> {
+    let welcome = initialize(link, table, declaration, before.dialect).await?;
+    if welcome.dialect.revision() != before.dialect.revision() {
+        return Err(Error::protocol("a session that is opened again in another revision"));
+    }
+    listen(link, table, before).await;
+    Ok(())
+}
+
 pub(super) async fn connect(target: Target, options: Options) -> Result<Connected, Error> {
     let declaration = declaration(&options);
     match target {
         Target::Url(url) => {
             let table = Table::new(options);
             let link = over_http(&url, &table)?;
-            greet(link, table, declaration, None).await
+            match greet(&link, &table, &declaration, None).await {
+                Ok(welcome) => Ok(Connected::new(link, table, welcome, declaration).await),
+                Err(error) if may_be_older(&error, table.options()) => {
+                    // A server of 2024-11-05 has nothing to post to until it has said where.
+                    let Ok(Some(link)) = link.older().await else { return Err(error) };
+                    let dialect = table.options().revision.map_or(Dialect::newest_legacy(), Dialect::of);
+                    let welcome = initialize(&link, &table, &declaration, dialect).await?;
+                    Ok(Connected::new(link, table, welcome, declaration).await)
+                }
+                Err(error) => Err(error),
+            }
         }
         Target::Command(command) => run(&command, options, declaration).await,
         Target::Stream { reader, writer } => {
             let patience = options.discovery_timeout;
             let table = Table::new(options);
             let link = Link::Stream(StreamLink::new(Arc::clone(&table), reader, writer, None));
-            greet(link, table, declaration, Some(patience)).await
+            let welcome = greet(&link, &table, &declaration, Some(patience)).await?;
+            Ok(Connected::new(link, table, welcome, declaration).await)
         }
     }
 }
@@ -67,17 +108,14 @@ async fn run(command: &Command, options: Options, declaration: Arc<Declaration>)
     let patience = Some(options.discovery_timeout);
     let (table, link) = start(command, options.clone())?;
     let is_forced = options.revision.is_some();
-    match greet(link, table, Arc::clone(&declaration), patience).await {
+    match greet(&link, &table, &declaration, patience).await {
         Err(Error::Died { .. } | Error::Lost { .. }) if !is_forced => {
+            drop(link);
             let (table, link) = start(command, options)?;
-            initialize(&link, &table, &declaration, Dialect::newest_legacy()).await.map(|welcome| Connected {
-                link,
-                table,
-                welcome,
-                declaration,
-            })
+            let welcome = initialize(&link, &table, &declaration, Dialect::newest_legacy()).await?;
+            Ok(Connected::new(link, table, welcome, declaration).await)
         }
-        greeted => greeted,
+        greeted => Ok(Connected::new(link, table, greeted?, declaration).await),
     }
 }
 
@@ -91,31 +129,25 @@ fn start(command: &Command, options: Options) -> Result<(Arc<Table>, Link), Erro
 /// Finds out how to speak to the server, unless that is decided. `patience` is how long a server may leave
 /// a modern request unanswered before it is taken for a legacy one; over HTTP every server answers.
 async fn greet(
-    link: Link,
-    table: Arc<Table>,
-    declaration: Arc<Declaration>,
+    link: &Link,
+    table: &Table,
+    declaration: &Arc<Declaration>,
     patience: Option<Duration>,
-) -> Result<Connected, Error> {
+) -> Result<Welcome, Error> {
     let forced = table.options().revision.map(Dialect::of);
-    let welcome = match forced {
-        Some(dialect) if dialect.era() == Era::Legacy => {
-            initialize(&link, &table, &declaration, dialect).await?
-        }
+    match forced {
+        Some(dialect) if dialect.era() == Era::Legacy => initialize(link, table, declaration, dialect).await,
         Some(dialect) => {
             let idle = table.options().request_timeout;
-            let welcome = discover(&link, &declaration, dialect, idle).await??;
+            let welcome = discover(link, declaration, dialect, idle).await??;
             if welcome.dialect.revision() != dialect.revision() {
                 let found = welcome.dialect.revision();
                 return Err(Error::NotOffered { what: "the revision asked for", revision: found });
             }
-            welcome
+            Ok(welcome)
         }
-        None => probe(&link, &table, &declaration, patience).await?,
-    };
-    if welcome.dialect.asks_by_request() && hears(table.options(), &welcome.capabilities) {
-        link.listen(welcome.dialect).await;
+        None => probe(link, table, declaration, patience).await,
     }
-    Ok(Connected { link, table, welcome, declaration })
 }
 
 /// Whether anything is heard that belongs to no request.
@@ -182,6 +214,12 @@ async fn discover(
     }
 }
 
+/// Whether a server that can only be spoken to over HTTP+SSE may have refused a handshake so.
+fn may_be_older(error: &Error, options: &Options) -> bool {
+    let speaks_legacy = options.revision.is_none_or(|revision| Dialect::of(revision).era() == Era::Legacy);
+    speaks_legacy && matches!(error, Error::Http { status: 400 | 404 | 405, .. })
+}
+
 async fn discover_once(
     link: &Link,
     declaration: &Arc<Declaration>,
@@ -192,7 +230,7 @@ async fn discover_once(
     request.idle = Some(idle);
     // A legacy server must not meet a notification before its handshake.
     request.cancellable = false;
-    let answered = link.ask(request).await?;
+    let answered = link.ask(&request).await?;
     Dialect::read_discover(&answered.result).map_err(|error| Error::protocol(error.message))
 }
 
@@ -207,7 +245,7 @@ async fn initialize(
     // The specification forbids to cancel it.
     request.cancellable = false;
     request.write = Box::new(move |id, _, out| dialect.write_initialize_request(out, id, declaration));
-    let answered = link.ask(request).await?;
+    let answered = link.ask(&request).await?;
     let read = Dialect::read_initialize(&answered.result);
     let welcome = read.map_err(|error| Error::protocol(error.message))??;
     if let Some(initialized) = welcome.dialect.initialized() {
@@ -219,7 +257,7 @@ async fn initialize(
                 params.field("level", &level);
             })?;
         request.idle = Some(table.options().request_timeout);
-        if let Err(Error::Answer(error)) = link.ask(request).await {
+        if let Err(Error::Answer(error)) = link.ask(&request).await {
             // Without it there are more log messages than wanted, or fewer: no reason to fail.
             tracing::debug!(%error, "the server does not take a log level");
         }

@@ -86,7 +86,7 @@ pub enum Error {
         /// How long the server asks to be left alone.
         retry_after: Option<Duration>,
     },
-    /// The session is gone (HTTP 404): connect again.
+    /// The session is gone (HTTP 404), and so was the one that was opened in its place.
     #[error("the session with {target} is gone; connect again")]
     #[non_exhaustive]
     SessionLost {

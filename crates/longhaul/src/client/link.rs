@@ -95,6 +95,21 @@ impl<'a> Outgoing<'a> {
         }
     }
 
+    /// Whether nothing is done by it, so that it may be sent again though it may have been received.
+    pub(crate) fn only_asks(&self) -> bool {
+        matches!(
+            self.method,
+            Method::Discover
+                | Method::Ping
+                | Method::ListTools
+                | Method::ListResources
+                | Method::ListResourceTemplates
+                | Method::ListPrompts
+                | Method::ReadResource
+                | Method::Complete
+        )
+    }
+
     /// The whole message, under the id that waits for its answer.
     pub(crate) fn message(&self, waiting: &Waiting) -> Vec<u8> {
         let mut message = Vec::with_capacity(512);
@@ -120,7 +135,7 @@ fn noun(method: Method) -> &'static str {
 
 impl Link {
     /// Sends a request and waits for its answer. Dropping the future gives the request up.
-    pub(crate) async fn ask(&self, request: Outgoing<'_>) -> Result<Answered, Error> {
+    pub(crate) async fn ask(&self, request: &Outgoing<'_>) -> Result<Answered, Error> {
         let (dialect, method) = (request.dialect, request.method_name);
         let answered = match self {
             Self::Stream(link) => link.ask(request).await,
@@ -151,6 +166,28 @@ impl Link {
             Self::Http(link) => link.listen(dialect).await,
         }
         let _ = dialect;
+    }
+
+    /// Whether there was a session, and its server has forgotten it.
+    pub(crate) fn has_lost_session(&self) -> bool {
+        match self {
+            Self::Stream(_) => false,
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.has_lost_session(),
+        }
+    }
+
+    /// The same server, spoken to in the way that came before this one, if there was any.
+    ///
+    /// # Errors
+    ///
+    /// When it does not speak so.
+    pub(crate) async fn older(&self) -> Result<Option<Self>, Error> {
+        match self {
+            Self::Stream(_) => Ok(None),
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.older().await.map(|link| Some(Self::Stream(link))),
+        }
     }
 
     /// Whether requests repeat parts of their body in headers.

@@ -106,7 +106,9 @@ impl<'c, T: Listed> Items<'c, T> {
         let request = self.client.prepare(T::METHOD, |params| {
             params.optional("cursor", cursor.as_ref());
         })?;
-        let (items, next) = read_page::<T>(&self.client.ask(request).await?.result)?;
+        let asking = async { Ok(self.client.ask(request).await?.result) };
+        let page = cursor.as_deref().unwrap_or_default();
+        let (items, next) = read_page::<T>(&self.client.ask_or_remember(T::METHOD, page, asking).await?)?;
         self.pages += 1;
         self.items += items.len();
         if self.items > limit {

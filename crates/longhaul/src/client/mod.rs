@@ -14,13 +14,16 @@
 //! [`Client::call`] brings a call to its end even if the server makes a task of it; [`Client::start`] hands
 //! over the [`TaskHandle`] instead. What a server asks meanwhile is answered by what [`Options`] were given for it
 //! ([`Options::on_form`]). The files: `connect` finds out the era, `call` and `task` drive calls, which `rounds` makes
-//! again when they ask; `answers` and `asked` answer; `list`, `known`, `offer` and `subscription`, which `told` feeds, are what there is beside calls; `table`
-//! knows who waits for what, `link` sends through `driver` and `transport`.
+//! again when they ask; `answers` and `asked` answer; `list`, `known`, `offer` and `subscription`, which `told` feeds, are
+//! what there is beside calls; `again` sends, once more where that is safe and not at all where `cache` has the answer;
+//! `table` knows who waits for what, `link` sends through `driver` and `transport`.
 
+mod again;
 mod answers;
 mod asked;
 #[cfg(feature = "oauth")]
 pub mod auth;
+mod cache;
 mod call;
 mod connect;
 pub(crate) mod error;
@@ -55,7 +58,7 @@ pub use crate::handed_over::handed_over;
 
 use known::Known;
 use link::{Link, Outgoing};
-use table::{Answered, Table};
+use table::Table;
 
 /// A connection to one server. Clones share it; when the last is dropped the connection ends in the
 /// background, [`close`](Self::close) ends it in order.
@@ -68,6 +71,8 @@ struct Inner {
     table: Arc<Table>,
     welcome: Welcome,
     declaration: Mutex<Arc<Declaration>>,
+    /// Held by whoever opens another session.
+    renewing: tokio::sync::Mutex<()>,
     /// The tools, once they were needed to decide something.
     tools: tokio::sync::Mutex<Option<Arc<Known>>>,
 }
@@ -96,7 +101,8 @@ impl Client {
         let connect::Connected { link, table, welcome, declaration } =
             connect::connect(target.into(), options).await?;
         let (declaration, tools) = (Mutex::new(declaration), tokio::sync::Mutex::new(None));
-        Ok(Self(Arc::new(Inner { link, table, welcome, declaration, tools })))
+        let renewing = tokio::sync::Mutex::new(());
+        Ok(Self(Arc::new(Inner { link, table, welcome, declaration, renewing, tools })))
     }
 
     /// Who the server says it is: for display, never for trust.
@@ -171,10 +177,6 @@ impl Client {
     /// What a request says of us.
     fn declaration(&self) -> Arc<Declaration> {
         Arc::clone(&self.0.declaration.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    async fn ask(&self, request: Outgoing<'_>) -> Result<Answered, Error> {
-        self.0.link.ask(request).await
     }
 
     fn options(&self) -> &Options {

@@ -23,10 +23,10 @@ impl Client {
     ///
     /// When the server has none of that URI, for one.
     pub async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult, Error> {
-        let result = self.ask_in_rounds(Method::ReadResource, uri, |params| {
+        let asking = self.ask_in_rounds(Method::ReadResource, uri, |params| {
             params.field("uri", uri);
         });
-        read(&result.await?)
+        read(&self.ask_or_remember(Method::ReadResource, uri, asking).await?)
     }
 
     /// Has a prompt filled in. `arguments` is an object of texts, or nothing.

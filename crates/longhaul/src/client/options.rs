@@ -62,6 +62,9 @@ pub struct Options {
     /// is taken for stuck: it is cancelled, and [`Error::Stuck`](super::Error::Stuck). A call that asks before it answers
     /// may do so as often. Default 60.
     pub stuck_after: u32,
+    /// Whether lists and resources are asked for again only once the time has passed that their server gave them, or it
+    /// has said that they changed. Default `true`.
+    pub cache: bool,
     pub(crate) answers: Answers,
     pub(crate) bearer: Option<Arc<str>>,
     #[cfg(feature = "oauth")]
@@ -85,6 +88,7 @@ impl Default for Options {
             close_grace: Duration::from_secs(2),
             retry_for: Duration::from_secs(120),
             stuck_after: 60,
+            cache: true,
             answers: Answers::default(),
             bearer: None,
             #[cfg(feature = "oauth")]
@@ -170,6 +174,13 @@ impl Options {
     #[must_use]
     pub fn stuck_after(mut self, stuck_after: u32) -> Self {
         self.stuck_after = stuck_after;
+        self
+    }
+
+    /// Asks for lists and resources whenever they are wanted, or as their server says they may be kept.
+    #[must_use]
+    pub fn cache(mut self, cache: bool) -> Self {
+        self.cache = cache;
         self
     }
 

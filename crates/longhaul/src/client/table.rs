@@ -23,6 +23,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::sleep_until;
 use tokio::time::{Instant, timeout_at};
 
+use super::cache::Cache;
 use super::error::Error;
 use super::link::Outgoing;
 use super::options::{Callback, LogMessage, Options};
@@ -44,6 +45,7 @@ pub(crate) struct Table {
     open: AtomicUsize,
     /// Whether no message will come any more, for those who wait for something else than an answer.
     over: watch::Sender<bool>,
+    cache: Mutex<Cache>,
     state: Mutex<State>,
 }
 
@@ -74,7 +76,8 @@ impl Table {
         let (origin, tools_changed) = (Instant::now(), AtomicBool::new(false));
         let over = watch::Sender::new(false);
         let (asked, open) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Arc::new(Self { origin, options, tools_changed, asked, open, over, state: Mutex::new(state) })
+        let cache = Mutex::default();
+        Arc::new(Self { origin, options, tools_changed, asked, open, over, cache, state: Mutex::new(state) })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -170,6 +173,11 @@ impl Table {
             state.held.remove(uri);
         }
         is_last
+    }
+
+    /// Every resource that somebody wants.
+    pub(super) fn all_held(&self) -> Vec<String> {
+        self.lock().held.keys().cloned().collect()
     }
 
     /// Whether anybody wants this resource.
@@ -280,6 +288,8 @@ impl Table {
                 if notice == Notice::ToolsChanged {
                     self.tools_changed.store(true, Ordering::Release);
                 }
+                let uri = params.require::<String>("uri").ok();
+                self.cache().handle(notice, uri.as_deref());
                 self.tell(notice, params);
             }
             None => {}
@@ -308,6 +318,11 @@ impl Table {
                 told.tell(change.clone());
             }
         }
+    }
+
+    /// The answers that may be used again.
+    pub(super) fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> Duration {

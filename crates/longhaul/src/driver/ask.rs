@@ -54,7 +54,7 @@ impl StreamLink {
         Self { table, outgoing, reader, writer: Mutex::new(Some(writer)), child }
     }
 
-    pub(crate) async fn ask(&self, request: Outgoing<'_>) -> Result<Answered, Error> {
+    pub(crate) async fn ask(&self, request: &Outgoing<'_>) -> Result<Answered, Error> {
         let answered = self.exchange(request).await;
         match (answered, &self.child) {
             (Err(lost @ Error::Lost { .. }), Some(child)) => Err(child.obituary().await.unwrap_or(lost)),
@@ -62,8 +62,8 @@ impl StreamLink {
         }
     }
 
-    async fn exchange(&self, request: Outgoing<'_>) -> Result<Answered, Error> {
-        let mut waiting = self.table.start(&request)?;
+    async fn exchange(&self, request: &Outgoing<'_>) -> Result<Answered, Error> {
+        let mut waiting = self.table.start(request)?;
         let message = request.message(&waiting);
         if let Err(error) = self.send(message).await {
             waiting.settle();

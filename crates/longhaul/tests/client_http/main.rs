@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 mod changes;
 mod offered;
 mod played;
+mod sessions;
 mod streams;
 
 use played::{discovery, eventually, legacy, ok, play, respond};

@@ -181,3 +181,33 @@ async fn a_server_that_refuses_what_it_speaks_is_asked_once_more() {
     assert_eq!(client.dialect().revision(), Revision::V2026_07_28);
     assert_eq!(heard.lock().unwrap().len(), 2);
 }
+
+#[tokio::test]
+async fn what_may_be_kept_is_asked_for_once() {
+    let (url, heard) = play(|request| match request.body["method"].as_str() {
+        Some("server/discover") => discovery(request),
+        Some("prompts/list") => {
+            let hint =
+                json!({ "resultType": "complete", "prompts": [], "ttlMs": 60_000, "cacheScope": "private" });
+            ok(request, hint)
+        }
+        _ => ok(
+            request,
+            json!({ "resultType": "complete", "resources": [], "ttlMs": 0, "cacheScope": "private" }),
+        ),
+    })
+    .await;
+    let asked =
+        |method: &str| heard.lock().unwrap().iter().filter(|heard| heard.body["method"] == method).count();
+    let client = Client::connect(url.as_str()).await.unwrap();
+    for _ in 0..2 {
+        client.prompts().collect().await.unwrap();
+        client.resources().collect().await.unwrap();
+    }
+    assert_eq!((asked("prompts/list"), asked("resources/list")), (1, 2));
+    let client = Client::connect_with(url.as_str(), Options::default().cache(false)).await.unwrap();
+    for _ in 0..2 {
+        client.prompts().collect().await.unwrap();
+    }
+    assert_eq!(asked("prompts/list"), 3);
+}

@@ -2,10 +2,12 @@
 
 mod access;
 mod listen;
+mod pair;
 mod post;
 mod read;
 mod resume;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use tokio::task::AbortHandle;
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
 use crate::client::table::{Answered, Table};
+use crate::driver::StreamLink;
 use crate::trace;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -45,6 +48,8 @@ struct Shared {
     #[cfg(feature = "oauth")]
     authorizer: Option<Arc<crate::client::auth::Authorizer>>,
     session: Mutex<Option<Session>>,
+    /// There was a session, and the server has forgotten it.
+    is_session_lost: AtomicBool,
     /// What nobody waits for goes out here: answers to the server, and what is no longer wanted.
     beside: mpsc::Sender<post::Beside>,
 }
@@ -88,13 +93,14 @@ impl HttpLink {
             url: parsed,
             table,
             session: Mutex::new(None),
+            is_session_lost: AtomicBool::new(false),
             beside,
         });
         tokio::spawn(post::send_beside(Arc::downgrade(&shared), queue));
         Ok(Self { shared, listening: Mutex::new(None) })
     }
 
-    pub(crate) async fn ask(&self, request: Outgoing<'_>) -> Result<Answered, Error> {
+    pub(crate) async fn ask(&self, request: &Outgoing<'_>) -> Result<Answered, Error> {
         post::ask(&self.shared, request).await
     }
 
@@ -107,7 +113,8 @@ impl HttpLink {
     pub(crate) async fn listen(&self, dialect: &'static Dialect) {
         let standing = {
             let mut listening = lock(&self.listening);
-            if listening.is_some() || self.shared.session().is_none() {
+            let is_listening = listening.as_ref().is_some_and(|running| !running.is_finished());
+            if is_listening || self.shared.session().is_none() {
                 return;
             }
             let (stands, standing) = oneshot::channel();
@@ -117,6 +124,24 @@ impl HttpLink {
         };
         // A server that begins no answer before it has something to say is not waited for.
         let _ = tokio::time::timeout(STANDS_WITHIN, standing).await;
+    }
+
+    /// Whether there was a session, and its server has forgotten it. What was heard of it is then no more.
+    pub(crate) fn has_lost_session(&self) -> bool {
+        let is_lost = self.shared.is_session_lost.load(Ordering::Acquire);
+        if is_lost {
+            self.stop_listening();
+        }
+        is_lost
+    }
+
+    /// The same server as one of 2024-11-05.
+    ///
+    /// # Errors
+    ///
+    /// When it is none.
+    pub(crate) async fn older(&self) -> Result<StreamLink, Error> {
+        pair::open(&self.shared).await
     }
 
     /// Says what is still to be said, and ends the session, if there is one.
@@ -268,6 +293,24 @@ impl Shared {
 
     fn take_session(&self) -> Option<Session> {
         lock(&self.session).take()
+    }
+
+    /// The session that a handshake has opened, if it has.
+    fn set_session(&self, session: Option<Session>) {
+        *lock(&self.session) = session;
+        self.is_session_lost.store(false, Ordering::Release);
+    }
+
+    /// The server does not know the session in which a request was made: whether there was one. Another may have been opened
+    /// meanwhile.
+    fn lose_session(&self, used: Option<&Session>) -> bool {
+        let Some(used) = used else { return false };
+        let mut session = lock(&self.session);
+        if session.as_ref().is_some_and(|session| session.id == used.id) {
+            *session = None;
+            self.is_session_lost.store(true, Ordering::Release);
+        }
+        true
     }
 
     /// The server, for errors.

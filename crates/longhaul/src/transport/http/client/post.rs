@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::access::{self, Access};
 use super::read::{Events, Kind, error_in, failure, kind, unsent, whole};
 use super::resume::{Position, resume};
-use super::{PROTOCOL_VERSION, SESSION_ID, Session, Shared, lock, mirrored};
+use super::{PROTOCOL_VERSION, SESSION_ID, Session, Shared, mirrored};
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
 use crate::client::table::{Answered, Reply, Waiting, unreadable};
@@ -21,18 +21,19 @@ use crate::wire::{self, By};
 
 /// Sends a request and waits for its answer. Dropped before it, the request is given up: the modern era
 /// says so by the connection that closes, the legacy era by a notification.
-pub(super) async fn ask(shared: &Arc<Shared>, request: Outgoing<'_>) -> Result<Answered, Error> {
-    let headers = mirrored(&request);
+pub(super) async fn ask(shared: &Arc<Shared>, request: &Outgoing<'_>) -> Result<Answered, Error> {
+    let headers = mirrored(request);
     let dialect = request.dialect;
     let mut access = Access::new(shared);
-    let (mut waiting, response) = loop {
+    let (mut waiting, session, response) = loop {
         let shown = access.shown("POST").await?;
-        let mut waiting = shared.table.start(&request)?;
+        let mut waiting = shared.table.start(request)?;
         let message = request.message(&waiting);
         if request.cancellable && !dialect.cancels_on_disconnect() {
             let beside = shared.beside.clone();
             waiting.on_abandon(move |id| cancel(&beside, dialect, id));
         }
+        let session = shared.session();
         let sending = shared.post(message).headers(headers.clone()).headers(shown).send();
         let sent = waiting.within(sending).await?;
         let response = match sent {
@@ -43,7 +44,7 @@ pub(super) async fn ask(shared: &Arc<Shared>, request: Outgoing<'_>) -> Result<A
             }
         };
         if !matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            break (waiting, response);
+            break (waiting, session, response);
         }
         // It has not been let in, and is not waited for while the user signs in: it is sent again as another.
         let again = access.again(&response).await;
@@ -51,14 +52,17 @@ pub(super) async fn ask(shared: &Arc<Shared>, request: Outgoing<'_>) -> Result<A
             waiting.settle();
         }
         if !again? {
-            break (waiting, response);
+            break (waiting, session, response);
         }
     };
     if request.method == Method::Initialize && response.status().is_success() {
         let id = response.headers().get(SESSION_ID).cloned();
-        *lock(&shared.session) = id.map(|id| Session { id, dialect });
+        shared.set_session(id.map(|id| Session { id, dialect }));
     }
-    let answered = receive(shared, &mut waiting, response, dialect).await;
+    let answered = match refused(shared, &response, session.as_ref()) {
+        Some(error) => Err(error),
+        None => receive(shared, &mut waiting, response, dialect).await,
+    };
     if !matches!(answered, Err(Error::TimedOut { .. })) {
         waiting.settle();
     }
@@ -67,14 +71,14 @@ pub(super) async fn ask(shared: &Arc<Shared>, request: Outgoing<'_>) -> Result<A
 
 /// Sends a message that has no answer.
 pub(super) async fn send(shared: &Shared, dialect: &'static Dialect, message: Vec<u8>) -> Result<(), Error> {
-    let version = dialect.revision().as_str();
+    let (version, session) = (dialect.revision().as_str(), shared.session());
     let patience = shared.table.options().request_timeout;
     let request = || shared.post(message.clone()).header(PROTOCOL_VERSION, version).timeout(patience);
     let mut response = access::send(shared, "POST", request).await?;
     if response.status().is_success() {
         return Ok(());
     }
-    if let Some(error) = refused(shared, &response) {
+    if let Some(error) = refused(shared, &response, session.as_ref()) {
         return Err(error);
     }
     let body = whole(&mut response, shared.table.options().limits.max_bytes).await?;
@@ -82,15 +86,15 @@ pub(super) async fn send(shared: &Shared, dialect: &'static Dialect, message: Ve
         .map_or_else(|| failure(shared, &response, &body), Error::Answer))
 }
 
-/// The statuses that mean the same whatever the body says.
-pub(super) fn refused(shared: &Shared, response: &Response) -> Option<Error> {
+/// The statuses that mean the same whatever the body says. `session` is the one in which the request was made.
+pub(super) fn refused(shared: &Shared, response: &Response, session: Option<&Session>) -> Option<Error> {
     let target = || shared.target();
     match response.status() {
         StatusCode::UNAUTHORIZED => {
             let with_token = shared.table.options().bearer.is_some();
             Some(Error::SignIn { target: target(), with_token })
         }
-        StatusCode::NOT_FOUND if shared.take_session().is_some() => {
+        StatusCode::NOT_FOUND if shared.lose_session(session) => {
             Some(Error::SessionLost { target: target() })
         }
         _ => None,
@@ -103,9 +107,6 @@ async fn receive(
     mut response: Response,
     dialect: &'static Dialect,
 ) -> Result<Answered, Error> {
-    if let Some(error) = refused(shared, &response) {
-        return Err(error);
-    }
     let limits = shared.table.options().limits;
     match kind(&response) {
         Kind::Events if response.status().is_success() => {

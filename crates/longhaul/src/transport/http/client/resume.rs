@@ -71,10 +71,11 @@ pub(super) enum Opened {
 
 /// Opens a stream of the session, behind `position` if anything was heard.
 pub(super) async fn open(shared: &Shared, dialect: &'static Dialect, position: &Position) -> Opened {
+    let session = shared.session();
     let request = || {
         let mut request = shared.http.get(shared.url.clone()).header(ACCEPT, "text/event-stream");
-        if let Some(session) = shared.session() {
-            request = request.header(SESSION_ID, session.id);
+        if let Some(session) = &session {
+            request = request.header(SESSION_ID, &session.id);
         }
         if let Some(last_event) = &position.last_event {
             request = request.header(LAST_EVENT_ID, last_event);
@@ -90,7 +91,7 @@ pub(super) async fn open(shared: &Shared, dialect: &'static Dialect, position: &
     if response.status().is_success() && matches!(kind(&response), Kind::Events) {
         return Opened::Stream(Events::new(response, limits));
     }
-    if let Some(error) = refused(shared, &response) {
+    if let Some(error) = refused(shared, &response, session.as_ref()) {
         return Opened::Refused(error);
     }
     let is_passing =
@@ -128,6 +129,8 @@ pub(super) async fn resume(
                 }
                 return Err(why);
             }
+            // What was asked may have been done: whoever asked must not take it for refused.
+            Opened::Refused(error @ Error::SessionLost { .. }) => return Err(Error::lost(error)),
             Opened::Refused(error) => return Err(error),
             Opened::Failed(error) => error,
         };
