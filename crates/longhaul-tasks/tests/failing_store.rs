@@ -8,10 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use longhaul_store::{
-    Answered, Batch, CallKey, CancelAsked, Cancellation, Clock, Counts, Created, Cursor, Digest, Durability,
-    Epoch, Erasure, Filter, Fingerprint, Finished, Json, Limits, Memory, NewTask, NodeId, Once, Outcome,
-    Owner, Page, Park, Parts, Question, Record, Reply, Rerun, Runnable, Scope, Settings, Step, StepClock,
-    StepState, StoreError, StoreFuture, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time,
+    Batch, CallKey, Clock, Cursor, Digest, Epoch, Filter, Fingerprint, Json, Limits, Memory, NewTask, Once,
+    Operation, Outcome, Overlay, Owner, Page, Park, Question, Record, Reply, Rerun, Scope, Settings, Step,
+    StepClock, StepState, StoreError, StoreFuture, SystemClock, TaskId, TaskStore, Time,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::job::{Attached, ExternalJob, FoundJobs, JobError, JobRun, NotStarted};
@@ -26,8 +25,8 @@ use tokio::time::Instant;
 #[derive(Debug)]
 struct Failing {
     store: Memory,
-    faults: Mutex<VecDeque<(&'static str, StoreError, bool)>>,
-    tried: Mutex<Vec<&'static str>>,
+    faults: Mutex<VecDeque<(Operation, StoreError, bool)>>,
+    tried: Mutex<Vec<Operation>>,
     /// Whether whoever puts a task aside waits.
     stalled: watch::Sender<bool>,
     /// How many tasks were read for lists.
@@ -48,42 +47,39 @@ impl Failing {
         Arc::new(Self { store, faults, tried, stalled, listed })
     }
 
-    fn fail(&self, operation: &'static str, error: StoreError, done: bool) {
+    fn fail(&self, operation: Operation, error: StoreError, done: bool) {
         self.faults.lock().unwrap().push_back((operation, error, done));
     }
 
-    fn tries(&self, operation: &str) -> usize {
+    fn tries(&self, operation: Operation) -> usize {
         self.tried.lock().unwrap().iter().filter(|tried| **tried == operation).count()
     }
+}
 
-    fn guard<'a, T: Send + 'a>(
+impl Overlay for Failing {
+    type Below = Memory;
+
+    fn below(&self) -> &Memory {
+        &self.store
+    }
+
+    fn around<'a, T: Send + 'a>(
         &'a self,
-        operation: &'static str,
-        done: StoreFuture<'a, T>,
+        operation: Operation,
+        doing: StoreFuture<'a, T>,
     ) -> StoreFuture<'a, T> {
         self.tried.lock().unwrap().push(operation);
         let mut faults = self.faults.lock().unwrap();
-        let Some(at) = faults.iter().position(|(fails, ..)| *fails == operation) else { return done };
-        let Some((_, error, after)) = faults.remove(at) else { return done };
+        let Some(at) = faults.iter().position(|(fails, ..)| *fails == operation) else { return doing };
+        let Some((_, error, after)) = faults.remove(at) else { return doing };
         Box::pin(async move {
             if after {
-                done.await?;
+                doing.await?;
             }
             Err(error)
         })
     }
-}
 
-impl TaskStore for Failing {
-    fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
-        self.guard("create", self.store.create(task))
-    }
-    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
-        self.guard("get", self.store.get(scope, id))
-    }
-    fn called<'a>(&'a self, owner: &'a Owner, key: &'a CallKey) -> StoreFuture<'a, Option<Record>> {
-        self.guard("called", self.store.called(owner, key))
-    }
     fn list<'a>(
         &'a self,
         scope: Scope<'a>,
@@ -97,105 +93,17 @@ impl TaskStore for Failing {
             Ok(page)
         })
     }
-    fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
-        self.store.claim(limit, runs)
-    }
-    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
-        self.store.claim_one(id)
-    }
-    fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
-        self.store.renew(held)
-    }
-    fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record> {
-        self.store.release(id, epoch)
-    }
+
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
         let mut stalled = self.stalled.subscribe();
         let parks = batch.park.is_some();
-        let written = self.guard("write", self.store.write(id, epoch, batch));
+        let written = self.around(Operation::Write, self.store.write(id, epoch, batch));
         Box::pin(async move {
             if parks {
                 stalled.wait_for(|stalled| !stalled).await.unwrap();
             }
             written.await
         })
-    }
-    fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
-        self.guard("steps", self.store.steps(id, epoch))
-    }
-    fn parts<'a>(
-        &'a self,
-        scope: Scope<'a>,
-        id: &'a TaskId,
-        after: u64,
-        limit: usize,
-    ) -> StoreFuture<'a, Option<Parts>> {
-        self.guard("parts", self.store.parts(scope, id, after, limit))
-    }
-    fn answer<'a>(
-        &'a self,
-        scope: Scope<'a>,
-        id: &'a TaskId,
-        replies: &'a [Reply],
-    ) -> StoreFuture<'a, Answered> {
-        self.guard("answer", self.store.answer(scope, id, replies))
-    }
-    fn finish<'a>(
-        &'a self,
-        id: &'a TaskId,
-        epoch: Epoch,
-        outcome: Outcome,
-        last: Batch,
-    ) -> StoreFuture<'a, Finished> {
-        self.guard("finish", self.store.finish(id, epoch, outcome, last))
-    }
-    fn request_cancel<'a>(
-        &'a self,
-        scope: Scope<'a>,
-        id: &'a TaskId,
-        reason: Option<&'a str>,
-    ) -> StoreFuture<'a, Cancellation> {
-        self.guard("cancel", self.store.request_cancel(scope, id, reason))
-    }
-    fn ask_to_cancel<'a>(
-        &'a self,
-        scope: Scope<'a>,
-        id: &'a TaskId,
-        reason: Option<&'a str>,
-    ) -> StoreFuture<'a, CancelAsked> {
-        self.guard("cancel", self.store.ask_to_cancel(scope, id, reason))
-    }
-
-    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
-        self.guard("came_back", self.store.came_back(scope, id))
-    }
-    fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
-        self.store.erase(scope, id)
-    }
-    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
-        self.store.sweep(limit)
-    }
-    fn counts(&self) -> StoreFuture<'_, Counts> {
-        self.store.counts()
-    }
-    fn watch(&self, id: &TaskId) -> TaskWatch {
-        self.store.watch(id)
-    }
-    fn now(&self) -> Time {
-        self.store.now()
-    }
-    fn limits(&self) -> Limits {
-        self.store.limits()
-    }
-    fn lease(&self) -> Duration {
-        self.store.lease()
-    }
-
-    fn durability(&self) -> Durability {
-        self.store.durability()
-    }
-    fn node(&self) -> &NodeId {
-        self.store.node()
     }
 }
 
@@ -246,11 +154,11 @@ async fn an_outcome_waits_for_a_full_disk_and_not_for_a_closed_store() {
         let store = Failing::new(Limits::default());
         let engine = engine(&store);
         for _ in 0..5 {
-            store.fail("finish", error.clone(), false);
+            store.fail(Operation::Finish, error.clone(), false);
         }
         let began = Instant::now();
         assert_eq!(outcome(engine.call(call(10)).await), success(), "its caller is told how it ended");
-        assert_eq!(store.tries("finish"), if passes { 6 } else { 1 }, "{error}");
+        assert_eq!(store.tries(Operation::Finish), if passes { 6 } else { 1 }, "{error}");
         assert_eq!(began.elapsed() > Duration::from_secs(11), passes, "{error}");
         let open = engine.list(Scope::Operator, &Filter::open(), None, 10).await.unwrap().tasks.len();
         assert_eq!(open, usize::from(!passes), "what could not be written is not on disk");
@@ -261,12 +169,12 @@ async fn an_outcome_waits_for_a_full_disk_and_not_for_a_closed_store() {
 async fn a_cancel_is_tried_again_unless_the_store_is_closed() {
     for (error, tries) in [(full(), 2), (StoreError::Closed, 1)] {
         let store = Failing::new(Limits::default());
-        store.fail("cancel", error, false);
+        store.fail(Operation::RequestCancel, error, false);
         let ticket = engine(&store).call(call(3600));
         tokio::time::sleep(Duration::from_secs(10)).await;
         ticket.cancel();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(store.tries("cancel"), tries);
+        assert_eq!(store.tries(Operation::RequestCancel), tries);
         drop(ticket);
     }
 }
@@ -277,13 +185,13 @@ async fn a_call_too_large_to_be_kept_ends_in_place_and_is_tried_once() {
     limits.max_arguments = 1;
     let store = Failing::new(limits);
     assert_eq!(outcome(engine(&store).call(call(100)).await), success(), "and its caller is not handed over");
-    assert_eq!(store.tries("create"), 1);
+    assert_eq!(store.tries(Operation::Create), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_row_that_was_written_without_a_word_is_found() {
     let store = Failing::new(Limits::default());
-    store.fail("create", backend(), true);
+    store.fail(Operation::Create, backend(), true);
     let engine = engine(&store);
     let answer = engine.call(call(100)).await;
     let Answer::HandOver(record) = answer else { panic!("{answer:?}") };
@@ -295,7 +203,7 @@ async fn a_row_that_was_written_without_a_word_is_found() {
 async fn k1_before_the_commit_nothing_is_there_and_the_same_key_creates_one() {
     let store = Failing::new(Limits::default());
     let engine = engine(&store);
-    store.fail("create", backend(), false);
+    store.fail(Operation::Create, backend(), false);
     let keyed = || {
         let mut call = call(60);
         call.plan = Plan::new(Caller::TakesTask, true);
@@ -338,7 +246,7 @@ async fn who_joined_a_call_is_handed_over_though_its_task_could_not_be_read_at_f
     let _first = engine.call(call(1000));
     let second = engine.call(call(50));
     tokio::time::sleep(Duration::from_secs(40)).await;
-    store.fail("get", backend(), false);
+    store.fail(Operation::Get, backend(), false);
     let began = Instant::now();
     assert!(matches!(second.await, Answer::HandOver(_)));
     assert_eq!(began.elapsed().as_secs(), 11);
@@ -353,8 +261,8 @@ async fn an_outcome_waits_until_it_can_be_seen_whose_the_task_is() {
     call.hold = Some(Duration::from_secs(10));
     let answer = engine.call(call).await;
     let Answer::HandOver(record) = answer else { panic!("{answer:?}") };
-    store.fail("finish", StoreError::Fenced { id: record.id.clone(), held: record.epoch }, false);
-    store.fail("get", backend(), false);
+    store.fail(Operation::Finish, StoreError::Fenced { id: record.id.clone(), held: record.epoch }, false);
+    store.fail(Operation::Get, backend(), false);
     tokio::time::sleep(Duration::from_secs(100)).await;
     let now = engine.find(Scope::Operator, &record.id).await.unwrap().unwrap();
     assert_eq!(now.outcome(), Some(&success()));
@@ -364,7 +272,7 @@ async fn an_outcome_waits_until_it_can_be_seen_whose_the_task_is() {
 async fn who_waits_is_handed_over_in_time_though_the_outcome_cannot_be_written_yet() {
     let store = Failing::new(Limits::default());
     for _ in 0..30 {
-        store.fail("finish", full(), false);
+        store.fail(Operation::Finish, full(), false);
     }
     let engine = engine(&store);
     let began = Instant::now();
@@ -411,7 +319,7 @@ async fn an_answer_that_cannot_be_read_yet_is_looked_for_with_growing_pauses() {
     call.plan = Plan::new(Caller::TakesTask, true);
     let Answer::Task(record) = engine.call(call).await else { panic!("no task") };
     tokio::time::sleep(Duration::from_secs(1)).await;
-    for operation in ["steps", "get"] {
+    for operation in [Operation::Steps, Operation::Get] {
         (0..20).for_each(|_| store.fail(operation, backend(), false));
     }
     let began = Instant::now();
@@ -514,8 +422,8 @@ async fn what_was_learnt_since_a_row_was_written_without_a_word_is_written_when_
     });
     call.plan = Plan::new(Caller::Waits, false);
     (call.after, call.hold) = (Some(Duration::from_secs(2)), Some(Duration::from_secs(50)));
-    store.fail("create", backend(), true);
-    store.fail("write", backend(), false);
+    store.fail(Operation::Create, backend(), true);
+    store.fail(Operation::Write, backend(), false);
     let answer = engine.call(call).await;
     let Answer::HandOver(record) = answer else { panic!("{answer:?}") };
     let steps = store.store.steps(&record.id, record.epoch).await.unwrap();
@@ -614,7 +522,7 @@ async fn what_was_answered_meanwhile_stands_and_what_is_something_else_does_not(
     call.plan = Plan::new(Caller::TakesTask, true);
     let Answer::Task(record) = engine.call(call).await else { panic!("no task") };
     tokio::time::sleep(Duration::from_secs(9)).await;
-    (0..10).for_each(|_| store.fail("steps", backend(), false));
+    (0..10).for_each(|_| store.fail(Operation::Steps, backend(), false));
     store
         .store
         .answer(Scope::Operator, &record.id, &[Reply::new("q", Json::parse("true").unwrap())])

@@ -5,11 +5,10 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use longhaul_store::wrap::Operation;
 use longhaul_store::{
-    Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
-    Filter, Finished, Limits, Memory, NewTask, NodeId, Outcome, Owner, Page, Parts, Quota, Record, Reply,
-    Runnable, Scope, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Answered, Batch, CancelAsked, Cancellation, Created, Epoch, Erasure, Finished, Memory, NewTask,
+    Operation, Outcome, Overlay, Owner, Quota, Record, Reply, Runnable, Scope, StoreError, StoreFuture,
+    Swept, TaskId, TaskStore,
 };
 
 use super::executor::{Executor, WORLD};
@@ -117,7 +116,7 @@ impl Link {
         }
         let about = || id.map_or_else(|| what.to_string(), |id| format!("{what} of {id}"));
         if refused {
-            self.ledger.tell(|| format!("{} does not get to {}", self.node(), about()));
+            self.ledger.tell(|| format!("{} does not get to {}", self.memory.node(), about()));
             return Err(unreachable());
         }
         self.executor.tick();
@@ -140,8 +139,9 @@ impl Link {
             }
             let id = task;
             let came = || done.as_ref().map_or_else(ToString::to_string, |_| self.ledger.outline(id));
-            self.ledger
-                .tell(|| format!("{}: {what} {}{}: {}", self.node(), id.as_str(), shown(trouble), came()));
+            self.ledger.tell(|| {
+                format!("{}: {what} {}{}: {}", self.memory.node(), id.as_str(), shown(trouble), came())
+            });
         }
         if after > 0 {
             self.executor.sleep(WORLD, Duration::from_millis(after)).await;
@@ -160,9 +160,9 @@ impl Link {
         let before = self.ledger.task(id);
         let done = doing.await;
         let Some(before) = before.filter(|_| done.as_ref().is_ok_and(is_written)) else { return done };
-        let other = before.lease().is_some_and(|lease| lease.node != *self.node());
+        let other = before.lease().is_some_and(|lease| lease.node != *self.memory.node());
         if before.epoch != epoch || other {
-            let node = self.node();
+            let node = self.memory.node();
             self.ledger
                 .complain(format!("I6: {node} writes at {epoch:?} of {}", crate::invariant::brief(&before)));
         }
@@ -254,7 +254,24 @@ fn nothing<T>(_: &T) -> Vec<TaskId> {
     Vec::new()
 }
 
-impl TaskStore for Link {
+impl Overlay for Link {
+    type Below = Memory;
+
+    fn below(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// A read that is not written below. What an operation changes has to be looked at, so one that writes is.
+    fn around<'a, T: Send + 'a>(
+        &'a self,
+        operation: Operation,
+        doing: StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
+        use Operation::{Called, Counts, List, Parts, Steps};
+        assert!(matches!(operation, Called | Counts | List | Parts | Steps), "what does {operation} change?");
+        Box::pin(self.read(doing))
+    }
+
     fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
         Box::pin(async move {
             let (owner, id) = (task.owner.clone(), task.id.clone());
@@ -283,20 +300,6 @@ impl TaskStore for Link {
         }))
     }
 
-    fn called<'a>(&'a self, owner: &'a Owner, key: &'a CallKey) -> StoreFuture<'a, Option<Record>> {
-        Box::pin(self.read(self.memory.called(owner, key)))
-    }
-
-    fn list<'a>(
-        &'a self,
-        scope: Scope<'a>,
-        filter: &'a Filter,
-        after: Option<&'a Cursor>,
-        limit: usize,
-    ) -> StoreFuture<'a, Page> {
-        Box::pin(self.read(self.memory.list(scope, filter, after, limit)))
-    }
-
     fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
         let claimed = |records: &Vec<Record>| records.iter().map(|record| record.id.clone()).collect();
         Box::pin(self.carry(Operation::Claim, None, self.memory.claim(limit, runs), claimed))
@@ -321,24 +324,11 @@ impl TaskStore for Link {
     }
 
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
-        self.ledger
-            .tell(|| format!("{} wants of {} at {epoch:?}: {}", self.node(), id.as_str(), wanted(&batch)));
+        self.ledger.tell(|| {
+            format!("{} wants of {} at {epoch:?}: {}", self.memory.node(), id.as_str(), wanted(&batch))
+        });
         let doing = self.as_worker(id, epoch, self.memory.write(id, epoch, batch), |_| true);
         Box::pin(self.carry(Operation::Write, Some(id), doing, nothing))
-    }
-
-    fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
-        Box::pin(self.read(self.memory.steps(id, epoch)))
-    }
-
-    fn parts<'a>(
-        &'a self,
-        scope: Scope<'a>,
-        id: &'a TaskId,
-        after: u64,
-        limit: usize,
-    ) -> StoreFuture<'a, Option<Parts>> {
-        Box::pin(self.read(self.memory.parts(scope, id, after, limit)))
     }
 
     fn answer<'a>(
@@ -425,34 +415,6 @@ impl TaskStore for Link {
             let any = move |swept: &Swept| if swept.total() > 0 { before } else { Vec::new() };
             self.carry(Operation::Sweep, None, self.memory.sweep(limit), any).await
         })
-    }
-
-    fn counts(&self) -> StoreFuture<'_, Counts> {
-        Box::pin(self.read(self.memory.counts()))
-    }
-
-    fn watch(&self, id: &TaskId) -> TaskWatch {
-        self.memory.watch(id)
-    }
-
-    fn now(&self) -> Time {
-        self.memory.now()
-    }
-
-    fn limits(&self) -> Limits {
-        self.memory.limits()
-    }
-
-    fn lease(&self) -> Duration {
-        self.memory.lease()
-    }
-
-    fn durability(&self) -> Durability {
-        self.memory.durability()
-    }
-
-    fn node(&self) -> &NodeId {
-        self.memory.node()
     }
 }
 
