@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use longhaul_test::Random;
 use rustix::process::{Signal, kill_process};
 
 use crate::audit::{Losses, settle_and_check};
@@ -13,7 +14,6 @@ use crate::history::Call;
 use crate::mcp::{Address, Client, Era};
 use crate::place::{AFTER, ALWAYS, Job, Place, QUICK};
 use crate::processes;
-use crate::random::Random;
 use crate::server::Server;
 
 /// What is killed how often, by which seed.

@@ -12,7 +12,6 @@ mod place;
 mod points;
 mod power;
 mod processes;
-mod random;
 mod scenes;
 mod server;
 

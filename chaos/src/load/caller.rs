@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use longhaul_test::Random;
 use serde_json::{Value, json};
 
 use super::node::HOT_WAIT;
@@ -12,7 +13,6 @@ use super::order::{BRIEF, Order};
 use super::sight::{Shown, Sight};
 use super::{Made, World};
 use crate::mcp::{Client, Era, Reply};
-use crate::random::Random;
 
 /// How many tasks each caller has open at once, at most.
 const AT_ONCE: usize = 24;

@@ -7,13 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use longhaul_test::Random;
 use rustix::process::Signal;
 
 use super::effects::{Stop, now};
 use super::{World, node, witness};
 use crate::mcp::Address;
 use crate::place::Place;
-use crate::random::Random;
 use crate::server::Server;
 
 /// How often it looks whether it is time.

@@ -26,10 +26,10 @@ use longhaul_store::Sqlite;
 
 use crate::mcp::{Address, Client, Era};
 use crate::place::Place;
-use crate::random::Random;
 use crate::server::Server;
 use caller::Caller;
 use effects::{Effects, Stop};
+use longhaul_test::Random;
 use order::{COMMAND, Order};
 use sight::{Shown, Sight};
 use verdict::Verdict;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use longhaul_test::Random;
 use serde_json::{Value, json};
 
 use crate::mcp::Era;
-use crate::random::Random;
 
 /// Goes on where it was.
 pub(super) const FLOW: &str = "flow";

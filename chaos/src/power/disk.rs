@@ -10,9 +10,9 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use longhaul_test::Random;
 
 use super::trace::{Call, Event};
-use crate::random::Random;
 
 /// The files and folders below a root, as they are and as they would be found again.
 #[derive(Debug)]

@@ -24,9 +24,9 @@ use crate::history::Call;
 use crate::mcp::{Address, Client, Era, Reply};
 use crate::place::{AFTER, ALWAYS, Job, Place};
 use crate::processes;
-use crate::random::Random;
 use crate::server::Server;
 use disk::{Disk, Lies, Unflushed};
+use longhaul_test::Random;
 use trace::{Call as SystemCall, Event};
 
 /// How many commands are run to their end, in each dialect. Enough for SQLite to empty its log meanwhile.
@@ -246,7 +246,7 @@ impl Plan<'_> {
             disk.see(event)?;
             while chosen.next_if_eq(&at).is_some() {
                 let mut unflushed = Unflushed::Some(random.part(at as u64));
-                random.next();
+                random.bits();
                 if let Some(problem) = self.lost_of(&disk, &told, &mut unflushed)? {
                     missing.push(format!("at event {at}, {} answers: {problem}", told.len()));
                 }

@@ -37,6 +37,9 @@ const DEV_ARROWS: &[(&str, &str)] = &[
 /// The crate that tests share.
 const TEST_CRATE: &str = "longhaul-test";
 
+/// Programs that are tests, and may use it as tests do.
+const TESTS: &[&str] = &["longhaul-chaos"];
+
 /// Examines every arrow between two packages of the workspace.
 pub(super) fn check(repository: &Repository) -> Report {
     let mut report = Report::default();
@@ -78,7 +81,8 @@ fn refusal(
     to_crate: bool,
 ) -> Option<&'static str> {
     let target = dependency.name.as_str();
-    if dependency.is_dev() && target == TEST_CRATE && package.name != "xtask" {
+    let is_test = dependency.is_dev() || TESTS.contains(&package.name.as_str());
+    if is_test && target == TEST_CRATE && package.name != "xtask" {
         return None;
     }
     if target == TEST_CRATE {
@@ -144,6 +148,14 @@ mod tests {
     fn shipped_code_may_not_use_the_test_crate() {
         let found = found(&[("crates/longhaul", &[("longhaul-test", None)]), ("crates/longhaul-test", &[])]);
         assert!(found[0].contains("make it a dev-dependency"), "{found:?}");
+    }
+
+    #[test]
+    fn a_program_that_is_a_test_may_use_the_test_crate_and_an_example_may_not() {
+        let crates = ("crates/longhaul-test", &[][..]);
+        let used = |by| found(&[(by, &[("longhaul-test", None)]), crates]);
+        assert_eq!(used("longhaul-chaos"), [""; 0]);
+        assert_eq!(used("examples/echo").len(), 1);
     }
 
     #[test]

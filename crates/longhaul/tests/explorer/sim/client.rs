@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use longhaul_store::TaskId;
+use longhaul_test::Random;
 use serde_json::{Value, json};
 
 use super::executor::Executor;
 use super::ledger::Ledger;
 use super::nodes::Nodes;
-use super::random::Random;
 use crate::fleet::Gone;
 use crate::invariant::{Sight, is_end, questions, status};
 

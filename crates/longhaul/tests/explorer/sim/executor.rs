@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use longhaul::tasks::environment::{BoxFuture, Environment};
 use longhaul_store::{Clock, Time};
-
-use super::random::Random;
+use longhaul_test::Random;
 
 /// Where a future lives: in the world, which is no process, or in one of the processes there have ever been.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -206,7 +205,7 @@ impl Executor {
 
     /// A number for whoever needs one that the seed chooses.
     pub(crate) fn random(&self) -> u64 {
-        self.lock().random.next()
+        self.lock().random.bits()
     }
 
     /// Polls one of what is ready; says whether anything was.

@@ -10,10 +10,10 @@ use longhaul_store::{
     Operation, Outcome, Overlay, Owner, Quota, Record, Reply, Runnable, Scope, StoreError, StoreFuture,
     Swept, TaskId, TaskStore,
 };
+use longhaul_test::Random;
 
 use super::executor::{Executor, WORLD};
 use super::ledger::Ledger;
-use super::random::Random;
 
 /// How the way is. Clones are the same.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use longhaul_store::{Phase, Record};
+use longhaul_test::Random;
 use serde_json::json;
 
 use super::client::Client;
@@ -10,7 +11,6 @@ use super::executor::{Executor, Home, WORLD};
 use super::ledger::Ledger;
 use super::nodes::Nodes;
 use super::outside::Outside;
-use super::random::Random;
 use crate::invariant::{Sight, brief};
 
 /// Thirty days.
@@ -68,7 +68,7 @@ impl Story {
                 executor: self.executor.clone(),
                 ledger: self.ledger.clone(),
                 nodes: self.nodes.clone(),
-                random: self.random.part(),
+                random: self.random.split(),
                 number: self.calls,
                 sight: Sight::default(),
             };

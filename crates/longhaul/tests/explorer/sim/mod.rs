@@ -14,7 +14,6 @@ mod link;
 mod misfortune;
 mod nodes;
 mod outside;
-mod random;
 mod tools;
 
 use std::io::Write as _;
@@ -25,10 +24,10 @@ use longhaul_store::{Limits, Memory, Settings};
 
 use executor::Executor;
 use ledger::Ledger;
+use longhaul_test::Random;
 use misfortune::Story;
 use nodes::{Nodes, QUIET};
 use outside::Outside;
-use random::Random;
 
 /// What came of one seed.
 struct Played {
@@ -40,7 +39,7 @@ struct Played {
 
 fn play(seed: u64, traced: bool) -> Played {
     let mut random = Random::new(seed);
-    let executor = Executor::new(random.part());
+    let executor = Executor::new(random.split());
     let mut settings = Settings::default();
     settings.limits = Limits::default();
     settings.limits.max_open_per_owner = 12;
@@ -50,7 +49,7 @@ fn play(seed: u64, traced: bool) -> Played {
     let outside = Outside::new();
     let nodes = Nodes::new(&executor, &ledger, &outside, memory, max_open, &mut random);
     let over = Arc::new(AtomicBool::new(false));
-    let story = Story::new(&executor, &ledger, &nodes, &outside, random.part());
+    let story = Story::new(&executor, &ledger, &nodes, &outside, random.split());
     let (ended, told) = (story.play(), Arc::clone(&over));
     executor.spawn(
         executor::WORLD,

@@ -8,6 +8,7 @@ use longhaul::Server;
 use longhaul::server::{Dispatcher, PollOptions};
 use longhaul::tasks::runner::Pace;
 use longhaul_store::{Memory, TaskStore};
+use longhaul_test::Random;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -15,7 +16,6 @@ use super::executor::{Executor, Home, Surroundings};
 use super::ledger::Ledger;
 use super::link::{Link, Weather};
 use super::outside::{Hands, Outside};
-use super::random::Random;
 use super::tools::tools;
 use crate::fleet::{self, Gone};
 
@@ -71,8 +71,8 @@ impl Nodes {
     ) -> Self {
         let slot = |random: &mut Random| Slot {
             node: None,
-            weather: Weather::new(random.part()),
-            random: random.part(),
+            weather: Weather::new(random.split()),
+            random: random.split(),
         };
         let slots = (0..random.between(2, 6)).map(|_| slot(random)).collect();
         Self(Arc::new(Shared {
