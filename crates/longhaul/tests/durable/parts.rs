@@ -8,7 +8,7 @@ use longhaul::server::{Json, ToolError};
 use longhaul::store::{Memory, Settings, SystemClock};
 use serde_json::{Value, json};
 
-use crate::rig::{Approve, Process, World, hang_once, only, text, until_hung};
+use crate::rig::{Approve, Process, World, hang_once, only, only_in, text, until_hung};
 
 /// What was read of a task's parts behind the first `after`: their texts, and where to go on.
 #[track_caller]
@@ -24,18 +24,14 @@ fn read(process: &Process, id: &str, after: u64) -> (Vec<String>, Value) {
 fn parts_are_read_while_their_task_runs_and_are_given_once() {
     let (world, store) = (World::default(), Memory::new());
     let server = || {
-        let world = world.clone();
-        only(move |cx| {
-            let world = world.clone();
-            async move {
-                let time = world.begun.fetch_add(1, Ordering::SeqCst);
-                cx.emit(format!("begun the time number {time}")).await?;
-                cx.step("look", || async { cx.emit("in a step").await }).await?;
-                cx.emit(Json(json!({ "found": 3 }))).await?;
-                hang_once(&world).await;
-                cx.emit("last").await?;
-                Ok("found".to_owned())
-            }
+        only_in(&world, move |world, cx| async move {
+            let time = world.begun.fetch_add(1, Ordering::SeqCst);
+            cx.emit(format!("begun the time number {time}")).await?;
+            cx.step("look", || async { cx.emit("in a step").await }).await?;
+            cx.emit(Json(json!({ "found": 3 }))).await?;
+            hang_once(&world).await;
+            cx.emit("last").await?;
+            Ok("found".to_owned())
         })
     };
     let one = Process::of(server(), &store);
@@ -90,32 +86,28 @@ fn a_part_too_many_is_an_error_that_the_work_can_outlive() {
 fn branches_and_rounds_give_their_own_parts() {
     let (world, store) = (World::default(), Memory::new());
     let server = || {
-        let world = world.clone();
-        only(move |cx| {
-            let world = world.clone();
-            async move {
-                let again = world.begun.fetch_add(1, Ordering::SeqCst) > 0;
-                let give = async |cx: Cx, late: bool, text: &str| {
-                    if late {
-                        tokio::task::yield_now().await;
-                    }
-                    cx.emit(text).await
-                };
-                // In the second process they get on in the other order.
-                let (a, b) = (cx.scope("branch"), cx.scope("branch"));
-                let (a, b) = tokio::join!(give(a, again, "a"), give(b, !again, "b"));
-                a.and(b)?;
-                let mut round = cx.checkpointed(0).await;
-                while *round < 3 {
-                    cx.emit(format!("round {}", *round)).await?;
-                    if *round == 1 {
-                        hang_once(&world).await;
-                    }
-                    *round += 1;
-                    round.save().await?;
+        only_in(&world, move |world, cx| async move {
+            let again = world.begun.fetch_add(1, Ordering::SeqCst) > 0;
+            let give = async |cx: Cx, late: bool, text: &str| {
+                if late {
+                    tokio::task::yield_now().await;
                 }
-                Ok("given".to_owned())
+                cx.emit(text).await
+            };
+            // In the second process they get on in the other order.
+            let (a, b) = (cx.scope("branch"), cx.scope("branch"));
+            let (a, b) = tokio::join!(give(a, again, "a"), give(b, !again, "b"));
+            a.and(b)?;
+            let mut round = cx.checkpointed(0).await;
+            while *round < 3 {
+                cx.emit(format!("round {}", *round)).await?;
+                if *round == 1 {
+                    hang_once(&world).await;
+                }
+                *round += 1;
+                round.save().await?;
             }
+            Ok("given".to_owned())
         })
     };
     let one = Process::of(server(), &store);
@@ -131,30 +123,24 @@ fn branches_and_rounds_give_their_own_parts() {
 #[test]
 fn what_undoes_a_task_gives_nothing_and_is_not_held_up() {
     let (world, store) = (World::default(), Memory::new());
-    let server = {
-        let world = world.clone();
-        only(move |cx| {
-            let world = world.clone();
-            async move {
-                let done = || async { Ok::<_, ToolError>(()) };
-                let undo = |name: &'static str| {
-                    let (world, cx) = (world.clone(), cx.clone());
-                    move |(), _: String| {
-                        let (world, cx) = (world.clone(), cx.clone());
-                        async move {
-                            world.keys.lock().unwrap().push(name.to_owned());
-                            cx.emit("undone").await
-                        }
-                    }
-                };
-                cx.step("first", done).compensate(undo("first")).await?;
-                cx.emit("between").await?;
-                cx.step("second", done).compensate(undo("second")).await?;
-                let _answer = cx.elicit::<Approve>("Go on?").await?;
-                Ok("gone on".to_owned())
+    let server = only_in(&world, move |world, cx| async move {
+        let done = || async { Ok::<_, ToolError>(()) };
+        let undo = |name: &'static str| {
+            let (world, cx) = (world.clone(), cx.clone());
+            move |(), _: String| {
+                let (world, cx) = (world.clone(), cx.clone());
+                async move {
+                    world.keys.lock().unwrap().push(name.to_owned());
+                    cx.emit("undone").await
+                }
             }
-        })
-    };
+        };
+        cx.step("first", done).compensate(undo("first")).await?;
+        cx.emit("between").await?;
+        cx.step("second", done).compensate(undo("second")).await?;
+        let _answer = cx.elicit::<Approve>("Go on?").await?;
+        Ok("gone on".to_owned())
+    });
     let process = Process::of(server, &store);
     let id = process.call("work");
     process.settled(&id);
@@ -174,13 +160,10 @@ fn what_undoes_a_task_gives_nothing_and_is_not_held_up() {
 fn the_parts_of_a_task_are_its_owners_alone() {
     let (world, store) = (World::default(), Memory::new());
     let process = Process::of(
-        only(move |cx| {
-            let world = world.clone();
-            async move {
-                cx.emit("secret").await?;
-                hang_once(&world).await;
-                Ok(String::new())
-            }
+        only_in(&world, |world, cx| async move {
+            cx.emit("secret").await?;
+            hang_once(&world).await;
+            Ok(String::new())
         }),
         &store,
     );

@@ -326,6 +326,24 @@ pub(crate) fn only_by<F: Future<Output = Result<String, ToolError>> + Send + 'st
     Server::new("one", "1").tool(Tool::typed("work", "Work", move |cx, _: Nothing| work(cx)).task(policy))
 }
 
+/// A server of one resumable tool, whose work is done in this world.
+pub(crate) fn only_in<F: Future<Output = Result<String, ToolError>> + Send + 'static>(
+    world: &World,
+    work: impl Fn(World, Cx) -> F + Send + Sync + 'static,
+) -> Server {
+    only_in_by(world, policy(), work)
+}
+
+/// The same by another policy.
+pub(crate) fn only_in_by<F: Future<Output = Result<String, ToolError>> + Send + 'static>(
+    world: &World,
+    policy: TaskPolicy,
+    work: impl Fn(World, Cx) -> F + Send + Sync + 'static,
+) -> Server {
+    let world = world.clone();
+    only_by(policy, move |cx| work(world.clone(), cx))
+}
+
 /// Waits in the first process, for ever.
 pub(crate) async fn hang_once(world: &World) {
     if world.hang.fetch_add(1, Ordering::SeqCst) == 0 {

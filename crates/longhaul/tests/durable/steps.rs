@@ -7,7 +7,7 @@ use longhaul::Cx;
 use longhaul::server::ToolError;
 use longhaul::store::Memory;
 
-use crate::rig::{Process, World, hang_once, only, question, text, until_hung, yes};
+use crate::rig::{Process, World, hang_once, only_in, question, text, until_hung, yes};
 
 #[test]
 fn k5_inside_a_step_it_is_done_again_unless_it_must_not_be() {
@@ -62,31 +62,27 @@ fn a_loop_with_a_checkpoint_goes_on_where_it_was_and_keeps_one_round() {
     const ROUNDS: usize = 10_000;
     let (world, store) = (World::default(), Memory::new());
     let server = || {
-        let world = world.clone();
-        only(move |cx| {
-            let world = world.clone();
-            async move {
-                world.begun.fetch_add(1, Ordering::SeqCst);
-                let first = cx.step("first", || async { Ok::<_, ToolError>(7_usize) }).await?;
-                let mut state = cx.checkpointed((0, 0)).await;
-                while state.0 < ROUNDS {
-                    let key = cx.effect_key("add");
-                    let inner = cx.scope("branch");
-                    state.1 += cx
-                        .step("add", || async {
-                            world.keys.lock().unwrap().push(key.clone());
-                            Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst) % 2)
-                        })
-                        .await?;
-                    inner.step("nothing", || async { Ok::<_, ToolError>(()) }).pure().await?;
-                    if state.0 == ROUNDS / 2 {
-                        hang_once(&world).await;
-                    }
-                    state.0 += 1;
-                    state.save().await?;
+        only_in(&world, move |world, cx| async move {
+            world.begun.fetch_add(1, Ordering::SeqCst);
+            let first = cx.step("first", || async { Ok::<_, ToolError>(7_usize) }).await?;
+            let mut state = cx.checkpointed((0, 0)).await;
+            while state.0 < ROUNDS {
+                let key = cx.effect_key("add");
+                let inner = cx.scope("branch");
+                state.1 += cx
+                    .step("add", || async {
+                        world.keys.lock().unwrap().push(key.clone());
+                        Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst) % 2)
+                    })
+                    .await?;
+                inner.step("nothing", || async { Ok::<_, ToolError>(()) }).pure().await?;
+                if state.0 == ROUNDS / 2 {
+                    hang_once(&world).await;
                 }
-                Ok(format!("{first} {} {}", state.0, state.1))
+                state.0 += 1;
+                state.save().await?;
             }
+            Ok(format!("{first} {} {}", state.0, state.1))
         })
     };
     let one = Process::of(server(), &store);
@@ -111,32 +107,28 @@ fn a_loop_with_a_checkpoint_goes_on_where_it_was_and_keeps_one_round() {
 fn branches_are_numbered_each_for_itself_however_they_get_on() {
     let (world, store) = (World::default(), Memory::new());
     let server = || {
-        let world = world.clone();
-        only(move |cx| {
-            let world = world.clone();
-            async move {
-                let again = world.begun.fetch_add(1, Ordering::SeqCst) > 0;
-                let branch = |cx: Cx, name: &'static str, late: bool| {
-                    let world = world.clone();
-                    async move {
-                        if late {
-                            tokio::time::sleep(Duration::from_millis(50)).await;
-                        }
-                        let charged = || async {
-                            world.charged.fetch_add(1, Ordering::SeqCst);
-                            Ok::<_, ToolError>(name.to_owned())
-                        };
-                        let first = cx.step("say", charged).await?;
-                        Ok::<_, ToolError>(first + &cx.step("say", charged).await?)
+        only_in(&world, move |world, cx| async move {
+            let again = world.begun.fetch_add(1, Ordering::SeqCst) > 0;
+            let branch = |cx: Cx, name: &'static str, late: bool| {
+                let world = world.clone();
+                async move {
+                    if late {
+                        tokio::time::sleep(Duration::from_millis(50)).await;
                     }
-                };
-                // In the second process they get on in the other order.
-                let (a, b) = (cx.scope("branch"), cx.scope("branch"));
-                let (a, b) = tokio::join!(branch(a, "a", again), branch(b, "b", !again));
-                let said = a? + &b?;
-                hang_once(&world).await;
-                Ok(said)
-            }
+                    let charged = || async {
+                        world.charged.fetch_add(1, Ordering::SeqCst);
+                        Ok::<_, ToolError>(name.to_owned())
+                    };
+                    let first = cx.step("say", charged).await?;
+                    Ok::<_, ToolError>(first + &cx.step("say", charged).await?)
+                }
+            };
+            // In the second process they get on in the other order.
+            let (a, b) = (cx.scope("branch"), cx.scope("branch"));
+            let (a, b) = tokio::join!(branch(a, "a", again), branch(b, "b", !again));
+            let said = a? + &b?;
+            hang_once(&world).await;
+            Ok(said)
         })
     };
     let one = Process::of(server(), &store);
@@ -153,18 +145,14 @@ fn branches_are_numbered_each_for_itself_however_they_get_on() {
 fn what_is_drawn_once_stays_and_a_fence_rises() {
     let (world, store) = (World::default(), Memory::new());
     let server = || {
-        let world = world.clone();
-        only(move |cx| {
-            let world = world.clone();
-            async move {
-                let uuid = cx.uuid_once().await?;
-                cx.sleep_until(std::time::UNIX_EPOCH).await;
-                cx.sleep_until(std::time::SystemTime::now() + Duration::from_millis(20)).await;
-                let (task, epoch) = cx.fence().expect("it is a task");
-                world.keys.lock().unwrap().push(format!("{uuid} {task} {epoch}"));
-                hang_once(&world).await;
-                Ok(uuid)
-            }
+        only_in(&world, move |world, cx| async move {
+            let uuid = cx.uuid_once().await?;
+            cx.sleep_until(std::time::UNIX_EPOCH).await;
+            cx.sleep_until(std::time::SystemTime::now() + Duration::from_millis(20)).await;
+            let (task, epoch) = cx.fence().expect("it is a task");
+            world.keys.lock().unwrap().push(format!("{uuid} {task} {epoch}"));
+            hang_once(&world).await;
+            Ok(uuid)
         })
     };
     let one = Process::of(server(), &store);

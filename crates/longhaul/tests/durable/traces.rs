@@ -4,21 +4,17 @@ use longhaul::server::ToolError;
 use longhaul::store::Memory;
 use serde_json::json;
 
-use crate::rig::{Process, World, hang_once, only, text, until_hung};
+use crate::rig::{Process, World, hang_once, only_in, text, until_hung};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// What it was begun in, and the trace of what it calls.
 fn traced(world: &World) -> longhaul::Server {
-    let world = world.clone();
-    only(move |cx| {
-        let world = world.clone();
-        async move {
-            hang_once(&world).await;
-            tracing::info!("on its way");
-            let parent = cx.trace_parent().ok_or_else(|| ToolError::new("in no trace"))?;
-            Ok(parent.to_string())
-        }
+    only_in(world, move |world, cx| async move {
+        hang_once(&world).await;
+        tracing::info!("on its way");
+        let parent = cx.trace_parent().ok_or_else(|| ToolError::new("in no trace"))?;
+        Ok(parent.to_string())
     })
 }
 

@@ -14,7 +14,8 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::rig::{
-    Approve, Nothing, Process, World, hang_once, only, only_by, policy, question, text, until_hung,
+    Approve, Nothing, Process, World, hang_once, only, only_in, only_in_by, policy, question, text,
+    until_hung,
 };
 
 /// Charges and ships, each to be undone, then ends as it is told.
@@ -23,41 +24,37 @@ fn undone_server(world: &World, end: &'static str) -> Server {
 }
 
 fn undone_server_of(world: &World, end: &'static str, policy: TaskPolicy) -> Server {
-    let world = world.clone();
-    only_by(policy, move |cx| {
-        let world = world.clone();
-        async move {
-            world.begun.fetch_add(1, Ordering::SeqCst);
-            let (one, two) = (world.clone(), world.clone());
-            let undo = |world: World, name: &'static str| {
-                move |value: usize, key: String| {
-                    let world = world.clone();
-                    async move {
-                        world.keys.lock().unwrap().push(format!("{name} {value} {key}"));
-                        match (end, name) {
-                            ("hang in undo", "ship") => hang_once(&world).await,
-                            ("slow undo", _) => tokio::time::sleep(Duration::from_millis(600)).await,
-                            // Not by a macro, whose words would be among those of the tests.
-                            ("undo panics", "ship") => std::panic::resume_unwind(Box::new("a bug")),
-                            ("undo fails", "ship") => return Err(ToolError::new("nobody is there")),
-                            _ => {}
-                        }
-                        Ok::<_, ToolError>(())
+    only_in_by(world, policy, move |world, cx| async move {
+        world.begun.fetch_add(1, Ordering::SeqCst);
+        let (one, two) = (world.clone(), world.clone());
+        let undo = |world: World, name: &'static str| {
+            move |value: usize, key: String| {
+                let world = world.clone();
+                async move {
+                    world.keys.lock().unwrap().push(format!("{name} {value} {key}"));
+                    match (end, name) {
+                        ("hang in undo", "ship") => hang_once(&world).await,
+                        ("slow undo", _) => tokio::time::sleep(Duration::from_millis(600)).await,
+                        // Not by a macro, whose words would be among those of the tests.
+                        ("undo panics", "ship") => std::panic::resume_unwind(Box::new("a bug")),
+                        ("undo fails", "ship") => return Err(ToolError::new("nobody is there")),
+                        _ => {}
                     }
+                    Ok::<_, ToolError>(())
                 }
-            };
-            let done = || async { Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst) + 1) };
-            cx.step("charge", done).compensate(undo(one, "charge")).await?;
-            cx.step("ship", done).compensate(undo(two, "ship")).await?;
-            match end {
-                "well" => Ok("well".to_owned()),
-                "ask" => {
-                    let _answer = cx.elicit::<Approve>("Go on?").await?;
-                    cx.step("after", done).await?;
-                    Ok("gone on".to_owned())
-                }
-                _ => Err(ToolError::new("broke")),
             }
+        };
+        let done = || async { Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst) + 1) };
+        cx.step("charge", done).compensate(undo(one, "charge")).await?;
+        cx.step("ship", done).compensate(undo(two, "ship")).await?;
+        match end {
+            "well" => Ok("well".to_owned()),
+            "ask" => {
+                let _answer = cx.elicit::<Approve>("Go on?").await?;
+                cx.step("after", done).await?;
+                Ok("gone on".to_owned())
+            }
+            _ => Err(ToolError::new("broke")),
         }
     })
 }
@@ -119,25 +116,21 @@ fn what_is_cancelled_is_undone_by_any_node_and_goes_no_further() {
 fn what_is_cancelled_in_the_middle_of_a_step_is_undone_once_its_worker_is_gone() {
     let (world, store) = (World::default(), Memory::new());
     let server = || {
-        let world = world.clone();
-        only(move |cx| {
-            let world = world.clone();
-            async move {
-                let undone = world.clone();
-                let undo = move |value: usize, key: String| {
-                    let world = undone.clone();
-                    async move {
-                        let during = world.begun();
-                        world.keys.lock().unwrap().push(format!("charge {value} {key}, {during} at work"));
-                        Ok::<_, ToolError>(())
-                    }
-                };
-                let done = || async { Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst) + 1) };
-                cx.step("charge", done).compensate(undo).await?;
-                let _at_work = AtWork::begin(&world);
-                hang_once(&world).await;
-                Ok("never".to_owned())
-            }
+        only_in(&world, move |world, cx| async move {
+            let undone = world.clone();
+            let undo = move |value: usize, key: String| {
+                let world = undone.clone();
+                async move {
+                    let during = world.begun();
+                    world.keys.lock().unwrap().push(format!("charge {value} {key}, {during} at work"));
+                    Ok::<_, ToolError>(())
+                }
+            };
+            let done = || async { Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst) + 1) };
+            cx.step("charge", done).compensate(undo).await?;
+            let _at_work = AtWork::begin(&world);
+            hang_once(&world).await;
+            Ok("never".to_owned())
         })
     };
     // The other node is asked to cancel, and finds what is to be undone first.
@@ -271,40 +264,36 @@ fn undoing_takes_one_of_the_places_of_its_tool() {
 
 /// Goes on with errors that it is told, and is entered again in between; what it is told is all that it did.
 fn told_server(world: &World) -> Server {
-    let world = world.clone();
-    only(move |cx| {
-        let world = world.clone();
-        async move {
-            let at = |time: usize| {
-                let world = world.clone();
-                move || async move {
-                    if world.hang.fetch_add(1, Ordering::SeqCst) == time {
-                        std::future::pending::<()>().await;
-                    }
-                    Ok::<_, ToolError>(0)
+    only_in(world, move |world, cx| async move {
+        let at = |time: usize| {
+            let world = world.clone();
+            move || async move {
+                if world.hang.fetch_add(1, Ordering::SeqCst) == time {
+                    std::future::pending::<()>().await;
                 }
-            };
-            let in_doubt = cx.step("in doubt", at(0)).at_most_once().await;
-            let unknown = cx
-                .step("unknown", at(1))
-                .reconcile(|_| async { Err::<Option<usize>, _>(ToolError::new("the API is down")) })
-                .await;
-            let late = cx.elicit::<Approve>("Go on?").within(Duration::from_millis(50)).await;
-            let told = [in_doubt.is_err(), unknown.is_err(), late.is_err()];
-            let undone = world.clone();
-            let undo = move |value: usize, key: String| {
-                let world = undone.clone();
-                async move {
-                    world.keys.lock().unwrap().push(format!("charge {value} {key}"));
-                    Ok::<_, ToolError>(())
-                }
-            };
-            if told == [true; 3] {
-                let done = || async { Ok::<_, ToolError>(1) };
-                cx.step("charge", done).compensate(undo).await?;
+                Ok::<_, ToolError>(0)
             }
-            Err(ToolError::new("broke"))
+        };
+        let in_doubt = cx.step("in doubt", at(0)).at_most_once().await;
+        let unknown = cx
+            .step("unknown", at(1))
+            .reconcile(|_| async { Err::<Option<usize>, _>(ToolError::new("the API is down")) })
+            .await;
+        let late = cx.elicit::<Approve>("Go on?").within(Duration::from_millis(50)).await;
+        let told = [in_doubt.is_err(), unknown.is_err(), late.is_err()];
+        let undone = world.clone();
+        let undo = move |value: usize, key: String| {
+            let world = undone.clone();
+            async move {
+                world.keys.lock().unwrap().push(format!("charge {value} {key}"));
+                Ok::<_, ToolError>(())
+            }
+        };
+        if told == [true; 3] {
+            let done = || async { Ok::<_, ToolError>(1) };
+            cx.step("charge", done).compensate(undo).await?;
         }
+        Err(ToolError::new("broke"))
     })
 }
 
@@ -327,26 +316,22 @@ fn whatever_a_function_was_told_it_is_told_again_when_it_is_undone() {
 
 /// Charges, and fails; entered to be undone it is slow outside any step so often.
 fn slow_server(world: &World, slow: usize) -> Server {
-    let world = world.clone();
-    only(move |cx| {
-        let world = world.clone();
-        async move {
-            let nth = world.begun.fetch_add(1, Ordering::SeqCst);
-            if (1..=slow).contains(&nth) {
-                std::future::pending::<()>().await;
-            }
-            let undone = world.clone();
-            let undo = move |value: usize, key: String| {
-                let world = undone.clone();
-                async move {
-                    world.keys.lock().unwrap().push(format!("charge {value} {key}"));
-                    Ok::<_, ToolError>(())
-                }
-            };
-            let done = || async { Ok::<_, ToolError>(1) };
-            cx.step("charge", done).compensate(undo).await?;
-            Err(ToolError::new("broke"))
+    only_in(world, move |world, cx| async move {
+        let nth = world.begun.fetch_add(1, Ordering::SeqCst);
+        if (1..=slow).contains(&nth) {
+            std::future::pending::<()>().await;
         }
+        let undone = world.clone();
+        let undo = move |value: usize, key: String| {
+            let world = undone.clone();
+            async move {
+                world.keys.lock().unwrap().push(format!("charge {value} {key}"));
+                Ok::<_, ToolError>(())
+            }
+        };
+        let done = || async { Ok::<_, ToolError>(1) };
+        cx.step("charge", done).compensate(undo).await?;
+        Err(ToolError::new("broke"))
     })
 }
 

@@ -8,7 +8,8 @@ use longhaul::{Server, Tool};
 use serde_json::json;
 
 use crate::rig::{
-    Approve, Nothing, Process, World, hang_once, only, order, policy, question, text, until_hung, yes,
+    Approve, Nothing, Process, World, hang_once, only, only_in, order, policy, question, text, until_hung,
+    yes,
 };
 
 /// A server whose tool `order` is of this version.
@@ -92,28 +93,24 @@ fn v4_steps_are_found_by_name_and_another_question_under_a_key_ends_the_task() {
     for other in [false, true] {
         let (world, store) = (World::default(), Memory::new());
         let server = |again: bool| {
-            let world = world.clone();
-            only(move |cx| {
-                let world = world.clone();
-                async move {
-                    let count = async |name: &'static str| {
-                        cx.step(name, || async {
-                            Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst))
-                        })
-                        .await
-                    };
-                    let said = if again {
-                        // Reordered, and one is new.
-                        let (b, new, a) = (count("b").await?, count("new").await?, count("a").await?);
-                        format!("a{a} b{b} new{new}")
-                    } else {
-                        let (a, b) = (count("a").await?, count("b").await?);
-                        format!("a{a} b{b}")
-                    };
-                    let question = if again && other { "Sell it?" } else { "Ship it?" };
-                    let _answer = cx.elicit::<Approve>(question).await?;
-                    Ok(said)
-                }
+            only_in(&world, move |world, cx| async move {
+                let count = async |name: &'static str| {
+                    cx.step(name, || async {
+                        Ok::<_, ToolError>(world.charged.fetch_add(1, Ordering::SeqCst))
+                    })
+                    .await
+                };
+                let said = if again {
+                    // Reordered, and one is new.
+                    let (b, new, a) = (count("b").await?, count("new").await?, count("a").await?);
+                    format!("a{a} b{b} new{new}")
+                } else {
+                    let (a, b) = (count("a").await?, count("b").await?);
+                    format!("a{a} b{b}")
+                };
+                let question = if again && other { "Sell it?" } else { "Ship it?" };
+                let _answer = cx.elicit::<Approve>(question).await?;
+                Ok(said)
             })
         };
         let one = Process::of(server(false), &store);
