@@ -111,6 +111,9 @@ impl fmt::Display for NodeId {
 pub struct Epoch(u64);
 
 impl Epoch {
+    /// Under which a task is held by whoever made it.
+    pub const FIRST: Self = Self(1);
+
     /// The epoch with this number.
     #[must_use]
     pub const fn new(number: u64) -> Self {
@@ -127,6 +130,21 @@ impl Epoch {
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
+    }
+
+    /// Whether whoever held a task at `held`, and holds it at this one, has held it all the while: every claim and every
+    /// release is an epoch more, so that another's would show.
+    ///
+    /// ```
+    /// use longhaul_store::Epoch;
+    ///
+    /// let held = Epoch::FIRST;
+    /// assert!(held.succeeds(held) && held.next().succeeds(held), "its own claim is one");
+    /// assert!(!held.next().next().succeeds(held), "somebody else's came between");
+    /// ```
+    #[must_use]
+    pub const fn succeeds(self, held: Self) -> bool {
+        self.0 == held.0 || self.0 == held.next().0
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) async fn a_task_is_born_claimed_by_the_node_that_made_it(backend: &dy
     let lease = made.lease().expect("it is running");
     assert_eq!(
         (&lease.node, made.attempt, made.epoch, made.started),
-        (one.store.node(), 1, Epoch::new(1), true)
+        (one.store.node(), 1, Epoch::FIRST, true)
     );
     assert!(lease.until > one.store.now());
     assert_eq!(

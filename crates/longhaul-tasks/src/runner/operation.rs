@@ -108,7 +108,7 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
 /// An earlier try had written the row, and could not say so. Somebody else may have taken it up since, or ended it: then
 /// the call is left to what was made of it.
 async fn written_before(inner: &Inner, record: Arc<Record>, steps: Vec<Step>) -> Result<Done, StoreError> {
-    if is_ours(inner, &record) && succeeds(record.epoch, FIRST) {
+    if is_ours(inner, &record) && record.epoch.succeeds(Epoch::FIRST) {
         catch_up(inner, record, steps).await.map(Done::Committed)
     } else {
         Ok(Done::Again(record))
@@ -125,15 +125,6 @@ async fn catch_up(inner: &Inner, record: Arc<Record>, steps: Vec<Step>) -> Resul
         inner.store.write(&record.id, record.epoch, batch).await?;
     }
     Ok(record)
-}
-
-/// Under which a row is made.
-pub(super) const FIRST: Epoch = Epoch::new(1);
-
-/// Whether whoever held a task at `held`, and holds it at `now`, has held it all the while: every claim and every release
-/// is an epoch more, so that another's would show.
-pub(super) fn succeeds(now: Epoch, held: Epoch) -> bool {
-    now == held || now == held.next()
 }
 
 /// Whether waiting mends nothing: this store will never take that write from this process. A full disk, a lock, or

@@ -18,9 +18,7 @@ use super::ending;
 use super::follow::{Again, cancel_for_all};
 use super::join::{Lead, Stage};
 use super::keeper::Keeper;
-use super::operation::{
-    Done, Operation, cancel, commit, finish, look, read, report, start, stop, succeeds, tell,
-};
+use super::operation::{Done, Operation, cancel, commit, finish, look, read, report, start, stop, tell};
 use super::orphan;
 use super::pause::Pauses;
 use super::runs::Listed;
@@ -505,7 +503,7 @@ impl Run {
         };
         let changed = self.record.as_ref().is_none_or(|known| known.seq != record.seq);
         let ended = record.outcome().cloned();
-        let ours = self.listed.owns(&record) && succeeds(record.epoch, self.epoch);
+        let ours = self.listed.owns(&record) && record.epoch.succeeds(self.epoch);
         if ours && record.epoch != self.epoch {
             // This node's own claim brought it in again, for its lease had run out: the run goes on.
             self.epoch = record.epoch;

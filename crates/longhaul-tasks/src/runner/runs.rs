@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::Inner;
 use super::control::{Control, Controls};
-use super::operation::{FIRST, is_ours, succeeds};
+use super::operation::is_ours;
 
 /// Every run of this node, by the id of its call.
 #[derive(Debug, Default)]
@@ -85,7 +85,7 @@ impl Runs {
     pub(super) fn claimed_back(&self, record: &Record) -> bool {
         let mut entries = self.lock();
         let Some(entry) = entries.get_mut(&record.id) else { return false };
-        let goes_on = succeeds(record.epoch, entry.epoch.unwrap_or(FIRST));
+        let goes_on = record.epoch.succeeds(entry.epoch.unwrap_or(Epoch::FIRST));
         if goes_on {
             entry.hold(record);
         }
