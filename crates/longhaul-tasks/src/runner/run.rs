@@ -116,6 +116,8 @@ struct Timers {
     look: Option<BoxFuture<'static, ()>>,
     /// How long that waits next.
     look_pauses: Option<Pauses>,
+    /// To end work that was asked to end itself, and has not.
+    grace: Option<BoxFuture<'static, ()>>,
 }
 
 impl Run {
@@ -378,6 +380,13 @@ impl Run {
                 self.timers.look = None;
                 self.look_again()
             }
+            () = optional(&mut self.timers.grace) => {
+                self.timers.grace = None;
+                if let Some(record) = &self.record {
+                    ending::end(&self.listed.inner, record);
+                }
+                None
+            }
             () = optional(&mut self.leaving) => {
                 self.give_back();
                 None
@@ -512,8 +521,10 @@ impl Run {
                 keeper.hold(record.epoch);
             }
         }
-        if let (Some(keeper), true) = (&self.keeper, ours) {
-            ending::ask_to_end(&self.listed.inner, keeper, &record);
+        if let (Some(keeper), true) = (&self.keeper, ours)
+            && let Some(grace) = ending::ask_to_end(&self.listed.inner, keeper, &record)
+        {
+            self.timers.grace = Some(grace);
         }
         match self.keeper.as_ref().filter(|_| ours) {
             Some(keeper) if !keeper.look(&record).await => self.look_later(),

@@ -205,3 +205,34 @@ async fn k26_work_that_ends_one_process_after_another_is_given_up() {
     let data = data.as_ref().map(Json::as_str);
     assert_eq!((*code, data), (-32603, Some(r#"{"reason":"attempts_exhausted","attempts":6}"#)));
 }
+
+/// Until then nothing holds the engine, nor its store.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_work_that_is_asked_to_end_is_over_with_the_work() {
+    let (memory, keeper) = (Memory::new(), Keeper::new());
+    let store = Arc::new(memory.another_node());
+    let held = Arc::downgrade(&store);
+    let engine = Engine::new(store, Arc::new(Tokio::new()), pace(), [Worker::new("end")]);
+    let work = {
+        let keeper = keeper.clone();
+        Box::pin(async move {
+            keeper.asked_to_end().await;
+            done()
+        })
+    };
+    let mut call = Call::new(Owner::Anonymous, "end", Json::parse("{}").unwrap(), Work::Future(work));
+    (call.plan, call.rerun, call.keeper) = (Plan::new(Caller::TakesTask, true), Rerun::Resumable, keeper);
+    call.cancel_grace = Some(Duration::from_secs(3600));
+    let Answer::Task(record) = engine.call(call).await else { panic!("it is a task") };
+    engine.ask_to_cancel(Scope::Operator, &record.id, None).await.unwrap();
+    let ended = until(&memory, &record.id, Record::is_terminal).await;
+    assert_eq!(ended.outcome(), Some(&done()));
+    drop(engine);
+    for _ in 0..60 {
+        if held.strong_count() == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    panic!("its time is waited out");
+}
