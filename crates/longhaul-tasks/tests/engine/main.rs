@@ -8,6 +8,7 @@ mod fencing;
 mod figures;
 mod joining;
 mod letting_go;
+mod lost_answer;
 mod model;
 mod once;
 mod orphans;

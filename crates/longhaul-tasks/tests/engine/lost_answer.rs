@@ -1,0 +1,137 @@
+//! A row that was written, and whose writer has not heard of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use longhaul_store::wrap::{Fault, Faults, Moment, Operation, Wrapped};
+use longhaul_store::{
+    Batch, CallKey, Digest, Epoch, Memory, Once, Outcome, Rerun, Scope, Settings, StepClock, StoreError,
+    TaskId, TaskStore, Time,
+};
+use longhaul_tasks::environment::Tokio;
+use longhaul_tasks::machine::{Caller, Plan};
+use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Ticket, Work, Worker};
+
+use crate::rig::{ann, json, success};
+
+/// A call whose row is there, while its node believes that it is not and is about to write it again.
+struct Unheard {
+    memory: Memory,
+    faults: Faults,
+    /// The node that made the call.
+    node: Arc<Wrapped<Memory, Faults>>,
+    clock: StepClock,
+    ticket: Ticket,
+    /// Its work has been dropped.
+    dropped: Arc<AtomicBool>,
+    id: TaskId,
+    _engine: Engine,
+}
+
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Unheard {
+    async fn begin(once: Option<Once>) -> Self {
+        let clock = StepClock::at(Time::from_unix_ms(1_800_000_000_000));
+        let memory = Memory::with(Settings::default(), Arc::new(clock.clone()));
+        let (faults, dropped, id) = (Faults::new(), Arc::<AtomicBool>::default(), TaskId::new("t1").unwrap());
+        let lost =
+            StoreError::Backend { doing: "answering", source: Arc::new(std::io::Error::other("it broke")) };
+        faults.plan(1, Moment::After, Fault::Fail(lost));
+        let node = Arc::new(Wrapped::new(memory.another_node(), faults.clone()));
+        let store = Arc::clone(&node) as Arc<dyn TaskStore>;
+        let engine = Engine::new(store, Arc::new(Tokio::new()), Pace::default(), [Worker::new("work")]);
+        let guard = Dropped(Arc::clone(&dropped));
+        let work = Box::pin(async move {
+            let _guard = guard;
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            success()
+        });
+        let mut call = Call::new(ann(), "work", json("{}"), Work::Future(work));
+        (call.plan, call.rerun) = (Plan::new(Caller::Waits, false), Rerun::Restart);
+        (call.id, call.once, call.after) = (Some(id.clone()), once, Some(Duration::from_secs(2)));
+        let ticket = engine.call(call);
+        let this = Self { memory, faults, node, clock, ticket, dropped, id, _engine: engine };
+        this.creates(1).await;
+        this
+    }
+
+    /// Waits until the row has been written so often.
+    async fn creates(&self, times: usize) {
+        let creates = || self.faults.operations().iter().filter(|what| **what == Operation::Create).count();
+        while creates() < times {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// What the caller is told.
+    async fn ends(self) -> Outcome {
+        match self.ticket.await {
+            Answer::Outcome(outcome) => outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// What another makes of the task.
+fn anothers() -> Outcome {
+    Outcome::result(json(r#"{"content":["another"]}"#), false)
+}
+
+fn keys() -> [Option<Once>; 2] {
+    [None, Some(Once::new(CallKey::new("key:1").unwrap(), Digest::new([1; 32])))]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_another_node_has_taken_meanwhile_is_left_to_it() {
+    for once in keys() {
+        let unheard = Unheard::begin(once).await;
+        unheard.clock.advance(Duration::from_secs(31));
+        let other = unheard.memory.another_node();
+        let taken = other.claim_one(&unheard.id).await.unwrap().expect("its lease has run out");
+        assert_eq!(taken.epoch, Epoch::FIRST.next());
+        unheard.creates(2).await;
+        // The caller is told what the other makes of it, and not before.
+        other.finish(&unheard.id, taken.epoch, anothers(), Batch::new()).await.unwrap();
+        let (memory, id) = (unheard.memory.another_node(), unheard.id.clone());
+        assert_eq!(unheard.ends().await, anothers());
+        let record = memory.get(Scope::Operator, &id).await.unwrap().unwrap();
+        assert_eq!((record.outcome(), record.epoch), (Some(&anothers()), taken.epoch));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_came_back_from_another_node_is_not_gone_on_with_as_if_nothing_had_happened() {
+    for once in keys() {
+        let unheard = Unheard::begin(once).await;
+        unheard.clock.advance(Duration::from_secs(31));
+        let other = unheard.memory.another_node();
+        let taken = other.claim_one(&unheard.id).await.unwrap().expect("its lease has run out");
+        other.release(&unheard.id, taken.epoch).await.unwrap();
+        let back = TaskStore::claim_one(&*unheard.node, &unheard.id).await.unwrap().expect("it is free");
+        unheard.creates(2).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(unheard.dropped.load(Ordering::SeqCst), "what the other has done is not done twice");
+        TaskStore::finish(&*unheard.node, &unheard.id, back.epoch, anothers(), Batch::new()).await.unwrap();
+        assert_eq!(unheard.ends().await, anothers());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_its_node_has_claimed_back_itself_is_its_call_s() {
+    let unheard = Unheard::begin(None).await;
+    unheard.clock.advance(Duration::from_secs(31));
+    let back = TaskStore::claim_one(&*unheard.node, &unheard.id).await.unwrap().expect("its lease is out");
+    assert_eq!(back.epoch, Epoch::FIRST.next());
+    let (memory, id) = (unheard.memory.another_node(), unheard.id.clone());
+    assert_eq!(unheard.ends().await, success());
+    let record = memory.get(Scope::Operator, &id).await.unwrap().unwrap();
+    assert_eq!((record.outcome(), record.epoch), (Some(&success()), back.epoch));
+}
