@@ -1,5 +1,4 @@
 //! Every backend keeps every promise, used directly and through an `Arc<dyn TaskStore>`.
-#![cfg(all(feature = "conformance", feature = "sealed", feature = "sqlite", feature = "wrap"))]
 
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 

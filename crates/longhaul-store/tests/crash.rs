@@ -1,6 +1,6 @@
 //! A process on a store kills itself before and after the commit of each kind of write: the next finds all of it or
 //! nothing of it.
-#![cfg(all(unix, feature = "crash-points", feature = "sqlite"))]
+#![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{

@@ -1,5 +1,4 @@
 //! Any sequence of operations does the same on SQLite as on the plain model, which is the store in memory.
-#![cfg(all(feature = "conformance", feature = "sqlite"))]
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 

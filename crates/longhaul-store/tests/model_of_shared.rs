@@ -1,6 +1,5 @@
 //! Any sequence of operations on streams and entries does the same on SQLite as in memory, and what a file says of
 //! itself adds up.
-#![cfg(all(feature = "conformance", feature = "sqlite"))]
 
 use std::{path::Path, sync::Arc, time::Duration};
 

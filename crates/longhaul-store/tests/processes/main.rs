@@ -1,5 +1,5 @@
 //! Several real processes on one file, and what becomes of it when they are killed.
-#![cfg(all(feature = "conformance", feature = "sqlite", unix))]
+#![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test, to its last line")]
 
 #[cfg(feature = "crash-points")]

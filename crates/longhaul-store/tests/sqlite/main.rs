@@ -1,5 +1,5 @@
 //! What only the store in a file promises: its files, its locks, its space, its format.
-#![cfg(all(feature = "conformance", feature = "sqlite", unix))]
+#![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test, to its last line")]
 
 mod files;
