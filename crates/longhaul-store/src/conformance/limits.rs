@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Backend, ann, bob, create, creation::keyed, finish, get, id, json, one_with, task};
+use super::{Backend, Payload, ann, bob, create, creation::keyed, finish, get, id, json, one_with, task};
 use crate::{
     Batch, Created, Digest, Limits, NewTask, Outcome, Owner, Progress, Quota, Retention, Settings,
     StoreError, TaskStore,
@@ -85,10 +85,12 @@ pub(super) async fn a_full_store_still_knows_a_key(backend: &dyn Backend) {
 
 /// S4 of `conformance/REQUIREMENTS.md`.
 pub(super) async fn what_is_too_large_is_refused(backend: &dyn Backend) {
+    let kept = |payload, bytes| backend.kept(payload, bytes);
     let settings = limited(|limits| {
-        (limits.max_arguments, limits.max_caller, limits.max_outcome, limits.max_text) = (10, 10, 10, 10);
+        (limits.max_arguments, limits.max_caller) = (kept(Payload::Json, 10), kept(Payload::Json, 10));
+        (limits.max_outcome, limits.max_text) = (kept(Payload::Json, 10), kept(Payload::Text, 10));
     });
-    let one = one_with(backend, settings);
+    let one = one_with(backend, settings.clone());
     let long = || json("\"123456789\"");
     let fits = || NewTask::new(id("t"), bob(), "build", json("{}"));
     let mut arguments = fits();
@@ -96,13 +98,22 @@ pub(super) async fn what_is_too_large_is_refused(backend: &dyn Backend) {
     let mut caller = fits();
     caller.caller = long();
     let mut tool = fits();
-    tool.tool = "01234567890".into();
+    // It is kept as it is.
+    tool.tool = "x".repeat(settings.limits.max_text + 1).into();
     let mut message = fits();
     message.status_message = Some("01234567890".into());
-    for (what, new) in [("arguments", arguments), ("caller", caller), ("tool", tool), ("message", message)] {
+    let (json_kept, text_kept) = (kept(Payload::Json, 11), kept(Payload::Text, 11));
+    for (what, new, size) in [
+        ("arguments", arguments, json_kept),
+        ("caller", caller, json_kept),
+        ("tool", tool, settings.limits.max_text + 1),
+        ("message", message, text_kept),
+    ] {
+        let at_most =
+            if size == json_kept { settings.limits.max_arguments } else { settings.limits.max_text };
         let refusal = one.store.create(new).await;
         assert!(
-            matches!(refusal, Err(StoreError::TooLarge { found: 11, limit: 10, .. })),
+            matches!(refusal, Err(StoreError::TooLarge { found, limit, .. }) if (found, limit) == (size, at_most)),
             "{what}: {refusal:?}"
         );
     }
@@ -120,8 +131,9 @@ pub(super) async fn what_is_too_large_is_refused(backend: &dyn Backend) {
         let refusal = one.store.finish(&made.id, made.epoch, Outcome::lost("gone"), report).await;
         assert!(matches!(refusal, Err(StoreError::TooLarge { .. })), "{refusal:?}");
     }
+    let words: Arc<str> = "x".repeat(settings.limits.max_outcome + 1).into();
     for outcome in
-        [Outcome::result(long(), false), Outcome::error(1, text.clone(), None), Outcome::lost(text)]
+        [Outcome::result(long(), false), Outcome::error(1, words.clone(), None), Outcome::lost(words)]
     {
         let refusal = one.store.finish(&made.id, made.epoch, outcome, Batch::new()).await;
         assert!(matches!(refusal, Err(StoreError::TooLarge { .. })), "{refusal:?}");

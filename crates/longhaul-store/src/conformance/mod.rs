@@ -63,6 +63,25 @@ use crate::{
 pub trait Backend<S: ?Sized = dyn TaskStore> {
     /// A store that holds nothing, on a clock that stands still.
     fn deploy(&self, settings: Settings) -> Box<dyn Deployment<S>>;
+
+    /// How many bytes a payload takes where it is kept that is so many bytes long: as many, unless the store keeps it in
+    /// another form. Limits are of what is kept.
+    fn kept(&self, payload: Payload, bytes: usize) -> usize {
+        let _ = payload;
+        bytes
+    }
+}
+
+/// What a store keeps and does not read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Payload {
+    /// JSON: arguments, outcomes, steps, parts.
+    Json,
+    /// Words for people, parts that are text, and the texts of events, if there is anything in them.
+    Text,
+    /// The bytes of an entry.
+    Entry,
 }
 
 /// One store, which nodes can join. Its clock moves only when told; if it cannot stand still, its ordinary pace is
@@ -341,6 +360,14 @@ fn one_with<S: ?Sized>(backend: &dyn Backend<S>, settings: Settings) -> One<S> {
     let deployment = backend.deploy(settings);
     let store = deployment.join();
     One { deployment, store }
+}
+
+/// The length of the longest payload that takes no more than so many bytes.
+fn fitting<S: ?Sized>(backend: &dyn Backend<S>, payload: Payload, bytes: usize) -> usize {
+    (0..=bytes)
+        .rev()
+        .find(|length| backend.kept(payload, *length) <= bytes)
+        .expect("there is room for something")
 }
 
 fn ann() -> Owner {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Backend, ann, bob,
+    Backend, Payload, ann, bob,
     drive::{block_on, race},
     one, one_with,
 };
@@ -192,7 +192,7 @@ pub(super) async fn entries_are_bounded(backend: &dyn Backend<Entries>) {
 
 pub(super) async fn an_entry_too_large_is_refused(backend: &dyn Backend<Entries>) {
     let mut settings = Settings::default();
-    settings.limits.max_entry = 10;
+    settings.limits.max_entry = backend.kept(Payload::Entry, 10);
     let one = one_with(backend, settings);
     let (ann, long) = (ann(), "n".repeat(EntryKey::MAX_NAME + 1));
     let key = EntryKey::of(&ann, "kind", "name");

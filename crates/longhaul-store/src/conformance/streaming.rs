@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::{
-    Backend, ann, bob,
+    Backend, Payload, ann, bob,
     drive::{block_on, race},
-    one, one_with,
+    fitting, one, one_with,
 };
 use crate::{EventStore, Owner, Quota, Settings, StoreError, Stream};
 
@@ -89,12 +89,13 @@ pub(super) async fn a_full_stream_loses_its_oldest_events(backend: &dyn Backend<
     by_count.limits.max_stream_events = 3;
     let mut by_bytes = Settings::default();
     by_bytes.limits.max_stream_bytes = 3 * 1512;
+    let text = text_of(backend, 1000);
     for settings in [by_count, by_bytes] {
         let one = one_with(backend, settings);
         let ann = ann();
         let stream = Stream::new(&ann, "s", "t");
         for number in 1..=5 {
-            assert_eq!(one.store.append(stream, &"x".repeat(1000)).await.unwrap(), number);
+            assert_eq!(one.store.append(stream, &text).await.unwrap(), number);
         }
         assert_eq!(replay(&*one.store, stream, 1).await, None, "there would be a gap");
         for (seen, missed) in [(2, 3), (3, 2), (5, 0)] {
@@ -115,7 +116,7 @@ pub(super) async fn a_large_event_takes_the_room_of_many(backend: &dyn Backend<E
     let too_large = one.store.append(stream, &"x".repeat(10_000)).await;
     assert!(matches!(too_large, Err(StoreError::TooLarge { .. })), "{too_large:?}");
     assert_eq!(replay(&*one.store, stream, 0).await.map(|all| all.len()), Some(8), "nothing has changed");
-    assert_eq!(one.store.append(stream, &"x".repeat(9_000)).await.unwrap(), 9);
+    assert_eq!(one.store.append(stream, &text_of(backend, 9_000)).await.unwrap(), 9);
     assert_eq!(replay(&*one.store, stream, 8).await.map(|all| all.len()), Some(1));
     assert_eq!(replay(&*one.store, stream, 7).await, None);
     let long = "n".repeat(Stream::MAX_NAME + 1);
@@ -134,7 +135,7 @@ pub(super) async fn bytes_of_events_are_bounded(backend: &dyn Backend<Events>) {
     in_all.limits.max_event_bytes = 5_000;
     for (settings, quota) in [(of_one, Quota::EventBytesPerOwner), (in_all, Quota::EventBytes)] {
         let one = one_with(backend, settings);
-        let text = "x".repeat(1_500);
+        let text = text_of(backend, 1_500);
         let append =
             async |owner: &Owner, name: &str| one.store.append(Stream::new(owner, "s", name), &text).await;
         append(&ann, "t1").await.unwrap();
@@ -166,7 +167,7 @@ pub(super) async fn a_stream_that_turns_over_takes_no_more_room(backend: &dyn Ba
     (settings.limits.max_event_bytes_per_owner, settings.limits.max_event_bytes) = (4_000, 5_000);
     let one = one_with(backend, settings);
     let ann = ann();
-    let text = "x".repeat(1_000);
+    let text = text_of(backend, 1_000);
     for number in 1..=10 {
         assert_eq!(one.store.append(Stream::new(&ann, "s", "t"), &text).await.unwrap(), number);
     }
@@ -232,6 +233,11 @@ pub(super) async fn events_that_race_each_have_a_number(backend: &dyn Backend<Ev
     let all: BTreeSet<u64> = given.into_iter().flatten().collect();
     assert_eq!(all, (1..=40).collect());
     assert_eq!(replay(&*one.store, stream, 0).await.map(|events| events.len()), Some(40));
+}
+
+/// A text that takes so many bytes where it is kept, or hardly less.
+fn text_of(backend: &dyn Backend<Events>, bytes: usize) -> String {
+    "x".repeat(fitting(backend, Payload::Text, bytes))
 }
 
 async fn replay(store: &Events, stream: Stream<'_>, seen: u64) -> Option<Vec<(u64, String)>> {
