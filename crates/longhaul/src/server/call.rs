@@ -583,7 +583,6 @@ struct LeftToTask(Cx);
 impl Drop for LeftToTask {
     fn drop(&mut self) {
         self.0.interview().leave_to_task();
-        self.0.interview().be_left();
     }
 }
 
@@ -677,7 +676,10 @@ fn told(shared: &Shared, cx: &Cx, answer: Answer, waited: Duration, rounds: Opti
         ),
         Answer::HandOver(record) => {
             let asked = rounds.and_then(|rounds| rounds.ask(cx, &record));
-            asked.unwrap_or_else(|| written(Ok(hand_over(shared, &record, Some(waited)))))
+            asked.unwrap_or_else(|| {
+                cx.interview().know_of_task();
+                written(Ok(hand_over(shared, &record, Some(waited))))
+            })
         }
         Answer::Refused(refusal) => {
             let message = refusal.message.to_string();

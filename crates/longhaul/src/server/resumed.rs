@@ -9,7 +9,7 @@ use longhaul_proto::model::{ClientCapabilities, Elicitation, InputKind, Sampling
 use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::{Entry, Keeper};
-use longhaul_tasks::store::{Outcome, Owner, Record};
+use longhaul_tasks::store::{Outcome, Owner, Record, Retention};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
@@ -141,6 +141,7 @@ impl Entry for FunctionEntry {
             return Box::pin(ready(Outcome::lost("it was called in a revision that is not spoken here")));
         };
         let (followed, askable) = (written.followed, written.askable.clone());
+        let takes_tasks = written.tasks || dialect.asks_by_request();
         let caller = written.caller(&record.owner);
         let around = (self.states.as_ref(), &self.tools);
         let cx = Cx::of_task(around, dialect, caller, None, unheard(), reporter, keeper);
@@ -150,6 +151,11 @@ impl Entry for FunctionEntry {
         }
         if followed {
             cx.interview().be_followed();
+        }
+        // Whether its caller was told of the task is not written: what nobody may ever answer is not kept longer than
+        // what nobody may ever fetch.
+        if let (false, Retention::AfterTerminal(kept)) = (takes_tasks, record.retention) {
+            cx.interview().be_asked_within(kept);
         }
         for (kind, can) in InputKind::ALL.into_iter().zip(askable) {
             cx.interview().tell_once(kind, can);

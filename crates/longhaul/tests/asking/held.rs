@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use longhaul::driver::Options;
-use longhaul::server::{Elicited, TaskMode, TaskPolicy, ToolError};
-use longhaul::store::{Memory, Settings, StepClock, Time};
+use longhaul::server::{Elicited, RoundOptions, TaskMode, TaskPolicy, ToolError};
+use longhaul::store::{Memory, Rerun, Settings, StepClock, Time};
 use longhaul::{Cx, Tool};
 use serde_json::{Value, json};
 
@@ -78,6 +78,25 @@ async fn a6_a_state_that_names_a_task_is_good_for_its_caller_and_its_call_alone(
     assert_eq!(text(&bare.call(params).await), "rested");
 }
 
+#[tokio::test]
+async fn s24_a_state_that_names_a_task_expires_with_what_it_asks() {
+    let bare = Bare::bounded(RoundOptions::default().patience(Duration::from_millis(50)));
+    let first = bare.call(call()).await;
+    tokio::time::sleep(Duration::from_millis(80)).await;
+    for _ in 0..2 {
+        let late = bare.answer(call(), &first, ada(&first)).await;
+        assert_eq!(code(&late), -32602);
+        assert!(late["error"]["message"].as_str().unwrap().contains("has expired"), "{late}");
+    }
+    while bare.counts.dropped.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(bare.counts.now(), (1, 0), "what waited was told that nobody answered, and nothing ran again");
+    // Made again as it says, it is another call.
+    asked(&bare.call(call()).await);
+    assert_eq!(bare.counts.now(), (2, 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_does_not_come_back_in_time_leaves_nothing_that_waits() {
     let clock = StepClock::at(Time::from_unix_ms(1_800_000_000_000));
@@ -89,6 +108,54 @@ async fn who_does_not_come_back_in_time_leaves_nothing_that_waits() {
     tokio::time::sleep(Duration::from_secs(16 * 60)).await;
     assert_eq!(bare.dispatcher.engine().counts().await.unwrap().open, 0);
     assert_eq!(bare.counts.dropped.load(Ordering::SeqCst), 1);
+}
+
+/// Asks twice, and is a task by then.
+fn twice(rerun: Rerun) -> Tool {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Go {
+        go: bool,
+    }
+    let mut policy = TaskPolicy::new(TaskMode::After(Duration::from_secs(1)));
+    (policy.rerun, policy.ttl) = (rerun, Duration::from_secs(3600));
+    let work = |cx: Cx, _: Nothing| async move {
+        cx.step("begin", || async { Ok::<_, ToolError>(()) }).await?;
+        let mut went = 0;
+        for question in ["First?", "Second?"] {
+            went +=
+                usize::from(matches!(cx.elicit::<Go>(question).await?, Elicited::Accepted(Go { go: true })));
+        }
+        Ok::<_, ToolError>(format!("went {went} times"))
+    };
+    Tool::typed("twice", "Ask twice", work).task(policy)
+}
+
+/// Its caller was never told of the task, so nobody could end it but time.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_come_back_with_the_second_answer_leaves_nothing_that_waits() {
+    for (rerun, patience) in [(Rerun::Never, 15 * 60), (Rerun::Resumable, 3600)] {
+        let clock = StepClock::at(Time::from_unix_ms(1_800_000_000_000));
+        let store = Memory::with(Settings::default(), Arc::new(clock.clone()));
+        let bare = Bare::with(|server| server.tool(twice(rerun)).store(store));
+        bare.dispatcher.start().await.unwrap();
+        let twice = || json!({"name": "twice", "arguments": {}});
+        let go = |asked_so: &Value| {
+            let [key] = asked(asked_so)[..] else { panic!("{asked_so}") };
+            json!({key: accept(json!({"go": true}))})
+        };
+        let first = bare.call(twice()).await;
+        // What can be put aside is by then.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let second = bare.answer(twice(), &first, go(&first)).await;
+        assert_eq!(bare.dispatcher.engine().counts().await.unwrap().open, 1);
+        let pass = async |seconds| {
+            clock.advance(Duration::from_secs(seconds));
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            bare.dispatcher.engine().counts().await.unwrap().open
+        };
+        assert_eq!(pass(patience - 60).await, 1, "{rerun:?}");
+        assert!(asked(&second).len() == 1 && pass(120).await == 0, "{rerun:?}: {second}");
+    }
 }
 
 /// Works for as long as its caller is held, and asks then.

@@ -129,14 +129,14 @@ impl Interview {
         *self.lock().told.entry(kind).or_insert(can)
     }
 
-    /// Its caller is asked by the answer to its request, and nobody knows of the task till then: who does not come back
-    /// with the answers in that time never does.
+    /// Its caller is asked by the answers to its requests, and need never hear of the task: who does not come back with
+    /// what is asked in that time never does.
     pub(in super::super) fn be_asked_within(&self, patience: Duration) {
         self.lock().patience = Some(patience);
     }
 
-    /// Its caller has its answer: from here on questions wait as any task's do.
-    pub(in super::super) fn be_left(&self) {
+    /// Its caller is told of the task: from here on questions wait as any task's do.
+    pub(in super::super) fn know_of_task(&self) {
         self.lock().patience = None;
     }
 
