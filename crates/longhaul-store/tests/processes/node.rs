@@ -137,22 +137,16 @@ async fn obey(store: &Arc<Sqlite>, words: &[&str]) -> String {
     let epoch = |text: &str| Epoch::new(text.parse().unwrap());
     match words {
         ["create", id] => show(store.create(task(id)).await.map(|created| created.into_record().epoch)),
-        ["create-brief", id] => {
+        [kind @ ("create-brief" | "create-queued" | "create-awaited"), id] => {
             let mut new = task(id);
-            new.retention = Retention::FromCreation(Duration::ZERO);
-            show(store.create(new).await.map(|created| created.into_record().epoch))
-        }
-        ["create-awaited", id] => {
-            let mut new = task(id);
-            new.orphan = Some(OrphanRule::default());
+            match *kind {
+                "create-brief" => new.retention = Retention::FromCreation(Duration::ZERO),
+                "create-queued" => new.start = Start::Queued { not_before: Time::from_unix_ms(0) },
+                _ => new.orphan = Some(OrphanRule::default()),
+            }
             show(store.create(new).await.map(|created| created.into_record().epoch))
         }
         ["come-back", id] => show(store.came_back(Scope::Operator, &name(id)).await),
-        ["create-queued", id] => {
-            let mut new = task(id);
-            new.start = Start::Queued { not_before: Time::from_unix_ms(0) };
-            show(store.create(new).await.map(|created| created.into_record().epoch))
-        }
         ["create-once", id] => {
             let mut new = task(id);
             new.once = Some(Once::new(CallKey::new("key").unwrap(), Digest::new([1; 32])));
