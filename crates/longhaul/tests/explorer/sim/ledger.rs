@@ -13,6 +13,7 @@ use longhaul_store::{
 };
 
 use super::executor::Executor;
+use super::nodes::QUIET;
 use crate::invariant::{History, brief};
 
 /// Clones are the same.
@@ -230,12 +231,14 @@ impl Ledger {
         self.lock().answers.contains_key(&(id.clone(), question.into()))
     }
 
-    /// When time will next demand something, as the executor has it; `None` while something is held.
+    /// When time will next demand something, as the executor has it; `None` while something is held, or became due so
+    /// shortly that nobody may have looked for it.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         let now = self.0.observer.now();
         let mut state = self.lock();
         let mut next = Time::from_unix_ms(i64::MAX);
-        state.tombstones.retain(|_, at| *at >= now);
+        let may_be_unseen = |at: &Time| at.after(QUIET) >= now;
+        state.tombstones.retain(|_, at| may_be_unseen(at));
         for at in state.tombstones.values() {
             next = next.min(*at);
         }
@@ -250,17 +253,14 @@ impl Ledger {
                 (Phase::Parked { until }, _) => [*until, task.swept_at()],
                 _ => [None, task.swept_at()],
             };
-            // What is due this very moment has not been looked for yet.
-            for at in times.into_iter().flatten().filter(|at| *at >= now) {
-                next = next.min(at);
-            }
             // Deadlines of questions are times to go on at, too.
-            for at in task.questions.iter().filter_map(|question| question.deadline).filter(|at| *at >= now) {
+            let deadlines = task.questions.iter().filter_map(|question| question.deadline);
+            for at in times.into_iter().flatten().chain(deadlines).filter(may_be_unseen) {
                 next = next.min(at);
             }
         }
         drop(state);
-        Some(self.0.executor.now() + next.since(now).min(LONG))
+        (next >= now).then(|| self.0.executor.now() + next.since(now).min(LONG))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -57,7 +57,7 @@ fn pace() -> Pace {
 /// More than any run asks.
 const PLENTY: u32 = 1_000_000;
 
-/// After so long every look has come up at least twice, and found nothing.
+/// After so long every look has come up at least once.
 pub(crate) const QUIET: Duration = Duration::from_secs(23);
 
 impl Nodes {
