@@ -144,7 +144,7 @@ impl Authorizer {
         if status == StatusCode::FORBIDDEN && !challenge.wants_more() {
             return Ok(false);
         }
-        if !is_safe(&self.server) {
+        if !is_safe(&self.server) && !matches!(self.oauth.grant, Grant::User(None)) {
             return Err(AuthError::Insecure { url: self.server.origin().ascii_serialization() });
         }
         if challenge.error.as_deref() == Some("use_dpop_nonce") && proofs.is_some() && !round.nonce {
@@ -268,6 +268,11 @@ impl Authorizer {
                     parameters.push(("scope", place.scopes.to_string()));
                 }
                 (client, parameters)
+            }
+            Grant::Vouched(assertions) => {
+                let client = self.client(web, server, None).await?;
+                let redeem = assertions.redeem(web, &server.issuer, &place.resource, &place.scopes);
+                (client, redeem.await?)
             }
         };
         let granted = token::ask(web, server, &client, parameters, proofs.as_deref()).await?;
@@ -453,7 +458,13 @@ impl Authorizer {
         }
         let issuer = self.oauth.credentials.as_ref().and_then(|credentials| credentials.issuer.as_ref());
         let issuer = issuer.and_then(|issuer| Url::parse(issuer).ok());
-        let web = Arc::new(Web::new(&self.server, issuer.as_ref(), self.oauth.private)?);
+        let provider = match &self.oauth.grant {
+            Grant::Vouched(assertions) => assertions.named(),
+            Grant::User(_) | Grant::Client => None,
+        };
+        let named: Vec<&Url> =
+            [Some(&self.server), issuer.as_ref(), provider].into_iter().flatten().collect();
+        let web = Arc::new(Web::new(&named, self.oauth.private)?);
         self.known().web = Some(Arc::clone(&web));
         Ok(web)
     }

@@ -19,7 +19,7 @@
 //! ```
 //!
 //! A user signs in with a [`Browser`], which [`Loopback`] is. A program that calls on its own behalf has
-//! [`OAuth::client_credentials`]. Without either, tokens that were kept are used and renewed, and nobody is asked.
+//! [`OAuth::client_credentials`]; others may vouch for who uses it ([`OAuth::workload`], [`OAuth::enterprise`]). Without either, tokens that were kept are used and renewed, and nobody is asked.
 //!
 //! A token is shown to the server that it was granted for, and to nobody else; redirects are not followed. Servers name
 //! authorization servers, so those are asked at public addresses alone, unless
@@ -28,13 +28,15 @@
 //! The files: `challenge` reads what the server asks for, `resource` and `issuer` find out who grants it, `registration`
 //! makes us known there, `authorization` asks the user, `token` the authorization server; `authorizer` puts them together.
 //!
-//! (2026-07-28, Authorization; RFC 6749, 7009, 7591, 7636, 8252, 8414, 8707, 9207, 9449, 9728.)
+//! (2026-07-28, Authorization; RFC 6749, 7009, 7523, 7591, 7636, 8252, 8414, 8693, 8707, 9207, 9449, 9728.)
 
+mod assertion;
 mod authorization;
 mod authorizer;
 mod browser;
 mod challenge;
 mod error;
+mod file;
 mod issuer;
 mod key;
 mod loopback;
@@ -53,11 +55,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use longhaul_tasks::environment::BoxFuture;
 use reqwest::Url;
 
+use assertion::Assertions;
+pub use assertion::IdentityProvider;
 pub(crate) use authorizer::{Authorizer, Round};
 pub use browser::Browser;
 pub use error::AuthError;
+pub use file::FileTokens;
 pub use key::SigningKey;
 pub use loopback::Loopback;
 pub use registration::Credentials;
@@ -85,6 +91,8 @@ enum Grant {
     User(Option<Arc<dyn Browser>>),
     /// The client's own.
     Client,
+    /// Whoever somebody else vouches for.
+    Vouched(Assertions),
 }
 
 impl Default for OAuth {
@@ -109,6 +117,24 @@ impl OAuth {
     /// On the client's own behalf, without any user (the grant `client_credentials`).
     pub fn client_credentials(credentials: Credentials) -> Self {
         Self { grant: Grant::Client, credentials: Some(credentials), ..Self::new() }
+    }
+
+    /// On behalf of a workload, for which its platform vouches: `vouch` is given the name of an authorization server, and gives
+    /// a JWT that is meant for it (the grant `jwt-bearer`). Such a client is not registered by itself.
+    pub fn workload<F: Future<Output = Result<Secret, AuthError>> + Send + 'static>(
+        credentials: Credentials,
+        vouch: impl Fn(String) -> F + Send + Sync + 'static,
+    ) -> Self {
+        let vouch = move |issuer| -> BoxFuture<'static, _> { Box::pin(vouch(issuer)) };
+        let grant = Grant::Vouched(Assertions::Workload(Arc::new(vouch)));
+        Self { grant, credentials: Some(credentials), ..Self::new() }
+    }
+
+    /// On behalf of somebody who has signed in to their company's identity provider, which decides what they may use. The
+    /// credentials are those of the server's own authorization server.
+    pub fn enterprise(credentials: Credentials, provider: IdentityProvider) -> Self {
+        let grant = Grant::Vouched(Assertions::Enterprise(provider));
+        Self { grant, credentials: Some(credentials), ..Self::new() }
     }
 
     /// Lets users sign in with this.

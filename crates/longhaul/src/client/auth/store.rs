@@ -12,8 +12,8 @@ use super::secret::Secret;
 /// Keeps tokens, and what clients were registered with: texts under names, which say whose they are.
 ///
 /// A name is `tokens URL` with the address of a server, or `client ISSUER`. Whoever can read what is kept can act as the
-/// user, so keep it where nobody else reads: [`MemoryTokens`] forgets it with the process, [`FileTokens`] has a file of
-/// its user's alone, and a key ring of the system is a few lines.
+/// user, so keep it where nobody else reads: [`MemoryTokens`] forgets it with the process,
+/// [`FileTokens`](super::FileTokens) has a file of its user's alone, and a key ring of the system is a few lines.
 pub trait TokenStore: fmt::Debug + Send + Sync {
     /// What is kept under a name.
     ///

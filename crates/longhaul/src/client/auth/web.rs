@@ -49,16 +49,15 @@ pub(super) struct Reply {
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 impl Web {
-    /// For a sign-in to `server`. The user has named it, and perhaps an issuer.
-    pub(super) fn new(server: &Url, issuer: Option<&Url>, private: bool) -> Result<Self, AuthError> {
-        let reach = match (private, is_loopback(server)) {
+    /// For a sign-in to the first of those whom the user has `named`.
+    pub(super) fn new(named: &[&Url], private: bool) -> Result<Self, AuthError> {
+        let reach = match (private, named.first().is_some_and(|server| is_loopback(server))) {
             (true, _) => Reach::Any,
             (false, true) => Reach::Local,
             (false, false) => Reach::Public,
         };
         let prepared = AuthError::fetch("a connection");
-        let named = [Some(server), issuer].into_iter().flatten();
-        let named = named.map(|url| Ok((url.clone(), fetch::client(url)?)));
+        let named = named.iter().map(|url| Ok(((*url).clone(), fetch::client(url)?)));
         let named = named.collect::<Result<_, FetchError>>().map_err(&prepared)?;
         let mut builder = Client::builder()
             .redirect(Policy::none())
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     fn web(server: &str, private: bool) -> Web {
-        Web::new(&Url::parse(server).unwrap(), None, private).unwrap()
+        Web::new(&[&Url::parse(server).unwrap()], private).unwrap()
     }
 
     #[test]

@@ -263,6 +263,14 @@ impl State {
                 None => return refused("invalid_grant"),
             },
             "client_credentials" => of("scope").split(' ').map(str::to_owned).collect(),
+            "urn:ietf:params:oauth:grant-type:jwt-bearer" if of("assertion") == "vouched for" => {
+                of("scope").split(' ').map(str::to_owned).collect()
+            }
+            "urn:ietf:params:oauth:grant-type:token-exchange" => {
+                let vouched = json!({ "access_token": "vouched for", "token_type": "N_A",
+                    "issued_token_type": "urn:ietf:params:oauth:token-type:id-jag" });
+                return plain(200, with(vouched, &self.ways.token));
+            }
             _ => return refused("unsupported_grant_type"),
         };
         self.count += 1;

@@ -1,7 +1,7 @@
 //! Who a client says it is.
 
 use base64::Engine as _;
-use longhaul::client::auth::{Credentials, OAuth, SigningKey};
+use longhaul::client::auth::{Credentials, IdentityProvider, OAuth, Secret, SigningKey};
 use serde_json::{Value, json};
 
 use super::{AuthError, Grantor, Person, connect, connect_with, why};
@@ -95,6 +95,51 @@ async fn c07_a_refused_registration_is_told() {
         "{error}"
     );
     assert!(!error.to_string().contains('\u{1b}'), "{error}");
+}
+
+#[tokio::test]
+async fn c24_whom_a_platform_vouches_for_gets_a_token_and_nobody_else() {
+    for (says, is_good) in [("vouched for", true), ("expired", false)] {
+        let grantor = Grantor::start(|_, _| {}).await;
+        let issuer = grantor.url.clone();
+        let oauth = OAuth::workload(Credentials::new("pod"), move |asked| {
+            assert_eq!(asked, issuer);
+            std::future::ready(Ok(Secret::new(says)))
+        });
+        assert_eq!(connect_with(&grantor, oauth).await.is_ok(), is_good);
+        let asked = grantor.heard("POST /token");
+        assert_eq!(asked.len(), 1, "another grant is not tried");
+        assert_eq!(asked[0].parameter("client_id").as_deref(), Some("pod"));
+        assert_eq!(asked[0].parameter("resource"), Some(grantor.server()));
+    }
+}
+
+#[tokio::test]
+async fn c24_a_company_vouches_for_its_people_to_the_servers_own_issuer() {
+    let company = Grantor::start(|_, _| {}).await;
+    let grantor = Grantor::start(|ways, _| ways.challenge = Some(r#"scope="a""#.to_owned())).await;
+    let credentials = || Credentials::new("app").secret("s3cret");
+    let endpoint = format!("{}/token", company.url);
+    let provider = || IdentityProvider::new(&endpoint, "app at home", "who i am").unwrap();
+    connect_with(&grantor, OAuth::enterprise(credentials(), provider())).await.unwrap();
+    let asked = &company.heard("POST /token")[0];
+    for (name, value) in [
+        ("audience", grantor.url.as_str()),
+        ("resource", &grantor.server()),
+        ("scope", "a"),
+        ("client_id", "app at home"),
+        ("subject_token", "who i am"),
+    ] {
+        assert_eq!(asked.parameter(name).as_deref(), Some(value), "{name}");
+    }
+    assert!(!asked.body.contains("s3cret") && asked.header("authorization").is_empty());
+    assert!(grantor.heard("POST /token")[0].header("authorization").starts_with("Basic "));
+    // What is no such word goes to nobody.
+    company.change(|ways| ways.token = json!({ "issued_token_type": "access_token" }));
+    let error = why(connect_with(&grantor, OAuth::enterprise(credentials(), provider())).await.unwrap_err());
+    assert!(matches!(error, AuthError::Refused { .. }), "{error:?}");
+    assert_eq!(grantor.heard("POST /token").len(), 1);
+    assert!(IdentityProvider::new("http://idp.example/token", "a", "b").is_err());
 }
 
 #[tokio::test]
