@@ -3,6 +3,7 @@
 //! The suite says in the environment which scenario it is, in which revision, and what the client must know beforehand.
 //! Whoever does all that its scenario asks for prints `done` and ends with 0: the suite itself does not look at that.
 
+mod auth;
 mod scenario;
 mod skill;
 
@@ -45,6 +46,9 @@ async fn run() -> Result<()> {
         bail!("usage: everything-client URL, as the suite runs it");
     };
     let name = env::var("MCP_CONFORMANCE_SCENARIO").context("the suite names no scenario")?;
+    if auth::is_here(&name) {
+        return auth::drive(&name, &url, options()?).await;
+    }
     let client = Client::connect_with(url.as_str(), options()?).await?;
     scenario::drive(&name, &client).await?;
     client.close().await;

@@ -112,7 +112,7 @@ async fn given_calls(client: &Client) -> Result<()> {
 }
 
 /// What the suite lets its client know beforehand.
-fn context<T: for<'de> Deserialize<'de>>() -> Result<T> {
+pub(crate) fn context<T: for<'de> Deserialize<'de>>() -> Result<T> {
     let text = env::var("MCP_CONFORMANCE_CONTEXT").context("the suite gives no context")?;
     serde_json::from_str(&text).context("the suite's context is another than expected")
 }

@@ -34,6 +34,11 @@ const LEGS: &[Leg] = &[
         alone: &["--spec-version", "2025-06-18"],
     },
     Leg {
+        name: "2025-03-26",
+        runs: &[&["--suite", "backcompat", "--spec-version", "2025-03-26"]],
+        alone: &["--spec-version", "2025-03-26"],
+    },
+    Leg {
         name: "skills",
         runs: &[
             &["--scenario", "sep-2640-client-no-prefetch"],
