@@ -112,9 +112,11 @@ impl From<Error> for Failure {
                     .next("its last words may say why; run the same again once that is mended")
             }
             Error::SignIn { with_token: true, .. } => of(Exit::SignIn, "auth_required")
-                .next("is the token meant for this server, and has it not expired?"),
-            Error::SignIn { .. } => of(Exit::SignIn, "auth_required")
-                .next("--token-env NAME signs in with the token in that environment variable"),
+                .next("is the token meant for this server, and has it not expired? `longhaul login` gets another"),
+            Error::SignIn { target, .. } => of(Exit::SignIn, "auth_required").next(format!(
+                "`longhaul login {target}` signs in; --token-env NAME takes the token in that environment variable"
+            )),
+            Error::NoAccess { .. } => of(Exit::SignIn, "auth_required"),
             Error::Http { .. } => of(Exit::Unreachable, "http"),
             Error::SessionLost { .. } => of(Exit::Unreachable, "session_lost").next("run the same again"),
             Error::NoSuchTask { .. } => of(Exit::NotFound, "no_such_task")

@@ -16,6 +16,7 @@ mod store;
 mod systemd;
 mod target;
 mod term;
+mod tokens;
 
 use clap::{Parser, Subcommand};
 
@@ -54,6 +55,8 @@ enum Verb {
     Tools(cmd::tools::Args),
     Tasks(cmd::tasks::Args),
     Audit(cmd::audit::Args),
+    Login(cmd::login::Args),
+    Logout(cmd::login::OutArgs),
 }
 
 fn main() -> std::process::ExitCode {
@@ -77,6 +80,8 @@ fn main() -> std::process::ExitCode {
         Verb::Tools(args) => cmd::tools::run(&args),
         Verb::Tasks(args) => cmd::tasks::run(&args),
         Verb::Audit(args) => cmd::audit::run(&args),
+        Verb::Login(args) => cmd::login::run(&args),
+        Verb::Logout(args) => cmd::login::run_out(&args),
     }
     .into()
 }

@@ -3,12 +3,14 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use longhaul::client::auth::OAuth;
 use longhaul::client::{Client, Command, Error, Options, Target};
 use longhaul::proto::dialect::Revision;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::term::{clean, note};
+use crate::tokens;
 
 /// How to reach a server.
 #[derive(clap::Args, Debug)]
@@ -57,6 +59,8 @@ impl TargetArgs {
         }
         if let Some(name) = &self.token_env {
             options = options.bearer(token(name)?);
+        } else if let Some(store) = tokens::store() {
+            options = options.oauth(OAuth::new().store(store));
         }
         Ok(options)
     }

@@ -137,7 +137,7 @@ const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// What a caller with this token gets: its code, its standard output and its standard error.
 fn call_as(folder: &Path, token: &str, words: &[&str]) -> (i32, String, String) {
     let mut command = longhaul(folder, words);
-    let output = command.env("TOKEN", token).output().unwrap();
+    let output = command.env("TOKEN", token).env("XDG_STATE_HOME", folder).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
@@ -172,6 +172,7 @@ fn a_protected_server_lets_in_who_shows_a_token() {
     let url = server.url();
     for (token, words, code, said) in [
         ("", &["call", url, "say"][..], 3, "--token-env NAME"),
+        ("", &["tools", url], 3, "longhaul login http"),
         ("", &["call", "--token-env", "TOKEN", url, "say"], 2, "holds no token"),
         ("wrong0123456789abcdef", &["call", "--token-env", "TOKEN", url, "say"], 3, "meant for this server"),
         (TOKEN, &["call", "--token-env", "TOKEN", url, "say"], 0, "hello\n"),
@@ -188,6 +189,8 @@ fn a_protected_server_lets_in_who_shows_a_token() {
             assert!(token.is_empty() || !err.contains(token), "{words:?}: {err}");
         }
     }
+    let (ended, _, err) = call_as(path, "", &["logout", url]);
+    assert!(ended == 5 && err.contains("there is no token for"), "{err}");
     // A task is its caller's.
     let work = ["call", "--token-env", "TOKEN", "--wait", "300ms", "--json", url, "work"];
     let (code, _, err) = call_as(path, TOKEN, &work);

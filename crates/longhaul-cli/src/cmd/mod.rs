@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod check;
+pub(crate) mod login;
 pub(crate) mod serve;
 pub(crate) mod supervise;
 pub(crate) mod tasks;

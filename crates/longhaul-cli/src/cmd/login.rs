@@ -1,0 +1,118 @@
+//! `longhaul login` and `longhaul logout`: tokens for the verbs that follow.
+
+use std::io;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use longhaul::client::auth::{AuthError, FileTokens, Loopback, OAuth};
+use longhaul::client::{Client, Options};
+
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome, chain};
+use crate::term::{clean, note};
+use crate::tokens;
+
+/// Sign in to a server with the browser, for `call`, `tools` and `tasks`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+What is granted is kept in longhaul/tokens.json under $XDG_STATE_HOME (~/.local/state), which you alone can read.
+
+Example:
+  longhaul login https://mcp.example.com/mcp")]
+pub(crate) struct Args {
+    /// The URL of the server.
+    #[arg(value_name = "URL")]
+    url: String,
+    /// Only show the address to sign in at.
+    #[arg(long)]
+    no_browser: bool,
+    /// Let the server name an authorization server in a private network.
+    #[arg(long)]
+    private_network: bool,
+}
+
+/// Forget the token for a server, and have it taken back.
+#[derive(clap::Args, Debug)]
+pub(crate) struct OutArgs {
+    /// The URL of the server.
+    #[arg(value_name = "URL")]
+    url: String,
+}
+
+pub(crate) fn run(args: &Args) -> Exit {
+    crate::runtime::run(false, login(args))
+}
+
+pub(crate) fn run_out(args: &OutArgs) -> Exit {
+    crate::runtime::run(false, logout(args))
+}
+
+/// The port that browsers come back to, if it is free: authorization servers know the client by it.
+const PORT: u16 = 38420;
+
+async fn login(args: &Args) -> Outcome {
+    let asked = Arc::new(AtomicBool::new(false));
+    let (no_browser, was_asked) = (args.no_browser, Arc::clone(&asked));
+    let open = move |address: &str| {
+        was_asked.store(true, Ordering::Release);
+        note(&format!("Sign in at\n  {}", clean::line(address, 8000)));
+        if !no_browser && let Err(error) = open(address) {
+            note(&format!("note: no browser was opened ({error}); open the address yourself"));
+        }
+        Ok(())
+    };
+    let loopback = match Loopback::bind(PORT, open.clone()).await {
+        Ok(loopback) => loopback,
+        Err(_) => Loopback::bind(0, open).await.map_err(anyhow::Error::from)?,
+    };
+    let oauth = OAuth::new().browser(loopback).store(store()?).private_networks(args.private_network);
+    let client = Client::connect_with(args.url.as_str(), Options::default().oauth(oauth)).await?;
+    // Some servers tell everybody what they are, and nobody what they have.
+    let listed = client.list_tools().await;
+    client.close().await;
+    listed?;
+    let url = clean::line(&args.url, 400);
+    if asked.load(Ordering::Acquire) {
+        note(&format!("Signed in to {url}."));
+    } else {
+        note(&format!("{url} lets you in already."));
+    }
+    Ok(Exit::Done)
+}
+
+async fn logout(args: &OutArgs) -> Outcome {
+    let signed_out = OAuth::new().store(store()?).sign_out(&args.url).await?;
+    let url = clean::line(&args.url, 400);
+    if signed_out {
+        note(&format!("Signed out of {url}."));
+        return Ok(Exit::Done);
+    }
+    Err(Failure::new(Exit::NotFound, "not_signed_in", format!("there is no token for {url}"))
+        .next("give the URL as it was given to `longhaul login`"))
+}
+
+fn store() -> Outcome<FileTokens> {
+    tokens::store()
+        .ok_or_else(|| Failure::usage("there is nowhere to keep tokens").next("set HOME to your home"))
+}
+
+/// Opens the browser of whoever sits here. The address is one word, and no shell reads it.
+fn open(address: &str) -> io::Result<()> {
+    let (program, before): (&str, &[&str]) = if cfg!(target_os = "macos") {
+        ("open", &[])
+    } else if cfg!(windows) {
+        ("rundll32", &["url.dll,FileProtocolHandler"])
+    } else {
+        ("xdg-open", &[])
+    };
+    let mut command = Command::new(program);
+    command.args(before).arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().map(drop)
+}
+
+impl From<AuthError> for Failure {
+    fn from(error: AuthError) -> Self {
+        Self::new(Exit::SignIn, "auth_required", chain(&error))
+    }
+}
