@@ -70,6 +70,15 @@ const AT_ONCE: &str = "8";
 /// How many seeds the simulator plays among the tests: one takes some 80 ms in a debug build.
 const SEEDS: &str = "2000";
 
+/// Every test and every program builds, with the features that all stages use.
+pub(super) fn build(site: &Site) -> Result<Tally> {
+    // Together, since for the programs alone what they share with tests would be built with fewer features again.
+    let build = ["build", "--quiet", "--workspace", "--locked", "--tests", "--bins", "--features", TESTED];
+    let ran = site.run(&mut site.cargo(&build))?;
+    site.are_programs_built.store(ran.success, Ordering::Relaxed);
+    Ok(Tally::one(ran.success))
+}
+
 /// Every test of every crate, and the examples in the documentation; and that all our servers and clients have said in
 /// them is what the schemas say.
 pub(super) fn tests(site: &Site) -> Result<Tally> {
@@ -80,16 +89,12 @@ pub(super) fn tests(site: &Site) -> Result<Tally> {
 fn run_tests(site: &Site) -> Result<Tally> {
     // One of them looks for what is flushed.
     system::require(site, &system::STRACE)?;
-    let features = ["--features", TESTED];
-    // Together, since for the programs alone what they share with tests would be built with fewer features again.
-    let build = ["build", "--quiet", "--workspace", "--locked", "--tests", "--bins"];
-    site.must_run(site.cargo(&build).args(features))?;
-    site.are_programs_built.store(true, Ordering::Relaxed);
-    let mut command = site.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    let mut command =
+        site.cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--features", TESTED]);
     // Tests panic on purpose, in processes of their own too, and a failed one says where it stands.
     command.env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", AT_ONCE);
     command.env("LONGHAUL_SIM_SEEDS", SEEDS).env("LONGHAUL_SIM_THREADS", "2");
-    let ran = site.run_telling(command.args(features), libtest::failures)?;
+    let ran = site.run_telling(&mut command, libtest::failures)?;
     let tests = Tests::read(&ran.lines, ran.success);
     for name in &tests.ignored {
         println!("left out: {name}");

@@ -56,11 +56,12 @@ const STAGES: &[Stage] = &[
     Stage::new("fmt", "every file is formatted", cargo::fmt),
     Stage::new("clippy", "no warning, with all features", cargo::clippy),
     Stage::new("tidy", "the shape of the tree (cargo xtask tidy --help)", shape),
-    Stage::new("tests", "unit, integration and documentation tests of every crate", cargo::tests),
     Stage::new("docs", "the documentation builds without a warning", cargo::docs),
-    // Those after it mostly wait, for processes and for times.
+    Stage::new("build", "every test and every program builds", cargo::build),
+    // Those after it build nothing, and mostly wait: for processes and for times.
     Stage::new("features", "no warning, under any feature of a library alone and none", cargo::features)
         .beside(),
+    Stage::new("tests", "unit, integration and documentation tests of every crate", cargo::tests),
     Stage::new(
         "crash",
         "the program is killed at every moment, and nothing acknowledged is lost",
@@ -169,6 +170,6 @@ mod tests {
     fn an_unknown_stage_is_refused_with_the_known_ones() {
         let site = Site::new(".".into(), ".".into(), Instant::now());
         let error = run(&site, &["lints".to_owned()]).unwrap_err().to_string();
-        assert!(error.contains("\"lints\"") && error.contains("fmt, clippy, tidy, tests"), "{error}");
+        assert!(error.contains("\"lints\"") && error.contains("fmt, clippy, tidy, docs, build"), "{error}");
     }
 }
