@@ -31,7 +31,9 @@ impl Book {
             let path = entry.map_err(|error| error.to_string())?.path();
             let Some(name) = path.file_stem().and_then(|name| name.to_str()) else { continue };
             let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-            let schema = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+            let mut schema = serde_json::from_str(&text).map_err(|error| format!("{name}: {error}"))?;
+            // The older revisions ask nobody.
+            let _ = allow_fractions(&mut schema);
             schemas.insert(name.to_owned(), schema);
         }
         Ok(Self { schemas, compiled: Mutex::default() })
@@ -169,6 +171,18 @@ impl Book {
     }
 }
 
+/// What a form is filled in with may be any number: the revisions say so in words and in their TypeScript, of which these
+/// schemas were generated with `integer` in its place.
+fn allow_fractions(schema: &mut Value) -> Option<()> {
+    let all = if schema.get("$defs").is_some() { "$defs" } else { "definitions" };
+    let result = schema.get_mut(all)?.get_mut("ElicitResult")?;
+    let values = result.pointer_mut("/properties/content/additionalProperties")?;
+    let of = if values.get("anyOf").is_some() { values["anyOf"].as_array_mut()?.last_mut()? } else { values };
+    let integer = of["type"].as_array_mut()?.iter_mut().find(|kind| *kind == "integer")?;
+    *integer = json!("number");
+    Some(())
+}
+
 /// Whether it is about a task as SEP-1686 drafted them, of which no schema was published.
 fn is_drafted(message: &Value, asked: Option<&str>) -> bool {
     let about_tasks = |method: &str| method.contains("tasks/");
@@ -198,5 +212,15 @@ mod tests {
         assert!(book.check("2025-11-25", &json!({"jsonrpc": "1.0", "id": 1, "result": {}}), None).is_err());
         let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}});
         assert!(book.check("2025-11-25", &progress, None).is_err());
+    }
+
+    #[test]
+    fn a_form_may_be_filled_in_with_any_number() {
+        let book = Book::load().unwrap();
+        for date in ["2025-06-18", "2025-11-25", "2026-07-28"] {
+            let filled_in = |value: Value| json!({ "action": "accept", "content": { "score": value } });
+            assert_eq!(book.check_as(date, "ElicitResult", &filled_in(json!(95.5))), Ok(()), "{date}");
+            assert!(book.check_as(date, "ElicitResult", &filled_in(json!({}))).is_err(), "{date}");
+        }
     }
 }
