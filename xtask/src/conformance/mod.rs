@@ -21,7 +21,7 @@ const OLDEST_NODE: u32 = 22;
 /// The suite's program, in the folder its packages are installed in.
 const PROGRAM: &str = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
 
-/// The stage: [`client`], and [`server`] with as many kills as there is time for.
+/// The stage: [`client()`], and [`server()`] with as many kills as there is time for.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
     let mut tally = client(site, false)?;
     tally += server(site, KILLS)?;

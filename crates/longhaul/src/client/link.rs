@@ -29,7 +29,6 @@ pub(crate) enum Link {
 }
 
 /// One request, before it has an id.
-#[cfg_attr(not(feature = "http-client"), expect(dead_code, reason = "only HTTP repeats parts of the body"))]
 pub(crate) struct Outgoing<'a> {
     pub(crate) dialect: &'static Dialect,
     pub(crate) method: Method,
