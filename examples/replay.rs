@@ -1,21 +1,33 @@
-//! Every tool of the examples that speak over pipes, entered again wherever it waits: it must ask the same and come to the
-//! same. A call in rounds has each round made twice; the server of a task is killed whenever there is news of it. The
-//! examples over HTTP wait for nobody.
+//! Every tool of the examples, entered again wherever it waits: it must ask the same and come to the same. A call in rounds
+//! has each round made twice; the server of a task is killed whenever there is news of it. Those of `http-job` and
+//! `quickstart` are none of ours: commands and jobs are never entered again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "axum-mount/axum_mount.rs"]
+mod axum_mount;
+#[path = "websocket/server.rs"]
+mod counter;
 #[expect(dead_code, reason = "nothing is called here only once")]
 mod host;
+#[path = "protected/notebook.rs"]
+mod notebook;
+#[path = "websocket/socket.rs"]
+mod socket;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::future::ready;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use host::{Answer, Host, REVISIONS, nothing};
-use longhaul_test::{Went, replay_always};
+use longhaul_test::replay_always;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 /// A call, and what must come of it.
 struct Call {
@@ -31,33 +43,74 @@ fn call(tool: &'static str, arguments: Value, asks: usize, says: &'static str) -
     Call { tool, arguments, asks, says }
 }
 
-/// How a call goes whose every round is made twice.
-async fn replay(host: &mut Host, call: &Call, answer: Answer) -> Went {
-    let host = RefCell::new(host);
-    let params = json!({"name": call.tool, "arguments": call.arguments});
-    let send = |params| ready(host.borrow_mut().exchange("tools/call", params));
-    let answer = |_: &str, question: &Value| {
-        answer(question["method"].as_str().unwrap_or_default(), &question["params"])
-    };
-    let went = replay_always(&params, send, answer).await;
-    went.unwrap_or_else(|astray| panic!("{}: {astray}", call.tool))
-}
-
-/// Plays the calls, which are of every tool that the server has but those that are `left_out`.
-async fn play(mut command: Command, answer: Answer, calls: &[Call], left_out: &[&str]) {
-    let able = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}});
-    let mut host = Host::start(&mut command, REVISIONS[1], able, answer);
-    let listed = host.ask("tools/list", json!({}));
-    let listed = listed["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str());
+/// Plays the calls, which are of every tool that the server has but those that are `left_out`: each round is made twice.
+/// `exchange` sends a request and gives the whole answer.
+async fn play_through<F: Future<Output = Value>>(
+    mut exchange: impl FnMut(&'static str, Value) -> F,
+    answer: Answer,
+    calls: &[Call],
+    left_out: &[&str],
+) {
+    let listed = exchange("tools/list", json!({})).await;
+    let listed = listed["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
+    let listed = listed.iter().filter_map(|tool| tool["name"].as_str());
     // What callers without tasks follow them by is nobody's example.
     let listed: BTreeSet<&str> = listed.filter(|tool| !tool.starts_with("task_")).collect();
     let played = calls.iter().map(|call| call.tool).chain(left_out.iter().copied());
-    assert_eq!(listed, played.collect(), "of {command:?}");
+    assert_eq!(listed, played.collect());
     for call in calls {
-        let went = replay(&mut host, call, answer).await;
+        let params = json!({"name": call.tool, "arguments": call.arguments});
+        let reply = |_: &str, question: &Value| {
+            answer(question["method"].as_str().unwrap_or_default(), &question["params"])
+        };
+        let went = replay_always(&params, |params| exchange("tools/call", params), reply).await;
+        let went = went.unwrap_or_else(|astray| panic!("{}: {astray}", call.tool));
         assert_eq!(went.asked.len(), call.asks, "{}: {went:?}", call.tool);
         assert_eq!(went.outcome["content"][0]["text"], call.says, "{}", call.tool);
     }
+}
+
+/// Plays the calls over pipes.
+async fn play(mut command: Command, answer: Answer, calls: &[Call], left_out: &[&str]) {
+    let able = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}});
+    let host = RefCell::new(Host::start(&mut command, REVISIONS[1], able, answer));
+    let exchange = |method: &'static str, params| ready(host.borrow_mut().exchange(method, params));
+    play_through(exchange, answer, calls, left_out).await;
+}
+
+/// A request of the modern era, of a client that can be asked nothing.
+fn request(method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": REVISIONS[1],
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+/// Plays the calls over HTTP, for whoever shows this token.
+async fn play_http(url: String, token: Option<&str>, calls: &[Call], left_out: &[&str]) {
+    let client = reqwest::Client::new();
+    let exchange = async |method: &'static str, params: Value| {
+        let request = request(method, params);
+        let mut post = client
+            .post(&url)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", REVISIONS[1])
+            .header("mcp-method", method)
+            .body(request.to_string());
+        if let Some(name) = request["params"]["name"].as_str() {
+            post = post.header("mcp-name", name);
+        }
+        if let Some(token) = token {
+            post = post.bearer_auth(token);
+        }
+        let body = post.send().await.unwrap().text().await.unwrap();
+        // An answer that takes long comes as the last event of a stream.
+        let last = body.lines().rev().find_map(|line| line.strip_prefix("data: "));
+        serde_json::from_str(last.unwrap_or(&body)).unwrap_or_else(|_| panic!("{body}"))
+    };
+    play_through(exchange, nothing, calls, left_out).await;
 }
 
 /// The program of an example.
@@ -125,6 +178,55 @@ async fn tools_that_ask() {
     };
     let summary = call("summarize", json!({"text": "It rains. It has for days."}), 1, "The weather.");
     play(program(env!("CARGO_BIN_EXE_sampling")), model, &[summary], &[]).await;
+}
+
+/// A place for a server that others serve too.
+async fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+#[tokio::test]
+async fn tools_that_are_called_over_http() {
+    let (place, address) = listener().await;
+    let (application, _mcp) = axum_mount::application().await.unwrap();
+    tokio::spawn(axum::serve(place, application).into_future());
+    play_http(format!("http://{address}/mcp"), None, &[call("visits", json!({}), 0, "0")], &[]).await;
+
+    let (place, address) = listener().await;
+    let token = "ann-0123456789abcdef0123456789abcdef";
+    let options = notebook::options(token, "bob-0123456789abcdef0123456789abcdef").unwrap();
+    tokio::spawn(notebook::server().unwrap().serve_http(place, options));
+    // Each note is made twice, which only who reads them sees: none is ever entered again.
+    let calls = [call("read", json!({}), 0, ""), call("write", json!({"text": "buy milk"}), 0, "noted")];
+    play_http(format!("http://{address}/mcp"), Some(token), &calls, &[]).await;
+
+    let mut book = Command::new(env!("CARGO_BIN_EXE_browser"));
+    let mut book = book.arg("127.0.0.1:0").stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(book.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let url = said.trim_end().rsplit(' ').next().unwrap().to_owned();
+    // Whoever signs twice stands there twice.
+    let zero = call("count_down", json!({"from": 2}), 0, "zero");
+    play_http(url, None, &[zero], &["sign"]).await;
+    book.kill().unwrap();
+    book.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_tool_that_is_called_over_a_websocket() {
+    let (place, address) = listener().await;
+    tokio::spawn(counter::serve(place));
+    let (reader, writer) = socket::connect(&format!("ws://{address}/"), 1 << 20).await.unwrap();
+    let ends = tokio::sync::Mutex::new((tokio::io::BufReader::new(reader).lines(), writer));
+    let exchange = async |method: &'static str, params: Value| {
+        let (lines, writer) = &mut *ends.lock().await;
+        writer.write_all(format!("{}\n", request(method, params)).as_bytes()).await.unwrap();
+        writer.flush().await.unwrap();
+        serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap()
+    };
+    play_through(exchange, nothing, &[call("count", json!({"to": 3}), 0, "3")], &[]).await;
 }
 
 /// What a task comes to whose server is killed whenever there is news of it, and its user's answer is given once the next
