@@ -83,7 +83,10 @@ fn a_tool_that_would_ask_and_says_so_before_is_6() {
 #[test]
 fn a_tool_that_asks_when_nobody_can_answer_is_6() {
     let url = server(|request| {
-        let asked = json!({ "resultType": "input_required", "requestState": "s" });
+        let form = json!({ "mode": "form", "message": "how?", "requestedSchema": { "type": "object", "properties": {} } });
+        let questions = json!({ "q": { "method": "elicitation/create", "params": form } });
+        let asked =
+            json!({ "resultType": "input_required", "requestState": "s", "inputRequests": questions });
         match request["method"].as_str() {
             Some("tools/call") => {
                 ("200 OK", json!({ "jsonrpc": "2.0", "id": request["id"], "result": asked }))

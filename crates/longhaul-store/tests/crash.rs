@@ -12,8 +12,8 @@ use std::{
 };
 
 use longhaul_store::{
-    Batch, Fingerprint, Json, NewTask, Outcome, Owner, Park, Phase, Question, Record, Reply, Retention,
-    Scope, Sqlite, Start, Step, StepState, TaskId, TaskStore as _, Time, crash_point::POINTS,
+    Batch, Fingerprint, Json, NewTask, OrphanRule, Outcome, Owner, Park, Phase, Question, Record, Reply,
+    Retention, Scope, Sqlite, Start, Step, StepState, TaskId, TaskStore as _, Time, crash_point::POINTS,
 };
 
 fn id(name: &str) -> TaskId {
@@ -53,6 +53,10 @@ async fn write_everything(store: &Sqlite) {
     store.finish(&claimed.id, claimed.epoch, success(), Batch::new()).await.unwrap();
     store.create(task("cancelled")).await.unwrap();
     store.request_cancel(Scope::Operator, &id("cancelled"), None).await.unwrap();
+    let mut awaited = task("awaited");
+    awaited.orphan = Some(OrphanRule::default());
+    store.create(awaited).await.unwrap();
+    store.came_back(Scope::Operator, &id("awaited")).await.unwrap();
     let mut brief = task("forgotten-at-once");
     brief.retention = Retention::AfterTerminal(Duration::ZERO);
     let brief = store.create(brief).await.unwrap().into_record();
@@ -75,7 +79,7 @@ async fn a_process_that_writes() {
 fn expect(point: &str, rows: &[(&str, Option<Record>)]) {
     let find = |name| rows.iter().find(|(row, _)| *row == name).and_then(|(_, record)| record.as_ref());
     let (worked_on, queued, asking) = (find("worked-on"), find("queued"), find("asking"));
-    let (cancelled, forgotten) = (find("cancelled"), find("forgotten-at-once"));
+    let (cancelled, awaited, forgotten) = (find("cancelled"), find("awaited"), find("forgotten-at-once"));
     let is_running =
         |record: Option<&Record>| record.is_some_and(|record| matches!(record.phase, Phase::Running { .. }));
     let is_queued =
@@ -106,6 +110,8 @@ fn expect(point: &str, rows: &[(&str, Option<Record>)]) {
             "store.cancel.after",
             matches!(cancelled.and_then(Record::outcome), Some(Outcome::Cancelled { .. })),
         ),
+        ("store.came_back.before", awaited.is_some_and(|record| record.came_back_at.is_none())),
+        ("store.came_back.after", awaited.is_some_and(|record| record.came_back_at.is_some())),
         // Forgotten or not, nobody sees what has had its time.
         ("store.sweep.before", forgotten.is_none() && cancelled.is_some()),
         ("store.sweep.after", forgotten.is_none() && cancelled.is_some()),
@@ -136,7 +142,7 @@ async fn all_of_a_write_is_found_again_or_nothing() {
 
         let store = Arc::new(open(&path));
         let mut rows = Vec::new();
-        for name in ["worked-on", "queued", "asking", "cancelled", "forgotten-at-once"] {
+        for name in ["worked-on", "queued", "asking", "cancelled", "awaited", "forgotten-at-once"] {
             rows.push((name, store.get(Scope::Operator, &id(name)).await.unwrap()));
         }
         expect(point, &rows);

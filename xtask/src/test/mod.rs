@@ -66,7 +66,8 @@ const STAGES: &[Stage] = &[
         "crash",
         "the program is killed at every moment, and nothing acknowledged is lost",
         chaos::stage,
-    ),
+    )
+    .beside(),
     Stage::new("interop", "clients in other languages work with our server", interop::stage),
     Stage::new(
         "browser",
