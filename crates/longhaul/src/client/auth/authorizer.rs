@@ -325,7 +325,7 @@ impl Authorizer {
             (Some(kept), Some(redirect)) if kept.serves(redirect, now()) => kept.client(),
             (_, Some(redirect)) => {
                 let made = Registration::make(web, server, &self.oauth.name, redirect).await?;
-                let text = serde_json::to_string(&made).unwrap_or_default();
+                let text = serde_json::to_string(&made).map_err(AuthError::store)?;
                 self.oauth.store.save(&name, text.into()).await?;
                 made.client()
             }
@@ -498,7 +498,7 @@ impl Authorizer {
         let text = tokens.text();
         // It counts here, even if it cannot be kept.
         let tokens = self.learn(tokens);
-        self.oauth.store.save(&self.name, text).await.map(|()| tokens)
+        self.oauth.store.save(&self.name, text?).await.map(|()| tokens)
     }
 
     async fn forget(&self) -> Result<(), AuthError> {

@@ -78,8 +78,8 @@ impl Tokens {
         Some(Self { kept, proofs: key.map(|key| Arc::new(Proofs::new(key))) })
     }
 
-    pub(super) fn text(&self) -> Secret {
-        serde_json::to_string(&self.kept).unwrap_or_default().into()
+    pub(super) fn text(&self) -> Result<Secret, AuthError> {
+        serde_json::to_string(&self.kept).map(Into::into).map_err(AuthError::store)
     }
 
     /// What was asked for.
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(headers[AUTHORIZATION], "Bearer s3cret");
         let shown = format!("{tokens:?} {headers:?}");
         assert!(!shown.contains("s3cret") && !shown.contains("r3fresh"), "{shown}");
-        let again = Tokens::read(&tokens.text()).unwrap();
+        let again = Tokens::read(&tokens.text().unwrap()).unwrap();
         assert_eq!((again.kept.access, again.kept.refresh), (tokens.kept.access, tokens.kept.refresh));
     }
 
