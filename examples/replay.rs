@@ -1,16 +1,21 @@
 //! Every tool of the examples, entered again wherever it waits: it must ask the same and come to the same. A call in rounds
-//! has each round made twice; the server of a task is killed whenever there is news of it. Those of `http-job` and
-//! `quickstart` are none of ours: commands and jobs are never entered again.
+//! has each round made twice; the server of a task is killed whenever there is news of it, and ends at each operation of its
+//! store. Those of `http-job` and `quickstart` are none of ours: commands and jobs are never entered again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "axum-mount/axum_mount.rs"]
 mod axum_mount;
+#[path = "subtasks/boats.rs"]
+mod boats;
 #[path = "websocket/server.rs"]
 mod counter;
 #[expect(dead_code, reason = "nothing is called here only once")]
 mod host;
 #[path = "protected/notebook.rs"]
 mod notebook;
+#[path = "durable/orders.rs"]
+mod orders;
+mod processes;
 #[path = "websocket/socket.rs"]
 mod socket;
 
@@ -19,12 +24,15 @@ use std::collections::BTreeSet;
 use std::future::ready;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use host::{Answer, Host, REVISIONS, nothing};
+use longhaul::Server;
+use longhaul_store::wrap::Moment;
 use longhaul_test::replay_always;
+use processes::Processes;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -285,4 +293,63 @@ async fn tools_whose_tasks_outlive_their_servers() {
     play(writer, nothing, &[call("write_lines", json!({"lines": 3}), 0, "3 lines")], &[]).await;
     let lines = std::fs::read_to_string(folder.path().join("lines")).unwrap();
     assert_eq!(lines.lines().count(), 6, "{lines}");
+}
+
+/// What a call's task comes to, for each operation of the store at which the first process of its server ends: just before
+/// it, or before anybody hears that it was done. `is_so` looks at each, and at the file that its server has written to.
+fn end_everywhere(server: fn(PathBuf) -> Server, call: &Call, is_so: impl Fn(&Value, &[&str])) {
+    let folder = tempfile::tempdir().unwrap();
+    let params = json!({"name": call.tool, "arguments": call.arguments});
+    for moment in [Moment::Before, Moment::After] {
+        for number in 1.. {
+            let done = folder.path().join(format!("{moment} {number}"));
+            let mut processes = Processes::new(|| server(done.clone()), number, moment);
+            let task = end(&mut processes, &params);
+            let written = std::fs::read_to_string(&done).unwrap_or_default();
+            is_so(&task, &written.lines().collect::<Vec<_>>());
+            if !processes.has_ended() {
+                // There is no operation after those.
+                break;
+            }
+            assert!(number < 1000, "it asks its store for ever");
+        }
+    }
+}
+
+/// The task of a call once it has ended, all of whose questions are said yes to.
+fn end<F: Fn() -> Server>(processes: &mut Processes<F>, params: &Value) -> Value {
+    let id = processes.ask("tools/call", params)["taskId"].clone();
+    for _ in 0..10_000 {
+        let task = processes.ask("tasks/get", &json!({"taskId": id}));
+        match task["status"].as_str() {
+            Some("working") => {}
+            Some("input_required") => {
+                let asked = task["inputRequests"].as_object().unwrap().keys();
+                let yes = json!({"action": "accept", "content": {"now": true}});
+                let replies: Value = asked.map(|key| (key.clone(), yes.clone())).collect();
+                processes.ask("tasks/update", &json!({"taskId": id, "inputResponses": replies}));
+            }
+            _ => return task,
+        }
+    }
+    panic!("it does not end");
+}
+
+#[test]
+fn tools_whose_processes_end_wherever_they_wait() {
+    let order =
+        call("order", json!({"item": "a lamp", "amount": 40}), 1, "receipt for 40; a lamp is on its way");
+    end_everywhere(orders::server, &order, |task, charges| {
+        // Whether it was charged is not known where the process ended between the two records of the charge.
+        let in_doubt = task["result"]["isError"] == true;
+        assert!(in_doubt || task["result"]["content"][0]["text"] == order.says, "{task}");
+        assert!(charges.len() == 1 || in_doubt && charges.is_empty(), "{charges:?}: {task}");
+    });
+    let boat = call("build_boat", json!({"parts": ["hull", "sail"]}), 0, "a boat of hull, sail");
+    end_everywhere(boats::server, &boat, |task, built| {
+        assert_eq!(task["result"]["content"][0]["text"], boat.says, "{task}");
+        let times = |part: &str| built.iter().filter(|line| **line == part).count();
+        // Only what was cut off is built again, and one process ends before that.
+        assert!(["hull", "sail"].iter().all(|part| (1..=2).contains(&times(part))), "{built:?}");
+    });
 }
