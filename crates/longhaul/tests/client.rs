@@ -334,15 +334,19 @@ async fn a_question_that_nobody_here_can_answer_is_an_error_of_its_own() {
     assert!(matches!(calling.await.unwrap(), Err(Error::InputRequired { task: None, .. })));
 }
 
-#[tokio::test]
-async fn a_call_that_is_only_to_come_back_is_made_again_with_what_it_was_given() {
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_only_to_come_back_is_made_again_later_and_later_with_what_it_was_given() {
     let (client, mut peer) = peer::modern(Options::default()).await;
     let calling = tokio::spawn(async move { client.call("x", &()).await });
-    let call = peer.expect("tools/call").await;
-    peer.answer(&call, json!({ "resultType": "input_required", "requestState": "s" })).await;
-    let again = peer.expect("tools/call").await;
-    assert_eq!(again["params"]["requestState"], "s");
-    assert!(again["params"].get("inputResponses").is_none() && again["id"] != call["id"]);
+    let mut again = peer.expect("tools/call").await;
+    for least in [250, 500, 1000] {
+        let (call, asked) = (again, tokio::time::Instant::now());
+        peer.answer(&call, json!({ "resultType": "input_required", "requestState": "s" })).await;
+        again = peer.expect("tools/call").await;
+        assert!(asked.elapsed() >= Duration::from_millis(least), "{:?}", asked.elapsed());
+        assert_eq!(again["params"]["requestState"], "s");
+        assert!(again["params"].get("inputResponses").is_none() && again["id"] != call["id"]);
+    }
     peer.answer(&again, json!({ "content": [], "resultType": "complete" })).await;
     calling.await.unwrap().unwrap();
 }

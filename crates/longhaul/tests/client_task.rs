@@ -7,7 +7,7 @@ mod peer;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use longhaul::client::{AsTask, CallOptions, Client, Error, Options, Started};
+use longhaul::client::{AsTask, CallOptions, Client, Error, Options, SavedTask, Started};
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{CreateMessageResult, ElicitResult, Root, TaskStatus};
 use peer::Peer;
@@ -163,7 +163,9 @@ async fn an_unknown_task_and_a_running_one_are_no_results() {
     let asking = ask(&client);
     let get = peer.expect("tasks/get").await;
     peer.refuse(&get, -32602, "unknown task").await;
-    assert!(matches!(asking.await.unwrap(), Err(Error::NoSuchTask { id, .. }) if id == "t1"));
+    let gone = asking.await.unwrap().unwrap_err();
+    assert!(gone.is_gone() && gone.to_string().contains("t1"), "{gone:?}");
+    assert_eq!(gone.answer().map(|answer| answer.code.0), Some(-32602));
     let asking = ask(&client);
     let get = peer.expect("tasks/get").await;
     peer.answer(&get, d3("working", json!({}))).await;
@@ -370,7 +372,7 @@ async fn what_a_task_asks_is_answered_and_nobody_is_asked_twice() {
     assert_eq!(answers["r"]["roots"][0]["uri"], "file:///work", "{answers}");
     assert_eq!(answers["s"]["content"]["text"], "because", "{answers}");
     peer.answer(&update, json!({ "resultType": "complete" })).await;
-    // The server is slow to take it; then it asks something more.
+    // The server is slow to show that it has it; then it asks something more.
     for questions in [json!({"a": form("Go?")}), json!({"a": form("Go?"), "b": form("Sure?")})] {
         let get = peer.expect("tasks/get").await;
         peer.answer(&get, waits_for(questions)).await;
@@ -410,6 +412,79 @@ async fn a_task_that_waits_and_asks_nothing_new_is_stuck_and_cancelled() {
     let error = calling.await.unwrap().unwrap_err();
     assert!(matches!(&error, Error::Stuck { task: Some(id), times: 3, .. } if id == "t1"), "{error:?}");
     assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+/// An answer that was given is not lost with its message.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_may_not_have_come_is_sent_again_and_not_asked_for() {
+    let (options, asked) = answering();
+    let (client, mut peer) = peer::modern(options.retry_for(Duration::ZERO)).await;
+    let task = Arc::new(client.task("t1"));
+    let wait = || {
+        let task = Arc::clone(&task);
+        tokio::spawn(async move { task.wait().await })
+    };
+    let waiting = wait();
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, waits_for(json!({"a": form("Go?")}))).await;
+    let first = peer.expect("tasks/update").await;
+    let busy = json!({ "code": -31001, "message": "busy", "data": { "retryAfterMs": 10 } });
+    peer.send(json!({ "jsonrpc": "2.0", "id": first["id"], "error": busy })).await;
+    assert!(waiting.await.unwrap().unwrap_err().is_throttled());
+    let waiting = wait();
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, waits_for(json!({"a": form("Go?")}))).await;
+    let second = peer.expect("tasks/update").await;
+    assert_eq!(first["params"]["inputResponses"], second["params"]["inputResponses"]);
+    peer.answer(&second, json!({ "resultType": "complete" })).await;
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, d3("completed", json!({ "result": text("built") }))).await;
+    waiting.await.unwrap().unwrap();
+    assert_eq!(*asked.lock().unwrap(), ["Go?"]);
+}
+
+/// RP-05 of `conformance/REQUIREMENTS.md`.
+#[tokio::test(start_paused = true)]
+async fn a_task_is_watched_answered_and_come_back_to_by_hand() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let task = start(&client, &mut peer).await;
+    let saved = serde_json::to_string(&task).unwrap();
+    let (task, change) = {
+        let looking = tokio::spawn(async move {
+            let change = {
+                let mut changes = task.changes();
+                assert_eq!(changes.next().await.unwrap().unwrap().status, TaskStatus::Working);
+                changes.next().await.unwrap().unwrap()
+            };
+            (task, change)
+        });
+        let get = peer.expect("tasks/get").await;
+        peer.answer(&get, waits_for(json!({"a": form("Go?")}))).await;
+        looking.await.unwrap()
+    };
+    assert_eq!((change.status, change.questions[0].0.as_str()), (TaskStatus::InputRequired, "a"));
+    let answering = tokio::spawn(async move {
+        let content = serde_json::value::to_raw_value(&json!({"go": true})).unwrap();
+        task.answer([("a", ElicitResult::accepted(content))]).await.unwrap();
+        task.save()
+    });
+    let update = peer.expect("tasks/update").await;
+    let answer = json!({"a": {"action": "accept", "content": {"go": true}}});
+    assert_eq!((&update["params"]["taskId"], &update["params"]["inputResponses"]), (&json!("t1"), &answer));
+    peer.answer(&update, json!({ "resultType": "complete" })).await;
+    let answered = answering.await.unwrap();
+    assert_eq!(answered.answered, ["a"]);
+
+    let mut saved: SavedTask = serde_json::from_str(&saved).unwrap();
+    assert_eq!((saved.server.as_str(), saved.tool.as_deref()), ("a stream to peer", Some("build")));
+    saved.answered = answered.answered;
+    let resumed = client.resume(&saved).unwrap();
+    let waiting = tokio::spawn(async move { resumed.wait().await });
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, d3("completed", json!({ "result": text("built") }))).await;
+    waiting.await.unwrap().unwrap();
+    saved.server = "https://another.example/mcp".to_owned();
+    assert!(matches!(client.resume(&saved), Err(Error::Target { .. })), "its id is shown to nobody else");
 }
 
 #[tokio::test(start_paused = true)]

@@ -222,7 +222,7 @@ impl Client {
                     self.0.link.listen(self.dialect()).await;
                 }
                 let listening = answered.listening.filter(|_| reports);
-                Round::Over(Started::Task(TaskHandle::created(self.clone(), task, listening)))
+                Round::Over(Started::Task(TaskHandle::created(self.clone(), task, listening).of(name)))
             }
             Called::Asked(asked) => Round::Asked(asked),
         })

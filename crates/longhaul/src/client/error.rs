@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_proto::connection::PendingLimit;
 use longhaul_proto::dialect::{Revision, Unsupported};
-use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_proto::jsonrpc::{Code, ErrorObject};
 
 /// A cause from below.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
@@ -144,6 +144,8 @@ pub enum Error {
     NoSuchTask {
         /// The id asked for.
         id: String,
+        /// What the server answered with.
+        answer: Option<ErrorObject>,
     },
     /// The task was cancelled.
     #[error("task {id} was cancelled")]
@@ -191,6 +193,38 @@ impl Error {
         }
     }
 
+    /// Whether what was asked after is not there, or no longer: asking again is in vain.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::NoSuchTask { .. })
+    }
+
+    /// Whether the server does not let its caller do this: signing in, or another token, may help.
+    pub fn is_denied(&self) -> bool {
+        match self {
+            Self::SignIn { .. } | Self::NoAccess { .. } => true,
+            Self::Http { status, .. } => matches!(status, 401 | 403),
+            Self::Answer(error) => error.code == Code::FORBIDDEN,
+            _ => false,
+        }
+    }
+
+    /// Whether the server has too much to do, or was asked too often: [`retry_after`](Self::retry_after) may say until when.
+    pub fn is_throttled(&self) -> bool {
+        match self {
+            Self::Http { status, .. } => *status == 429,
+            Self::Answer(error) => error.code == Code::OVERLOADED || error.retry_after().is_some(),
+            _ => false,
+        }
+    }
+
+    /// What the server answered with, its code and its data, if it answered with an error.
+    pub fn answer(&self) -> Option<&ErrorObject> {
+        match self {
+            Self::Answer(error) | Self::NoSuchTask { answer: Some(error), .. } => Some(error),
+            _ => None,
+        }
+    }
+
     /// Whether it ran out of time.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::TimedOut { .. })
@@ -225,7 +259,6 @@ fn spoken(after: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_proto::jsonrpc::Code;
 
     #[test]
     fn an_overload_says_when_to_come_back() {
@@ -235,5 +268,29 @@ mod tests {
         assert!(error.is_retryable());
         assert_eq!(error.retry_after(), Some(Duration::from_millis(250)));
         assert!(!Error::Answer(ErrorObject::internal("no")).is_retryable());
+    }
+
+    #[test]
+    fn gone_denied_and_throttled_are_told_apart_and_keep_what_was_answered() {
+        let told = |error: &Error| [error.is_gone(), error.is_denied(), error.is_throttled()];
+        let http =
+            |status| Error::Http { target: String::new(), status, body: String::new(), retry_after: None };
+        let gone =
+            ErrorObject::invalid_params("unknown").with_data(&serde_json::json!({ "reason": "expired" }));
+        let gone = Error::NoSuchTask { id: "t".to_owned(), answer: Some(gone) };
+        assert_eq!(told(&gone), [true, false, false]);
+        let answer = gone.answer().unwrap();
+        assert!(
+            answer.code == Code::INVALID_PARAMS && answer.data.as_ref().unwrap().get().contains("expired")
+        );
+        let sign_in = Error::SignIn { target: String::new(), with_token: true };
+        for denied in [sign_in, http(403), Error::Answer(ErrorObject::new(Code::FORBIDDEN, "scope"))] {
+            assert_eq!(told(&denied), [false, true, false], "{denied:?}");
+        }
+        let busy = ErrorObject::internal("busy").with_data(&serde_json::json!({ "retryAfterMs": 250 }));
+        for throttled in [http(429), Error::Answer(busy)] {
+            assert_eq!(told(&throttled), [false, false, true], "{throttled:?}");
+        }
+        assert_eq!(told(&http(503)), [false; 3]);
     }
 }

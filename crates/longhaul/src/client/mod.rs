@@ -14,7 +14,8 @@
 //! [`Client::call`] brings a call to its end even if the server makes a task of it; [`Client::start`] hands
 //! over the [`TaskHandle`] instead. What a server asks meanwhile is answered by what [`Options`] were given for it
 //! ([`Options::on_form`]). The files: `connect` finds out the era, `call` and `task` drive calls, which `rounds` makes
-//! again when they ask; `answers` and `asked` answer; `list`, `known`, `offer` and `subscription`, which `told` feeds, are
+//! again when they ask; `watch` follows a task, `saved` is one written down, `pace` says how long to wait; `answers` and
+//! `asked` answer; `list`, `known`, `offer` and `subscription`, which `told` feeds, are
 //! what there is beside calls; `again` sends, once more where that is safe and not at all where `cache` has the answer;
 //! `table` knows who waits for what, `link` sends through `driver` and `transport`.
 
@@ -32,12 +33,15 @@ pub(crate) mod link;
 mod list;
 mod offer;
 pub(crate) mod options;
+mod pace;
 mod rounds;
+mod saved;
 mod subscription;
 pub(crate) mod table;
 mod target;
 mod task;
 pub(crate) mod told;
+mod watch;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -49,10 +53,12 @@ pub use call::Started;
 pub use error::{Cause, Error};
 pub use list::{Items, Listed};
 pub use options::{AsTask, CallOptions, LogMessage, Options};
+pub use saved::SavedTask;
 pub use subscription::Subscription;
 pub use target::{Command, Target};
 pub use task::TaskHandle;
 pub use told::Change;
+pub use watch::Changes;
 
 pub use crate::handed_over::handed_over;
 
@@ -67,6 +73,7 @@ pub struct Client(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    server: String,
     link: Link,
     table: Arc<Table>,
     welcome: Welcome,
@@ -98,16 +105,30 @@ impl Client {
     ///
     /// As [`connect`](Self::connect).
     pub async fn connect_with(target: impl Into<Target>, options: Options) -> Result<Self, Error> {
+        let target = target.into();
+        let named = target.name();
         let connect::Connected { link, table, welcome, declaration } =
-            connect::connect(target.into(), options).await?;
+            connect::connect(target, options).await?;
+        let server = named.unwrap_or_else(|| {
+            welcome
+                .info
+                .as_ref()
+                .map_or_else(|| "a stream".to_owned(), |info| format!("a stream to {}", info.name))
+        });
         let (declaration, tools) = (Mutex::new(declaration), tokio::sync::Mutex::new(None));
         let renewing = tokio::sync::Mutex::new(());
-        Ok(Self(Arc::new(Inner { link, table, welcome, declaration, renewing, tools })))
+        Ok(Self(Arc::new(Inner { server, link, table, welcome, declaration, renewing, tools })))
     }
 
     /// Who the server says it is: for display, never for trust.
     pub fn server_info(&self) -> Option<&Implementation> {
         self.0.welcome.info.as_ref()
+    }
+
+    /// Which server this is, as it was named to connect to it: its URL, or its command line. Of one at the other end of
+    /// streams nothing is known but what it says it is.
+    pub fn server(&self) -> &str {
+        &self.0.server
     }
 
     /// What the server offers.

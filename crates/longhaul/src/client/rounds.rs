@@ -4,9 +4,12 @@
 
 use longhaul_proto::dialect::{Asked, RequestWriter};
 use longhaul_proto::method::Method;
+use tokio::time::sleep;
 
 use super::Client;
+use super::asked::{Replies, written};
 use super::error::Error;
+use super::pace::Pauses;
 
 /// What the next round of a request brings, and how many there were.
 pub(super) struct Rounds<'c> {
@@ -16,11 +19,12 @@ pub(super) struct Rounds<'c> {
     answers: Option<String>,
     /// What the server gave to come back with them, unread.
     state: Option<String>,
+    pauses: Pauses,
 }
 
 impl<'c> Rounds<'c> {
     pub(super) fn new(client: &'c Client) -> Self {
-        Self { client, times: 0, answers: None, state: None }
+        Self { client, times: 0, answers: None, state: None, pauses: Pauses::new() }
     }
 
     /// Writes what this round brings.
@@ -31,7 +35,8 @@ impl<'c> Rounds<'c> {
         params.optional("requestState", self.state.as_ref());
     }
 
-    /// Answers what the server asks: the request is then to be made again.
+    /// Answers what the server asks: the request is then to be made again. A server that asks nothing wants to be asked
+    /// later, and later still each time.
     ///
     /// # Errors
     ///
@@ -45,13 +50,19 @@ impl<'c> Rounds<'c> {
         if self.times > options.stuck_after {
             return Err(Error::Stuck { task: None, times: options.stuck_after });
         }
-        let questions: Vec<_> = asked.questions.iter().map(|(key, raw)| (key.as_str(), &**raw)).collect();
-        self.answers = if questions.is_empty() {
-            None
+        if asked.questions.is_empty() {
+            sleep(self.pauses.next(None)).await;
+            self.answers = None;
         } else {
-            let answers = self.client.answers_to(&questions).await;
-            Some(answers.ok_or(Error::InputRequired { task: None })?)
-        };
+            self.pauses = Pauses::new();
+            let mut replies = Replies::new();
+            // One is put after the other: there is one user.
+            for (key, question) in &asked.questions {
+                let answer = self.client.answer_to(key, question).await;
+                replies.insert(key.clone(), answer.ok_or(Error::InputRequired { task: None })?);
+            }
+            self.answers = Some(written(&replies));
+        }
         self.state = asked.state;
         Ok(())
     }

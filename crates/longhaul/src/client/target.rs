@@ -45,6 +45,30 @@ impl Target {
     }
 }
 
+impl Target {
+    /// What it is called, without what may be a secret: the environment of a program is left out, and of a URL all but
+    /// where it leads.
+    pub(super) fn name(&self) -> Option<String> {
+        match self {
+            Self::Url(url) => {
+                let url = url.split(['?', '#']).next().unwrap_or_default();
+                Some(match url.split_once("://") {
+                    Some((scheme, rest)) => {
+                        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+                        format!("{scheme}://{}{path}", host.rsplit('@').next().unwrap_or_default())
+                    }
+                    None => url.to_owned(),
+                })
+            }
+            Self::Command(command) => {
+                let words = [&command.program].into_iter().chain(&command.args);
+                Some(words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
+            }
+            Self::Stream { .. } => None,
+        }
+    }
+}
+
 /// A URL, or else a command line whose words are separated by spaces (no quoting: for anything more, build
 /// a [`Command`]).
 impl From<&str> for Target {
@@ -136,5 +160,17 @@ mod tests {
         }
         let Target::Command(command) = Target::from("server  --stdio x") else { panic!() };
         assert_eq!((command.program().as_str(), command.args.len()), ("server", 2));
+    }
+
+    #[test]
+    fn a_name_has_no_secret() {
+        for (target, name) in [
+            ("https://me:secret@a.example:8/mcp?token=1#x", "https://a.example:8/mcp"),
+            ("http://a.example", "http://a.example"),
+            ("unix:/run/s.sock", "unix:/run/s.sock"),
+            ("server  --stdio", "server --stdio"),
+        ] {
+            assert_eq!(Target::from(target).name().unwrap(), name);
+        }
     }
 }

@@ -1,25 +1,29 @@
-//! A task of the server: looked at, waited for, cancelled.
+//! A task of the server: looked at, waited for, answered, cancelled.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::Code;
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
-use longhaul_tasks::environment::BoxFuture;
+use serde::Serialize;
+use serde_json::value::to_raw_value;
 use tokio::time::{Instant, sleep};
 
 use super::Client;
-use super::asked::Answered;
+use super::asked::{Answered, Replies, written};
 use super::error::Error;
 use super::list::read;
+use super::pace::Pauses;
 use super::table::Listening;
+use super::watch::Changes;
 
 /// A task, by its id. Dropping the handle does nothing to the task.
 #[derive(Debug)]
 pub struct TaskHandle {
     client: Client,
     id: String,
+    /// The tool that was called, if that is known.
+    tool: Option<String>,
     /// The task as its creation showed it.
     created: Option<Box<Task>>,
     /// What it has asked and was answered.
@@ -32,19 +36,43 @@ impl Client {
     /// The task of that id, which this or another client has started. Asks nothing yet.
     pub fn task(&self, id: impl Into<String>) -> TaskHandle {
         let answered = Answered::default();
-        TaskHandle { client: self.clone(), id: id.into(), created: None, answered, _listening: None }
+        let (client, id) = (self.clone(), id.into());
+        TaskHandle { client, id, tool: None, created: None, answered, _listening: None }
     }
 }
 
 impl TaskHandle {
     pub(super) fn created(client: Client, task: Box<Task>, listening: Option<Listening>) -> Self {
         let (id, answered) = (task.id.clone(), Answered::default());
-        Self { client, id, created: Some(task), answered, _listening: listening }
+        Self { client, id, tool: None, created: Some(task), answered, _listening: listening }
+    }
+
+    /// The same, of a call of that tool.
+    pub(super) fn of(mut self, tool: &str) -> Self {
+        self.tool = Some(tool.to_owned());
+        self
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn created_as(&self) -> Option<&Task> {
+        self.created.as_deref()
+    }
+
+    pub(super) fn answered(&self) -> &Answered {
+        &self.answered
     }
 
     /// The task's id: what to save to come back to it.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The tool that was called, if this client knows: a task that was come back to by its id alone has none.
+    pub fn tool(&self) -> Option<&str> {
+        self.tool.as_deref()
     }
 
     /// Where it stands.
@@ -74,7 +102,7 @@ impl TaskHandle {
     /// [`Error::InputRequired`] for what the application does not answer, after which the task goes on waiting;
     /// [`Error::Stuck`], after which it is cancelled.
     pub async fn wait(&self) -> Result<CallToolResult, Error> {
-        self.watch(|_| ()).await
+        self.changes().result().await
     }
 
     /// As [`wait`](Self::wait), and calls `on_change` with the task as first seen and whenever it looks
@@ -84,49 +112,16 @@ impl TaskHandle {
     ///
     /// As [`wait`](Self::wait).
     pub async fn watch(&self, mut on_change: impl FnMut(&Task)) -> Result<CallToolResult, Error> {
-        let mut last = self.created.clone();
-        if let Some(task) = &last {
-            on_change(task);
+        let mut changes = self.changes();
+        while let Some(task) = changes.next().await? {
+            on_change(&task);
         }
-        let mut stuck = Stuck::new(self.client.options().stuck_after);
-        // Where questions are requests of the server's, they may come on the way of the result alone (2025-11-25).
-        let mut result: Option<BoxFuture<'_, Result<String, Error>>> = None;
-        loop {
-            if let Some(task) = &last {
-                match task.status {
-                    TaskStatus::Working => stuck.goes_on(),
-                    TaskStatus::InputRequired => {
-                        let news = self.answer(task).await?;
-                        if let Err(times) = stuck.look(news) {
-                            return Err(self.give_up(times).await);
-                        }
-                        if self.client.dialect().asks_by_request() && result.is_none() {
-                            result = Some(Box::pin(self.ask(Method::TaskResult, None)));
-                        }
-                    }
-                    _ => return self.outcome(task).await,
-                }
-                let mut pause = pin!(sleep(interval(task)));
-                if let Some(coming) = &mut result {
-                    tokio::select! {
-                        () = &mut pause => {}
-                        came = coming => match came {
-                            Ok(text) => return read(&text),
-                            // Whether it was cancelled, or nothing is wrong with it, it says itself.
-                            Err(_) => result = None,
-                        },
-                    }
-                }
-                if !pause.is_elapsed() {
-                    pause.await;
-                }
-            }
-            let task = self.get_patiently().await?;
-            if last.as_ref().is_none_or(|last| differs(last, &task)) {
-                on_change(&task);
-            }
-            last = Some(Box::new(task));
-        }
+        changes.result().await
+    }
+
+    /// The task as it changes, one change after the other.
+    pub fn changes(&self) -> Changes<'_> {
+        Changes::new(self, self.created.clone())
     }
 
     /// Its result, if it has ended; does not wait.
@@ -164,8 +159,31 @@ impl TaskHandle {
         }
     }
 
-    /// Answers what it asks and was not answered before; whether there was anything.
-    async fn answer(&self, task: &Task) -> Result<bool, Error> {
+    /// Answers questions of the task's, each by its key ([`Task::questions`]), in the place of what [`Options`](super::Options)
+    /// were given for it: the answer to a form is an [`ElicitResult`](longhaul_proto::model::ElicitResult), and so on.
+    ///
+    /// A server that cannot be reached is asked again, as by [`wait`](Self::wait).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Arguments`] when an answer cannot be written; when the revision answers tasks in another way (2025-11-25: by
+    /// the answer to a request of the server's), or the server knows no such task.
+    pub async fn answer<K: AsRef<str>, A: Serialize>(
+        &self,
+        answers: impl IntoIterator<Item = (K, A)>,
+    ) -> Result<(), Error> {
+        let mut replies = Replies::new();
+        for (key, answer) in answers {
+            let answer =
+                to_raw_value(&answer).map_err(|error| Error::Arguments { reason: error.to_string() })?;
+            self.answered.note(key.as_ref(), &answer);
+            replies.insert(key.as_ref().to_owned(), answer);
+        }
+        self.say(&replies).await
+    }
+
+    /// Answers what it asks; whether there was anything that it had not asked before.
+    pub(super) async fn answer_questions(&self, task: &Task) -> Result<bool, Error> {
         let unanswered = || Error::InputRequired { task: Some(self.id.clone()) };
         let client = &self.client;
         if client.options().answers.is_empty() {
@@ -174,16 +192,30 @@ impl TaskHandle {
         if client.dialect().asks_by_request() {
             return Ok(client.0.table.take_asked());
         }
-        let questions = task.questions.iter().map(|(key, question)| (key.as_str(), &**question));
-        let questions = self.answered.news(questions);
-        if questions.is_empty() {
-            return Ok(false);
+        let questions = || task.questions.iter().map(|(key, question)| (key.as_str(), &**question));
+        let news = self.answered.news(questions());
+        let mut is_all = true;
+        // One is put after the other: there is one user.
+        for (key, question) in &news {
+            match client.answer_to(key, question).await {
+                // Whatever becomes of the answer, nobody is asked twice.
+                Some(answer) => self.answered.note(key, &answer),
+                None => is_all = false,
+            }
         }
-        let answers = client.answers_to(&questions).await.ok_or_else(unanswered)?;
-        // Whatever becomes of the answers, nobody is asked twice.
-        self.answered.note(&questions);
+        let due = self.answered.due(questions().map(|(key, _)| key));
+        if !due.is_empty() {
+            self.say(&due).await?;
+        }
+        if is_all { Ok(!news.is_empty()) } else { Err(unanswered()) }
+    }
+
+    /// Has the server take these answers.
+    async fn say(&self, replies: &Replies) -> Result<(), Error> {
+        let answers = written(replies);
         self.patiently(|| self.update(&answers)).await?;
-        Ok(true)
+        self.answered.note_taken(replies.keys());
+        Ok(())
     }
 
     async fn update(&self, answers: &str) -> Result<(), Error> {
@@ -195,7 +227,7 @@ impl TaskHandle {
     }
 
     /// It waits for what nobody can give it: it is cancelled, if that can be.
-    async fn give_up(&self, times: u32) -> Error {
+    pub(super) async fn give_up(&self, times: u32) -> Error {
         if let Err(error) = self.cancel().await {
             tracing::warn!(%error, task = self.id, "a task that is stuck was not cancelled");
         }
@@ -203,12 +235,12 @@ impl TaskHandle {
     }
 
     /// What a task that has ended came to.
-    async fn outcome(&self, task: &Task) -> Result<CallToolResult, Error> {
+    pub(super) async fn outcome(&self, task: &Task) -> Result<CallToolResult, Error> {
         if task.status == TaskStatus::Cancelled {
             return Err(Error::Cancelled { id: self.id.clone() });
         }
         if self.client.dialect().name_of(Method::TaskResult).is_some() {
-            return read(&self.ask(Method::TaskResult, None).await?);
+            return read(&self.patiently(|| self.ask(Method::TaskResult, None)).await?);
         }
         match (&task.result, &task.error) {
             (Some(result), _) => Ok(result.clone()),
@@ -217,7 +249,7 @@ impl TaskHandle {
         }
     }
 
-    async fn ask(&self, method: Method, idle: Option<Duration>) -> Result<String, Error> {
+    pub(super) async fn ask(&self, method: Method, idle: Option<Duration>) -> Result<String, Error> {
         let mut request = self.client.prepare(method, |params| {
             params.field("taskId", &self.id);
         })?;
@@ -226,13 +258,13 @@ impl TaskHandle {
         match self.client.ask(request).await {
             Ok(answered) => Ok(answered.result),
             Err(Error::Answer(error)) if error.code == Code::INVALID_PARAMS && method == Method::GetTask => {
-                Err(Error::NoSuchTask { id: self.id.clone() })
+                Err(Error::NoSuchTask { id: self.id.clone(), answer: Some(error) })
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn get_patiently(&self) -> Result<Task, Error> {
+    pub(super) async fn get_patiently(&self) -> Result<Task, Error> {
         self.patiently(|| self.get()).await
     }
 
@@ -242,7 +274,7 @@ impl TaskHandle {
         ask: impl Fn() -> F,
     ) -> Result<T, Error> {
         let until = Instant::now() + self.client.options().retry_for;
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = Pauses::new();
         loop {
             let error = match ask().await {
                 Ok(answer) => return Ok(answer),
@@ -254,50 +286,7 @@ impl TaskHandle {
                 return Err(error);
             }
             tracing::debug!(%error, task = self.id, "asking again");
-            sleep(error.retry_after().unwrap_or(pause).min(LONGEST_INTERVAL)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            sleep(pauses.next(error.retry_after())).await;
         }
     }
 }
-
-/// How often in a row a task was found waiting for an answer, with nothing new.
-struct Stuck {
-    times: u32,
-    limit: u32,
-}
-
-impl Stuck {
-    fn new(limit: u32) -> Self {
-        Self { times: 0, limit }
-    }
-
-    /// It waits for no answer.
-    fn goes_on(&mut self) {
-        self.times = 0;
-    }
-
-    /// It waits for one: `Err` once it has done so too often.
-    fn look(&mut self, news: bool) -> Result<(), u32> {
-        self.times = if news { 0 } else { self.times + 1 };
-        if self.times < self.limit.max(1) { Ok(()) } else { Err(self.times) }
-    }
-}
-
-/// How long to wait before the task is looked at again.
-fn interval(task: &Task) -> Duration {
-    task.poll_interval_ms
-        .map_or(DEFAULT_INTERVAL, Duration::from_millis)
-        .clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL)
-}
-
-fn differs(a: &Task, b: &Task) -> bool {
-    a.status != b.status || a.status_message != b.status_message || a.last_updated_at != b.last_updated_at
-}
-
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
-/// A server that says zero is still not asked in a tight loop.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(20);
-/// A server that says a year is still asked.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(3600);
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
