@@ -155,6 +155,12 @@ enum Command {
         #[arg(last = true)]
         command: Vec<String>,
     },
+    /// Have our client visit servers that others wrote
+    #[command(after_help = "Example:\n  cargo xtask visit everything python")]
+    Visit {
+        /// Servers to visit; all of them by default
+        servers: Vec<String>,
+    },
 }
 
 /// What else there is of it than random kills.
@@ -343,6 +349,11 @@ fn run(command: Command) -> Result<Tally> {
             let target = url.map_or(Target::Command(command), Target::Url);
             let tally = interop::run(&site(test::BUDGET)?, &checks, &client, &target)?;
             println!("interop: {tally}");
+            tally
+        }
+        Command::Visit { servers } => {
+            let tally = interop::visit(&site(test::BUDGET)?, &servers)?;
+            println!("visit: {tally}");
             tally
         }
     })

@@ -1,8 +1,10 @@
-//! Clients in other languages against our server: which clients, which checks, over which transports.
+//! Clients in other languages against our server: which clients, which checks, over which transports. And our client
+//! against servers of others: `visit`.
 
 mod browser;
 mod server;
 mod tap;
+mod visit;
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -19,6 +21,8 @@ use crate::wire::{self, Whose};
 pub(crate) use browser::stage as browser;
 pub(crate) use server::HttpServer;
 use tap::Tap;
+pub(crate) use visit::visit;
+use visit::{CLIENT, VISITS, Visit};
 
 const NODE: &str = "conformance/interop/node";
 /// The oldest Node the clients run on: the Inspector's.
@@ -142,21 +146,22 @@ struct Rigs {
     python: Python,
 }
 
-/// The stage: builds our server, points every client at it, and holds what both say against the schemas.
+/// The stage: builds our server, points every client at it, has our client visit the servers of others, and holds what all
+/// say against the schemas.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
     wire::held(site, Whose::All, clients_in_turn)
 }
 
 fn clients_in_turn(site: &Site) -> Result<Tally> {
-    for server in Server::ALL {
-        program(site, server.name())?;
+    for name in Server::ALL.iter().map(|server| server.name()).chain([CLIENT]) {
+        program(site, name)?;
     }
     let rigs = Rigs::new(site)?;
     let rigs = &rigs;
-    let runs: Vec<_> = STAGE
-        .iter()
-        .flat_map(|(server, set, transports)| transports.iter().map(move |over| (*server, *set, *over)))
-        .collect();
+    let tries = STAGE.iter().flat_map(|(server, set, transports)| {
+        transports.iter().map(move |over| Run::Clients(*server, set, *over))
+    });
+    let runs: Vec<_> = tries.chain(VISITS.iter().map(Run::Ours)).collect();
     let next = AtomicUsize::new(0);
     let next = &next;
     let runs = &runs;
@@ -164,8 +169,11 @@ fn clients_in_turn(site: &Site) -> Result<Tally> {
     let tallies: Vec<Result<Tally>> = thread::scope(|scope| {
         let worker = || {
             let mut tally = Tally::default();
-            while let Some((server, set, over)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                tally += run_once(site, rigs, *server, set, *over)?;
+            while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                tally += match run {
+                    Run::Clients(server, set, over) => run_once(site, rigs, *server, set, *over)?,
+                    Run::Ours(visit) => visit.run(site, rigs)?,
+                };
             }
             Ok(tally)
         };
@@ -186,6 +194,14 @@ fn clients_in_turn(site: &Site) -> Result<Tally> {
         tally += Tap::read(&ran.lines).tally(ran.success);
     }
     Ok(tally)
+}
+
+/// One server, tried.
+enum Run<'r> {
+    /// Ours, by every client that has the set.
+    Clients(Server, &'r str, Transport),
+    /// One of others, by our client.
+    Ours(&'r Visit),
 }
 
 /// How many servers are tried at once.

@@ -27,12 +27,24 @@ impl HttpServer {
     ///
     /// When it cannot be started, ends, or does not listen in time.
     pub(crate) fn start(site: &Site, program: &str, arguments: &[&str]) -> Result<Self> {
+        Self::run(|address| {
+            let mut command = Command::new(program);
+            command.args(arguments).arg("--http").arg(address.to_string()).envs(site.noting());
+            Ok(command)
+        })
+    }
+
+    /// Starts what listens on the address it is given, and waits until it does.
+    ///
+    /// # Errors
+    ///
+    /// As [`HttpServer::start`].
+    pub(super) fn run(command: impl FnOnce(SocketAddr) -> Result<Command>) -> Result<Self> {
         let address = free_port()?;
-        let mut command = Command::new(program);
-        command.args(arguments).arg("--http").arg(address.to_string());
+        let mut command = command(address)?;
         println!("$ {} &", shown(&command));
-        command.envs(site.noting()).stdin(Stdio::null()).stdout(Stdio::null());
-        let child = command.spawn().with_context(|| format!("cannot run {program}"))?;
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let child = command.spawn().with_context(|| format!("cannot run {}", shown(&command)))?;
         let mut server = Self { child, command, address };
         server.listens()?;
         Ok(server)
@@ -66,7 +78,12 @@ impl HttpServer {
 
     /// The address of its endpoint.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/mcp", self.address)
+        self.at("mcp")
+    }
+
+    /// The address of an endpoint by its path.
+    pub(super) fn at(&self, path: &str) -> String {
+        format!("http://{}/{path}", self.address)
     }
 }
 

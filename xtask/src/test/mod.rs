@@ -68,7 +68,11 @@ const STAGES: &[Stage] = &[
         chaos::stage,
     )
     .beside(),
-    Stage::new("interop", "clients in other languages work with our server", interop::stage),
+    Stage::new(
+        "interop",
+        "clients in other languages work with our server, and our client with servers of others",
+        interop::stage,
+    ),
     Stage::new(
         "browser",
         "a page in Chromium uses our server, and one of a foreign origin cannot",

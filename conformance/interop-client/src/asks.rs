@@ -1,0 +1,47 @@
+//! The set `asks`: what a rig asks of its client while it is called.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::tap::Check;
+use crate::visit::{Visit, noted};
+
+/// The page that the rigs name.
+const PAGE: &str = "https://pages.example/asked";
+
+pub(crate) fn checks(visit: &Visit) -> Vec<Check<'_>> {
+    vec![
+        Check::new("has a model asked", samples(visit)),
+        Check::new("has a form filled in", asks(visit)),
+        Check::new("has a page visited", sends_to_a_page(visit)),
+        Check::new("is told where to work", lists_roots(visit)),
+    ]
+}
+
+async fn samples(visit: &Visit) -> Result<()> {
+    let said = visit.text_of("sample", &json!({ "prompt": "why" })).await?;
+    ensure!(said == "a-model: a sample", "{said}");
+    ensure!(noted(&visit.user.samples) == ["why"], "{:?}", noted(&visit.user.samples));
+    Ok(())
+}
+
+async fn asks(visit: &Visit) -> Result<()> {
+    let said = visit.text_of("ask", &json!({})).await?;
+    ensure!(said == "hello Ada", "{said}");
+    let asked = noted(&visit.user.forms);
+    ensure!(asked.iter().filter(|form| *form == "Who are you?").count() == 1, "{asked:?}");
+    Ok(())
+}
+
+async fn sends_to_a_page(visit: &Visit) -> Result<()> {
+    let said = visit.text_of("visit", &json!({})).await?;
+    ensure!(said == "visited: accept", "{said}");
+    ensure!(noted(&visit.user.pages).iter().filter(|page| *page == PAGE).count() == 1);
+    Ok(())
+}
+
+async fn lists_roots(visit: &Visit) -> Result<()> {
+    let said = visit.text_of("roots", &json!({})).await?;
+    ensure!(said == "file:///work", "{said}");
+    Ok(())
+}
