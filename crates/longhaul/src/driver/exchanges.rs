@@ -14,7 +14,7 @@ use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::RequestMeta;
 use tokio::task::AbortHandle;
 
-use crate::server::{CallCanceller, Caller, Dispatcher, Exchange, Line};
+use crate::server::{CallCanceller, Caller, Dispatcher, Exchange, Kept, Line};
 use crate::wire;
 
 /// What is open between the server and one client.
@@ -147,12 +147,13 @@ impl Exchanges {
         }
     }
 
-    /// An answer has come to what the server asks in the session.
-    pub(crate) fn handle_response(&self, response: Response<'_>) {
-        match &self.line {
-            Some(line) => line.handle_response(response),
-            None => tracing::debug!("dropped an answer to nothing"),
-        }
+    /// An answer has come to what the server asks in the session: when it is kept, if that is for anybody to wait for.
+    pub(crate) fn handle_response(&self, response: Response<'_>) -> Option<Kept> {
+        let Some(line) = &self.line else {
+            tracing::debug!("dropped an answer to nothing");
+            return None;
+        };
+        line.handle_response(response)
     }
 
     /// Whether a call waits for an answer of the client's.

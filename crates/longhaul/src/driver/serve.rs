@@ -280,7 +280,8 @@ impl Loop {
                 let _ = self.handle_request(&request);
             }
             Ok(Message::Notification(notification)) => self.handle_notification(&notification),
-            Ok(Message::Response(response)) => self.exchanges.handle_response(response),
+            // A line tells nobody what has become of an answer.
+            Ok(Message::Response(response)) => drop(self.exchanges.handle_response(response)),
             Err(error) => self.refuse(error.id(), &error.to_error_object()),
         }
     }

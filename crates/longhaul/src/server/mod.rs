@@ -72,8 +72,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
-pub(crate) use ask::Line;
 pub use ask::{Ask, AskError, Elicited, RoundOptions};
+pub(crate) use ask::{Kept, Line};
 pub use catalogue::{Catalogue, ChangeError, Offered};
 pub use checkpoint::Checkpoint;
 pub use child::{Child, ChildError, SpawnCall, SpawnError};

@@ -1,5 +1,6 @@
 //! What a task asks in a session: on the stream for what belongs to no request, or to who waits for its result.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,8 +8,10 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::{Request, Response, StatusCode};
 use longhaul::server::{Elicited, TaskPolicy, ToolError};
+use longhaul::store::{Memory, Operation, Overlay, StoreError, StoreFuture, TaskStore};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
+use tokio::sync::{Mutex, mpsc};
 
 use crate::rig::{Host, body, read};
 
@@ -82,8 +85,12 @@ impl Events {
 
 impl Editor {
     async fn open() -> Self {
+        Self::open_on(Arc::new(Memory::new())).await
+    }
+
+    async fn open_on(store: Arc<dyn TaskStore>) -> Self {
         let ask = Tool::typed("ask", "Ask", ask).task(TaskPolicy::always());
-        let host = Host::start_with(Server::new("test", "1.0.0").tool(ask), |options| {
+        let host = Host::start_with(Server::new("test", "1.0.0").tool(ask).store(store), |options| {
             options.stream_after = Duration::from_millis(20);
         })
         .await;
@@ -118,9 +125,13 @@ impl Editor {
     }
 
     async fn answer(&self, question: &Value, go: bool) {
+        assert_eq!(self.say(question, go).await, StatusCode::ACCEPTED);
+    }
+
+    async fn say(&self, question: &Value, go: bool) -> StatusCode {
         let answer = json!({"jsonrpc": "2.0", "id": question["id"],
             "result": {"action": "accept", "content": {"go": go}}});
-        assert_eq!(self.post(&answer).await.status(), StatusCode::ACCEPTED);
+        self.post(&answer).await.status()
     }
 
     async fn outcome(&self, task: &str) -> Value {
@@ -186,5 +197,59 @@ async fn a_question_whose_stream_is_gone_is_put_again_and_the_first_answer_count
     editor.answer(&third, true).await;
     assert_eq!(editor.outcome(&task).await, "gone on");
     editor.answer(&first, false).await;
+    assert_eq!(editor.outcome(&task).await, "gone on");
+}
+
+/// A store that records an answer when it is told to, or fails to.
+#[derive(Debug)]
+struct Told {
+    store: Memory,
+    asked: mpsc::UnboundedSender<()>,
+    records: Mutex<mpsc::UnboundedReceiver<bool>>,
+}
+
+impl Overlay for Told {
+    type Below = Memory;
+
+    fn below(&self) -> &Memory {
+        &self.store
+    }
+
+    fn around<'a, T: Send + 'a>(&'a self, it: Operation, doing: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        if it != Operation::Answer {
+            return doing;
+        }
+        Box::pin(async move {
+            self.asked.send(()).unwrap();
+            if self.records.lock().await.recv().await.unwrap() {
+                return doing.await;
+            }
+            let source = Arc::new(std::io::Error::other("the disk is gone"));
+            Err(StoreError::Backend { doing: "writing", source })
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_accepted_once_it_is_recorded() {
+    let ((asked, mut asks), (tell, records)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let store = Told { store: Memory::new(), asked, records: Mutex::new(records) };
+    let editor = Editor::open_on(Arc::new(store)).await;
+    let mut stream = editor.listen().await;
+    let task = editor.start().await;
+    for is_recorded in [false, true] {
+        let question = stream.question().await;
+        let mut said = std::pin::pin!(editor.say(&question, true));
+        // It is being recorded.
+        tokio::select! {
+            status = &mut said => panic!("{status} before anything is recorded"),
+            asked = asks.recv() => asked.unwrap(),
+        }
+        let early = tokio::time::timeout(Duration::from_millis(100), &mut said).await;
+        assert!(early.is_err(), "{early:?} before it is recorded");
+        tell.send(is_recorded).unwrap();
+        let status = if is_recorded { StatusCode::ACCEPTED } else { StatusCode::SERVICE_UNAVAILABLE };
+        assert_eq!(said.await, status);
+    }
     assert_eq!(editor.outcome(&task).await, "gone on");
 }

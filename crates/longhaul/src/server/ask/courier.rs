@@ -13,9 +13,9 @@ use longhaul_tasks::store::{Json, Owner, Question, Record, Reply, Scope, TaskId}
 
 use super::super::context::Cx;
 use super::super::outlet::{Push, Reach};
+use super::PATIENCE;
 use super::in_task::refusal;
 use super::line::{self, Carry, LOOK_AGAIN, Line};
-use super::{AskError, PATIENCE};
 
 /// Puts what the task asks to the client of `cx` for as long as this is polled, on the stream of its request, and
 /// records the answers. A question that another request of the session has put is left to that one while it waits.
@@ -111,11 +111,16 @@ impl Courier<'_> {
                 // What another has put may be free again, or a client there.
                 () = tokio::time::sleep(look_again) => continue,
             };
-            if let Some(reply) = answered
-                && let Err(error) = self.engine.answer(scope, &self.id, &[reply]).await
-            {
-                tracing::warn!(task = %self.id, %error, "an answer could not be recorded: it is asked for again");
-                tokio::time::sleep(LOOK_AGAIN).await;
+            if let Some(Heard { reply, receipt, place: _place }) = answered {
+                match self.engine.answer(scope, &self.id, &[reply]).await {
+                    // Recorded, or another was first.
+                    Ok(_) => receipt.kept(),
+                    Err(error) => {
+                        drop(receipt);
+                        tracing::warn!(task = %self.id, %error, "an answer could not be recorded: it is asked for again");
+                        tokio::time::sleep(LOOK_AGAIN).await;
+                    }
+                }
             }
             return false;
         }
@@ -153,11 +158,18 @@ impl Courier<'_> {
 /// A question that is put, until it is answered.
 struct Asking {
     key: String,
-    future: Pin<Box<dyn Future<Output = Option<Reply>> + Send>>,
+    future: Pin<Box<dyn Future<Output = Option<Heard>> + Send>>,
+}
+
+/// What a client has said, which nobody else is asked while it is recorded.
+struct Heard {
+    reply: Reply,
+    receipt: line::Receipt,
+    place: line::Put,
 }
 
 /// The first of them that is answered, or `None` if its client cannot answer.
-async fn next(asking: &mut Vec<Asking>) -> Option<Reply> {
+async fn next(asking: &mut Vec<Asking>) -> Option<Heard> {
     std::future::poll_fn(|task| {
         for at in 0..asking.len() {
             if let std::task::Poll::Ready(reply) = asking[at].future.as_mut().poll(task) {
@@ -176,7 +188,7 @@ async fn put(
     dialect: &'static Dialect,
     question: Question,
     place: line::Put,
-) -> Option<Reply> {
+) -> Option<Heard> {
     let asked = match StoredQuestion::read(&question.request) {
         Ok(asked) => asked,
         Err(error) => {
@@ -185,29 +197,33 @@ async fn put(
         }
     };
     let write = |out: &mut Vec<u8>, id: &_| asked.write(out, id);
-    let answer = line::put(line, carry, dialect, asked.method(), write, PATIENCE).await;
-    let answer = answer.map(|answer| {
+    let line::Given { outcome, receipt } =
+        match line::put(line, carry, dialect, asked.method(), write, PATIENCE).await {
+            Ok(given) => given,
+            // It is asked still, of whoever comes for it.
+            Err(error) => {
+                tracing::debug!(%error, "a question of a task was not answered");
+                drop(place);
+                tokio::time::sleep(LOOK_AGAIN).await;
+                return None;
+            }
+        };
+    let answer = outcome.map(|answer| {
         let json = Json::parse(answer).map_err(|error| error.to_string())?;
         asked.check(&json).map(|()| json)
     });
     let reply = match answer {
-        Ok(Ok(json)) => Some(Reply::new(question.key, json)),
+        Ok(Ok(json)) => Reply::new(question.key, json),
         Ok(Err(wrong)) => {
+            // There is nothing to keep.
+            receipt.kept();
             tracing::debug!(wrong, "an answer does not fit its question, which is put again");
-            tokio::time::sleep(LOOK_AGAIN).await;
-            None
-        }
-        Err(AskError::Refused(error)) => Some(Reply::error(question.key, refusal(&error))),
-        // It is asked still, of whoever comes for it.
-        Err(error) => {
-            tracing::debug!(%error, "a question of a task was not answered");
-            drop(place);
             tokio::time::sleep(LOOK_AGAIN).await;
             return None;
         }
+        Err(error) => Reply::error(question.key, refusal(&error)),
     };
-    drop(place);
-    reply
+    Some(Heard { reply, receipt, place })
 }
 
 /// How seldom it is looked whether a session is there still whose task asks nothing.

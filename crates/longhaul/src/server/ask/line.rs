@@ -31,10 +31,42 @@ struct Questions {
     /// Begins every id, so that no session can guess another's.
     salt: String,
     next: u64,
-    waiting: HashMap<RequestId, oneshot::Sender<Result<String, ErrorObject>>>,
+    waiting: HashMap<RequestId, Waiting>,
     /// What tasks ask that some request of the session has put.
     put: HashSet<String>,
 }
+
+/// Who waits for an answer.
+#[derive(Debug)]
+struct Waiting {
+    answer: oneshot::Sender<Given>,
+    /// It is a task's, and counts once it is recorded.
+    is_recorded: bool,
+}
+
+/// What has come to a question.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) outcome: Result<String, ErrorObject>,
+    pub(super) receipt: Receipt,
+}
+
+/// By which whoever has sent an answer hears that it is kept. Dropped, it says that it is not.
+#[derive(Debug)]
+pub(super) struct Receipt(Option<oneshot::Sender<()>>);
+
+impl Receipt {
+    /// The answer will not be asked for again.
+    pub(super) fn kept(self) {
+        if let Some(sender) = self.0 {
+            // Who sent it may have gone.
+            let _ = sender.send(());
+        }
+    }
+}
+
+/// Completes once an answer is kept, or with an error if it is not.
+pub(crate) type Kept = oneshot::Receiver<()>;
 
 impl Line {
     pub(crate) fn new() -> Self {
@@ -67,25 +99,28 @@ impl Line {
         !self.lock().waiting.is_empty()
     }
 
-    /// An answer has come. One to no open question is passed over.
-    pub(crate) fn handle_response(&self, response: Response<'_>) {
+    /// An answer has come: when it is kept, if that is for anybody to wait for. One to no open question is passed over.
+    pub(crate) fn handle_response(&self, response: Response<'_>) -> Option<Kept> {
         let waiting = response.id.and_then(|id| self.lock().waiting.remove(&id));
-        match waiting {
-            // A closed channel means that the question has just been withdrawn.
-            Some(waiting) => drop(waiting.send(response.outcome.map(str::to_owned))),
-            None => tracing::debug!("dropped an answer to no open question"),
-        }
+        let Some(Waiting { answer, is_recorded }) = waiting else {
+            tracing::debug!("dropped an answer to no open question");
+            return None;
+        };
+        let (sender, kept) = if is_recorded { Some(oneshot::channel()).unzip() } else { (None, None) };
+        let given = Given { outcome: response.outcome.map(str::to_owned), receipt: Receipt(sender) };
+        // A closed channel means that the question has just been withdrawn.
+        answer.send(given).ok().and(kept)
     }
 
-    fn open(&self) -> Result<(RequestId, oneshot::Receiver<Result<String, ErrorObject>>), AskError> {
+    fn open(&self, is_recorded: bool) -> Result<(RequestId, oneshot::Receiver<Given>), AskError> {
         let mut questions = self.lock();
         if questions.waiting.len() >= MAX_OPEN {
             return Err(AskError::TooMany { limit: MAX_OPEN });
         }
         let id = RequestId::from(format!("{}-{}", questions.salt, questions.next).as_str());
         questions.next += 1;
-        let (sender, receiver) = oneshot::channel();
-        questions.waiting.insert(id.clone(), sender);
+        let (answer, receiver) = oneshot::channel();
+        questions.waiting.insert(id.clone(), Waiting { answer, is_recorded });
         Ok((id, receiver))
     }
 
@@ -127,7 +162,8 @@ pub(super) async fn ask(
     let dialect = cx.dialect();
     let method = question.method();
     let write = move |out: &mut Vec<u8>, id: &_| dialect.write_question(out, id, &question);
-    put(line, Carry::Request(cx), dialect, method, write, patience).await
+    let given = put(line, Carry::Request(cx), dialect, method, write, patience).await?;
+    given.outcome.map_err(AskError::Refused)
 }
 
 /// Puts a question by `method`, which `write` writes.
@@ -138,8 +174,9 @@ pub(super) async fn put(
     method: &str,
     write: impl FnOnce(&mut Vec<u8>, &RequestId),
     patience: Duration,
-) -> Result<String, AskError> {
-    let (id, answer) = line.open()?;
+) -> Result<Given, AskError> {
+    let is_of_a_task = !matches!(carry, Carry::Request(_));
+    let (id, answer) = line.open(is_of_a_task)?;
     let mut message = Vec::with_capacity(256);
     write(&mut message, &id);
     wire::said(By::Server, dialect, None, &message);
@@ -160,12 +197,12 @@ pub(super) async fn put(
             () = lost(&open.carry, carrier) => return Err(AskError::Gone),
         };
         match answer {
-            Ok(answer) => {
+            Ok(given) => {
                 open.sent = false;
-                if let Ok(answer) = &answer {
+                if let Ok(answer) = &given.outcome {
                     wire::answered(dialect, method, answer);
                 }
-                answer.map_err(AskError::Refused)
+                Ok(given)
             }
             Err(_) => Err(AskError::Gone),
         }

@@ -42,7 +42,7 @@ pub use desk::RoundOptions;
 pub use error::AskError;
 use interview::Way;
 pub(super) use interview::{Interview, Turn};
-pub(crate) use line::Line;
+pub(crate) use line::{Kept, Line};
 pub(super) use rounds::{Begun, Reply, Rounds, Topic, when_answered};
 pub(super) use task_rounds::{Back, TaskRounds};
 

@@ -41,7 +41,8 @@ pub(super) async fn answer(
             Ok(Message::Notification(notification)) => {
                 session.lock().exchanges.handle_notification(&notification);
             }
-            Ok(Message::Response(response)) => session.lock().exchanges.handle_response(response),
+            // No revision with batches has tasks, whose answers alone are kept.
+            Ok(Message::Response(response)) => drop(session.lock().exchanges.handle_response(response)),
             Err(error) => answers.push(refused(error.id(), &error.to_error_object())),
         }
     }

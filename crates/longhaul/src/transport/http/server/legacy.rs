@@ -231,8 +231,8 @@ pub(super) fn notice(
     empty(StatusCode::ACCEPTED)
 }
 
-/// An answer to what the server asks in a session.
-pub(super) fn response(
+/// An answer to what the server asks in a session. What a task asks is accepted once it is recorded: no crash takes it back.
+pub(super) async fn response(
     endpoint: &Endpoint,
     caller: &Caller,
     session_id: Option<&str>,
@@ -242,9 +242,17 @@ pub(super) fn response(
         Ok(session) => session,
         Err(response) => return *response,
     };
-    session.lock().exchanges.handle_response(response);
+    let kept = session.lock().exchanges.handle_response(response);
+    if let Some(kept) = kept
+        && kept.await.is_err()
+    {
+        return text(StatusCode::SERVICE_UNAVAILABLE, NOT_KEPT.into());
+    }
     empty(StatusCode::ACCEPTED)
 }
+
+/// What is said to whoever has answered in vain.
+const NOT_KEPT: &str = "the answer was not recorded: if the task still needs it, it asks again";
 
 /// The stream for what belongs to no request; or, to a client that says which event it had last, the rest of the
 /// stream that was in.

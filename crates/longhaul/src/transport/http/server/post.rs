@@ -130,7 +130,7 @@ async fn choose(
             );
             refusal(StatusCode::BAD_REQUEST, None, &error)
         }
-        Message::Response(response) => legacy::response(endpoint, &caller, session_id, response),
+        Message::Response(response) => legacy::response(endpoint, &caller, session_id, response).await,
     }
 }
 
