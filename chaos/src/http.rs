@@ -19,6 +19,15 @@ impl Answer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
+
+    /// Whether it is a stream of events.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
+    }
+
+    fn is_chunked(&self) -> bool {
+        self.header("transfer-encoding").is_some_and(|coding| coding.contains("chunked"))
+    }
 }
 
 /// A connection on which one request was sent.
@@ -56,30 +65,82 @@ impl Sent {
     pub(crate) fn answer(self) -> io::Result<Answer> {
         read(&mut BufReader::new(self.0))
     }
+
+    /// The answer as it comes, if it is a stream of events.
+    ///
+    /// # Errors
+    ///
+    /// When not even the headers came.
+    pub(crate) fn events(self) -> io::Result<Events<impl BufRead>> {
+        Events::of(BufReader::new(self.0))
+    }
 }
 
-fn read(reader: &mut impl BufRead) -> io::Result<Answer> {
+/// The events of a stream. Dropping it closes the connection.
+#[derive(Debug)]
+pub(crate) struct Events<R> {
+    pub(crate) status: u16,
+    reader: R,
+    /// What has come of the next event.
+    text: Vec<u8>,
+    is_over: bool,
+}
+
+impl<R: BufRead> Events<R> {
+    fn of(mut reader: R) -> io::Result<Self> {
+        let head = head(&mut reader)?;
+        // Whatever else came, nothing of it is an event.
+        let is_over = !head.is_chunked() || !head.is_stream();
+        Ok(Self { status: head.status, reader, text: Vec::new(), is_over })
+    }
+}
+
+impl<R: BufRead> Iterator for Events<R> {
+    type Item = String;
+
+    /// What the next event carries; nothing once no event came for too long.
+    fn next(&mut self) -> Option<String> {
+        loop {
+            let end = self.text.windows(2).position(|two| two == b"\n\n");
+            if let Some(end) = end {
+                let event: Vec<u8> = self.text.drain(..end + 2).collect();
+                let event = String::from_utf8_lossy(&event);
+                let data = event.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim_start);
+                return Some(data.collect());
+            }
+            if self.is_over {
+                return None;
+            }
+            self.is_over = !matches!(chunk(&mut self.reader, &mut self.text), Ok(1..));
+        }
+    }
+}
+
+fn head(reader: &mut impl BufRead) -> io::Result<Answer> {
     let status = line(reader)?;
     let status = status.split(' ').nth(1).and_then(|code| code.parse().ok());
     let mut answer = Answer { status: status.ok_or(io::ErrorKind::InvalidData)?, ..Answer::default() };
     loop {
         let header = line(reader)?;
         if header.is_empty() {
-            break;
+            return Ok(answer);
         }
         if let Some((name, value)) = header.split_once(':') {
             answer.headers.push((name.to_owned(), value.trim().to_owned()));
         }
     }
+}
+
+fn read(reader: &mut impl BufRead) -> io::Result<Answer> {
+    let mut answer = head(reader)?;
     let length = answer.header("content-length").and_then(|length| length.parse::<u64>().ok());
-    let chunked = answer.header("transfer-encoding").is_some_and(|coding| coding.contains("chunked"));
     // Whatever the reason it was cut off for, what came is what counts.
     let ended = match length {
         Some(length) => {
             let read = reader.take(length).read_to_end(&mut answer.body);
             read.map(|read| read as u64 == length)
         }
-        None if chunked => chunks(reader, &mut answer.body),
+        None if answer.is_chunked() => chunks(reader, &mut answer.body),
         None => reader.read_to_end(&mut answer.body).map(|_| true),
     };
     answer.whole = ended.unwrap_or(false);
@@ -87,19 +148,21 @@ fn read(reader: &mut impl BufRead) -> io::Result<Answer> {
 }
 
 fn chunks(reader: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<bool> {
-    loop {
-        let size = line(reader)?;
-        let size = u64::from_str_radix(size.split(';').next().unwrap_or_default(), 16);
-        let size = size.map_err(|_| io::ErrorKind::InvalidData)?;
-        let read = reader.take(size).read_to_end(body)?;
-        if (read as u64) < size {
-            return Ok(false);
-        }
-        line(reader)?;
-        if size == 0 {
-            return Ok(true);
-        }
+    while chunk(reader, body)? > 0 {}
+    Ok(true)
+}
+
+/// Reads the next chunk; how long it is, which is nothing at the end.
+fn chunk(reader: &mut impl BufRead, body: &mut Vec<u8>) -> io::Result<u64> {
+    let size = line(reader)?;
+    let size = u64::from_str_radix(size.split(';').next().unwrap_or_default(), 16);
+    let size = size.map_err(|_| io::ErrorKind::InvalidData)?;
+    let read = reader.take(size).read_to_end(body)?;
+    if (read as u64) < size {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
+    line(reader)?;
+    Ok(size)
 }
 
 fn line(reader: &mut impl BufRead) -> io::Result<String> {
@@ -128,5 +191,16 @@ mod tests {
         let cut = answer(&chunked[..chunked.len() - 5]);
         assert_eq!((cut.body.as_slice(), cut.whole), (&b"abc"[..], false));
         assert!(read(&mut &b"HTTP/1.1 200 OK\r\nContent"[..]).is_err());
+    }
+
+    #[test]
+    fn events_are_there_once_they_are_whole() {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let text = format!("{head}9\r\n: hi\n\ndat\r\n8\r\na: 1\n\nda\r\n5\r\nta: 2\r\n0\r\n\r\n");
+        let events = Events::of(text.as_bytes()).unwrap();
+        assert_eq!(events.collect::<Vec<_>>(), ["", "1"]);
+        let other =
+            Events::of(&b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\ndata: 1\n\n"[..]).unwrap();
+        assert_eq!((other.status, other.count()), (404, 0));
     }
 }

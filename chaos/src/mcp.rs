@@ -1,6 +1,7 @@
 //! An MCP client in two dialects of tasks, that knows what was acknowledged and what was not.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -91,6 +92,26 @@ pub(crate) struct Client {
     patience: Duration,
 }
 
+/// A question that was put in a session, to be answered there.
+pub(crate) struct Asked {
+    client: Client,
+    address: SocketAddr,
+    session: String,
+    id: Value,
+    pub(crate) text: String,
+    /// While it is, the client is there.
+    _open: Box<dyn Send + Sync>,
+}
+
+impl Asked {
+    /// Answers; whether that was accepted.
+    pub(crate) fn answer(&self, answer: &Value) -> bool {
+        let body = json!({"jsonrpc": "2.0", "id": self.id, "result": answer}).to_string();
+        let answer = self.client.exchange(self.address, "", "", Some(&self.session), &body);
+        answer.is_some_and(|answer| answer.status == 202)
+    }
+}
+
 #[derive(Deserialize)]
 struct Message {
     id: Option<Value>,
@@ -165,7 +186,40 @@ impl Client {
 
     /// Waits for a task's result, as only D2 can.
     pub(crate) fn task_result(&self, task: &str) -> Reply {
-        self.request(&format!("result-{task}"), "tasks/result", task, json!({"taskId": task}))
+        self.request(&waiting(task), "tasks/result", task, json!({"taskId": task}))
+    }
+
+    /// What a task asks whoever waits for its result, as only D2 does; nothing if it asks nothing in time.
+    pub(crate) fn question(&self, task: &str) -> Option<Asked> {
+        // As any other request.
+        for _attempt in 0..2 {
+            let address = self.address.now()?;
+            if self.session().is_none() && !self.open_session(address) {
+                return None;
+            }
+            let session = self.session()?;
+            let body = self.body(&waiting(task), "tasks/result", json!({"taskId": task}), true);
+            let headers = self.headers("tasks/result", task, Some(&session));
+            let sent = http::post(address, &headers, body.as_bytes(), self.patience);
+            let mut events = sent.and_then(http::Sent::events).ok()?;
+            if events.status == 404 {
+                self.forget_session();
+                continue;
+            }
+            let messages = events.by_ref().filter_map(|data| serde_json::from_str::<Value>(&data).ok());
+            let question = messages.into_iter().find(|message| message["method"] == "elicitation/create")?;
+            let text = question["params"]["message"].as_str().unwrap_or_default().to_owned();
+            let client = self.clone();
+            return Some(Asked {
+                client,
+                address,
+                session,
+                id: question["id"].clone(),
+                text,
+                _open: Box::new(events),
+            });
+        }
+        None
     }
 
     /// Cancels a task.
@@ -222,7 +276,7 @@ impl Client {
     fn open_session(&self, address: SocketAddr) -> bool {
         let params = json!({
             "protocolVersion": "2025-11-25",
-            "capabilities": {},
+            "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "chaos", "version": "1"},
         });
         let body =
@@ -290,10 +344,15 @@ impl Client {
     }
 }
 
+/// Names a request that waits for a task: one whose client has left may be open still.
+fn waiting(task: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("result-{task}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
 /// The answer to request `id`, if it arrived whole: as the body, or as an event of it.
 fn message(answer: &Answer, id: &str) -> Reply {
-    let is_stream = answer.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
-    if !is_stream {
+    if !answer.is_stream() {
         return if answer.whole { parse(&answer.body, id).unwrap_or(Reply::Silence) } else { Reply::Silence };
     }
     let text = String::from_utf8_lossy(&answer.body);

@@ -12,7 +12,7 @@ use super::node::HOT_WAIT;
 use super::order::{BRIEF, Order};
 use super::sight::{Shown, Sight};
 use super::{Made, World};
-use crate::mcp::{Client, Era, Reply};
+use crate::mcp::{Asked, Client, Era, Reply};
 
 /// How many tasks each caller has open at once, at most.
 const AT_ONCE: usize = 24;
@@ -22,6 +22,10 @@ const LONGEST_WAIT: u64 = 2 * HOT_WAIT.as_millis() as u64;
 
 /// How long each waits between two requests.
 const PAUSE: Duration = Duration::from_millis(6);
+
+/// How long whoever waits for a result is asked nothing, at most. A question that was put to somebody who left is put again
+/// sooner.
+const ASKED_WITHIN: Duration = Duration::from_secs(6);
 
 /// An answer to what was answered.
 const IN_VAIN: i64 = -1;
@@ -170,6 +174,7 @@ impl<'w> Caller<'w> {
                     // It is for its cancel to find it so.
                     Some(_) => {}
                     None if call.made.elapsed() < call.waits => {}
+                    None if self.sight.asks(Era::D2, &call.id) => self.hear(&mut call),
                     None => questions.iter().for_each(|(text, name)| self.answer(&mut call, text, name)),
                 }
             }
@@ -192,21 +197,71 @@ impl<'w> Caller<'w> {
     /// Answers as it has before, if it has: some in two ways at the same time, at two nodes. And what was acknowledged is
     /// then answered otherwise, in vain.
     fn answer(&mut self, call: &mut Call, text: &str, name: &str) {
+        let answer = self.chosen(call, text, name);
+        if answer.acknowledged || !self.update(call, name, &answer.choices) {
+            return;
+        }
+        self.acknowledged(call, name);
+        self.sight.answered(name);
+        if self.random.percent(30) {
+            self.update(call, name, &[IN_VAIN]);
+        }
+    }
+
+    /// The same in a session, where whoever waits for the result is asked: some wait at two nodes.
+    fn hear(&mut self, call: &mut Call) {
+        let clients = &self.clients[&Era::D2];
+        let (first, count) = (self.random.index(clients.len()), if self.random.percent(40) { 2 } else { 1 });
+        let clients = clients.iter().cycle().skip(first).take(count);
+        let clients: Vec<Client> = clients.map(|client| client.with_patience(ASKED_WITHIN)).collect();
+        let id = &call.id;
+        let asked: Vec<Asked> = thread::scope(|scope| {
+            let waits: Vec<_> = clients.iter().map(|client| scope.spawn(|| client.question(id))).collect();
+            waits.into_iter().filter_map(|wait| wait.join().expect("who waits does not panic")).collect()
+        });
+        let Some(text) = asked.first().map(|asked| asked.text.clone()) else { return };
+        let answer = self.chosen(call, &text, &text);
+        if answer.acknowledged {
+            self.complain(&call.order, format!("it asks again what was answered: {text:?}"));
+            return;
+        }
+        let asked = asked.iter().filter(|asked| asked.text == text);
+        let say = |choice: i64| json!({"action": "accept", "content": {"choice": choice}});
+        let taken = thread::scope(|scope| {
+            let choices = answer.choices.iter().copied().cycle();
+            let says = asked
+                .clone()
+                .zip(choices)
+                .map(|(asked, choice)| scope.spawn(move || asked.answer(&say(choice))));
+            let says: Vec<_> = says.collect();
+            says.into_iter().any(|says| says.join().expect("nor does who answers"))
+        });
+        if !taken {
+            return;
+        }
+        self.acknowledged(call, &text);
+        if self.random.percent(30) {
+            for asked in asked {
+                asked.answer(&say(IN_VAIN));
+            }
+        }
+    }
+
+    /// What is answered to a question: what it was before, if it was.
+    fn chosen(&mut self, call: &mut Call, text: &str, name: &str) -> Answer {
         let at = text.rsplit(' ').next().and_then(|at| at.parse().ok()).unwrap_or(usize::MAX);
         let mut fresh = || i64::try_from(self.random.below(1 << 40)).unwrap_or_default();
         let choices = [fresh(), fresh()];
         let count = if self.random.percent(40) { 2 } else { 1 };
         let new = Answer { at, choices: choices[..count].to_vec(), acknowledged: false };
-        let answer = call.answers.entry(name.to_owned()).or_insert(new).clone();
-        if answer.acknowledged || !self.update(call, name, &answer.choices) {
-            return;
+        call.answers.entry(name.to_owned()).or_insert(new).clone()
+    }
+
+    fn acknowledged(&self, call: &mut Call, name: &str) {
+        if let Some(answer) = call.answers.get_mut(name) {
+            answer.acknowledged = true;
         }
-        call.answers.insert(name.to_owned(), Answer { acknowledged: true, ..answer });
-        self.sight.answered(name);
         self.world.answers.fetch_add(1, Ordering::Relaxed);
-        if self.random.percent(30) {
-            self.update(call, name, &[IN_VAIN]);
-        }
     }
 
     /// Gives each of these answers, all at once and to one node after the other; whether one was acknowledged.

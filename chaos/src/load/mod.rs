@@ -312,7 +312,10 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
         witness.taken, witness.late
     ));
     let answers = world.answers.load(Ordering::SeqCst);
-    told.push(format!("answers: {answers} acknowledged, {} told to the work", verdict.consumed));
+    let (consumed, in_sessions) = (verdict.consumed, verdict.in_sessions);
+    told.push(format!(
+        "answers: {answers} acknowledged, {consumed} told to the work, {in_sessions} of them in sessions"
+    ));
     told.push(format!("effects: had {}", verdict.effects()));
     ensure!(verdict.consumed == answers || !broken.is_empty(), "{} of {answers} answers", verdict.consumed);
     let count = broken.len();

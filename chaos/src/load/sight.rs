@@ -146,6 +146,11 @@ impl Sight {
         self.answered.insert(question.to_owned());
     }
 
+    /// Whether a task asked something when it was last looked at.
+    pub(super) fn asks(&self, era: Era, id: &str) -> bool {
+        self.seen.get(&(era, id.to_owned())).is_some_and(|seen| seen.status == "input_required")
+    }
+
     /// How a task ended, if that was seen.
     pub(super) fn end(&self, era: Era, id: &str) -> Option<&str> {
         self.seen.get(&(era, id.to_owned()))?.end.as_deref()

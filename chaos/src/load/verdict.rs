@@ -12,6 +12,7 @@ use super::effects::{DID, Effects, Line, TOLD, UNDID};
 use super::node::IN_DOUBT;
 use super::order::{AGAIN, BRIEF, NEVER, Order, Word};
 use super::watch::Rest;
+use crate::mcp::Era;
 
 /// What was found against one order after the other.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ pub(super) struct Verdict {
     undone: usize,
     in_doubt: usize,
     pub(super) consumed: usize,
+    /// Of those, the answers that were given in sessions.
+    pub(super) in_sessions: usize,
 }
 
 /// A key as the caller has given it, without what the server says of its kind.
@@ -214,7 +217,9 @@ impl Verdict {
                     format!("{choices:?} was answered at {at}, and it was told {told:?}"),
                 );
             }
-            self.consumed += usize::from(*acknowledged && told.iter().any(|told| is_answer(told)));
+            let is_consumed = usize::from(*acknowledged && told.iter().any(|told| is_answer(told)));
+            self.consumed += is_consumed;
+            self.in_sessions += if call.order.era == Era::D2 { is_consumed } else { 0 };
         }
     }
 
@@ -277,7 +282,6 @@ impl Verdict {
 mod tests {
     use super::super::order::{FLOW, words};
     use super::*;
-    use crate::mcp::Era;
 
     /// What is said of work that left these lines.
     fn said(plan: &str, end: End, lines: &str) -> Vec<String> {
