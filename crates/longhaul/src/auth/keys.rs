@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 
-use super::fetch::{self, FetchError};
+use super::fetch::{self, Bounds, FetchError};
 use super::jwt::{Header, Jwk, Key};
 use super::metadata;
 use super::refusal::Refusal;
@@ -150,7 +150,8 @@ impl Fetcher {
                 struct Found {
                     jwks_uri: String,
                 }
-                let found = metadata::discover::<Found>(&self.http, issuer, metadata).await?;
+                let found =
+                    metadata::discover::<Found>(&self.http, issuer, metadata, Bounds::default()).await?;
                 found.url(&found.document.jwks_uri)?
             }
         };

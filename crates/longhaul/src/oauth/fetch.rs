@@ -28,11 +28,13 @@ pub enum FetchError {
         status: u16,
     },
     /// It says too much.
-    #[error("{url} is longer than {LONGEST} bytes")]
+    #[error("{url} is longer than {limit} bytes")]
     #[non_exhaustive]
     TooLong {
         /// What was asked for.
         url: String,
+        /// How many bytes it may have.
+        limit: usize,
     },
     /// It is not what it should be.
     #[error("{url} is not what it should be: {reason}")]
@@ -55,10 +57,21 @@ pub struct InvalidUrl {
     pub url: String,
 }
 
-/// The longest document. It is the bound of the field.
-const LONGEST: usize = 1 << 20;
+/// How long a fetch may take in all, and how many bytes may come of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) timeout: Duration,
+    pub(crate) longest: usize,
+}
 
-/// How long a fetch may take in all.
+impl Default for Bounds {
+    /// The longest document is the field's.
+    fn default() -> Self {
+        Self { timeout: TIMEOUT, longest: 1 << 20 }
+    }
+}
+
+/// How long a fetch may take, unless said.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the URL of an authorization server.
@@ -81,30 +94,50 @@ pub(crate) fn client(url: &Url) -> Result<Client, FetchError> {
 }
 
 /// The JSON document that `request` for `url` gives.
+#[cfg(feature = "auth")]
 pub(crate) async fn json<T: DeserializeOwned>(request: RequestBuilder, url: &Url) -> Result<T, FetchError> {
-    let sent = request.header("accept", "application/json").timeout(TIMEOUT).send().await;
-    let response = sent.map_err(unreachable)?;
-    if !response.status().is_success() {
-        return Err(FetchError::Status { url: url.to_string(), status: response.status().as_u16() });
-    }
-    // What is in it stays out of the error: it may say who has a token.
-    serde_json::from_slice(&body(response, url).await?).map_err(|error| FetchError::Malformed {
-        url: url.to_string(),
-        reason: format!("{:?} error in line {}", error.classify(), error.line()),
-    })
+    Bounds::default().json(request, url).await
 }
 
-/// What `url` answered, within bounds.
-pub(crate) async fn body(mut response: Response, url: &Url) -> Result<Vec<u8>, FetchError> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
-        if body.len() + chunk.len() > LONGEST {
-            return Err(FetchError::TooLong { url: url.to_string() });
+impl Bounds {
+    /// The JSON document that `request` for `url` gives.
+    pub(crate) async fn json<T: DeserializeOwned>(
+        self,
+        request: RequestBuilder,
+        url: &Url,
+    ) -> Result<T, FetchError> {
+        let sent = request.header("accept", "application/json").timeout(self.timeout).send().await;
+        let response = sent.map_err(unreachable)?;
+        if !response.status().is_success() {
+            return Err(FetchError::Status { url: url.to_string(), status: response.status().as_u16() });
         }
-        body.extend_from_slice(&chunk);
+        // What is in it stays out of the error: it may say who has a token.
+        serde_json::from_slice(&self.body(response, url).await?).map_err(|error| FetchError::Malformed {
+            url: url.to_string(),
+            reason: format!("{:?} error in line {}", error.classify(), error.line()),
+        })
     }
-    Ok(body)
+
+    /// What `url` answered, within bounds.
+    pub(crate) async fn body(self, mut response: Response, url: &Url) -> Result<Vec<u8>, FetchError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
+            if body.len() + chunk.len() > self.longest {
+                return Err(FetchError::TooLong { url: url.to_string(), limit: self.longest });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
 }
+
+/// A stranger's words, fit for terminals and logs.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().map(|c| if matches!(c, ' '..='~') { c } else { '?' }).take(SHOWN).collect()
+}
+
+/// At most so many characters of a stranger's are shown.
+const SHOWN: usize = 200;
 
 fn unreachable(error: reqwest::Error) -> FetchError {
     FetchError::Unreachable(error.without_url())

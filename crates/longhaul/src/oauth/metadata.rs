@@ -5,7 +5,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::fetch::{self, FetchError};
+#[cfg(feature = "auth")]
+use super::fetch;
+use super::fetch::{Bounds, FetchError, shown};
 
 /// Where the metadata of an issuer may be, in the order in which the specification wants it looked for
 /// (2026-07-28, Authorization Server Metadata Discovery).
@@ -39,6 +41,7 @@ pub(crate) async fn discover<T: DeserializeOwned>(
     http: &Client,
     issuer: &str,
     places: &[Url],
+    bounds: Bounds,
 ) -> Result<Found<T>, FetchError> {
     #[derive(Deserialize)]
     struct Document {
@@ -48,7 +51,7 @@ pub(crate) async fn discover<T: DeserializeOwned>(
     }
     let mut missing = None;
     for at in places {
-        let document: Document = match fetch::json(http.get(at.clone()), at).await {
+        let document: Document = match bounds.json(http.get(at.clone()), at).await {
             Ok(document) => document,
             // Another place may have it, and this one a page for whatever it does not know.
             Err(error @ (FetchError::Status { .. } | FetchError::Malformed { .. })) => {
@@ -61,8 +64,8 @@ pub(crate) async fn discover<T: DeserializeOwned>(
         if document.issuer != issuer {
             return Err(malformed("it is of another issuer".to_owned()));
         }
-        let document =
-            T::deserialize(Value::Object(document.rest)).map_err(|error| malformed(error.to_string()))?;
+        let document = T::deserialize(Value::Object(document.rest))
+            .map_err(|error| malformed(shown(&error.to_string())))?;
         return Ok(Found {
             document,
             #[cfg(feature = "auth")]

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::Instant;
 
 use super::super::basic::basic;
-use super::super::fetch::{self, FetchError, InvalidUrl};
+use super::super::fetch::{self, Bounds, FetchError, InvalidUrl};
 use super::super::jwt::Jwt;
 use super::super::keys::{Keys, Source};
 use super::super::metadata;
@@ -330,7 +330,7 @@ impl Upstream {
             token_endpoint_auth_methods_supported: Option<Vec<String>>,
         }
         let places = metadata::places(&self.url);
-        let found = metadata::discover::<Document>(http, &self.issuer, &places).await?;
+        let found = metadata::discover::<Document>(http, &self.issuer, &places, Bounds::default()).await?;
         let document = &found.document;
         let keys = found.url(&document.jwks_uri)?;
         let takes = |method: &str| {

@@ -83,7 +83,7 @@ impl IdentityProvider {
         let what = "a word of the identity provider";
         let request =
             web.post(&self.token_endpoint).header(CONTENT_TYPE, FORM).body(form::encode(parameters));
-        let reply = Web::reply(request, &self.token_endpoint).await.map_err(AuthError::fetch(what))?;
+        let reply = web.reply(request, &self.token_endpoint).await.map_err(AuthError::fetch(what))?;
         if !reply.status.is_success() {
             return Err(reply.refusal(what));
         }

@@ -1,8 +1,9 @@
 //! Why no token is to be had.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::oauth::fetch::FetchError;
+use crate::oauth::fetch::{FetchError, shown};
 
 /// A cause from below.
 type Cause = Arc<dyn std::error::Error + Send + Sync>;
@@ -23,6 +24,23 @@ pub enum AuthError {
     /// A user has to sign in, and no browser is at hand.
     #[error("a user has to sign in first")]
     SignInNeeded,
+    /// A user has to sign in again, for more than before, and no browser is at hand.
+    #[error("the server wants a token with the scope `{scope}`, for which a user has to sign in again")]
+    #[non_exhaustive]
+    ScopeNeeded {
+        /// What it wants.
+        scope: String,
+    },
+    /// Another program that keeps its tokens in the same place has been changing them for too long.
+    #[error(
+        "another program has been renewing the token for {} s; end it if it hangs, and try again",
+        after.as_secs()
+    )]
+    #[non_exhaustive]
+    Busy {
+        /// For how long it was waited.
+        after: Duration,
+    },
     /// The server sends us where no server may send its clients.
     #[error(
         "{url} is no address that a server may send its clients to; if it is in your own network, allow that"
@@ -151,15 +169,28 @@ impl AuthError {
         move |source| Self::Fetch { what, source: Arc::new(source) }
     }
 
+    pub(super) fn forbidden(url: &str) -> Self {
+        Self::Forbidden { url: shown(url) }
+    }
+
+    pub(super) fn wrong_resource(resource: &str) -> Self {
+        Self::WrongResource { resource: shown(resource) }
+    }
+
+    pub(super) fn unsupported(issuer: &str, lacks: &'static str) -> Self {
+        Self::Unsupported { issuer: shown(issuer), lacks }
+    }
+
+    pub(super) fn no_client(issuer: &str) -> Self {
+        Self::NoClient { issuer: shown(issuer) }
+    }
+
+    pub(super) fn other_issuer(registered: &str, issuer: &str) -> Self {
+        Self::OtherIssuer { registered: shown(registered), issuer: shown(issuer) }
+    }
+
     /// A refusal in the words of a stranger, which end up in terminals and logs.
     pub(super) fn refused(what: &'static str, error: &str, description: Option<&str>) -> Self {
         Self::Refused { what, error: shown(error), description: shown(description.unwrap_or_default()) }
     }
-}
-
-/// At most so many characters of a stranger's are shown.
-const SHOWN: usize = 200;
-
-fn shown(text: &str) -> String {
-    text.chars().map(|c| if matches!(c, ' '..='~') { c } else { '?' }).take(SHOWN).collect()
 }

@@ -1,18 +1,23 @@
 //! Tokens in a file that nobody else reads.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use longhaul_tasks::environment::BoxFuture;
+use sha2::{Digest as _, Sha256};
 
 use super::error::AuthError;
 use super::secret::Secret;
-use super::store::TokenStore;
+use super::store::{Held, TokenStore};
 
 /// Keeps tokens in one file, which only its user can read and write (0600 where the system has such a thing). Several
-/// processes may have it at once.
+/// processes may have it at once: one of them renews a token at a time, while it has the lock of an empty file beside it.
+///
+/// A file that is another user's, or that others can read, is refused, and so is a folder in which anybody may put another
+/// one in its place.
 #[derive(Clone, Debug)]
 pub struct FileTokens {
     path: PathBuf,
@@ -62,7 +67,27 @@ impl TokenStore for FileTokens {
         let name = name.to_owned();
         self.with(move |path| change(path, |content| content.remove(&name).is_some()))
     }
+
+    fn hold<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Held, AuthError>> {
+        let digest = Sha256::digest(name);
+        let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Box::pin(async move {
+            let extension = format!("{digest}.lock");
+            let lock = self.with(move |path| open_lock(path, &extension)).await?;
+            loop {
+                // A thread that waits for the system would outlive who gave up waiting, and the whole runtime with it.
+                match lock.try_lock() {
+                    Ok(()) => return Ok(Box::new(lock) as Held),
+                    Err(TryLockError::WouldBlock) => tokio::time::sleep(LOOK).await,
+                    Err(TryLockError::Error(error)) => return Err(AuthError::store(error)),
+                }
+            }
+        })
+    }
 }
+
+/// How often it is looked whether another process still holds a name.
+const LOOK: Duration = Duration::from_millis(20);
 
 fn read(path: &Path) -> io::Result<Content> {
     let file = match File::open(path) {
@@ -70,6 +95,7 @@ fn read(path: &Path) -> io::Result<Content> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::new()),
         Err(error) => return Err(error),
     };
+    check_folder(folder_of(path))?;
     check_private(&file)?;
     // What is in it stays out of the error.
     serde_json::from_reader(io::BufReader::new(file)).map_err(|error| {
@@ -81,10 +107,7 @@ fn read(path: &Path) -> io::Result<Content> {
 
 /// Changes what is kept, if `change` says that it does. Whoever reads sees all of it or nothing, even after a crash.
 fn change(path: &Path, change: impl FnOnce(&mut Content) -> bool) -> io::Result<()> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        private_folder().create(folder)?;
-    }
-    let lock = private_file().create(true).truncate(false).open(path.with_extension("lock"))?;
+    let lock = open_lock(path, "lock")?;
     lock.lock()?;
     let mut content = read(path)?;
     if !change(&mut content) {
@@ -99,14 +122,31 @@ fn change(path: &Path, change: impl FnOnce(&mut Content) -> bool) -> io::Result<
     let mut file = private_file().create_new(true).open(&new)?;
     file.write_all(&serde_json::to_vec_pretty(&content)?)?;
     file.sync_all()?;
-    fs::rename(&new, path)
+    fs::rename(&new, path)?;
+    // What got this one counts no more: without it the user would have to sign in again.
+    if cfg!(unix) { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
+}
+
+/// An empty file beside the tokens, to be locked.
+fn open_lock(path: &Path, extension: &str) -> io::Result<File> {
+    private_folder().create(folder_of(path))?;
+    check_folder(folder_of(path))?;
+    private_file().create(true).truncate(false).open(path.with_extension(extension))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 fn private_file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // What somebody else has put there may lead anywhere.
+        options.mode(0o600).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    }
     options
 }
 
@@ -120,16 +160,36 @@ fn private_folder() -> DirBuilder {
 
 #[cfg(unix)]
 fn check_private(file: &File) -> io::Result<()> {
-    let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions());
-    if mode & 0o077 == 0 {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = file.metadata()?;
+    let what = if metadata.uid() != rustix::process::geteuid().as_raw() {
+        "it is another user's, who would have you act as they like; remove it and sign in again"
+    } else if metadata.mode() & 0o077 != 0 {
+        "others can read it, and with it act as you; `chmod 600` it, or remove it and sign in again"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
+/// Where anybody may replace a file, or lock what we wait for.
+#[cfg(unix)]
+fn check_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+    if fs::metadata(folder)?.mode() & 0o002 == 0 {
         return Ok(());
     }
-    let what = "others can read it, and with it act as you; `chmod 600` it, or remove it and sign in again";
+    let what = "anybody may put another file in its place; keep tokens in a folder of your own";
     Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }
 
 #[cfg(not(unix))]
 fn check_private(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
@@ -165,5 +225,52 @@ mod tests {
         fs::write(&path, "s3cret").unwrap();
         let error = format!("{:?}", one.save("x", "4".into()).await.unwrap_err());
         assert!(error.contains("no file of tokens") && !error.contains("s3cret"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn s53_what_others_have_put_there_is_neither_read_nor_written() {
+        use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (path, victim) = (folder.path().join("tokens.json"), folder.path().join("victim"));
+        let tokens = FileTokens::new(&path);
+        // A link that leads elsewhere, where a lock or the next file would be.
+        for name in ["tokens.lock", "tokens.new"] {
+            symlink(&victim, folder.path().join(name)).unwrap();
+            let saved = tokens.save("x", "1".into()).await;
+            assert_eq!(saved.is_ok(), name == "tokens.new", "{name}: {saved:?}");
+            assert!(!victim.exists(), "{name}");
+            let _ = fs::remove_file(folder.path().join(name));
+        }
+        assert_eq!(tokens.load("x").await.unwrap(), Some("1".into()));
+        // Anybody may put another file there.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        for shown in
+            [format!("{:?}", tokens.load("x").await), format!("{:?}", tokens.save("x", "2".into()).await)]
+        {
+            assert!(shown.contains("a folder of your own"), "{shown}");
+        }
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        // Somebody has: only who may give files away can try this.
+        if rustix::process::geteuid().is_root() {
+            chown(&path, Some(1), None).unwrap();
+            let shown = format!("{:?}", tokens.load("x").await);
+            assert!(shown.contains("another user's"), "{shown}");
+        }
+    }
+
+    #[tokio::test]
+    async fn s53_a_name_is_held_by_one_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tokens.json");
+        let (one, other) = (FileTokens::new(&path), FileTokens::new(&path));
+        let held = one.hold("x").await.unwrap();
+        let late = tokio::time::timeout(LOOK * 3, other.hold("x"));
+        assert!(late.await.is_err(), "it is held");
+        drop(other.hold("y").await.unwrap());
+        // What is kept is read and written all the while.
+        other.save("x", "1".into()).await.unwrap();
+        drop(held);
+        other.hold("x").await.unwrap();
     }
 }

@@ -7,7 +7,6 @@ use serde::Deserialize;
 use super::error::AuthError;
 use super::web::Web;
 use crate::oauth::fetch::FetchError;
-use crate::oauth::metadata;
 
 /// An authorization server, once what it says of itself was found to be its own.
 #[derive(Clone, Debug)]
@@ -61,8 +60,8 @@ impl AuthorizationServer {
     /// The authorization server that calls itself `issuer`.
     pub(super) async fn find(web: &Web, issuer: &str) -> Result<Self, AuthError> {
         let url = web.address(issuer)?;
-        let found = metadata::discover::<Document>(web.client(&url), issuer, &metadata::places(&url)).await;
-        Self::read(web, issuer, found.map_err(AuthError::fetch(WHAT))?.document)
+        let found = web.metadata::<Document>(&url, issuer).await;
+        Self::read(web, issuer, found.map_err(AuthError::fetch(WHAT))?)
     }
 
     /// The one at the origin of `server`, which has no metadata of its own and may have none at all (2025-03-26,
@@ -72,9 +71,8 @@ impl AuthorizationServer {
         origin.set_path("/");
         origin.set_query(None);
         let issuer = origin.origin().ascii_serialization();
-        let places = metadata::places(&origin);
-        match metadata::discover::<Document>(web.client(&origin), &issuer, &places).await {
-            Ok(found) => Self::read(web, &issuer, found.document),
+        match web.metadata::<Document>(&origin, &issuer).await {
+            Ok(document) => Self::read(web, &issuer, document),
             Err(FetchError::Status { status: 400..=499, .. }) => {
                 let at = |path: &str| {
                     let mut url = origin.clone();
@@ -121,8 +119,12 @@ impl AuthorizationServer {
     /// Where users sign in. Whoever does not say that a code is bound to its client gets nobody (2026-07-28,
     /// Authorization Code Protection).
     pub(super) fn authorize(&self) -> Result<&Url, AuthError> {
-        let unsupported = |lacks| AuthError::Unsupported { issuer: self.issuer.clone(), lacks };
+        let unsupported = |lacks| AuthError::unsupported(&self.issuer, lacks);
         let authorize = self.authorize.as_ref().ok_or_else(|| unsupported("has no page to sign in at"))?;
+        // Two readers could take two values, and one of them a stranger's.
+        if authorize.query_pairs().any(|(name, _)| OURS.contains(&&*name)) {
+            return Err(unsupported("names a page to sign in at that speaks for its clients"));
+        }
         if self.proves {
             Ok(authorize)
         } else {
@@ -135,3 +137,16 @@ impl AuthorizationServer {
         self.methods.as_ref().map(|methods| methods.iter().any(|one| one == method))
     }
 }
+
+/// What a request says itself, and no address that somebody else has written.
+const OURS: [&str; 9] = [
+    "response_type",
+    "client_id",
+    "redirect_uri",
+    "state",
+    "code_challenge",
+    "code_challenge_method",
+    "resource",
+    "scope",
+    "prompt",
+];

@@ -39,6 +39,7 @@ mod error;
 mod file;
 mod issuer;
 mod key;
+mod limits;
 mod loopback;
 mod proof;
 mod registration;
@@ -65,13 +66,15 @@ pub use browser::Browser;
 pub use error::AuthError;
 pub use file::FileTokens;
 pub use key::SigningKey;
+pub use limits::Limits;
 pub use loopback::Loopback;
 pub use registration::Credentials;
 pub use secret::Secret;
-pub use store::{MemoryTokens, TokenStore};
+pub use store::{Held, MemoryTokens, TokenStore};
 pub(crate) use tokens::Tokens;
 
 pub use crate::oauth::fetch::FetchError;
+use crate::server::Scopes;
 
 /// How a client gets tokens. Clones share what is kept.
 #[derive(Clone)]
@@ -80,8 +83,10 @@ pub struct OAuth {
     credentials: Option<Credentials>,
     document: Option<String>,
     name: String,
+    scopes: Scopes,
     store: Arc<dyn TokenStore>,
     private: bool,
+    limits: Limits,
 }
 
 /// On whose behalf.
@@ -109,8 +114,10 @@ impl OAuth {
             credentials: None,
             document: None,
             name: "longhaul".to_owned(),
+            scopes: Scopes::default(),
             store: Arc::new(MemoryTokens::new()),
             private: false,
+            limits: Limits::default(),
         }
     }
 
@@ -173,6 +180,14 @@ impl OAuth {
         self
     }
 
+    /// Asks for these scopes besides those that the server wants. A token that was asked for without them is not used, so
+    /// whoever has one signs in again. Default: none.
+    #[must_use]
+    pub fn scopes(mut self, scopes: Scopes) -> Self {
+        self.scopes = scopes;
+        self
+    }
+
     /// Keeps tokens there. Default: in memory.
     #[must_use]
     pub fn store(mut self, store: impl TokenStore + 'static) -> Self {
@@ -185,6 +200,13 @@ impl OAuth {
     #[must_use]
     pub fn private_networks(mut self, private: bool) -> Self {
         self.private = private;
+        self
+    }
+
+    /// Bounds how long it may take, and how much strangers may say.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -207,8 +229,10 @@ impl fmt::Debug for OAuth {
             .field("credentials", &self.credentials)
             .field("document", &self.document)
             .field("name", &self.name)
+            .field("scopes", &self.scopes)
             .field("store", &self.store)
             .field("private", &self.private)
+            .field("limits", &self.limits)
             .finish()
     }
 }

@@ -113,7 +113,7 @@ impl Registration {
         name: &str,
         redirect: &str,
     ) -> Result<Self, AuthError> {
-        let no_client = || AuthError::NoClient { issuer: server.issuer.clone() };
+        let no_client = || AuthError::no_client(&server.issuer);
         let url = server.register.as_ref().ok_or_else(no_client)?;
         // A program on its user's machine keeps no secret; whoever insists on one gives it one.
         let methods = [NONE, BASIC, POST];
@@ -128,7 +128,7 @@ impl Registration {
             "application_type": if native { "native" } else { "web" },
         });
         let request = web.post(url).header(CONTENT_TYPE, "application/json").body(metadata.to_string());
-        let reply = Web::reply(request, url).await.map_err(AuthError::fetch("the registration"))?;
+        let reply = web.reply(request, url).await.map_err(AuthError::fetch("the registration"))?;
         if !reply.status.is_success() {
             return Err(reply.refusal(WHAT));
         }

@@ -62,8 +62,7 @@ impl ProtectedResource {
 
     fn read(server: &Url, document: Document) -> Result<Self, AuthError> {
         if !covers(&document.resource, server) {
-            let resource = document.resource.chars().take(200).collect();
-            return Err(AuthError::WrongResource { resource });
+            return Err(AuthError::wrong_resource(&document.resource));
         }
         let scopes = document.scopes_supported.map(|all| {
             // One that is no scope could be asked of nobody.
@@ -115,6 +114,12 @@ pub(super) fn canonical(server: &Url) -> String {
     format!("{}{path}", server.origin().ascii_serialization())
 }
 
+/// What its tokens are kept under. Servers that differ in their query alone may be different ones.
+pub(super) fn stored(server: &Url) -> String {
+    let query = server.query().map(|query| format!("?{query}")).unwrap_or_default();
+    format!("{}{query}", canonical(server))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,5 +169,14 @@ mod tests {
         }
         assert_eq!(canonical(&url("HTTPS://MCP.example:443/?x")), "https://mcp.example");
         assert_eq!(canonical(&server), "https://mcp.example/a/mcp");
+    }
+
+    #[test]
+    fn s54_servers_that_differ_share_no_tokens() {
+        let all = ["", "?tenant=a", "?tenant=b", "/"]
+            .map(|end| stored(&url(&format!("https://mcp.example/a{end}"))));
+        let different: std::collections::BTreeSet<&String> = all.iter().collect();
+        assert_eq!(different.len(), all.len(), "{all:?}");
+        assert_eq!(stored(&url("HTTPS://MCP.example:443/a#x")), all[0]);
     }
 }

@@ -81,7 +81,7 @@ pub(super) async fn ask(
             request = request.header("dpop", proofs.make("POST", &server.token, None)?);
         }
         let body = form::encode(form.iter().map(|(name, value)| (*name, value.as_str())));
-        let reply = Web::reply(request.body(body), &server.token).await.map_err(AuthError::fetch(WHAT))?;
+        let reply = web.reply(request.body(body), &server.token).await.map_err(AuthError::fetch(WHAT))?;
         if let Some(proofs) = proofs {
             proofs.learn(&server.token, &reply.headers);
         }
@@ -114,7 +114,7 @@ pub(super) async fn revoke(
         Proof::None | Proof::Key(_) => form.push(("client_id", &client.id)),
     }
     let what = "taking back a token";
-    let reply = Web::reply(request.body(form::encode(form)), url).await.map_err(AuthError::fetch(what))?;
+    let reply = web.reply(request.body(form::encode(form)), url).await.map_err(AuthError::fetch(what))?;
     if reply.status.is_success() { Ok(()) } else { Err(reply.refusal(what)) }
 }
 

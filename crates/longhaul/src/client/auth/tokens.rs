@@ -44,9 +44,6 @@ pub(super) struct Kept {
     key: Option<Secret>,
 }
 
-/// A token that ends so soon is renewed before it is shown, in seconds.
-const EARLY: u64 = 30;
-
 impl Tokens {
     /// What was granted, and to whom for what.
     pub(super) fn granted(
@@ -87,9 +84,9 @@ impl Tokens {
         Scopes::parse(&self.kept.scopes).unwrap_or_default()
     }
 
-    /// Whether it will count for a while.
-    pub(super) fn is_fresh(&self, now: u64) -> bool {
-        self.kept.expires.is_none_or(|end| now.saturating_add(EARLY) < end)
+    /// Whether it will count for `early` seconds more.
+    pub(super) fn is_fresh(&self, now: u64, early: u64) -> bool {
+        self.kept.expires.is_none_or(|end| now.saturating_add(early) < end)
     }
 
     /// Whether it counts yet, as far as is known.
@@ -174,9 +171,9 @@ mod tests {
             (json!(0), false, false),
         ] {
             let tokens = granted(json!({ "expires_in": lasts })).unwrap();
-            assert_eq!((tokens.is_fresh(1000), tokens.counts(1000)), (fresh, counts), "{lasts}");
+            assert_eq!((tokens.is_fresh(1000, 30), tokens.counts(1000)), (fresh, counts), "{lasts}");
         }
-        assert!(granted(json!({})).unwrap().is_fresh(u64::MAX));
+        assert!(granted(json!({})).unwrap().is_fresh(u64::MAX, 30));
         assert!(granted(json!({ "token_type": "mac" })).is_err());
         assert!(granted(json!({ "token_type": "DPoP" })).is_err(), "nothing was proved");
         let unsendable = granted(json!({ "access_token": "a\nb" })).unwrap();

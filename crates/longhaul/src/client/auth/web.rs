@@ -5,7 +5,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use reqwest::header::{ACCEPT, HeaderMap};
 use reqwest::redirect::Policy;
@@ -13,7 +12,9 @@ use reqwest::{Client, RequestBuilder, StatusCode, Url, tls};
 use serde::de::DeserializeOwned;
 
 use super::error::AuthError;
-use crate::oauth::fetch::{self, FetchError, is_safe};
+use super::limits::Limits;
+use crate::oauth::fetch::{self, Bounds, FetchError, is_safe};
+use crate::oauth::metadata;
 use crate::oauth::public::{Public, is_public};
 use crate::transport::http::client::is_loopback;
 
@@ -24,6 +25,7 @@ pub(super) struct Web {
     named: Vec<(Url, Client)>,
     others: Client,
     reach: Reach,
+    bounds: Bounds,
 }
 
 /// How near a server may send us.
@@ -45,12 +47,9 @@ pub(super) struct Reply {
     pub(super) body: Vec<u8>,
 }
 
-/// How long asking may take in all.
-const TIMEOUT: Duration = Duration::from_secs(15);
-
 impl Web {
     /// For a sign-in to the first of those whom the user has `named`.
-    pub(super) fn new(named: &[&Url], private: bool) -> Result<Self, AuthError> {
+    pub(super) fn new(named: &[&Url], private: bool, limits: Limits) -> Result<Self, AuthError> {
         let reach = match (private, named.first().is_some_and(|server| is_loopback(server))) {
             (true, _) => Reach::Any,
             (false, true) => Reach::Local,
@@ -61,7 +60,7 @@ impl Web {
         let named = named.collect::<Result<_, FetchError>>().map_err(&prepared)?;
         let mut builder = Client::builder()
             .redirect(Policy::none())
-            .connect_timeout(TIMEOUT)
+            .connect_timeout(limits.timeout)
             .min_tls_version(tls::Version::TLS_1_2);
         if reach != Reach::Any {
             // A proxy would find the addresses itself, and reach those that this machine may not.
@@ -69,12 +68,13 @@ impl Web {
             builder = builder.no_proxy().dns_resolver(Arc::new(resolver));
         }
         let others = builder.build().map_err(|error| prepared(FetchError::Tls(error)))?;
-        Ok(Self { named, others, reach })
+        let bounds = Bounds { timeout: limits.timeout, longest: limits.max_answer };
+        Ok(Self { named, others, reach, bounds })
     }
 
     /// An address that somebody gave us, if it may be asked.
     pub(super) fn address(&self, text: &str) -> Result<Url, AuthError> {
-        let forbidden = || AuthError::Forbidden { url: text.chars().take(200).collect() };
+        let forbidden = || AuthError::forbidden(text);
         let url = Url::parse(text).map_err(|_| forbidden())?;
         let nobody = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
         if !nobody || !is_safe(&url) || (self.trusted(&url).is_none() && !self.is_in_reach(&url)) {
@@ -85,7 +85,17 @@ impl Web {
 
     /// The JSON document there.
     pub(super) async fn json<T: DeserializeOwned>(&self, url: &Url) -> Result<T, FetchError> {
-        fetch::json(self.client(url).get(url.clone()), url).await
+        self.bounds.json(self.client(url).get(url.clone()), url).await
+    }
+
+    /// What the authorization server at `url`, which calls itself `issuer`, says of itself.
+    pub(super) async fn metadata<T: DeserializeOwned>(
+        &self,
+        url: &Url,
+        issuer: &str,
+    ) -> Result<T, FetchError> {
+        let places = metadata::places(url);
+        Ok(metadata::discover(self.client(url), issuer, &places, self.bounds).await?.document)
     }
 
     /// The client for whoever is there.
@@ -95,15 +105,15 @@ impl Web {
 
     /// A request that has something to say.
     pub(super) fn post(&self, url: &Url) -> RequestBuilder {
-        self.client(url).post(url.clone()).header(ACCEPT, "application/json").timeout(TIMEOUT)
+        self.client(url).post(url.clone()).header(ACCEPT, "application/json").timeout(self.bounds.timeout)
     }
 
     /// Its answer, within bounds.
-    pub(super) async fn reply(request: RequestBuilder, url: &Url) -> Result<Reply, FetchError> {
+    pub(super) async fn reply(&self, request: RequestBuilder, url: &Url) -> Result<Reply, FetchError> {
         let sent = request.send().await;
         let response = sent.map_err(|error| FetchError::Unreachable(error.without_url()))?;
         let (status, headers) = (response.status(), response.headers().clone());
-        Ok(Reply { status, headers, body: fetch::body(response, url).await? })
+        Ok(Reply { status, headers, body: self.bounds.body(response, url).await? })
     }
 
     fn trusted(&self, url: &Url) -> Option<&Client> {
@@ -125,10 +135,12 @@ impl Web {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn web(server: &str, private: bool) -> Web {
-        Web::new(&[&Url::parse(server).unwrap()], private).unwrap()
+        Web::new(&[&Url::parse(server).unwrap()], private, Limits::default()).unwrap()
     }
 
     #[test]

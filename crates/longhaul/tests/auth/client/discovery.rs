@@ -84,7 +84,7 @@ async fn c01_a_server_without_metadata_has_its_authorization_server_beside_it() 
 }
 
 #[tokio::test]
-async fn c04_c09_c10_c20_what_does_not_fit_is_not_asked() {
+async fn c04_c09_c10_c20_s48_s49_what_does_not_fit_is_not_asked() {
     type Check = fn(&AuthError) -> bool;
     let wrong_resource: Check = |error| matches!(error, AuthError::WrongResource { .. });
     let fetch: Check = |error| matches!(error, AuthError::Fetch { .. });
@@ -102,12 +102,20 @@ async fn c04_c09_c10_c20_what_does_not_fit_is_not_asked() {
         (json!({}), json!({ "token_endpoint": "http://login.example/token" }), forbidden),
         (json!({}), json!({ "authorization_endpoint": "javascript:alert(1)" }), forbidden),
         (json!({}), json!({ "registration_endpoint": "https://169.254.169.254/" }), forbidden),
+        (json!({}), json!({ "authorization_endpoint": "https://login.example/?state=theirs" }), unsupported),
+        // Whatever strangers write, it is fit to be shown.
+        (json!({ "resource": "https://evil.example/\u{1b}[31m" }), json!({}), wrong_resource),
+        (json!({ "authorization_servers": ["\u{1b}[31m"] }), json!({}), forbidden),
+        (json!({}), json!({ "scopes_supported": "x\u{1b}".repeat(9000) }), fetch),
     ] {
         let grantor =
             Grantor::start(|ways, _| (ways.resource, ways.issuer) = (resource.clone(), issuer.clone())).await;
         let person = Person::default();
         let error = why(connect(&grantor, &person).await.unwrap_err());
         assert!(is_it(&error), "{resource} {issuer}: {error:?}");
+        let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        let shown = format!("{error} {source}");
+        assert!(!shown.contains('\u{1b}') && shown.len() < 1000, "{shown}");
         assert_eq!(person.visits(), 0);
         assert!(
             grantor.paths().iter().all(|what| what.starts_with("GET /.well-known")),

@@ -49,6 +49,19 @@ pub(crate) struct Ways {
     pub(crate) refreshes: bool,
     /// Whether proofs have to have a nonce.
     pub(crate) nonce: bool,
+    /// What is not answered as it should be, by method and path.
+    pub(crate) odd: BTreeMap<&'static str, Odd>,
+}
+
+/// An answer that is none.
+#[derive(Clone, Debug)]
+pub(crate) enum Odd {
+    /// It is elsewhere.
+    Redirect(String),
+    /// It has so many bytes.
+    Long(usize),
+    /// It never comes.
+    Never,
 }
 
 #[derive(Debug)]
@@ -101,6 +114,7 @@ impl Grantor {
             tool_scope: None,
             refreshes: false,
             nonce: false,
+            odd: BTreeMap::new(),
         };
         change(&mut ways, &url);
         let state = State {
@@ -167,9 +181,17 @@ impl Grantor {
         let what = format!("{} {}", head.method, head.uri.path());
         let query = head.uri.query().unwrap_or_default().to_owned();
         let heard = Heard { what, query, headers: head.headers, body };
-        let mut state = self.state();
-        state.heard.push(heard.clone());
-        let (status, headers, body) = state.answer(&self.url, &heard);
+        let odd = {
+            let mut state = self.state();
+            state.heard.push(heard.clone());
+            state.ways.odd.get(heard.what.as_str()).cloned()
+        };
+        let (status, headers, body) = match odd {
+            Some(Odd::Redirect(to)) => (307, vec![("location", to)], Value::Null),
+            Some(Odd::Long(bytes)) => plain(200, "x".repeat(bytes).into()),
+            Some(Odd::Never) => std::future::pending().await,
+            None => self.state().answer(&self.url, &heard),
+        };
         let mut response = Response::builder().status(status).header("content-type", "application/json");
         for (name, value) in headers {
             response = response.header(name, value);

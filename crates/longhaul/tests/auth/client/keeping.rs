@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul::client::auth::{MemoryTokens, OAuth, Secret, TokenStore};
+use longhaul::client::auth::{FileTokens, Held, MemoryTokens, OAuth, Secret, TokenStore};
 use longhaul::tasks::environment::BoxFuture;
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::{AuthError, Grantor, Person, connect, connect_with};
 
 /// A store that the test sees, too.
 #[derive(Clone, Debug, Default)]
-struct Seen(Arc<MemoryTokens>);
+pub(super) struct Seen(Arc<MemoryTokens>);
 
 impl TokenStore for Seen {
     fn load<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Secret>, AuthError>> {
@@ -23,6 +23,10 @@ impl TokenStore for Seen {
 
     fn remove<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), AuthError>> {
         self.0.remove(name)
+    }
+
+    fn hold<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Held, AuthError>> {
+        self.0.hold(name)
     }
 }
 
@@ -94,7 +98,7 @@ async fn c18_what_another_run_has_renewed_is_taken_up() {
 }
 
 #[tokio::test]
-async fn c08_c17_who_has_moved_is_registered_with_anew_and_shown_nothing_of_the_other() {
+async fn c08_c17_s50_who_has_moved_is_registered_with_anew_and_shown_nothing_of_the_other() {
     let (first, second) = (
         Grantor::start(|_, _| {}).await,
         Grantor::start(|ways, _| {
@@ -113,6 +117,83 @@ async fn c08_c17_who_has_moved_is_registered_with_anew_and_shown_nothing_of_the_
     let asked = &second.heard("POST /token")[0];
     assert_eq!(asked.parameter("client_id").as_deref(), Some("of the second"));
     assert_eq!(asked.parameter("refresh_token"), None);
+}
+
+#[tokio::test]
+async fn s53_of_clients_that_share_a_store_one_renews_and_the_others_take_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens.json");
+    for is_file in [false, true] {
+        let grantor = Grantor::start(|ways, _| ways.refreshes = true).await;
+        let person = Person::default();
+        let (memory, file) = (Seen::default(), FileTokens::new(&path));
+        let oauth = || {
+            let oauth = OAuth::new().browser(person.clone());
+            if is_file { oauth.store(file.clone()) } else { oauth.store(memory.clone()) }
+        };
+        let mut clients = Vec::new();
+        for _ in 0..4 {
+            clients.push(connect_with(&grantor, oauth()).await.unwrap());
+        }
+        grantor.revoke_access();
+        let calls: Vec<_> = clients
+            .iter()
+            .map(|client| {
+                let client = client.clone();
+                tokio::spawn(async move { client.call("x", &()).await })
+            })
+            .collect();
+        for call in calls {
+            call.await.unwrap().unwrap();
+        }
+        assert_eq!((person.visits(), grantor.heard("POST /token").len()), (1, 2), "{is_file}");
+    }
+}
+
+#[tokio::test]
+async fn who_signs_out_or_in_elsewhere_does_so_for_all_who_share_the_store() {
+    let grantor = Grantor::start(|ways, _| ways.refreshes = true).await;
+    let (person, store) = (Person::default(), Seen::default());
+    let signing_in = || OAuth::new().browser(person.clone()).store(store.clone());
+    connect_with(&grantor, signing_in()).await.unwrap();
+    let running = connect_with(&grantor, OAuth::new().store(store.clone())).await.unwrap();
+    running.call("x", &()).await.unwrap();
+    assert!(signing_in().sign_out(&grantor.server()).await.unwrap());
+    let asked = grantor.heard("POST /token").len();
+    let error = running.call("x", &()).await.unwrap_err();
+    assert!(matches!(error, longhaul::client::Error::SignIn { .. }), "{error:?}");
+    assert_eq!(grantor.heard("POST /token").len(), asked, "nothing is left to renew it by");
+    connect_with(&grantor, signing_in()).await.unwrap();
+    running.call("x", &()).await.unwrap();
+    assert_eq!(person.visits(), 2);
+}
+
+#[tokio::test]
+async fn c08_servers_of_one_issuer_share_a_registration_and_no_token() {
+    let first = Grantor::start(|_, _| {}).await;
+    let issuer = first.url.clone();
+    let second = Grantor::start(|ways, _| {
+        ways.resource = json!({ "authorization_servers": [issuer] });
+    })
+    .await;
+    let oauth = OAuth::new().browser(Person::default());
+    let client = connect_with(&first, oauth.clone()).await.unwrap();
+    // The rig's second server knows no token of the first's: what matters is who was asked with what.
+    connect_with(&second, oauth).await.unwrap_err();
+    assert_eq!((first.heard("POST /register").len(), second.heard("POST /register").len()), (1, 0));
+    let granted = first.heard("POST /token");
+    let resources: Vec<_> = granted.iter().map(|heard| heard.parameter("resource").unwrap()).collect();
+    assert_eq!(resources, [first.server(), second.server()]);
+    client.call("x", &()).await.unwrap();
+    let shown = |grantor: &Grantor| -> std::collections::BTreeSet<String> {
+        let served = grantor.heard("POST /mcp");
+        served
+            .iter()
+            .map(|heard| heard.header("authorization").to_owned())
+            .filter(|it| !it.is_empty())
+            .collect()
+    };
+    assert!(shown(&first).is_disjoint(&shown(&second)));
 }
 
 #[tokio::test]

@@ -6,9 +6,10 @@ mod keeping;
 mod person;
 mod registering;
 mod scopes;
+mod strangers;
 mod trust;
 
-use grantor::Grantor;
+use grantor::{Grantor, Odd};
 use longhaul::client::auth::{AuthError, OAuth};
 use longhaul::client::{Client, Error, Options};
 use person::Person;
