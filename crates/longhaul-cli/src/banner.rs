@@ -1,6 +1,5 @@
 //! What `serve` says when it is ready: on standard error, for a person.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -13,7 +12,7 @@ use longhaul::store::Counts;
 use longhaul_gateway::config::{Auth, Config, EnvSource, Listen};
 
 use crate::term::clean;
-use crate::{other_users, systemd};
+use crate::{other_users, shell, systemd};
 
 /// What the store had when the server began.
 pub(crate) struct Open {
@@ -42,13 +41,13 @@ pub(crate) fn show(config: &Config, file: &Path, listening: Option<(&Listen, &Al
     match listening {
         Some((place @ Listen::Socket(_), _)) => {
             anstream::eprintln!("  mcp      {place}   {}", revisions());
-            anstream::eprintln!("ready    next: longhaul tools {}", shell_word(&place.to_string()));
+            anstream::eprintln!("ready    next: longhaul tools {}", shell::word(&place.to_string()));
         }
         Some((&Listen::Address(address), allow)) => {
             let hosts = config.http.allowed_hosts.as_deref().unwrap_or_default();
             let url = format!("http://{}/mcp", host(address, hosts, allow));
             anstream::eprintln!("  mcp      {url}   {}", revisions());
-            let name = shell_word(&name);
+            let name = shell::word(&name);
             let (known, token) = config.auth.as_ref().map(sign_in).unwrap_or_default();
             let url = known.unwrap_or(&url);
             anstream::eprintln!("ready    next: claude mcp add --transport http {name} {url}{token}");
@@ -145,31 +144,9 @@ fn callers(config: &Config, place: &Listen) -> Option<String> {
     }
 }
 
-/// A word as a shell reads it back.
-fn shell_word(word: &str) -> Cow<'_, str> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:@%+,".contains(&byte);
-    if !word.is_empty() && word.bytes().all(plain) {
-        return word.into();
-    }
-    format!("'{}'", word.replace('\'', r"'\''")).into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_word_is_quoted_where_a_shell_would_read_another() {
-        for (word, shown) in [
-            ("builds", "builds"),
-            ("my builds", "'my builds'"),
-            ("it's", r"'it'\''s'"),
-            ("", "''"),
-            ("$(x)", "'$(x)'"),
-        ] {
-            assert_eq!(shell_word(word), shown);
-        }
-    }
 
     #[test]
     fn the_url_is_one_that_is_let_in() {

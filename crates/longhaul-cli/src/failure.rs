@@ -1,11 +1,13 @@
 //! Why a verb did not do what was asked: for a person, or as one line for a program.
 
 use longhaul::client::Error;
+use longhaul::client::auth::AuthError;
 use longhaul::proto::jsonrpc::{Code, ErrorObject};
 use longhaul::store::StoreError;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Exit;
+use crate::shell;
 use crate::term::{clean, note};
 
 /// A failure, what it is called, and what to do next.
@@ -111,12 +113,20 @@ impl From<Error> for Failure {
                 Self::new(Exit::Unreachable, "server_ended", format!("{message}\n{last_words}"))
                     .next("its last words may say why; run the same again once that is mended")
             }
-            Error::SignIn { with_token: true, .. } => of(Exit::SignIn, "auth_required")
-                .next("is the token meant for this server, and has it not expired? `longhaul login` gets another"),
+            Error::SignIn { with_token: true, target, .. } => of(Exit::SignIn, "auth_required").next(format!(
+                "is the token meant for this server, and has it not expired? `longhaul login {target}` gets another"
+                )),
             Error::SignIn { target, .. } => of(Exit::SignIn, "auth_required").next(format!(
                 "`longhaul login {target}` signs in; --token-env NAME takes the token in that environment variable"
             )),
-            Error::NoAccess { .. } => of(Exit::SignIn, "auth_required"),
+            Error::NoAccess { target, cause, .. } => match cause.downcast_ref() {
+                Some(AuthError::ScopeNeeded { scope, .. }) => of(Exit::SignIn, "auth_required").next(format!(
+                    "`longhaul login {} --scope {}` signs in for it",
+                    shell::word(target),
+                    shell::word(scope)
+                )),
+                _ => of(Exit::SignIn, "auth_required"),
+            },
             Error::Http { .. } => of(Exit::Unreachable, "http"),
             Error::SessionLost { .. } => of(Exit::Unreachable, "session_lost").next("run the same again"),
             Error::NoSuchTask { .. } => of(Exit::NotFound, "no_such_task")

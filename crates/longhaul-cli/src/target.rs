@@ -9,6 +9,7 @@ use longhaul::proto::dialect::Revision;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::identity;
 use crate::term::{clean, note};
 use crate::tokens;
 
@@ -76,6 +77,10 @@ impl Server {
                 let program = words.next().cloned().unwrap_or_default();
                 Target::command(Command::new(program).args(words))
             }
+        };
+        let options = match self.url() {
+            Some(url) => identity::signed_in(options, url).await?,
+            None => options,
         };
         let mut connecting = std::pin::pin!(Client::connect_with(target, options));
         let connected = match tokio::time::timeout(PATIENCE, connecting.as_mut()).await {

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use longhaul::client::auth::{AuthError, FileTokens, Loopback, OAuth};
 use longhaul::client::{Client, Options};
+use longhaul::server::Scopes;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, chain};
+use crate::identity::Identity;
 use crate::term::{clean, note};
 use crate::tokens;
 
@@ -18,12 +20,23 @@ use crate::tokens;
 #[command(after_help = "\
 What is granted is kept in longhaul/tokens.json under $XDG_STATE_HOME (~/.local/state), which you alone can read.
 
-Example:
-  longhaul login https://mcp.example.com/mcp")]
+Examples:
+  longhaul login https://mcp.example.com/mcp
+  longhaul login https://mcp.example.com/mcp --scope \"read write\"
+  longhaul login https://mcp.example.com/mcp --client-id app --client-secret env:APP_SECRET \\
+      --issuer https://login.example.com")]
 pub(crate) struct Args {
     /// The URL of the server.
     #[arg(value_name = "URL")]
     url: String,
+    /// Ask for these scopes, besides those that the server asks for by itself.
+    #[arg(long, value_name = "SCOPES", value_parser = scopes)]
+    scope: Option<Scopes>,
+    #[command(flatten)]
+    identity: Identity,
+    /// The port of this machine that the browser comes back to, where the authorization server insists on one.
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
     /// Only show the address to sign in at.
     #[arg(long)]
     no_browser: bool,
@@ -62,11 +75,16 @@ async fn login(args: &Args) -> Outcome {
         }
         Ok(())
     };
-    let loopback = match Loopback::bind(PORT, open.clone()).await {
-        Ok(loopback) => loopback,
-        Err(_) => Loopback::bind(0, open).await.map_err(anyhow::Error::from)?,
+    let loopback = match (Loopback::bind(args.port.unwrap_or(PORT), open.clone()).await, args.port) {
+        (Ok(loopback), _) => loopback,
+        (Err(_), None) => Loopback::bind(0, open).await.map_err(anyhow::Error::from)?,
+        (Err(error), Some(port)) => return Err(taken(port, &error)),
     };
-    let oauth = OAuth::new().browser(loopback).store(store()?).private_networks(args.private_network);
+    let store = store()?;
+    let kept = if args.identity.is_said() { None } else { Identity::load(&store, &args.url).await? };
+    let identity = kept.as_ref().unwrap_or(&args.identity);
+    let oauth = OAuth::new().browser(loopback).store(store.clone()).private_networks(args.private_network);
+    let oauth = identity.applied(oauth)?.scopes(args.scope.clone().unwrap_or_default());
     let client = Client::connect_with(args.url.as_str(), Options::default().oauth(oauth)).await?;
     // Some servers tell everybody what they are, and nobody what they have.
     let listed = client.list_tools().await;
@@ -74,6 +92,7 @@ async fn login(args: &Args) -> Outcome {
     listed?;
     let url = clean::line(&args.url, 400);
     if asked.load(Ordering::Acquire) {
+        identity.keep(&store, &args.url).await?;
         note(&format!("Signed in to {url}."));
     } else {
         note(&format!("{url} lets you in already."));
@@ -82,7 +101,10 @@ async fn login(args: &Args) -> Outcome {
 }
 
 async fn logout(args: &OutArgs) -> Outcome {
-    let signed_out = OAuth::new().store(store()?).sign_out(&args.url).await?;
+    let store = store()?;
+    let identity = Identity::load(&store, &args.url).await?.unwrap_or_default();
+    let signed_out = identity.applied(OAuth::new().store(store.clone()))?.sign_out(&args.url).await?;
+    Identity::forget(&store, &args.url).await?;
     let url = clean::line(&args.url, 400);
     if signed_out {
         note(&format!("Signed out of {url}."));
@@ -90,6 +112,15 @@ async fn logout(args: &OutArgs) -> Outcome {
     }
     Err(Failure::new(Exit::NotFound, "not_signed_in", format!("there is no token for {url}"))
         .next("give the URL as it was given to `longhaul login`"))
+}
+
+fn scopes(text: &str) -> Result<Scopes, String> {
+    Scopes::parse(text).map_err(|error| error.to_string())
+}
+
+fn taken(port: u16, error: &io::Error) -> Failure {
+    Failure::usage(format!("the browser cannot come back to port {port}: {error}"))
+        .next("end what listens there, or give another --port")
 }
 
 fn store() -> Outcome<FileTokens> {

@@ -15,6 +15,7 @@ mod identities;
 mod messages;
 mod program;
 mod rig;
+mod signing_in;
 mod sockets;
 mod state_folders;
 mod stores;

@@ -1,5 +1,6 @@
 //! What the attacks are made with: a fresh place, a server in it, and clients that may misbehave.
 
+pub(crate) mod grantor;
 pub(crate) mod http;
 pub(crate) mod modern;
 pub(crate) mod pipe;
