@@ -1,5 +1,6 @@
 //! Elicitation: a server asks its client's user.
 
+mod look;
 mod read;
 
 use std::fmt;
@@ -9,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::jsonrpc::ObjectWriter;
+
+pub use look::{FieldKind, FieldOption};
 
 /// What a user is asked (2025-11-25, Client, Elicitation).
 #[derive(Clone, Debug)]

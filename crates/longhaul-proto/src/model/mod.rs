@@ -32,8 +32,8 @@ pub use capability::{
 pub use completion::{CompleteParams, Completion, CompletionArgument, CompletionReference};
 pub use content::{Content, EmbeddedResource, Media, ResourceContents, ResourceLink, Text};
 pub use elicitation::{
-    ElicitAction, ElicitForm, ElicitParams, ElicitResult, ElicitUrl, Field, FieldValue, Form, InvalidAnswer,
-    TextFormat,
+    ElicitAction, ElicitForm, ElicitParams, ElicitResult, ElicitUrl, Field, FieldKind, FieldOption,
+    FieldValue, Form, InvalidAnswer, TextFormat,
 };
 pub use icon::{Icon, IconTheme};
 pub use implementation::Implementation;
