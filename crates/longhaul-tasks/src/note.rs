@@ -9,6 +9,9 @@ use serde_json::value::RawValue;
 pub(crate) struct Note {
     /// The work had begun when the row was written.
     pub(crate) begun: bool,
+    /// Nobody ran it before the row was written: whoever claims it begins it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) again: bool,
     /// What the server wrote of the caller, for work that is entered again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) caller: Option<Box<RawValue>>,

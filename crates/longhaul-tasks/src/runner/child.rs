@@ -118,7 +118,7 @@ impl Keeper {
         let id = id::mint(&call.tool, &*inner.environment);
         // Whose it is, is its parent's.
         let mut task = NewTask::new(id.clone(), Owner::Anonymous, call.tool, call.arguments);
-        let note = Note { begun: false, caller: call.context, secret: call.secret };
+        let note = Note { caller: call.context, secret: call.secret, ..Note::default() };
         (task.caller, task.version, task.rerun) = (note.json(), call.version, call.rerun);
         (task.retention, task.poll_interval_ms) = (call.retention, call.poll_interval_ms);
         task.cancel_grace = call.cancel_grace;

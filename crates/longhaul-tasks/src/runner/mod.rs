@@ -1,5 +1,6 @@
 //! Carrying calls out: claims, leases, and the work itself.
 
+mod again;
 mod call;
 mod child;
 mod control;

@@ -138,8 +138,8 @@ async fn find_job(listed: Listed, record: Record) {
 async fn enter_again(listed: Listed, record: Record) {
     let inner = Arc::clone(&listed.inner);
     let twice = matches!(record.rerun, Rerun::Resumable | Rerun::Restart);
-    // What a task has made was queued: whoever claims it begins it, unless somebody has before.
-    let may = twice || record.parent.is_some();
+    // What a task has made, or an operator again, was queued: whoever claims it begins it, unless somebody has before.
+    let may = twice || record.parent.is_some() || Note::of(&record).again;
     let Some(entry) = inner.workers.entry(&record.tool).filter(|_| may) else {
         // A future of the process that is gone: it is not run twice.
         return lose(listed, &record, GONE).await;
