@@ -18,6 +18,8 @@ pub(crate) struct Failure {
     code: &'static str,
     message: String,
     next: Option<String>,
+    /// What else a program is told, under a name.
+    about: Option<(&'static str, serde_json::Value)>,
 }
 
 /// What a verb returns: how the program ends, or why not so.
@@ -25,7 +27,7 @@ pub(crate) type Outcome<T = Exit> = Result<T, Failure>;
 
 impl Failure {
     pub(crate) fn new(exit: Exit, code: &'static str, message: impl Into<String>) -> Self {
-        Self { exit, code, message: message.into(), next: None }
+        Self { exit, code, message: message.into(), next: None, about: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -48,6 +50,12 @@ impl Failure {
         self
     }
 
+    /// With what a program is told besides.
+    pub(crate) fn about(mut self, name: &'static str, value: serde_json::Value) -> Self {
+        self.about = Some((name, value));
+        self
+    }
+
     /// It in one line, for a person.
     pub(crate) fn line(&self) -> String {
         clean::line(&self.message, 400)
@@ -64,12 +72,15 @@ impl Failure {
             code: &'a str,
             message: &'a str,
             next: Option<&'a str>,
+            #[serde(flatten)]
+            about: std::collections::BTreeMap<&'a str, &'a serde_json::Value>,
         }
         if self.code.is_empty() {
             return self.exit;
         }
         if json {
-            let error = Body { code: self.code, message: &self.message, next: self.next.as_deref() };
+            let about = self.about.iter().map(|(name, value)| (*name, value)).collect();
+            let error = Body { code: self.code, message: &self.message, next: self.next.as_deref(), about };
             note(&clean::json(&serde_json::to_string(&Line { error }).unwrap_or_default()));
         } else {
             note(&format!("error: {}", clean::text(&self.message)));

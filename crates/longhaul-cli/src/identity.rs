@@ -71,7 +71,7 @@ impl Identity {
 
 /// The options of a client of the server at `url`, with what was granted to whoever signed in there.
 pub(crate) async fn signed_in(options: Options, url: &str) -> Outcome<Options> {
-    let Some(store) = crate::tokens::store() else { return Ok(options) };
+    let Some(store) = crate::state::tokens() else { return Ok(options) };
     let Some(identity) = Identity::load(&store, url).await? else { return Ok(options) };
     Ok(options.oauth(identity.applied(OAuth::new().store(store))?))
 }

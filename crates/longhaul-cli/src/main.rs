@@ -2,10 +2,13 @@
 #![expect(clippy::print_stderr, reason = "a program speaks on its standard streams")]
 
 mod arguments;
+mod ask;
 mod banner;
+mod browser;
 mod cmd;
 mod exit;
 mod failure;
+mod handles;
 mod identity;
 mod interrupt;
 mod near;
@@ -14,11 +17,11 @@ mod result;
 mod runtime;
 mod shell;
 mod signature;
+mod state;
 mod store;
 mod systemd;
 mod target;
 mod term;
-mod tokens;
 
 use clap::{Parser, Subcommand};
 

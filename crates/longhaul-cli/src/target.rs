@@ -1,6 +1,7 @@
 //! Whom a verb speaks to: a URL, or a command after `--`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use longhaul::client::auth::OAuth;
@@ -9,9 +10,9 @@ use longhaul::proto::dialect::Revision;
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::identity;
+use crate::handles::Place;
 use crate::term::{clean, note};
-use crate::tokens;
+use crate::{identity, state};
 
 /// How to reach a server.
 #[derive(clap::Args, Debug)]
@@ -29,9 +30,17 @@ pub(crate) struct TargetArgs {
 
 /// A server as the command line names it.
 #[derive(Clone, Debug)]
-pub(crate) enum Server {
+pub(crate) struct Server {
+    pub(crate) reach: Reach,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug)]
+pub(crate) enum Reach {
+    /// At this URL.
     Url(String),
-    Command(Vec<OsString>),
+    /// By a command that serves over its standard input and output.
+    Command { words: Vec<OsString>, folder: Option<PathBuf> },
 }
 
 impl TargetArgs {
@@ -43,8 +52,8 @@ impl TargetArgs {
             (Some((word, _)), false) if is_url(word) => {
                 Err(Failure::usage(format!("two servers are named: {word}, and a command after `--`")))
             }
-            (_, false) => Ok((Server::Command(self.command.clone()), words)),
-            (Some((word, rest)), true) if is_url(word) => Ok((Server::Url(word.clone()), rest)),
+            (_, false) => Ok((Server::command(self.command.clone(), None), words)),
+            (Some((word, rest)), true) if is_url(word) => Ok((Server::url(word), rest)),
             (Some((word, _)), true) => Err(no_url(word, verb)),
             (None, true) => Err(Failure::usage("no server is named").next(format!(
                 "longhaul {verb} http://127.0.0.1:8420/mcp …, or longhaul {verb} … -- command that serves"
@@ -60,7 +69,7 @@ impl TargetArgs {
         }
         if let Some(name) = &self.token_env {
             options = options.bearer(token(name)?);
-        } else if let Some(store) = tokens::store() {
+        } else if let Some(store) = state::tokens() {
             options = options.oauth(OAuth::new().store(store));
         }
         Ok(options)
@@ -68,19 +77,31 @@ impl TargetArgs {
 }
 
 impl Server {
+    pub(crate) fn url(url: &str) -> Self {
+        Self { reach: Reach::Url(url.to_owned()) }
+    }
+
+    pub(crate) fn command(words: Vec<OsString>, folder: Option<PathBuf>) -> Self {
+        Self { reach: Reach::Command { words, folder } }
+    }
+
     /// Connects. A server that is silent is waited for, and a person is told so.
     pub(crate) async fn connect(&self, options: Options, json: bool) -> Outcome<Client> {
-        let target = match self {
-            Self::Url(url) => Target::url(url),
-            Self::Command(words) => {
+        let target = match &self.reach {
+            Reach::Url(url) => Target::url(url),
+            Reach::Command { words, folder } => {
                 let mut words = words.iter();
                 let program = words.next().cloned().unwrap_or_default();
-                Target::command(Command::new(program).args(words))
+                let mut command = Command::new(program).args(words);
+                if let Some(folder) = folder {
+                    command = command.current_dir(folder);
+                }
+                Target::command(command)
             }
         };
-        let options = match self.url() {
-            Some(url) => identity::signed_in(options, url).await?,
-            None => options,
+        let options = match &self.reach {
+            Reach::Url(url) => identity::signed_in(options, url).await?,
+            Reach::Command { .. } => options,
         };
         let mut connecting = std::pin::pin!(Client::connect_with(target, options));
         let connected = match tokio::time::timeout(PATIENCE, connecting.as_mut()).await {
@@ -92,8 +113,8 @@ impl Server {
                 connecting.await
             }
         };
-        connected.map_err(|error| match (self, &error) {
-            (Self::Command(_), Error::Unreachable { target, cause, .. }) => {
+        connected.map_err(|error| match (&self.reach, &error) {
+            (Reach::Command { .. }, Error::Unreachable { target, cause, .. }) => {
                 let message = format!("the command `{target}` cannot be started: {cause}");
                 Failure::new(Exit::Unreachable, "unreachable", message).next(
                     "what follows after `--` is the command that serves, found in PATH or named by its path",
@@ -101,9 +122,9 @@ impl Server {
             }
             (_, Error::TimedOut { .. }) => {
                 let message = format!("{} does not answer: {error}", self.name());
-                let help = match self {
-                    Self::Url(_) => "something listens there: is it an MCP server, and is this its path?",
-                    Self::Command(_) => "does the command serve MCP over its standard input and output?",
+                let help = match &self.reach {
+                    Reach::Url(_) => "something listens there: is it an MCP server, and is this its path?",
+                    Reach::Command { .. } => "does the command serve MCP over its standard input and output?",
                 };
                 Failure::new(Exit::Unreachable, "unreachable", message).next(help)
             }
@@ -112,21 +133,34 @@ impl Server {
     }
 
     /// What a person calls it.
-    fn name(&self) -> String {
-        match self {
-            Self::Url(url) => clean::line(url, 400),
-            Self::Command(words) => {
+    pub(crate) fn name(&self) -> String {
+        match &self.reach {
+            Reach::Url(url) => clean::line(url, 400),
+            Reach::Command { words, .. } => {
                 let program = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
                 format!("the command `{}`", clean::line(&program, 128))
             }
         }
     }
 
+    /// Where a later verb finds it again; `None` where words could not be written down.
+    pub(crate) fn place(&self) -> Option<Place> {
+        match &self.reach {
+            Reach::Url(url) => Some(Place::Url(url.clone())),
+            Reach::Command { words, folder } => {
+                let words: Option<Vec<String>> =
+                    words.iter().map(|word| word.to_str().map(str::to_owned)).collect();
+                let folder = folder.clone().or_else(|| std::env::current_dir().ok());
+                Some(Place::Command { words: words?, folder: folder? })
+            }
+        }
+    }
+
     /// How a later command names this server, where it can.
-    pub(crate) fn url(&self) -> Option<&str> {
-        match self {
-            Self::Url(url) => Some(url),
-            Self::Command(_) => None,
+    pub(crate) fn named(&self) -> Option<&str> {
+        match &self.reach {
+            Reach::Url(url) => Some(url),
+            Reach::Command { .. } => None,
         }
     }
 }
@@ -167,7 +201,7 @@ mod tests {
     #[tokio::test]
     async fn who_listens_and_says_nothing_is_not_reached() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Server::Url(format!("http://{}/mcp", listener.local_addr().unwrap()));
+        let server = Server::url(&format!("http://{}/mcp", listener.local_addr().unwrap()));
         let hasty = Options::default().request_timeout(Duration::from_millis(200));
         let failure = server.connect(hasty, true).await.unwrap_err();
         assert_eq!(failure.exit, Exit::Unreachable);

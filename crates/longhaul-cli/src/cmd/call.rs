@@ -10,8 +10,10 @@ use tokio::time::Instant;
 
 use super::tools::find;
 use crate::arguments;
+use crate::ask::{Question, Questions};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::handles::{self, Handle};
 use crate::interrupt::{Interrupt, Waited};
 use crate::result;
 use crate::signature::Signature;
@@ -41,6 +43,9 @@ pub(crate) struct Args {
     /// Take no task: wait on the connection, until the server answers or hands the call over (exit code 7).
     #[arg(long)]
     no_task: bool,
+    /// Ask nobody, even at a terminal: a task that asks goes on waiting (exit code 6).
+    #[arg(long)]
+    no_input: bool,
     #[command(flatten)]
     target: TargetArgs,
 }
@@ -54,6 +59,9 @@ Examples:
   longhaul call test crate=api -- longhaul serve longhaul.toml --stdio
 
 {}
+
+What the server asks is put to you field by field. Where no terminal is, or with --no-input, a task that asks goes on
+waiting: `longhaul tasks answer` answers it.
 
 Ctrl-C leaves a task running and says how to come back to it; what is no task is cancelled.",
         arguments::HELP
@@ -73,13 +81,17 @@ async fn call(args: &Args, manner: Manner) -> Outcome {
     let show = Arc::new(Show::new(manner, name));
     let until = args.wait.map(|wait| Instant::now() + wait);
     let interrupt = Interrupt::listen();
-    let client =
-        match interrupt.unless_left(until, server.connect(options(args, &show)?, manner.is_json())).await {
-            Waited::For(client) => client?,
-            Waited::Left => return Err(Failure::silent(Exit::Detached)),
-            Waited::TimeUp => return Err(late(args)),
-        };
-    let call = Call { client: &client, server: &server, show: &show, manner, args, until, interrupt };
+    let asks = manner == Manner::Words && !args.no_input;
+    let questions = Questions::new(&show, server.name(), asks);
+    let options = questions.answering(options(args, &show)?);
+    let client = match interrupt.unless_left(until, server.connect(options, manner.is_json())).await {
+        Waited::For(client) => client?,
+        Waited::Left => return Err(Failure::silent(Exit::Detached)),
+        Waited::TimeUp => return Err(late(args)),
+    };
+    questions.introduce(client.server_info().map(|info| info.name.as_str()));
+    let call =
+        Call { client: &client, server: &server, show: &show, manner, args, until, interrupt, questions };
     let ended = call.run(name, words).await;
     show.end();
     client.close().await;
@@ -104,6 +116,18 @@ fn options(args: &Args, show: &Arc<Show>) -> Outcome<Options> {
     Ok(options.on_stderr(move |line| words.say("stderr", &line)))
 }
 
+/// Waits for `future`, unless something is asked first that nobody here answers.
+pub(super) async fn unless_asked<T>(
+    future: impl Future<Output = T>,
+    questions: &Questions,
+) -> Result<T, Question> {
+    tokio::select! {
+        biased;
+        output = future => Ok(output),
+        question = questions.left() => Err(question),
+    }
+}
+
 /// One call under way.
 struct Call<'a> {
     client: &'a Client,
@@ -113,6 +137,7 @@ struct Call<'a> {
     args: &'a Args,
     until: Option<Instant>,
     interrupt: Interrupt,
+    questions: Questions,
 }
 
 impl Call<'_> {
@@ -125,8 +150,14 @@ impl Call<'_> {
         let signature = Signature::of(find(&tools, name)?);
         let arguments = arguments::read(words, &signature)?;
         let starting = self.client.start(name, &arguments, self.options());
+        let starting = unless_asked(starting, &self.questions);
         let started = match self.interrupt.unless_left(self.until, starting).await {
-            Waited::For(started) => started.map_err(|error| self.failure(error))?,
+            Waited::For(Ok(started)) => started.map_err(|error| self.failure(error))?,
+            // Its future is dropped by now, which cancels it.
+            Waited::For(Err(question)) => {
+                let next = "run it at a terminal to answer; a call that becomes a task can be answered later";
+                return Err(question.failure(name, next.to_owned()));
+            }
             // Its future is dropped by now, which cancels it.
             Waited::Left => {
                 let failure = Failure::new(Exit::Detached, "cancelled", "the call was cancelled");
@@ -138,23 +169,52 @@ impl Call<'_> {
             Started::Result(result) => {
                 self.show.end();
                 match handed_over(&result) {
-                    Some(id) => self.left_running(&result, &id),
+                    Some(id) => {
+                        self.remember(&id, name, &arguments);
+                        self.left_running(&result, &id)
+                    }
                     None => result::show(&result, self.manner),
                 }
             }
-            Started::Task(task) => self.follow(&task).await,
+            Started::Task(task) => {
+                self.remember(task.id(), name, &arguments);
+                self.follow(&task).await
+            }
         }
+    }
+
+    /// Later verbs find the task by its id.
+    fn remember(&self, id: &str, tool: &str, arguments: &serde_json::Map<String, serde_json::Value>) {
+        let Some(server) = self.server.place() else { return };
+        handles::note(Handle {
+            task: id.to_owned(),
+            server,
+            revision: self.args.target.revision.map(|revision| revision.as_str().to_owned()),
+            token_env: self.args.target.token_env.clone(),
+            tool: tool.to_owned(),
+            arguments: serde_json::value::to_raw_value(arguments).ok(),
+            started: handles::now(),
+        });
     }
 
     async fn follow(&self, task: &TaskHandle) -> Outcome {
         if !self.client.dialect().reports_progress_of_tasks() {
             self.show.forget_progress();
         }
-        let changed = |task: &Task| self.show.task(&task.id, task.status, task.status_message.as_deref());
-        match self.interrupt.unless_left(self.until, task.watch(changed)).await {
-            Waited::For(ended) => {
+        let changed = |task: &Task| {
+            self.show.task(&task.id, task.status, task.status_message.as_deref());
+            self.questions.see(task);
+        };
+        let watching = unless_asked(task.watch(changed), &self.questions);
+        match self.interrupt.unless_left(self.until, watching).await {
+            Waited::For(Ok(ended)) => {
                 self.show.end();
                 result::show(&ended.map_err(|error| self.failure(error))?, self.manner)
+            }
+            Waited::For(Err(question)) => {
+                self.show.end();
+                let id = clean::line(task.id(), 128);
+                Err(question.failure(&id, self.command("answer", &id) + &question.usage()))
             }
             Waited::Left => {
                 let id = clean::line(task.id(), 128);
@@ -198,7 +258,7 @@ impl Call<'_> {
     /// A command line about the task. A server that was a command is asked through its store, where its
     /// `longhaul.toml` is.
     fn command(&self, verb: &str, id: &str) -> String {
-        match self.server.url() {
+        match self.server.named() {
             Some(url) => format!("longhaul tasks {verb} {id} --url {}", clean::line(url, 400)),
             None => format!("longhaul tasks {verb} {id}"),
         }

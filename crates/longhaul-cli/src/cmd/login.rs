@@ -1,7 +1,6 @@
 //! `longhaul login` and `longhaul logout`: tokens for the verbs that follow.
 
 use std::io;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,11 +8,12 @@ use longhaul::client::auth::{AuthError, FileTokens, Loopback, OAuth};
 use longhaul::client::{Client, Options};
 use longhaul::server::Scopes;
 
+use crate::browser;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, chain};
 use crate::identity::Identity;
+use crate::state;
 use crate::term::{clean, note};
-use crate::tokens;
 
 /// Sign in to a server with the browser, for `call`, `tools` and `tasks`.
 #[derive(clap::Args, Debug)]
@@ -70,7 +70,7 @@ async fn login(args: &Args) -> Outcome {
     let open = move |address: &str| {
         was_asked.store(true, Ordering::Release);
         note(&format!("Sign in at\n  {}", clean::line(address, 8000)));
-        if !no_browser && let Err(error) = open(address) {
+        if !no_browser && let Err(error) = browser::open(address) {
             note(&format!("note: no browser was opened ({error}); open the address yourself"));
         }
         Ok(())
@@ -124,22 +124,8 @@ fn taken(port: u16, error: &io::Error) -> Failure {
 }
 
 fn store() -> Outcome<FileTokens> {
-    tokens::store()
+    state::tokens()
         .ok_or_else(|| Failure::usage("there is nowhere to keep tokens").next("set HOME to your home"))
-}
-
-/// Opens the browser of whoever sits here. The address is one word, and no shell reads it.
-fn open(address: &str) -> io::Result<()> {
-    let (program, before): (&str, &[&str]) = if cfg!(target_os = "macos") {
-        ("open", &[])
-    } else if cfg!(windows) {
-        ("rundll32", &["url.dll,FileProtocolHandler"])
-    } else {
-        ("xdg-open", &[])
-    };
-    let mut command = Command::new(program);
-    command.args(before).arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().map(drop)
 }
 
 impl From<AuthError> for Failure {

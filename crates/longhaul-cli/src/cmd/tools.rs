@@ -65,7 +65,7 @@ async fn show(client: &Client, name: Option<&str>, json: bool, server: &Server) 
             if tools.is_empty() {
                 note("this server has no tools");
             } else if is_terminal() && is_watched() {
-                let target = server.url().map_or_else(String::new, |url| format!("{url} "));
+                let target = server.named().map_or_else(String::new, |url| format!("{url} "));
                 note(&format!(
                     "\none in full: longhaul tools {target}NAME    call: longhaul call {target}NAME key=value"
                 ));

@@ -52,10 +52,15 @@ struct State {
     progress: Option<Progress>,
     said: String,
     said_at: Option<Instant>,
+    /// Something else has the terminal, and this much time had passed when it took it.
+    paused: Option<Duration>,
 }
 
 /// The least time between two lines that say how far something is.
 const EVERY: Duration = Duration::from_secs(10);
+
+/// How often a bar is drawn although nothing has changed.
+const TICK: Duration = Duration::from_millis(120);
 
 /// How long words beside a bar may be.
 const WORDS: usize = 60;
@@ -69,7 +74,7 @@ impl Show {
         let bar = (manner == Manner::Words && is_watched()).then(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
             bar.set_style(style(false));
-            bar.enable_steady_tick(Duration::from_millis(120));
+            bar.enable_steady_tick(TICK);
             bar
         });
         let state = State {
@@ -79,10 +84,16 @@ impl Show {
             progress: None,
             said: String::new(),
             said_at: None,
+            paused: None,
         };
         let show = Self { manner, bar, state: Mutex::new(state) };
         show.draw(&mut show.lock());
         show
+    }
+
+    /// Shows nothing of how far it is, but has the name of what is asked about.
+    pub(crate) fn quiet(name: &str) -> Self {
+        Self::new(Manner::Quiet, name)
     }
 
     /// It is a task now, and stands so.
@@ -133,6 +144,31 @@ impl Show {
         }
     }
 
+    /// Draws nothing until it may [go on](Self::go_on).
+    pub(crate) fn pause(&self) {
+        let mut state = self.lock();
+        if let Some(bar) = &self.bar {
+            state.paused.get_or_insert_with(|| bar.elapsed());
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Draws again.
+    pub(crate) fn go_on(&self) {
+        let mut state = self.lock();
+        if let (Some(bar), Some(elapsed)) = (&self.bar, state.paused.take()) {
+            bar.reset();
+            drop(bar.clone().with_elapsed(elapsed));
+            bar.enable_steady_tick(TICK);
+            self.draw(&mut state);
+        }
+    }
+
+    /// What it is called now.
+    pub(crate) fn name(&self) -> String {
+        self.lock().name.clone()
+    }
+
     /// Nothing more will be shown.
     pub(crate) fn end(&self) {
         if let Some(bar) = &self.bar {
@@ -151,6 +187,7 @@ impl Show {
     fn draw(&self, state: &mut State) {
         let words = counted(state.progress.as_ref(), &state.status, "  ");
         match &self.bar {
+            Some(_) if state.paused.is_some() => {}
             Some(bar) => {
                 let total = state.progress.as_ref().and_then(|progress| progress.total);
                 bar.set_style(style(total.is_some()));

@@ -15,16 +15,16 @@ use crate::term::{Manner, clean, note, print};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  longhaul tasks cancel test-3q9v")]
 pub(crate) struct Args {
-    /// The task's id, or its beginning on a store.
-    id: String,
+    /// The task's id, or its beginning.
+    pub(super) id: String,
 }
 
 pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
     let id = match origin {
         Origin::Store(local) => cancel(local, &args.id).await?,
         Origin::Server(remote) => {
-            remote.client.task(args.id.as_str()).cancel().await?;
-            args.id.clone()
+            remote.task(&args.id).cancel().await?;
+            remote.id(&args.id).to_owned()
         }
     };
     if manner.is_json() {

@@ -14,8 +14,8 @@ use crate::term::{Manner, clean, is_terminal, note, print};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  longhaul tasks get test-3q9v --json")]
 pub(crate) struct Args {
-    /// The task's id, or its beginning on a store.
-    id: String,
+    /// The task's id, or its beginning.
+    pub(super) id: String,
 }
 
 pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
@@ -29,7 +29,7 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
             }
         }
         Origin::Server(remote) => {
-            let task = ask(&remote.client.task(args.id.as_str())).await?;
+            let task = ask(&remote.task(&args.id)).await?;
             let shown = Shown::of_task(&task);
             if manner.is_json() {
                 print(&shown.json()?)?;

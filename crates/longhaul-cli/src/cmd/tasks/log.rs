@@ -34,8 +34,8 @@ With --json each stretch is a line: text, or what is no text as a blob in base64
 were not kept; next, where to go on with --after; done, whether the command has ended. Each part of a function's task
 is a line: text, or its JSON as value.")]
 pub(crate) struct Args {
-    /// The task's id, or its beginning on a store.
-    id: String,
+    /// The task's id, or its beginning.
+    pub(super) id: String,
     /// Its standard error instead of its standard output.
     #[arg(long)]
     stderr: bool,
@@ -184,7 +184,7 @@ impl<'a> Source<'a> {
                 Ok(Self::Files { dir, stream, local, id })
             }
             Origin::Server(remote) => {
-                let (id, in_parts) = (id.to_owned(), AtomicBool::new(false));
+                let (id, in_parts) = (remote.id(id).to_owned(), AtomicBool::new(false));
                 Ok(Self::Resource { remote, id, stream, in_parts })
             }
         }

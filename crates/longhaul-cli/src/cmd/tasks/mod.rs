@@ -1,5 +1,7 @@
-//! `longhaul tasks`: tasks looked at, followed and cancelled, on a store or over MCP.
+//! `longhaul tasks`: tasks looked at, followed, answered and cancelled, on a store or over MCP.
 
+mod again;
+mod answer;
 mod cancel;
 mod get;
 mod list;
@@ -8,6 +10,7 @@ mod node;
 mod origin;
 mod result;
 mod view;
+mod wait;
 mod watch;
 
 use clap::Subcommand;
@@ -17,20 +20,21 @@ use crate::failure::Outcome;
 use crate::term::Manner;
 use origin::{Origin, OriginArgs};
 
-/// Look at tasks, follow them and cancel them.
+/// Look at tasks, follow them, answer and cancel them.
 ///
-/// Tasks are found in the store of --store, else of ./longhaul.toml, else by their id at the server of --url.
-/// Whoever may read the store may see every task in it. If the server is gone, these verbs record what its commands
-/// have come to.
+/// Tasks are found in the store of --store, else of ./longhaul.toml, else where `longhaul call` started them from this
+/// account, else by their id at the server of --url. Whoever may read the store may see every task in it. If the server
+/// is gone, these verbs record what its commands have come to.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   longhaul tasks
   longhaul tasks watch test-3q9v
+  longhaul tasks answer deploy-8k2 go=yes
   longhaul tasks log test-3q9v --follow
   longhaul tasks get test-3q9v --url http://127.0.0.1:8420/mcp
 
-On a store the beginning of an id will do, if only one task's id begins so.")]
+The beginning of an id will do, if only one task's id begins so; not with --url.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -46,32 +50,67 @@ enum Verb {
     List(list::Args),
     Get(get::Args),
     Watch(watch::Args),
+    Wait(wait::Args),
     Log(log::Args),
     Result(result::Args),
+    Answer(answer::Args),
     Cancel(cancel::Args),
+    Again(again::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Exit {
-    let events = matches!(&args.verb, Some(Verb::Watch(watch)) if watch.events);
+    let events = match &args.verb {
+        Some(Verb::Watch(watch)) => watch.events,
+        Some(Verb::Wait(wait)) => wait.events,
+        _ => false,
+    };
     let manner = Manner::new(args.json, events);
     crate::runtime::run(manner.is_json(), tasks(args, manner))
 }
 
 async fn tasks(args: &Args, manner: Manner) -> Outcome {
-    let origin = args.origin.open(manner.is_json()).await?;
-    let done = on(&origin, args, manner).await;
-    origin.close().await;
-    done
+    let place = &args.origin;
+    match &args.verb {
+        Some(Verb::Watch(args)) => watch::run(place, args, manner).await,
+        Some(Verb::Wait(args)) => wait::run(place, args, manner).await,
+        Some(Verb::Answer(args)) => answer::run(place, args, manner).await,
+        other => {
+            let id = other.as_ref().and_then(Verb::id);
+            let origin = place.open(id, manner.is_json(), |_, options| options).await?;
+            let done = on(&origin, other.as_ref(), manner).await;
+            origin.close().await;
+            done
+        }
+    }
 }
 
-async fn on(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
-    match &args.verb {
-        None => list::run(origin, &list::Args::default(), manner).await,
+impl Verb {
+    /// The task it is about.
+    fn id(&self) -> Option<&str> {
+        match self {
+            Self::List(_) | Self::Wait(_) => None,
+            Self::Get(args) => Some(&args.id),
+            Self::Watch(args) => Some(&args.id),
+            Self::Log(args) => Some(&args.id),
+            Self::Result(args) => Some(&args.id),
+            Self::Answer(args) => Some(&args.id),
+            Self::Cancel(args) => Some(&args.id),
+            Self::Again(args) => Some(&args.id),
+        }
+    }
+}
+
+async fn on(origin: &Origin, verb: Option<&Verb>, manner: Manner) -> Outcome {
+    match verb {
         Some(Verb::List(args)) => list::run(origin, args, manner).await,
         Some(Verb::Get(args)) => get::run(origin, args, manner).await,
-        Some(Verb::Watch(args)) => watch::run(origin, args, manner).await,
         Some(Verb::Log(args)) => log::run(origin, args, manner).await,
         Some(Verb::Result(args)) => result::run(origin, args, manner).await,
         Some(Verb::Cancel(args)) => cancel::run(origin, args, manner).await,
+        Some(Verb::Again(args)) => again::run(origin, args, manner).await,
+        // The others have found their tasks themselves.
+        None | Some(Verb::Watch(_) | Verb::Wait(_) | Verb::Answer(_)) => {
+            list::run(origin, &list::Args::default(), manner).await
+        }
     }
 }

@@ -1,16 +1,19 @@
 //! Where tasks are: in a store that is opened here, or at a server.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use longhaul::client::Client;
+use longhaul::client::{Client, Options, TaskHandle};
 use longhaul::proto::dialect::Revision;
 use longhaul::store::{Filter, Record, Scope, TaskId, TaskStore};
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, StoreUrl};
 
+use crate::ask::Question;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::handles::{self, Found, Handle, Place};
 use crate::store;
 use crate::target::{Server, TargetArgs};
 use crate::term::clean;
@@ -57,21 +60,62 @@ pub(crate) struct Local {
 /// A server, connected to for as long as the verb runs.
 pub(crate) struct Remote {
     pub(crate) client: Client,
+    /// How a person calls it.
+    pub(crate) name: String,
+    /// What is remembered of the task, if it was started from here.
+    pub(crate) handle: Option<Box<Handle>>,
     /// The options that found it.
     found_by: String,
 }
 
 impl OriginArgs {
-    pub(crate) async fn open(&self, json: bool) -> Outcome<Origin> {
+    /// Finds the task `id`, or where tasks are listed; `prepare` says how a server's questions are answered.
+    ///
+    /// What the command line names comes first, then the store of the configuration here if it has the task, then what is
+    /// remembered of the tasks that were started from here.
+    pub(crate) async fn open(
+        &self,
+        id: Option<&str>,
+        json: bool,
+        prepare: impl FnOnce(&Server, Options) -> Options,
+    ) -> Outcome<Origin> {
         if let Some(url) = &self.url {
-            let target = TargetArgs {
+            let args = TargetArgs {
                 revision: self.revision,
                 token_env: self.token_env.clone(),
                 command: Vec::new(),
             };
-            let client = Server::Url(url.clone()).connect(target.options()?, json).await?;
-            return Ok(Origin::Server(Remote { client, found_by: self.as_options() }));
+            let server = Server::url(url);
+            let client = server.connect(prepare(&server, args.options()?), json).await?;
+            let (name, found_by) = (server.name(), self.as_options());
+            return Ok(Origin::Server(Remote { client, name, handle: None, found_by }));
         }
+        let is_named = self.store.is_some() || self.config != Path::new(CONFIG);
+        let Some(id) = id.filter(|_| !is_named) else {
+            return self.open_store().await.map(Origin::Store);
+        };
+        let here = if self.config.exists() { Some(self.open_store().await) } else { None };
+        let here = match here {
+            Some(Ok(local)) => match local.find(id).await {
+                Err(failure) if failure.exit == Exit::NotFound => Some(Ok(local)),
+                Err(failure) => return Err(failure),
+                Ok(_) => return Ok(Origin::Store(local)),
+            },
+            other => other,
+        };
+        match (remembered(id)?, here) {
+            (Found::One(handle), _) => Remote::of(handle, json, prepare).await.map(Origin::Server),
+            (Found::Several(ids), None) => Err(several(id, &ids)),
+            (_, Some(here)) => here.map(Origin::Store),
+            (Found::Nothing, None) => Err(Failure::usage(format!(
+                "task {} was not started from here, and there is no {CONFIG} here to name a store",
+                clean::line(id, 128)
+            ))
+            .next("say where it is: --url http://127.0.0.1:8420/mcp, or --store sqlite:FILE")),
+        }
+    }
+
+    async fn open_store(&self) -> Outcome<Local> {
         let settings = self.settings()?;
         match &settings.url {
             StoreUrl::Memory => {
@@ -85,7 +129,7 @@ impl OriginArgs {
             StoreUrl::Sqlite(_) => {}
         }
         let store = store::open(&settings).await?.tasks;
-        Ok(Origin::Store(Local { store, settings, found_by: self.as_options() }))
+        Ok(Local { store, settings, found_by: self.as_options() })
     }
 
     /// How the next command finds the same tasks: the options that were given, as one types them.
@@ -152,7 +196,59 @@ impl Origin {
     }
 }
 
+fn remembered(id: &str) -> Outcome<Found> {
+    let Some(path) = handles::path() else { return Ok(Found::Nothing) };
+    Ok(handles::find(&path, id).map_err(anyhow::Error::from)?)
+}
+
+/// More than one task is meant; the newest come first.
+fn several(given: &str, ids: &[String]) -> Failure {
+    let mut named: String =
+        ids.iter().take(NAMED).map(|id| format!("\n  {}", clean::line(id, 128))).collect();
+    if ids.len() > NAMED {
+        named += "\n  and others before";
+    }
+    Failure::usage(format!("more than one task's id begins with `{given}`"))
+        .next(format!("say more of the one that is meant; the newest first:{named}"))
+}
+
 impl Remote {
+    /// The server of a task that was started from here.
+    async fn of(
+        handle: Box<Handle>,
+        json: bool,
+        prepare: impl FnOnce(&Server, Options) -> Options,
+    ) -> Outcome<Self> {
+        let server = match &handle.server {
+            Place::Url(url) => Server::url(url),
+            Place::Command { words, folder } => {
+                Server::command(words.iter().map(OsString::from).collect(), Some(folder.clone()))
+            }
+        };
+        let args = TargetArgs {
+            revision: handle.revision.as_deref().and_then(Revision::from_date),
+            token_env: handle.token_env.clone(),
+            command: Vec::new(),
+        };
+        let client = server.connect(prepare(&server, args.options()?), json).await?;
+        Ok(Self { client, name: server.name(), handle: Some(handle), found_by: String::new() })
+    }
+
+    /// The id that is meant, of which the beginning may have been given.
+    pub(crate) fn id<'i>(&'i self, given: &'i str) -> &'i str {
+        self.handle.as_ref().map_or(given, |handle| &handle.task)
+    }
+
+    /// That the task asks what nobody here answers.
+    pub(crate) fn left(&self, id: &str, question: &Question) -> Failure {
+        question.failure(&clean::line(id, 128), self.command("answer", id) + &question.usage())
+    }
+
+    /// The task.
+    pub(crate) fn task(&self, given: &str) -> TaskHandle {
+        self.client.task(self.id(given))
+    }
+
     /// The command that goes on with a task here.
     pub(crate) fn command(&self, verb: &str, id: &str) -> String {
         format!("longhaul tasks {verb} {}{}", clean::line(id, 128), self.found_by)
@@ -195,13 +291,8 @@ impl Local {
             1 => Ok(found.swap_remove(0)),
             _ => {
                 // The store lists the newest first.
-                let mut ids: String =
-                    found.iter().take(NAMED).map(|record| format!("\n  {}", record.id)).collect();
-                if found.len() > NAMED {
-                    ids += "\n  and others before";
-                }
-                Err(Failure::usage(format!("more than one task's id begins with `{given}`"))
-                    .next(format!("say more of the one that is meant; the newest first:{ids}")))
+                let ids: Vec<String> = found.iter().map(|record| record.id.to_string()).collect();
+                Err(several(given, &ids))
             }
         }
     }
@@ -212,6 +303,11 @@ impl Local {
         found.ok_or_else(|| {
             Failure::new(Exit::NotFound, "no_such_task", format!("task {id} has been forgotten"))
         })
+    }
+
+    /// How a person calls the store.
+    pub(crate) fn name(&self) -> String {
+        format!("a task of the store {}", clean::line(&self.settings.url.to_string(), 400))
     }
 
     /// Where the commands of these tasks keep their files.

@@ -12,8 +12,8 @@ use crate::term::Manner;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  longhaul tasks result test-3q9v")]
 pub(crate) struct Args {
-    /// The task's id, or its beginning on a store.
-    id: String,
+    /// The task's id, or its beginning.
+    pub(super) id: String,
 }
 
 pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
@@ -30,11 +30,11 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
             }
         }
         Origin::Server(remote) => {
-            let task = remote.client.task(args.id.as_str());
+            let task = remote.task(&args.id);
             task.result().await.map_err(|error| {
                 let failure = Failure::from(error);
                 match failure.exit {
-                    Exit::StillRunning => failure.next(remote.command("watch", &args.id)),
+                    Exit::StillRunning => failure.next(remote.command("watch", remote.id(&args.id))),
                     _ => failure,
                 }
             })?

@@ -1,13 +1,17 @@
 //! `longhaul tasks watch`: following a task to its end.
 
-use longhaul::proto::model::CallToolResult;
+use std::sync::Arc;
+
+use longhaul::proto::model::{CallToolResult, Task};
 use longhaul::store::{Outcome as Ended, Record, TaskId};
 use longhaul::tasks::project::{self, View};
 use serde_json::json;
 
+use super::super::call::unless_asked;
 use super::node::{LOOK_EVERY, Node};
-use super::origin::{Local, Origin};
+use super::origin::{Local, Origin, OriginArgs};
 use super::view::progress;
+use crate::ask::{Question, Questions};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt::{Interrupt, Waited};
@@ -20,27 +24,58 @@ use crate::term::{Manner, Show, note};
 Example:
   longhaul tasks watch test-3q9v
 
-Ctrl-C leaves the task running.")]
+What a task of a server asks is put to you. Ctrl-C leaves the task running.")]
 pub(crate) struct Args {
-    /// The task's id, or its beginning on a store.
-    id: String,
+    /// The task's id, or its beginning.
+    pub(super) id: String,
     /// Print each event as a line of JSON.
     #[arg(long)]
     pub(super) events: bool,
+    /// Ask nobody, even at a terminal.
+    #[arg(long)]
+    no_input: bool,
 }
 
-pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
+pub(super) async fn run(place: &OriginArgs, args: &Args, manner: Manner) -> Outcome {
+    let show = Arc::new(Show::new(manner, &args.id));
+    let asks = manner == Manner::Words && !args.no_input;
+    let mut questions = None;
+    let origin = place.open(Some(&args.id), manner.is_json(), |server, options| {
+        let questions = questions.insert(Questions::new(&show, server.name(), asks));
+        questions.answering(options)
+    });
+    let origin = origin.await?;
+    let done = follow(&origin, args, manner, &show, questions.as_ref()).await;
+    show.end();
+    origin.close().await;
+    done
+}
+
+async fn follow(
+    origin: &Origin,
+    args: &Args,
+    manner: Manner,
+    show: &Show,
+    questions: Option<&Questions>,
+) -> Outcome {
     let interrupt = Interrupt::listen();
-    let show = Show::new(manner, &args.id);
     let watching = async {
-        match origin {
-            Origin::Store(local) => watch(local, &args.id, &show).await,
-            Origin::Server(remote) => {
-                let task = remote.client.task(args.id.as_str());
-                let changed = |task: &longhaul::proto::model::Task| {
-                    show.task(&task.id, task.status, task.status_message.as_deref());
-                };
-                Ok(task.watch(changed).await?)
+        match (origin, questions) {
+            (Origin::Store(local), _) => watch(local, &args.id, show).await,
+            (Origin::Server(remote), questions) => {
+                let task = remote.task(&args.id);
+                if let Some(questions) = questions {
+                    questions.introduce(remote.client.server_info().map(|info| info.name.as_str()));
+                    let changed = |task: &Task| {
+                        show.task(&task.id, task.status, task.status_message.as_deref());
+                        questions.see(task);
+                    };
+                    return match unless_asked(task.watch(changed), questions).await {
+                        Ok(ended) => Ok(ended?),
+                        Err(question) => Err(remote.left(task.id(), &question)),
+                    };
+                }
+                Ok(task.wait().await?)
             }
         }
     };
@@ -59,13 +94,13 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
     }
 }
 
-async fn watch(local: &Local, given: &str, show: &Show) -> Outcome<CallToolResult> {
+pub(super) async fn watch(local: &Local, given: &str, show: &Show) -> Outcome<CallToolResult> {
     let found = local.find(given).await?;
     let id = &found.id;
     let mut helper = Helper::new(local);
     // Watched before it is looked at, so that no change is missed in between.
     let mut watch = local.store.watch(id);
-    let mut last = None;
+    let (mut last, mut asked) = (None, None);
     loop {
         let record = local.look(id).await?;
         if let Some(ended) = ended(&record) {
@@ -79,6 +114,14 @@ async fn watch(local: &Local, given: &str, show: &Show) -> Outcome<CallToolResul
         if last != seen {
             show.task(&task.id, task.status, task.status_message.as_deref());
             last = seen;
+        }
+        let asks = record.questions.first().map(|question| question.key.clone());
+        if asks != asked {
+            if let Some(question) = asked_of(&record).first() {
+                show.say("question", &format!("{id} asks: {}", question.line()));
+                show.say("question", &(local.command("answer", id.as_str()) + &question.usage()));
+            }
+            asked = asks;
         }
         helper.help(id).await;
         let _ = tokio::time::timeout(LOOK_EVERY, watch.changed()).await;
@@ -119,6 +162,12 @@ impl Helper {
             self.said = Some(line);
         }
     }
+}
+
+/// What a task asks of its user.
+pub(super) fn asked_of(record: &Record) -> Vec<Question> {
+    let asked = record.questions.iter();
+    asked.filter_map(|question| Question::read(&question.key, &question.request)).collect()
 }
 
 /// What a task that has ended came to.

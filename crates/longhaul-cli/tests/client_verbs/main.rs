@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
 
+mod answers;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -59,6 +61,9 @@ fn longhaul(folder: &Path, words: &[&str]) -> Command {
     command
         .args(words)
         .current_dir(folder)
+        .env("XDG_STATE_HOME", folder.join("state"))
+        // Somebody sits at the terminals of these tests.
+        .env_remove("CI")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -579,6 +584,9 @@ fn every_verb_explains_itself_with_an_example() {
         &["tasks", "log"],
         &["tasks", "result"],
         &["tasks", "cancel"],
+        &["tasks", "wait"],
+        &["tasks", "answer"],
+        &["tasks", "again"],
     ] {
         let words: Vec<&str> = verb.iter().copied().chain(["--help"]).collect();
         let (code, out, _) = run(folder.path(), &words);
