@@ -37,6 +37,10 @@ pub(crate) struct Table {
     pub(crate) library: BTreeMap<String, Entry>,
     /// What can go wrong.
     pub(crate) matrix: BTreeMap<String, Entry>,
+    /// What a client must do to be let in.
+    pub(crate) authorization: BTreeMap<String, Entry>,
+    /// What whoever it meets on the way may try.
+    pub(crate) threats: BTreeMap<String, Entry>,
     /// What was seen to go wrong with the tasks of others.
     pub(crate) peers: BTreeMap<String, Entry>,
 }
@@ -100,6 +104,12 @@ impl Table {
                 entries: &self.matrix,
                 ids: matrix.into_iter().flat_map(|(kind, many)| counted(kind, many)).collect(),
             },
+            Part { title: "How a client gets in", entries: &self.authorization, ids: counted("C", 24) },
+            Part {
+                title: "What its servers, and others on the way, may try",
+                entries: &self.threats,
+                ids: THREATS.map(|number| format!("S{number}")).to_vec(),
+            },
             Part {
                 title: "What went wrong with others",
                 entries: &self.peers,
@@ -141,6 +151,9 @@ impl Table {
         page
     }
 }
+
+/// The numbers of those threats.
+const THREATS: [u8; 16] = [28, 37, 38, 39, 40, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 64];
 
 impl Entry {
     fn whose(&self) -> String {
@@ -193,7 +206,7 @@ fn counted(prefix: &str, many: usize) -> Vec<String> {
 }
 
 const HEAD: &str = "\
-# What is required of tasks, and what shows it
+# What is required of tasks and of signing in, and what shows it
 
 Written by `cargo xtask requirements` from `requirements.toml`: change that. A name alone is a transcript
 (`transcripts/rules/NAME.txt`), which goes over more than one transport and has breaches that are found out; anything else
@@ -209,7 +222,7 @@ mod tests {
     fn a_page_counts_and_shows_everything_in_order() {
         let table = Table::parse(
             "open = 1\n[core]\nR2-02 = { who = \"server\", level = \"must\", says = \"two\", open = \"why\" }\n\
-             R2-01 = { says = \"one\", by = [\"a_rule\", \"a/b.rs::c\"] }\n[extension]\n[drafted]\n[library]\n[matrix]\n[peers]\n",
+             R2-01 = { says = \"one\", by = [\"a_rule\", \"a/b.rs::c\"] }\n[extension]\n[drafted]\n[library]\n[matrix]\n[authorization]\n[threats]\n[peers]\n",
         )
         .unwrap();
         assert_eq!(table.count_open(), 1);

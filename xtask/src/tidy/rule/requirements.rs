@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn ids_are_known_and_no_more_are_open_than_were() {
         let table = "open = 0\n[core]\nR2-99 = { says = \"x\", aside = \"x\" }\nR2-02 = { says = \"x\", open = \"x\" }\n\
-                     [extension]\n[drafted]\n[library]\n[matrix]\n[peers]\n";
+                     [extension]\n[drafted]\n[library]\n[matrix]\n[authorization]\n[threats]\n[peers]\n";
         let repository = Repository { tree: Tree::of(&[(TABLE, table)]), ..Repository::default() };
         let found: Vec<_> = check(&repository).findings.iter().map(ToString::to_string).collect();
         assert!(found[0].starts_with("conformance/requirements.toml:3: there is no R2-99"), "{found:?}");

@@ -50,6 +50,13 @@ pub enum AuthError {
         /// Where we were sent.
         url: String,
     },
+    /// The browser would bring the code back where others can read it.
+    #[error("users come back to {redirect}, where others could listen; it is https, or http on this machine")]
+    #[non_exhaustive]
+    UnsafeRedirect {
+        /// Where they come back to.
+        redirect: String,
+    },
     /// Something could not be had.
     #[error("{what} could not be had")]
     #[non_exhaustive]

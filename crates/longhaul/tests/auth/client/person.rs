@@ -14,12 +14,19 @@ pub(crate) struct Person {
     visits: Arc<AtomicUsize>,
     /// Does not come back.
     away: bool,
+    /// Comes back there, if it is said.
+    back: Option<&'static str>,
 }
 
 impl Person {
     /// Who does not come back.
     pub(crate) fn away() -> Self {
         Self { away: true, ..Self::default() }
+    }
+
+    /// Who comes back to this address.
+    pub(crate) fn back_at(address: &'static str) -> Self {
+        Self { back: Some(address), ..Self::default() }
     }
 
     pub(crate) fn visits(&self) -> usize {
@@ -29,7 +36,7 @@ impl Person {
 
 impl Browser for Person {
     fn redirect_uri(&self) -> &str {
-        "http://127.0.0.1:4000/callback"
+        self.back.unwrap_or("http://127.0.0.1:4000/callback")
     }
 
     fn visit<'a>(&'a self, address: &'a str) -> BoxFuture<'a, Result<String, AuthError>> {

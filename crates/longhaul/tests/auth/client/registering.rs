@@ -160,3 +160,27 @@ async fn c24_a_client_of_its_own_needs_no_user() {
     }
     assert_eq!(token.parameter("resource"), Some(grantor.server()));
 }
+
+#[tokio::test]
+async fn c19_users_come_back_over_tls_or_to_this_machine() {
+    for (back, is_good) in [
+        ("https://app.example/callback", true),
+        ("http://localhost:4000/callback", true),
+        ("http://app.example/callback", false),
+        ("app.example:/callback", false),
+        ("javascript:alert(1)", false),
+        ("", false),
+    ] {
+        let grantor = Grantor::start(|_, _| {}).await;
+        let person = Person::back_at(back);
+        let connected = connect(&grantor, &person).await;
+        assert_eq!(connected.is_ok(), is_good, "{back}");
+        assert_eq!(
+            (grantor.heard("POST /register").len(), person.visits()),
+            (is_good.into(), is_good.into())
+        );
+        if let Err(error) = connected {
+            assert!(matches!(why(error), AuthError::UnsafeRedirect { .. }));
+        }
+    }
+}

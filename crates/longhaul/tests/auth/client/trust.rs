@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{AuthError, Grantor, Person, connect, why};
 
 #[tokio::test]
-async fn c11_c13_an_answer_of_another_redeems_nothing() {
+async fn c11_c12_c13_an_answer_of_another_redeems_nothing() {
     for (advertised, back, is_good) in [
         (true, Some(""), true),
         (true, None, false),

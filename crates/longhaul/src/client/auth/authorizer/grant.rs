@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use reqwest::Url;
+
 use super::super::authorization::{Authorization, Wanted};
 use super::super::error::AuthError;
 use super::super::issuer::AuthorizationServer;
@@ -14,6 +16,7 @@ use super::super::web::Web;
 use super::super::{Browser, Grant, now};
 use super::Authorizer;
 use super::place::Place;
+use crate::oauth::fetch::is_safe;
 
 impl Authorizer {
     /// Gets a token from the beginning.
@@ -57,6 +60,10 @@ impl Authorizer {
         place: &Place,
     ) -> Result<(Client, Parameters<'static>), AuthError> {
         let redirect = browser.redirect_uri();
+        // Whoever listens on the way back could read the code.
+        if !Url::parse(redirect).is_ok_and(|redirect| is_safe(&redirect)) {
+            return Err(AuthError::UnsafeRedirect { redirect: redirect.to_owned() });
+        }
         // What nobody can sign in at is found out before anything is registered there.
         place.server.authorize()?;
         let client = self.client(web, &place.server, Some(redirect)).await?;
