@@ -9,9 +9,9 @@ import { createServer } from "node:http";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 
+import { startChromium } from "../../conformance/interop/node/chromium.mjs";
 import { freeAddress } from "../../conformance/interop/node/server.mjs";
 import { report } from "../../conformance/interop/node/tap.mjs";
-import { startChromium } from "./chromium.mjs";
 
 const [modules, program, browser] = process.argv.slice(2);
 if (browser === undefined) {

@@ -14,9 +14,10 @@ export const ASKER = { id: "longhaul", secret: randomUUID() };
 
 /**
  * Starts an authorization server whose access tokens for `resource` are "jwt" or "opaque", and are good for `ttl`
- * seconds. `clients` come beside an application of people (`app`) and one of nobody in particular (`machine`).
+ * seconds. `clients` come beside an application of people (`app`) and one of nobody in particular (`machine`), `features`
+ * beside those that all of its kind have here.
  */
-export async function startIssuer({ format, ttl = 300, clients = [] }) {
+export async function startIssuer({ format, ttl = 300, clients = [], features = {} }) {
   const server = createServer();
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -56,6 +57,7 @@ export async function startIssuer({ format, ttl = 300, clients = [] }) {
           accessTokenTTL: ttl,
         }),
       },
+      ...features,
     },
   });
   server.on("request", provider.callback());

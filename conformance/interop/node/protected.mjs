@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 
 import { account } from "./account.mjs";
+import { freePlace, startGuarded } from "./guarded.mjs";
 import { ASKER, startIssuer } from "./oidc.mjs";
-import { freeAddress, startServer } from "./server.mjs";
 import { report } from "./tap.mjs";
 
 const [program] = process.argv.slice(2);
@@ -13,9 +13,8 @@ if (program === undefined) {
   process.exit(2);
 }
 
-const address = await freeAddress();
-const RESOURCE = `http://${address}/mcp`;
-const METADATA = `http://${address}/.well-known/oauth-protected-resource/mcp`;
+const place = await freePlace();
+const { address, resource: RESOURCE, metadata: METADATA } = place;
 
 const issuers = {
   jwt: await startIssuer({ format: "jwt" }),
@@ -23,30 +22,16 @@ const issuers = {
 };
 const foreign = { jwt: await startIssuer({ format: "jwt" }), opaque: await startIssuer({ format: "opaque" }) };
 
-const server = await startServer(
+const server = await startGuarded(
   program,
-  address,
+  place,
   `
-[auth]
-resource = "${RESOURCE}"
-scope = "mcp"
-
 [auth.issuers.signs]
 url = "${issuers.jwt.issuer}"
 
 [auth.issuers.vouches]
 url = "${issuers.opaque.issuer}"
 introspection = { url = "${issuers.opaque.introspection}", client_id = "${ASKER.id}", secret = { from = "env:ASKER" } }
-
-[tools.echo]
-description = "Answer with the message."
-command = ["printf", "%s", "{message}"]
-input.message = { type = "string", description = "What to answer with" }
-
-[tools.deploy]
-description = "Deploy."
-command = ["printf", "deployed"]
-scope = "deploy"
 `,
   { ASKER: ASKER.secret },
 );

@@ -6,8 +6,8 @@ import { randomUUID } from "node:crypto";
 
 import { account } from "./account.mjs";
 import { Browser, agreeing, firstForm } from "./browser.mjs";
+import { freePlace, startGuarded } from "./guarded.mjs";
 import { CALLBACK, startIssuer } from "./oidc.mjs";
-import { freeAddress, startServer } from "./server.mjs";
 import { report } from "./tap.mjs";
 
 const [program] = process.argv.slice(2);
@@ -16,36 +16,22 @@ if (program === undefined) {
   process.exit(2);
 }
 
-const address = await freeAddress();
-const RESOURCE = `http://${address}/mcp`;
+const place = await freePlace();
+const { address, resource: RESOURCE } = place;
 const secret = randomUUID();
 const upstream = await startIssuer({
   format: "jwt",
   clients: [{ client_id: "front", client_secret: secret, redirect_uris: [`http://${address}/authorize/callback`] }],
 });
-const server = await startServer(
+const server = await startGuarded(
   program,
-  address,
+  place,
   `
-[auth]
-resource = "${RESOURCE}"
-scope = "mcp"
-
 [auth.proxy]
 upstream = "${upstream.issuer}"
 client_id = "front"
 secret = { from = "env:FRONT" }
 registration = true
-
-[tools.echo]
-description = "Answer with the message."
-command = ["printf", "%s", "{message}"]
-input.message = { type = "string", description = "What to answer with" }
-
-[tools.deploy]
-description = "Deploy."
-command = ["printf", "deployed"]
-scope = "deploy"
 `,
   { FRONT: secret },
 );

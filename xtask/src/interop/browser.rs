@@ -1,4 +1,5 @@
-//! A page in a browser against the example that serves it: `examples/browser`.
+//! A real browser: a page in it against the example that serves it (`examples/browser`), and a person before it who signs
+//! in for our program.
 
 use anyhow::{Context, Result};
 
@@ -14,9 +15,22 @@ const EXAMPLE: &str = "examples/browser";
 /// Its script needs a `WebSocket` of Node's own.
 const OLDEST_NODE: u32 = 22;
 
-/// The stage: builds the example, and has Chromium open its page from several origins.
+/// The stage: builds the example, has Chromium open its page from several origins, and lets a person sign in with it.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
-    wire::held(site, Whose::All, pages)
+    wire::held(site, Whose::All, |site| {
+        let mut tally = pages(site)?;
+        tally += person(site)?;
+        Ok(tally)
+    })
+}
+
+/// A person who signs in with Chromium, for `longhaul login`.
+fn person(site: &Site) -> Result<Tally> {
+    let node = Node::with(site, "interop-node", super::NODE, super::OLDEST_NODE)?;
+    let mut login = node.script(site, "login.mjs");
+    login.arg(program(site, super::Server::Commands.name())?).arg(system::CHROMIUM.name());
+    let ran = site.run(&mut login)?;
+    Ok(Tap::read(&ran.lines).tally(ran.success))
 }
 
 fn pages(site: &Site) -> Result<Tally> {

@@ -75,7 +75,7 @@ const STAGES: &[Stage] = &[
     ),
     Stage::new(
         "browser",
-        "a page in Chromium uses our server, and one of a foreign origin cannot",
+        "a page in Chromium uses our server, one of a foreign origin cannot, and a person signs in with it",
         interop::browser,
     ),
     Stage::new(
