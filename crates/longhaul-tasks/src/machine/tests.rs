@@ -144,6 +144,19 @@ fn a_waiting_caller_that_can_be_asked_is_handed_over_with_the_question() {
 }
 
 #[test]
+fn a_caller_that_has_waited_long_enough_is_handed_over_though_the_task_asks_meanwhile() {
+    let begin =
+        [Event::Admitted, Event::Started, Event::Asks, Event::HoldElapsed, Event::Committed, Event::Asked];
+    let (mut machine, effects) = run(WAITS.with_questions(), begin);
+    assert_eq!(
+        effects,
+        [Effect::Admit, LOOSE, Effect::Commit, Effect::Tell],
+        "the work does not know of its row"
+    );
+    assert_eq!(machine.handle(Event::Told), [Effect::Answer(Reply::HandOver)]);
+}
+
+#[test]
 fn a_waiting_caller_gets_the_result_if_it_comes_in_time() {
     let begin = [Event::Admitted, Event::Started, Event::AfterElapsed, Event::Committed, Event::Told];
     let (mut machine, _) = run(WAITS, begin);
