@@ -56,6 +56,12 @@ impl Failure {
         self
     }
 
+    /// The same, said of something.
+    pub(crate) fn of(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     /// It in one line, for a person.
     pub(crate) fn line(&self) -> String {
         clean::line(&self.message, 400)

@@ -41,6 +41,8 @@ pub(crate) enum Place {
     Url(String),
     /// Where this command serves that is run in this folder.
     Command { words: Vec<String>, folder: PathBuf },
+    /// Where a host says that has it under this name in this folder.
+    Named { name: String, folder: PathBuf },
 }
 
 /// How many tasks are remembered: the latest.

@@ -9,6 +9,7 @@ mod cmd;
 mod exit;
 mod failure;
 mod handles;
+mod hosts;
 mod identity;
 mod interrupt;
 mod near;
@@ -59,6 +60,8 @@ enum Verb {
     Call(cmd::call::Args),
     Tools(cmd::tools::Args),
     Tasks(cmd::tasks::Args),
+    Targets(cmd::targets::Args),
+    Connect(cmd::connect::Args),
     Audit(cmd::audit::Args),
     Login(cmd::login::Args),
     Logout(cmd::login::OutArgs),
@@ -84,6 +87,8 @@ fn main() -> std::process::ExitCode {
         Verb::Call(args) => cmd::call::run(&args),
         Verb::Tools(args) => cmd::tools::run(&args),
         Verb::Tasks(args) => cmd::tasks::run(&args),
+        Verb::Targets(args) => cmd::targets::run(&args),
+        Verb::Connect(args) => cmd::connect::run(&args),
         Verb::Audit(args) => cmd::audit::run(&args),
         Verb::Login(args) => cmd::login::run(&args),
         Verb::Logout(args) => cmd::login::run_out(&args),

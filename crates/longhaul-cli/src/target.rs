@@ -1,6 +1,7 @@
 //! Whom a verb speaks to: a URL, or a command after `--`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use longhaul::proto::dialect::Revision;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::handles::Place;
+use crate::hosts::{self, Here};
 use crate::term::{clean, note};
 use crate::{identity, state};
 
@@ -32,6 +34,20 @@ pub(crate) struct TargetArgs {
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     pub(crate) reach: Reach,
+    /// The name that a host has for it, by which later commands find it: `vscode:ci`.
+    alias: Option<String>,
+    /// The token that the host shows it.
+    bearer: Option<Secret>,
+}
+
+/// What is never shown.
+#[derive(Clone)]
+struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[hidden]")
+    }
 }
 
 /// How a server is reached.
@@ -40,20 +56,31 @@ pub(crate) enum Reach {
     /// At this URL.
     Url(String),
     /// By a command that serves over its standard input and output.
-    Command { words: Vec<OsString>, folder: Option<PathBuf> },
+    Command { words: Vec<OsString>, folder: Option<PathBuf>, env: Variables },
+}
+
+/// Variables of a command, of which the names alone are shown.
+#[derive(Clone, Default)]
+pub(crate) struct Variables(Vec<(String, String)>);
+
+impl fmt::Debug for Variables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
 }
 
 impl TargetArgs {
     /// Takes the server out of the words of a command line; the words after it remain.
     pub(crate) fn server<'w>(&self, words: &'w [String], verb: &str) -> Outcome<(Server, &'w [String])> {
-        let is_url =
-            |word: &String| word.starts_with("unix:") || (word.contains("://") && !word.contains('='));
+        let is_url = |word: &String| {
+            word.starts_with("unix:") || (word.contains("://") && !word.contains('=')) || hosts::is_name(word)
+        };
         match (words.split_first(), self.command.is_empty()) {
             (Some((word, _)), false) if is_url(word) => {
                 Err(Failure::usage(format!("two servers are named: {word}, and a command after `--`")))
             }
             (_, false) => Ok((Server::command(self.command.clone(), None), words)),
-            (Some((word, rest)), true) if is_url(word) => Ok((Server::url(word), rest)),
+            (Some((word, rest)), true) if is_url(word) => Ok((Server::of_word(word)?, rest)),
             (Some((word, _)), true) => Err(no_url(word, verb)),
             (None, true) => Err(Failure::usage("no server is named").next(format!(
                 "longhaul {verb} http://127.0.0.1:8420/mcp …, or longhaul {verb} … -- command that serves"
@@ -61,14 +88,16 @@ impl TargetArgs {
         }
     }
 
-    /// Options of a client that says who it is.
-    pub(crate) fn options(&self) -> Outcome<Options> {
+    /// Options of a client of `server` that says who it is.
+    pub(crate) fn options(&self, server: &Server) -> Outcome<Options> {
         let mut options = Options::default();
         if let Some(revision) = self.revision {
             options = options.revision(revision);
         }
         if let Some(name) = &self.token_env {
             options = options.bearer(token(name)?);
+        } else if let Some(Secret(token)) = &server.bearer {
+            options = options.bearer(token.as_str());
         } else if let Some(store) = state::tokens() {
             options = options.oauth(OAuth::new().store(store));
         }
@@ -78,23 +107,50 @@ impl TargetArgs {
 
 impl Server {
     pub(crate) fn url(url: &str) -> Self {
-        Self { reach: Reach::Url(url.to_owned()) }
+        Self { reach: Reach::Url(url.to_owned()), alias: None, bearer: None }
     }
 
     pub(crate) fn command(words: Vec<OsString>, folder: Option<PathBuf>) -> Self {
-        Self { reach: Reach::Command { words, folder } }
+        let reach = Reach::Command { words, folder, env: Variables::default() };
+        Self { reach, alias: None, bearer: None }
+    }
+
+    /// The server that a word of the command line names: a URL, or what a host has under a name.
+    pub(crate) fn of_word(word: &str) -> Outcome<Self> {
+        if hosts::is_name(word) { hosts::server(word, &Here::now()) } else { Ok(Self::url(word)) }
+    }
+
+    /// The same under the name that a host has for it.
+    pub(crate) fn called(self, alias: String) -> Self {
+        Self { alias: Some(alias), ..self }
+    }
+
+    /// The same with a token, unless the command line gives one.
+    pub(crate) fn with_bearer(self, token: String) -> Self {
+        Self { bearer: Some(Secret(token)), ..self }
+    }
+
+    /// The same with variables for its command.
+    pub(crate) fn with_env(mut self, variables: Vec<(String, String)>) -> Self {
+        if let Reach::Command { env, .. } = &mut self.reach {
+            env.0.extend(variables);
+        }
+        self
     }
 
     /// Connects. A server that is silent is waited for, and a person is told so.
     pub(crate) async fn connect(&self, options: Options, json: bool) -> Outcome<Client> {
         let target = match &self.reach {
             Reach::Url(url) => Target::url(url),
-            Reach::Command { words, folder } => {
+            Reach::Command { words, folder, env } => {
                 let mut words = words.iter();
                 let program = words.next().cloned().unwrap_or_default();
                 let mut command = Command::new(program).args(words);
                 if let Some(folder) = folder {
                     command = command.current_dir(folder);
+                }
+                for (name, value) in &env.0 {
+                    command = command.env(name, value);
                 }
                 Target::command(command)
             }
@@ -134,6 +190,9 @@ impl Server {
 
     /// What a person calls it.
     pub(crate) fn name(&self) -> String {
+        if let Some(alias) = &self.alias {
+            return clean::line(alias, 128);
+        }
         match &self.reach {
             Reach::Url(url) => clean::line(url, 400),
             Reach::Command { words, .. } => {
@@ -145,9 +204,13 @@ impl Server {
 
     /// Where a later verb finds it again; `None` where words could not be written down.
     pub(crate) fn place(&self) -> Option<Place> {
+        if let Some(alias) = &self.alias {
+            // What the host says of it may hold secrets, so that is read again.
+            return Some(Place::Named { name: alias.clone(), folder: std::env::current_dir().ok()? });
+        }
         match &self.reach {
             Reach::Url(url) => Some(Place::Url(url.clone())),
-            Reach::Command { words, folder } => {
+            Reach::Command { words, folder, .. } => {
                 let words: Option<Vec<String>> =
                     words.iter().map(|word| word.to_str().map(str::to_owned)).collect();
                 let folder = folder.clone().or_else(|| std::env::current_dir().ok());
@@ -158,6 +221,9 @@ impl Server {
 
     /// How a later command names this server, where it can.
     pub(crate) fn named(&self) -> Option<&str> {
+        if self.alias.is_some() {
+            return self.alias.as_deref();
+        }
         match &self.reach {
             Reach::Url(url) => Some(url),
             Reach::Command { .. } => None,

@@ -23,12 +23,12 @@ use crate::term::{Manner, Show, clean, note};
 /// Call a tool of a server and print what it answers.
 #[derive(clap::Args, Debug)]
 #[command(
-    override_usage = "longhaul call [OPTIONS] URL TOOL [ARGUMENT]...\n       \
+    override_usage = "longhaul call [OPTIONS] SERVER TOOL [ARGUMENT]...\n       \
                       longhaul call [OPTIONS] TOOL [ARGUMENT]... -- COMMAND...",
     after_help = help()
 )]
 pub(crate) struct Args {
-    /// The URL of the server, unless a command follows after `--`; the tool; its arguments.
+    /// The server, its URL or a name such as vscode:ci, unless a command follows after `--`; the tool; its arguments.
     #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
     /// Print the result as one JSON object, and failures as one JSON line.
@@ -56,6 +56,7 @@ fn help() -> String {
 Examples:
   longhaul call http://127.0.0.1:8420/mcp test crate=api release=true
   longhaul call http://127.0.0.1:8420/mcp report rows:='[1, 2]' text=@notes.md
+  longhaul call vscode:ci test crate=api
   longhaul call test crate=api -- longhaul serve longhaul.toml --stdio
 
 {}
@@ -83,7 +84,7 @@ async fn call(args: &Args, manner: Manner) -> Outcome {
     let interrupt = Interrupt::listen();
     let asks = manner == Manner::Words && !args.no_input;
     let questions = Questions::new(&show, server.name(), asks);
-    let options = questions.answering(options(args, &show)?);
+    let options = questions.answering(options(args, &server, &show)?);
     let client = match interrupt.unless_left(until, server.connect(options, manner.is_json())).await {
         Waited::For(client) => client?,
         Waited::Left => return Err(Failure::silent(Exit::Detached)),
@@ -105,14 +106,14 @@ fn late(args: &Args) -> Failure {
 }
 
 /// What the server says besides its answers is shown as it comes.
-fn options(args: &Args, show: &Arc<Show>) -> Outcome<Options> {
+fn options(args: &Args, server: &Server, show: &Arc<Show>) -> Outcome<Options> {
     let (log, words) = (Arc::clone(show), Arc::clone(show));
     let on_log = move |message: longhaul::client::LogMessage| {
         let text = serde_json::from_str::<String>(message.data.get());
         let text = text.unwrap_or_else(|_| message.data.get().to_owned());
         log.say("log", &format!("{}: {text}", message.level));
     };
-    let options = args.target.options()?.on_log(LoggingLevel::Notice, on_log);
+    let options = args.target.options(server)?.on_log(LoggingLevel::Notice, on_log);
     Ok(options.on_stderr(move |line| words.say("stderr", &line)))
 }
 

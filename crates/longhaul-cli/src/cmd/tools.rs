@@ -14,16 +14,17 @@ use crate::term::{clean, is_terminal, is_watched, note, print};
 /// Show the tools of a server, or one of them in full.
 #[derive(clap::Args, Debug)]
 #[command(
-    override_usage = "longhaul tools [OPTIONS] URL [NAME]\n       \
+    override_usage = "longhaul tools [OPTIONS] SERVER [NAME]\n       \
                       longhaul tools [OPTIONS] [NAME] -- COMMAND...",
     after_help = "\
 Examples:
   longhaul tools http://127.0.0.1:8420/mcp
   longhaul tools http://127.0.0.1:8420/mcp test
+  longhaul tools vscode:ci
   longhaul tools -- npx -y @modelcontextprotocol/server-everything"
 )]
 pub(crate) struct Args {
-    /// The URL of the server, unless a command follows after `--`; then the name of a tool.
+    /// The server, its URL or a name such as vscode:ci, unless a command follows after `--`; then the name of a tool.
     #[arg(value_name = "WORDS", num_args = 0..=2)]
     words: Vec<String>,
     /// Print one JSON object.
@@ -44,7 +45,7 @@ async fn list(args: &Args) -> Outcome {
         [name] => Some(name.as_str()),
         [_, extra, ..] => return Err(Failure::usage(format!("`{extra}` is one word too many"))),
     };
-    let client = server.connect(args.target.options()?, args.json).await?;
+    let client = server.connect(args.target.options(&server)?, args.json).await?;
     let shown = show(&client, name, args.json, &server).await;
     client.close().await;
     shown

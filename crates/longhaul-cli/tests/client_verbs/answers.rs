@@ -82,14 +82,14 @@ impl Asking {
 }
 
 /// Somebody at a terminal, in front of the program.
-struct Person {
+pub(super) struct Person {
     child: Child,
     master: File,
     seen: String,
 }
 
 impl Person {
-    fn at(folder: &Path, words: &[&str]) -> Self {
+    pub(super) fn at(folder: &Path, words: &[&str]) -> Self {
         let (master, terminal) = open_terminal();
         let stdin = terminal.try_clone().unwrap();
         // The command is dropped with its ends of the terminal.
@@ -99,7 +99,7 @@ impl Person {
     }
 
     /// Reads on until `words` are there, which have not been seen before.
-    fn sees(&mut self, words: &str) {
+    pub(super) fn sees(&mut self, words: &str) {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut bytes = [0; 4096];
         while !self.seen.contains(words) && Instant::now() < deadline {
@@ -112,12 +112,12 @@ impl Person {
         self.seen.drain(..at + words.len());
     }
 
-    fn types(&mut self, line: &str) {
+    pub(super) fn types(&mut self, line: &str) {
         self.master.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     /// What the program has come to: its code, its standard output, and what was shown since.
-    fn ends(mut self) -> (i32, String, String) {
+    pub(super) fn ends(mut self) -> (i32, String, String) {
         let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
         let mut bytes = [0; 4096];

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
 
 mod answers;
+mod hosts;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -575,6 +576,8 @@ fn every_verb_explains_itself_with_an_example() {
         &[][..],
         &["serve"],
         &["check"],
+        &["connect"],
+        &["targets"],
         &["call"],
         &["tools"],
         &["tasks"],

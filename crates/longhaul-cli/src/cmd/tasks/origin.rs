@@ -14,6 +14,7 @@ use crate::ask::Question;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::handles::{self, Found, Handle, Place};
+use crate::hosts::{self, Here};
 use crate::store;
 use crate::target::{Server, TargetArgs};
 use crate::term::clean;
@@ -21,7 +22,7 @@ use crate::term::clean;
 /// How to find the tasks.
 #[derive(clap::Args, Debug)]
 pub(crate) struct OriginArgs {
-    /// Ask this server, by id; it lists nothing.
+    /// Ask this server, by id; it lists nothing. A URL, or a name such as vscode:ci.
     #[arg(long, value_name = "URL", global = true, conflicts_with = "store")]
     url: Option<String>,
     /// The store: sqlite:FILE.
@@ -85,8 +86,8 @@ impl OriginArgs {
                 token_env: self.token_env.clone(),
                 command: Vec::new(),
             };
-            let server = Server::url(url);
-            let client = server.connect(prepare(&server, args.options()?), json).await?;
+            let server = Server::of_word(url)?;
+            let client = server.connect(prepare(&server, args.options(&server)?), json).await?;
             let (name, found_by) = (server.name(), self.as_options());
             return Ok(Origin::Server(Remote { client, name, handle: None, found_by }));
         }
@@ -221,6 +222,9 @@ impl Remote {
     ) -> Outcome<Self> {
         let server = match &handle.server {
             Place::Url(url) => Server::url(url),
+            Place::Named { name, folder } => {
+                hosts::server(name, &Here { folder: folder.clone(), ..Here::now() })?
+            }
             Place::Command { words, folder } => {
                 Server::command(words.iter().map(OsString::from).collect(), Some(folder.clone()))
             }
@@ -230,7 +234,7 @@ impl Remote {
             token_env: handle.token_env.clone(),
             command: Vec::new(),
         };
-        let client = server.connect(prepare(&server, args.options()?), json).await?;
+        let client = server.connect(prepare(&server, args.options(&server)?), json).await?;
         Ok(Self { client, name: server.name(), handle: Some(handle), found_by: String::new() })
     }
 

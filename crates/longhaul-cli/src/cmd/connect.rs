@@ -1,0 +1,220 @@
+//! `longhaul connect`: a server told to a program that people use it in.
+
+use std::collections::HashSet;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use longhaul_gateway::config::{self, Auth, Config, EnvSource, Listen};
+use serde_json::{Map, Value, json};
+
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::hosts::{Here, Host, Variables, change, file};
+use crate::shell;
+use crate::term::{clean, note, print};
+
+/// Tell Claude Code, VS Code, Cursor and others of your server.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+What would be written is shown, and written when you agree; a copy of the file stays beside it. All else in the file,
+comments included, stays as it is.
+
+Examples:
+  longhaul connect claude
+  longhaul connect vscode longhaul.toml --print
+  longhaul connect cursor --user --url https://mcp.example.com/mcp --name ci
+  longhaul connect claude-desktop longhaul.toml --stdio")]
+pub(crate) struct Args {
+    /// claude, claude-desktop, vscode, cursor, codex or gemini.
+    #[arg(value_name = "HOST")]
+    host: String,
+    /// The configuration of the server.
+    #[arg(value_name = "FILE", default_value = "longhaul.toml")]
+    file: PathBuf,
+    /// A server at this URL, whatever the configuration says.
+    #[arg(long, value_name = "URL", conflicts_with = "stdio")]
+    url: Option<String>,
+    /// Have the host start the server itself, and speak over its standard input and output.
+    #[arg(long)]
+    stdio: bool,
+    /// What the host calls it. Default: the name of the configuration's server.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// For every project of yours, not only the one here.
+    #[arg(long)]
+    user: bool,
+    /// Print the entry, and write nothing.
+    #[arg(long)]
+    print: bool,
+    /// Write without asking.
+    #[arg(long, conflicts_with = "print")]
+    yes: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Exit {
+    connect(args).unwrap_or_else(|failure| failure.report(false))
+}
+
+fn connect(args: &Args) -> Outcome {
+    let (host, here) = (Host::named(&args.host)?, Here::now());
+    let project = if args.user { None } else { host.project_file(&here) };
+    let is_users = project.is_none();
+    let path = project.or_else(|| host.user_file(&here)).ok_or_else(|| {
+        Failure::usage(format!("it is not known where {} keeps its servers", host.title))
+            .next("set HOME to your home")
+    })?;
+    let (name, entry) = entry(args, host)?;
+    let wrong = |problem: String| {
+        Failure::usage(format!("{}: {problem}", path.display()))
+            .next(format!("`longhaul connect {} --print` prints what to put there", host.name))
+    };
+    if args.print {
+        print(&clean::text(&change::alone(host, &path, &name, &entry).map_err(wrong)?))?;
+        note(&format!("into {}", path.display()));
+        return Ok(Exit::Done);
+    }
+    let before = if path.exists() { Some(file::text(&path).map_err(wrong)?) } else { None };
+    let after = change::with_entry(host, &path, before.as_deref().unwrap_or_default(), &name, &entry)
+        .map_err(wrong)?;
+    if before.as_deref() == Some(&after) {
+        note(&format!("{} has it already: {}", host.title, path.display()));
+        return Ok(Exit::Done);
+    }
+    note(&format!("{}{}", path.display(), if before.is_some() { "" } else { "   (a new file)" }));
+    let alone = change::alone(host, &path, &name, &entry).map_err(wrong)?;
+    show(before.as_deref().unwrap_or_default(), &after, &alone);
+    if !args.yes && !agrees()? {
+        note("nothing is written");
+        return Ok(Exit::Done);
+    }
+    let backup = change::write(&path, before.as_deref(), &after, is_users)
+        .map_err(|error| wrong(error.to_string()))?;
+    let kept = backup.map(|backup| format!("; what it was is in {}", backup.display())).unwrap_or_default();
+    note(&format!("{} has `{}` now{kept}", host.title, clean::line(&name, 80)));
+    note(&format!("try it: longhaul tools {}", shell::word(&format!("{}:{name}", host.name))));
+    Ok(Exit::Done)
+}
+
+/// The name and the entry.
+fn entry(args: &Args, host: &Host) -> Outcome<(String, Map<String, Value>)> {
+    if let Some(url) = &args.url {
+        let name = args.name.clone().unwrap_or_else(|| "longhaul".to_owned());
+        return Ok((name, at(host, url, None)?));
+    }
+    let config = match config::load(&args.file) {
+        Ok(checked) => checked.config,
+        Err(_) => {
+            let file = args.file.display();
+            return Err(Failure::usage(format!("{file} is no configuration that can be used"))
+                .next(format!("`longhaul check {file}` says why; --url URL needs none")));
+        }
+    };
+    let name = args.name.clone().unwrap_or_else(|| config.server.name.to_string());
+    if args.stdio || host.name == "claude-desktop" {
+        return Ok((name, started(host, &args.file)?));
+    }
+    let url = match (&config.http.listen, known_as(&config)) {
+        (_, Some(url)) => url,
+        (Listen::Address(address), None) if address.ip().is_unspecified() => {
+            format!("http://127.0.0.1:{}/mcp", address.port())
+        }
+        (Listen::Address(address), None) => format!("http://{address}/mcp"),
+        (Listen::Socket(_), None) => {
+            return Err(
+                Failure::usage("hosts reach no Unix socket").next("have it started by the host: --stdio")
+            );
+        }
+    };
+    Ok((name, at(host, &url, config.auth.as_ref().and_then(token))?))
+}
+
+/// The URL that tokens know it by.
+fn known_as(config: &Config) -> Option<String> {
+    Some(config.auth.as_ref()?.resource.as_ref()?.as_str().to_owned())
+}
+
+/// The variable that holds a token for it, where no issuer gives one.
+fn token(auth: &Auth) -> Option<&str> {
+    let has_issuer = !auth.issuers.is_empty() || auth.proxy.is_some();
+    match auth.tokens.first().map(|token| &token.source) {
+        Some(EnvSource::Variable(name)) if !has_issuer => Some(name),
+        _ => None,
+    }
+}
+
+/// A server at a URL. No entry has a time limit: hosts take it for one of the whole call.
+fn at(host: &Host, url: &str, token: Option<&str>) -> Outcome<Map<String, Value>> {
+    let mut entry = match host.name {
+        "claude" | "vscode" => json!({ "type": "http", "url": url }),
+        "gemini" => json!({ "httpUrl": url }),
+        "claude-desktop" => {
+            return Err(Failure::usage("Claude Desktop's file takes commands only").next(
+                "add the URL as a connector in its settings, or leave --url out: it starts the server itself",
+            ));
+        }
+        _ => json!({ "url": url }),
+    };
+    if let Some(name) = token {
+        let bearer = match host.variables {
+            Variables::Editor { .. } => format!("Bearer ${{env:{name}}}"),
+            Variables::Shell { .. } | Variables::None => format!("Bearer ${{{name}}}"),
+        };
+        match host.name {
+            "codex" => entry["bearer_token_env_var"] = name.into(),
+            _ => entry["headers"] = json!({ "Authorization": bearer }),
+        }
+    }
+    Ok(object(entry))
+}
+
+/// A server that the host starts. It may do so anywhere, so every path is whole.
+fn started(host: &Host, file: &Path) -> Outcome<Map<String, Value>> {
+    let program = std::env::current_exe().map_err(anyhow::Error::from)?;
+    let file = std::path::absolute(file).map_err(anyhow::Error::from)?;
+    let mut entry = json!({
+        "command": program.display().to_string(), "args": ["serve", file.display().to_string(), "--stdio"],
+    });
+    if matches!(host.name, "claude" | "vscode") {
+        entry["type"] = "stdio".into();
+    }
+    Ok(object(entry))
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+/// The lines that come, as far as they are of the entry; the others may hold what nobody is to read over a shoulder, such as
+/// a token on a line that got a comma.
+fn show(before: &str, after: &str, alone: &str) {
+    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let same = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let rest =
+        old[same..].iter().rev().zip(new[same..].iter().rev()).take_while(|(old, new)| old == new).count();
+    let (gone, come) = (&old[same..old.len() - rest], &new[same..new.len() - rest]);
+    let bare = |line: &str| line.trim().trim_end_matches(',').to_owned();
+    let own: HashSet<String> = alone.lines().map(bare).collect();
+    note(&format!("@@ line {}", same + 1));
+    if !gone.is_empty() {
+        note(&format!("- {} of its lines", gone.len()));
+    }
+    for line in come {
+        let shown = if own.contains(&bare(line)) { clean::text(line) } else { "…".to_owned() };
+        note(&format!("+ {shown}"));
+    }
+}
+
+fn agrees() -> Outcome<bool> {
+    let input = std::io::stdin();
+    if !input.is_terminal() || !std::io::stderr().is_terminal() {
+        return Err(Failure::usage("nobody is here to agree, so nothing is written")
+            .next("--yes writes it, --print prints it"));
+    }
+    let _ = write!(std::io::stderr(), "write it? [y/N]: ");
+    let mut line = String::new();
+    input.read_line(&mut line).map_err(anyhow::Error::from)?;
+    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}

@@ -1,0 +1,208 @@
+//! A host's file with one server more, all else in it as it was.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstInputValue, CstRootNode};
+use serde_json::{Map, Value};
+
+use super::{Host, file};
+
+/// The text of a file with this entry, in the place of one of the same name.
+pub(crate) fn with_entry(
+    host: &Host,
+    path: &Path,
+    before: &str,
+    name: &str,
+    entry: &Map<String, Value>,
+) -> Result<String, String> {
+    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+    let mut expected = file::value(path, before)?;
+    if expected.is_null() {
+        expected = Value::Object(Map::new());
+    }
+    let whole = expected.as_object_mut().ok_or("it is no object")?;
+    let servers = whole.entry(host.member).or_insert_with(|| Value::Object(Map::new()));
+    let servers = servers.as_object_mut().ok_or_else(|| format!("`{}` is no object", host.member))?;
+    let was = servers.insert(name.to_owned(), Value::Object(entry.clone()));
+    let after = match (is_toml, was) {
+        (true, Some(_)) => return Err(format!("it has a server `{name}` already: change that one by hand")),
+        (true, None) => appended(host, before, name, entry)?,
+        (false, _) => edited(host, before, name, entry)?,
+    };
+    // Whatever wrote it, nothing else may have changed.
+    match file::value(path, &after) {
+        Ok(found) if found == expected => Ok(after),
+        _ => Err("it could not be changed without changing more: add the entry by hand".to_owned()),
+    }
+}
+
+fn edited(host: &Host, before: &str, name: &str, entry: &Map<String, Value>) -> Result<String, String> {
+    let root = CstRootNode::parse(before, &ParseOptions::default()).map_err(|error| error.to_string())?;
+    let servers = root
+        .object_value_or_create()
+        .and_then(|object| object.object_value_or_create(host.member))
+        .ok_or_else(|| format!("`{}` is no object", host.member))?;
+    let value = input(&Value::Object(entry.clone()));
+    match servers.get(name) {
+        Some(there) => there.set_value(value),
+        None => drop(servers.append(name, value)),
+    }
+    let text = root.to_string();
+    Ok(if text.ends_with('\n') { text } else { text + "\n" })
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(flag) => CstInputValue::Bool(*flag),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(values) => CstInputValue::Array(values.iter().map(input).collect()),
+        Value::Object(members) => {
+            CstInputValue::Object(members.iter().map(|(name, value)| (name.clone(), input(value))).collect())
+        }
+    }
+}
+
+/// A table may stand at the end of any TOML.
+fn appended(host: &Host, before: &str, name: &str, entry: &Map<String, Value>) -> Result<String, String> {
+    let mut table = Map::new();
+    table.insert(name.to_owned(), Value::Object(entry.clone()));
+    let mut whole = Map::new();
+    whole.insert(host.member.to_owned(), Value::Object(table));
+    let table = toml::to_string(&whole).map_err(|error| error.to_string())?;
+    let gap = match before {
+        "" => "",
+        before if before.ends_with('\n') => "\n",
+        _ => "\n\n",
+    };
+    Ok(format!("{before}{gap}{table}"))
+}
+
+/// The entry as it would stand in a file that has nothing else.
+pub(crate) fn alone(
+    host: &Host,
+    path: &Path,
+    name: &str,
+    entry: &Map<String, Value>,
+) -> Result<String, String> {
+    let empty = if path.extension().is_some_and(|extension| extension == "toml") { "" } else { "{}" };
+    with_entry(host, path, empty, name, entry)
+}
+
+/// Writes the file: whoever reads it sees all of it or what was there before, of which a copy stays beside it.
+pub(crate) fn write(
+    path: &Path,
+    before: Option<&str>,
+    after: &str,
+    is_users: bool,
+) -> io::Result<Option<PathBuf>> {
+    // What is a link to another place stays one.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let beside = |ending: &str| {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(ending);
+        path.with_file_name(name)
+    };
+    let backup = before.map(|_| beside(".bak"));
+    if let Some(backup) = &backup {
+        fs::copy(&path, backup)?;
+    }
+    let new = beside(".new");
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+        let mode = fs::metadata(&path).map(|metadata| metadata.permissions().mode() & 0o777);
+        options.mode(mode.unwrap_or(if is_users { 0o600 } else { 0o644 }));
+    }
+    // One that was left by a crash.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = options.open(&new)?;
+    file.write_all(after.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, &path)?;
+    Ok(backup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(url: &str) -> Map<String, Value> {
+        let Value::Object(entry) = serde_json::json!({ "type": "http", "url": url }) else { unreachable!() };
+        entry
+    }
+
+    fn change(host: &str, file: &str, before: &str) -> Result<String, String> {
+        with_entry(Host::named(host).unwrap(), Path::new(file), before, "ci", &entry("http://h/mcp"))
+    }
+
+    #[test]
+    fn a_server_is_added_and_all_else_stays_as_it_was() {
+        let before = "{\n  // Mine.\n  \"inputs\": [],\n  \"servers\": {\n    \"other\": { \"command\": \"x\" }, // the first\n  },\n}\n";
+        let after = change("vscode", "mcp.json", before).unwrap();
+        assert!(
+            after.contains("// Mine.") && after.contains("\"other\": { \"command\": \"x\" }, // the first"),
+            "{after}"
+        );
+        assert!(
+            after.contains(
+                "    \"ci\": {\n      \"type\": \"http\",\n      \"url\": \"http://h/mcp\",\n    },"
+            ),
+            "{after}"
+        );
+        let again = change("vscode", "mcp.json", &after.replace("http://h/mcp", "http://old/mcp")).unwrap();
+        assert_eq!(again, after, "it takes the place of one of its name");
+        for empty in ["", "{}", "\n"] {
+            let after = change("claude", ".mcp.json", empty).unwrap();
+            assert!(
+                serde_json::from_str::<Value>(&after).is_ok() && after.contains("\"mcpServers\""),
+                "{after}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_table_is_added_to_toml_and_none_is_changed() {
+        let before = "# Mine.\nmodel = \"x\"";
+        let after = change("codex", "config.toml", before).unwrap();
+        assert!(after.starts_with("# Mine.\nmodel = \"x\"\n\n[mcp_servers.ci]\n"), "{after}");
+        assert!(change("codex", "config.toml", &after).unwrap_err().contains("has a server `ci` already"));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_left_alone() {
+        for before in ["[]", "{\"servers\": []}", "{ nonsense"] {
+            assert!(change("vscode", "mcp.json", before).is_err(), "{before}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_its_copy_kept() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("real.json"), folder.path().join("a.json"));
+        fs::write(&file, "{}").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let backup = write(&link, Some("{}"), "{\"a\":1}", true).unwrap().unwrap();
+        assert_eq!(fs::read_to_string(backup).unwrap(), "{}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "{\"a\":1}");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        let new = folder.path().join("sub/new.json");
+        assert!(write(&new, None, "{}", true).unwrap().is_none());
+        assert_eq!(fs::metadata(&new).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

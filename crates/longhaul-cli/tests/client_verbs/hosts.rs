@@ -1,0 +1,95 @@
+//! Servers by the names that editors have for them, and editors told of servers.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::answers::Person;
+use super::{Server, folder, longhaul};
+
+/// Runs the program for a user whose home is in `folder`.
+fn run(folder: &Path, words: &[&str]) -> (i32, String, String) {
+    let home = folder.join("home");
+    let mut command = longhaul(folder, words);
+    super::ended(command.env("HOME", &home).env_remove("XDG_CONFIG_HOME").output().unwrap())
+}
+
+#[test]
+fn a_server_is_found_by_the_name_that_an_editor_has_for_it() {
+    let folder = folder();
+    let server = Server::start(folder.path());
+    let file = folder.path().join(".vscode/mcp.json");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let text =
+        format!("{{ // ours\n\"servers\": {{ \"ci\": {{ \"url\": \"{}?key=s3cret\" }} }} }}", server.url);
+    std::fs::write(file, text).unwrap();
+    let at = |words: &[&str]| run(folder.path(), words);
+    assert!(at(&["tools", "vscode:ci"]).1.contains("say(word: hello|bye"));
+    assert_eq!(at(&["call", "vscode:ci", "say", "word=hello"]).1, "hello\n");
+    let (code, out, err) = at(&["call", "--wait", "1s", "vscode:ci", "work"]);
+    let id = err.split_once("longhaul tasks watch ").unwrap_or_else(|| panic!("{err}")).1;
+    let id = id.split_whitespace().next().unwrap().to_owned();
+    assert!(code == 7 && out.is_empty() && err.contains("--url vscode:ci"), "{err}");
+    assert_eq!(at(&["tasks", "get", &id, "--url", "vscode:ci"]).0, 0);
+    super::let_go(folder.path());
+    let (_, out, _) = at(&["targets", "--json"]);
+    let targets: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&targets["targets"][0]["target"], &targets["targets"][0]["place"]),
+        (&"vscode:ci".into(), &server.url.as_str().into())
+    );
+    let (code, out, err) = at(&["targets", "vscode"]);
+    assert!(code == 0 && !(out + &err).contains("s3cret"), "{err}");
+    let state = std::fs::read_to_string(folder.path().join("state/longhaul/tasks.json")).unwrap();
+    assert!(!state.contains("s3cret"), "{state}");
+    for (words, said) in [
+        (["tools", "vscod:ci"], "did you mean `vscode`?"),
+        (["tools", "vscode:ic"], "did you mean `vscode:ci`?"),
+        (["tools", "cursor:ci"], "Cursor has no server `ci`"),
+    ] {
+        let (code, _, err) = at(&words);
+        assert!(code == 2 && err.contains(said), "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn a_host_is_told_of_a_server_when_its_user_agrees() {
+    let folder = folder();
+    let at = |words: &[&str]| run(folder.path(), words);
+    let file = folder.path().join(".mcp.json");
+    let (code, out, _) = at(&["connect", "claude", "--print"]);
+    assert!(code == 0 && out.contains("\"bench\"") && out.contains("http://127.0.0.1:8420/mcp"), "{out}");
+    let (code, _, err) = at(&["connect", "claude"]);
+    assert!(code == 2 && err.contains("nothing is written") && !file.exists(), "{err}");
+    let mut person = Person::at(folder.path(), &["connect", "claude"]);
+    person.sees("+     \"bench\": {");
+    person.sees("write it? [y/N]: ");
+    person.types("n");
+    person.sees("nothing is written");
+    assert!(person.ends().0 == 0 && !file.exists());
+    let (code, _, err) = at(&["connect", "claude", "--stdio", "--yes"]);
+    assert_eq!(code, 0, "{err}");
+    let (code, out, err) = at(&["call", "claude:bench", "say", "word=bye"]);
+    assert_eq!((code, out.as_str()), (0, "bye\n"), "{err}");
+    let (code, _, err) = at(&["connect", "claude", "--stdio"]);
+    assert!(code == 0 && err.contains("has it already"), "{err}");
+    let (code, _, err) = at(&["connect", "claude", "--yes"]);
+    assert!(code == 0 && err.contains("what it was is in"), "{err}");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("\"type\": \"http\""));
+    // A line of another server that changes is not shown.
+    std::fs::write(&file, "{\"mcpServers\": {\"a\": {\"env\": {\"K\": \"s3cret\"}}}}").unwrap();
+    let (code, _, err) = at(&["connect", "claude", "--yes"]);
+    assert!(code == 0 && err.contains("+     \"bench\": {") && !err.contains("s3cret"), "{err}");
+    let (code, _, err) = at(&["connect", "codex", "--user", "--yes", "--url", "https://h.example/mcp"]);
+    assert_eq!(code, 0, "{err}");
+    let codex = std::fs::read_to_string(folder.path().join("home/.codex/config.toml")).unwrap();
+    assert_eq!(codex, "[mcp_servers.longhaul]\nurl = \"https://h.example/mcp\"\n");
+    for (words, said) in [
+        (&["connect", "vscod"][..], "did you mean `vscode`?"),
+        (&["connect", "claude", "none.toml"], "is no configuration that can be used"),
+        (&["connect", "claude-desktop", "--url", "https://h/mcp"], "takes commands only"),
+    ] {
+        let (code, _, err) = at(words);
+        assert!(code == 2 && err.contains(said), "{words:?}: {err}");
+    }
+}
