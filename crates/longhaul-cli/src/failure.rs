@@ -62,6 +62,11 @@ impl Failure {
         self
     }
 
+    /// What to do about it.
+    pub(crate) fn next_step(&self) -> Option<&str> {
+        self.next.as_deref()
+    }
+
     /// It in one line, for a person.
     pub(crate) fn line(&self) -> String {
         clean::line(&self.message, 400)

@@ -93,3 +93,64 @@ fn a_host_is_told_of_a_server_when_its_user_agrees() {
         assert!(code == 2 && err.contains(said), "{words:?}: {err}");
     }
 }
+
+/// What was found of each check, by its name; of several under one name the first.
+fn doctor(folder: &Path, words: &[&str]) -> (i32, std::collections::BTreeMap<String, (String, String)>) {
+    let (code, out, err) = run(folder, &[&["doctor", "--json"], words].concat());
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let mut found = std::collections::BTreeMap::new();
+    for check in report["checks"].as_array().unwrap() {
+        let said = format!("{} {}", text(&check["found"]), check["next"].as_str().unwrap_or_default());
+        found.entry(text(&check["check"])).or_insert_with(|| (text(&check["state"]), said));
+    }
+    (code, found)
+}
+
+#[test]
+fn a_doctor_says_of_a_server_what_is_well_and_what_to_do_about_the_rest() {
+    let folder = folder();
+    let server = Server::start(folder.path());
+    let (code, found) = doctor(folder.path(), &[&server.url]);
+    assert_eq!(code, 0, "{found:?}");
+    for (check, state, said) in [
+        ("reach", "ok", "answers in"),
+        ("revision", "ok", "2026-07-28, of the modern era   bench"),
+        ("tools", "ok", "5 in"),
+        ("tasks", "ok", "io.modelcontextprotocol/tasks (Claude Code), 2025-11-25 (VS Code)"),
+        ("auth", "ok", "on this machine"),
+        ("clock", "ok", ""),
+        ("streams", "ok", ""),
+    ] {
+        let (found, words) = found.get(check).unwrap_or_else(|| panic!("{check}: {found:?}"));
+        assert!(found == state && words.contains(said), "{check}: {found} {words}");
+    }
+    let (code, found) = doctor(folder.path(), &["http://127.0.0.1:1/mcp"]);
+    assert_eq!(code, 1);
+    assert!(found["reach"].0 == "fail" && found["reach"].1.contains("is the server running"), "{found:?}");
+    let (code, out, _) = run(folder.path(), &["doctor", "http://127.0.0.1:1/mcp"]);
+    assert!(code == 1 && out.starts_with("FAIL  reach     cannot reach"), "{out}");
+}
+
+#[test]
+fn a_doctor_looks_at_what_is_here() {
+    let folder = folder();
+    let config = format!("{}\n[http]\nlisten = \"127.0.0.1:0\"\n", super::CONFIGURATION);
+    std::fs::write(folder.path().join("longhaul.toml"), config).unwrap();
+    let (code, found) = doctor(folder.path(), &[]);
+    assert_eq!(code, 0, "{found:?}");
+    assert!(
+        found["config"].1.contains("is never used") && found["store"].1.contains("will be made"),
+        "{found:?}"
+    );
+    assert!(found.contains_key("files") && found["address"].1.contains("is free"), "{found:?}");
+    drop(Server::start(folder.path()));
+    let (_, found) = doctor(folder.path(), &[]);
+    assert!(found["store"].1.contains("0 open of 0 tasks") && found["clock"].0 == "ok", "{found:?}");
+    std::fs::write(folder.path().join("longhaul.toml"), "[tools]\nx = 1\n").unwrap();
+    let (code, found) = doctor(folder.path(), &[]);
+    assert!(code == 1 && found["config"].1.contains("longhaul check longhaul.toml"), "{found:?}");
+    std::fs::remove_file(folder.path().join("longhaul.toml")).unwrap();
+    let (code, found) = doctor(folder.path(), &[]);
+    assert!(code == 1 && found["config"].1.contains("there is no longhaul.toml here"), "{found:?}");
+}

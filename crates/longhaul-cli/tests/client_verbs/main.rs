@@ -578,6 +578,7 @@ fn every_verb_explains_itself_with_an_example() {
         &["check"],
         &["connect"],
         &["targets"],
+        &["doctor"],
         &["call"],
         &["tools"],
         &["tasks"],

@@ -1,0 +1,143 @@
+//! The configuration here, its store, and what the system allows.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use longhaul::store::Durability;
+use longhaul_gateway::config::{self, Colour, Config, Listen, StoreUrl};
+use rustix::process::{Resource, getrlimit};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::report::Report;
+use crate::failure::Outcome;
+use crate::target::Server;
+use crate::{store, systemd};
+
+/// Looks at it; the server to look at next, if it runs.
+pub(super) async fn examine(file: &Path, report: &mut Report) -> Outcome<Option<Server>> {
+    let config = match config::load(file) {
+        Ok(checked) => {
+            let name = file.display();
+            let count = checked.config.names().count();
+            match checked.warnings.render(Colour::Never).lines().find(|line| line.starts_with("warning")) {
+                None => report.ok("config", format!("{name}: {count} tools, no mistakes"))?,
+                Some(first) => {
+                    report.warn(
+                        "config",
+                        format!("{name}: {first}"),
+                        format!("`longhaul check {name}` shows all"),
+                    )?;
+                }
+            }
+            checked.config
+        }
+        Err(_) if !file.exists() => {
+            let found = format!("there is no {} here", file.display());
+            report.fail("config", found, "go where it is, name it with --config, or name a server")?;
+            return Ok(None);
+        }
+        Err(_) => {
+            let found = format!("{} has mistakes", file.display());
+            report.fail("config", found, format!("`longhaul check {}` shows them", file.display()))?;
+            return Ok(None);
+        }
+    };
+    look_at_store(&config, report).await?;
+    look_at_system(report)?;
+    look_at_address(&config, report).await
+}
+
+async fn look_at_store(config: &Config, report: &mut Report) -> Outcome<()> {
+    let path = match &config.store.url {
+        StoreUrl::Memory => {
+            let found = "tasks are kept in memory, and are gone with the server";
+            return report.warn("store", found, "keep them in a file: [store] url = \"sqlite:longhaul.db\"");
+        }
+        StoreUrl::Sqlite(path) if !path.exists() => {
+            return report.ok("store", format!("{} will be made when the server starts", path.display()));
+        }
+        StoreUrl::Sqlite(path) => path,
+    };
+    let opened = match store::open(&config.store).await {
+        Ok(opened) => opened.tasks,
+        Err(failure) => return report.failure("store", &failure),
+    };
+    let counts = match opened.counts().await {
+        Ok(counts) => counts,
+        Err(error) => return report.failure("store", &error.into()),
+    };
+    let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let size = config::format_size(size);
+    let found = format!(
+        "{}: {} open of {} tasks, about {size}, {}",
+        path.display(),
+        counts.open,
+        counts.retained,
+        opened.durability()
+    );
+    match opened.durability() {
+        Durability::Disk => report.ok("store", found)?,
+        _ => report.warn("store", found, "a power cut may take back what was acknowledged")?,
+    }
+    // The store goes by the latest time that it has seen, so that nothing expires twice.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let theirs = Duration::from_millis(u64::try_from(opened.now().unix_ms()).unwrap_or_default());
+    let apart = now.abs_diff(theirs);
+    if apart > Duration::from_secs(60) {
+        let found = format!("the store's is {} s from the system's", apart.as_secs());
+        return report.warn("clock", found, "was the clock set back? the store waits until it has caught up");
+    }
+    report.ok("clock", "the store's agrees with the system's")
+}
+
+/// How many files a server with its default bounds may need.
+const FILES: u64 = 4096;
+
+fn look_at_system(report: &mut Report) -> Outcome<()> {
+    let most = getrlimit(Resource::Nofile).current;
+    match most {
+        Some(most) if most < FILES => {
+            let found = format!("{most} files may be open: too few for 1024 connections and their commands");
+            report.warn(
+                "files",
+                found,
+                format!("raise it to {FILES}: `ulimit -n`, or LimitNOFILE of its unit"),
+            )?;
+        }
+        Some(most) => report.ok("files", format!("{most} may be open"))?,
+        None => report.ok("files", "any number may be open")?,
+    }
+    match systemd::note() {
+        Some(note) => report.warn("systemd", note, "else commands do not outlive their server"),
+        None => Ok(()),
+    }
+}
+
+async fn look_at_address(config: &Config, report: &mut Report) -> Outcome<Option<Server>> {
+    let address = match &config.http.listen {
+        Listen::Address(address) => *address,
+        place @ Listen::Socket(path) => {
+            if !path.exists() {
+                report.ok("address", format!("{place} is free; nothing is served there now"))?;
+                return Ok(None);
+            }
+            return Ok(Some(Server::url(&place.to_string())));
+        }
+    };
+    let mut there = address;
+    if there.ip().is_unspecified() {
+        there.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+    }
+    if matches!(tokio::time::timeout(Duration::from_secs(2), TcpStream::connect(there)).await, Ok(Ok(_))) {
+        report.ok("address", format!("somebody listens at {address}"))?;
+        return Ok(Some(Server::url(&format!("http://{there}/mcp"))));
+    }
+    match TcpListener::bind(address).await {
+        Ok(_) => report.ok("address", format!("{address} is free; nothing is served there now"))?,
+        Err(error) => {
+            let found = format!("{address} cannot be served at: {error}");
+            report.fail("address", found, "choose another: [http] listen, or --http")?;
+        }
+    }
+    Ok(None)
+}
