@@ -45,6 +45,28 @@ impl Dialect {
     }
 }
 
+impl Dialect {
+    /// The task that a message names as the one it belongs to, by its parameters (D2).
+    pub fn related_task(params: &str) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Params {
+            #[serde(rename = "_meta")]
+            meta: Meta,
+        }
+        #[derive(Deserialize)]
+        struct Meta {
+            #[serde(rename = "io.modelcontextprotocol/related-task")]
+            related: Related,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Related {
+            task_id: String,
+        }
+        serde_json::from_str::<Params>(params).ok().map(|params| params.meta.related.task_id)
+    }
+}
+
 impl InputRequest {
     /// Reads a question as it stands in `inputRequests` (modern era).
     ///

@@ -5,7 +5,7 @@ use serde::de::IgnoredAny;
 
 use super::Dialect;
 use crate::jsonrpc::ObjectWriter;
-use crate::model::{Meta, ServerCapabilities, TASKS_EXTENSION};
+use crate::model::{DURABLE_TASKS, Meta, ServerCapabilities, TASKS_EXTENSION};
 
 impl Dialect {
     /// Writes the member `capabilities`.
@@ -40,6 +40,12 @@ impl Dialect {
             }
             tasks.raw("cancel", "{}").raw("requests", r#"{"tools":{"call":{}}}"#);
             tasks.end();
+            // Here extensions have no place of their own.
+            if let Some(durable) = offer.extensions.find(DURABLE_TASKS) {
+                let mut experimental = out.object("experimental");
+                experimental.raw(DURABLE_TASKS, durable.get());
+                experimental.end();
+            }
         } else if offer.drafted_tasks && self.has_drafted_tasks() {
             // "By request category, with boolean properties" (SEP-1686, Capabilities); it gives no example.
             out.raw("tasks", r#"{"tools":{"call":true}}"#);
@@ -70,6 +76,7 @@ pub(super) struct Offered {
     logging: Option<IgnoredAny>,
     tasks: Option<Tasks>,
     extensions: Option<Meta>,
+    experimental: Option<Meta>,
 }
 
 // Every member may be `null`: servers whose language has no other "absent" write it so.
@@ -100,7 +107,13 @@ struct ToolRequests {
 impl Offered {
     /// The offer, and whether its tasks can be cancelled.
     pub(super) fn read(self) -> (ServerCapabilities, bool) {
-        let extensions = self.extensions.unwrap_or_default();
+        let mut extensions = self.extensions.unwrap_or_default();
+        let experimental = self.experimental.unwrap_or_default();
+        if let Some(durable) =
+            experimental.find(DURABLE_TASKS).filter(|_| extensions.find(DURABLE_TASKS).is_none())
+        {
+            extensions = extensions.with(DURABLE_TASKS, &durable);
+        }
         let extension = extensions.find(TASKS_EXTENSION).is_some();
         let tasks = self.tasks.unwrap_or_default();
         let calls = tasks.requests.and_then(|requests| requests.tools).and_then(|tools| tools.call);

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Dialect, Era};
 use crate::jsonrpc::{ObjectWriter, ProgressToken, RequestId, write_request};
-use crate::model::{ClientCapabilities, Implementation, LoggingLevel};
+use crate::model::{ClientCapabilities, IDEMPOTENCY_KEY, Implementation, LoggingLevel};
 
 /// What a client says of itself.
 #[derive(Clone, Debug, Default)]
@@ -16,12 +16,14 @@ pub struct Declaration {
     pub capabilities: ClientCapabilities,
     /// The least severe log message it wants.
     pub log_level: Option<LoggingLevel>,
+    /// Under which key the request that this stands with is made once ([`IDEMPOTENCY_KEY`]).
+    pub idempotency_key: Option<String>,
 }
 
 impl Declaration {
     /// A client that says who it is and what it can do.
     pub fn new(info: Implementation, capabilities: ClientCapabilities) -> Self {
-        Self { info, capabilities, log_level: None }
+        Self { info, capabilities, log_level: None, idempotency_key: None }
     }
 }
 
@@ -68,11 +70,12 @@ impl Dialect {
     ) {
         write_request(out, id, method, |params| {
             body(&mut RequestWriter(params));
-            if self.era == Era::Legacy && progress_token.is_none() {
+            let key = declaration.idempotency_key.as_ref();
+            if self.era == Era::Legacy && progress_token.is_none() && key.is_none() {
                 return;
             }
             let mut meta = params.object("_meta");
-            meta.optional("progressToken", progress_token);
+            meta.optional("progressToken", progress_token).optional(IDEMPOTENCY_KEY, key);
             if self.era == Era::Modern {
                 meta.field("io.modelcontextprotocol/protocolVersion", self.date)
                     .field("io.modelcontextprotocol/clientInfo", &declaration.info)

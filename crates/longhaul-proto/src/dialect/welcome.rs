@@ -152,6 +152,7 @@ pub(super) fn invalid(what: impl std::fmt::Display) -> ErrorObject {
 mod tests {
     use super::*;
     use crate::dialect::{ResultWriter, Revision};
+    use crate::model::DURABLE_TASKS;
 
     fn result_of(write: impl FnOnce(&mut ResultWriter<'_>), dialect: &'static Dialect) -> String {
         let mut out = Vec::new();
@@ -192,6 +193,21 @@ mod tests {
         assert_eq!(read.dialect.revision(), legacy.revision());
         assert_eq!((read.capabilities, read.cancels_tasks), (offered, true));
         assert_eq!(read.info.unwrap().version, "1");
+    }
+
+    #[test]
+    fn that_keys_make_calls_once_is_said_wherever_there_are_tasks() {
+        let keys = crate::model::Meta::new().with(DURABLE_TASKS, &serde_json::json!({"idempotencyKey": {}}));
+        let mut offered = ServerCapabilities::default().with_tasks(true);
+        offered.extensions = keys;
+        let modern = Dialect::newest_modern();
+        let text = result_of(|out| modern.write_discover(out, &offered, None), modern);
+        assert_eq!(Dialect::read_discover(&text).unwrap().unwrap().capabilities, offered);
+        let legacy = Dialect::newest_legacy();
+        let info = Implementation::new("s", "1");
+        let text = result_of(|out| legacy.write_initialize(out, &offered, &info, None), legacy);
+        assert!(text.contains("\"experimental\":{\"dev.longhaul/durable-tasks\""), "{text}");
+        assert_eq!(Dialect::read_initialize(&text).unwrap().unwrap().capabilities, offered);
     }
 
     #[test]

@@ -122,6 +122,10 @@ fn lenient(text: &RawValue) -> Option<TraceParent> {
 /// The member of `_meta` in which a caller says under which key its call is made once.
 pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotencyKey";
 
+/// The extension under which a server says that it knows such keys, and what it adds to tasks besides. It is not the tasks
+/// extension's to say: peers read any value of that one but `{}` as "no tasks".
+pub const DURABLE_TASKS: &str = "dev.longhaul/durable-tasks";
+
 impl<'a> RequestMeta<'a> {
     /// Takes up the key that a transport says beside the message.
     ///

@@ -9,12 +9,16 @@ use longhaul_proto::method::Method;
 use longhaul_proto::model::{CallToolResult, Content, TaskSupport};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
 
 use super::Client;
 use super::error::Error;
+use super::journal::{Begun, Page};
 use super::link::{Outgoing, shared};
 use super::options::{AsTask, CallOptions};
+use super::pace::Pauses;
 use super::rounds::Rounds;
 use super::task::TaskHandle;
 
@@ -123,22 +127,63 @@ impl Client {
         within(timeout, self.begin(name, arguments, options)).await
     }
 
+    /// Makes a call, or goes on with the one that the journal knows by its name.
     async fn begin(&self, name: &str, arguments: String, options: CallOptions) -> Result<Started, Error> {
-        if !self.asks_for_task(name, options.as_task).await? {
-            return self.send_call(name, &arguments, &options, None).await;
+        let Some(book) = &self.options().journal else {
+            return self.begin_on(None, name, arguments, options).await;
+        };
+        let refuse = |reason: &str| Error::Arguments { reason: reason.to_owned() };
+        if let Some(call) = options.name.as_deref() {
+            let open = book.open(self.server()).await?;
+            if let Some(kept) = open.into_iter().find(|kept| kept.begun.name.as_deref() == Some(call)) {
+                if (kept.begun.tool.as_str(), kept.begun.arguments.get()) != (name, arguments.as_str()) {
+                    return Err(refuse("the journal knows another call by that name"));
+                }
+                let page = book.take_up(&kept).ok_or_else(|| refuse("the call of that name is under way"))?;
+                return self.go_on(kept, &page, options).await;
+            }
         }
-        // Such a call must be cancelled by its task's id (2025-11-25, Cancellation), which only its answer
-        // tells: it is awaited even if our caller is gone.
+        let begun = Begun {
+            server: self.server().to_owned(),
+            name: options.name.as_deref().map(str::to_owned),
+            tool: name.to_owned(),
+            arguments: RawValue::from_string(arguments.clone())
+                .map_err(|error| refuse(&error.to_string()))?,
+            ttl_ms: options.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+        };
+        let page = book.begin(begun).await?;
+        self.begin_on(Some(page), name, arguments, options).await
+    }
+
+    /// Makes a call, which is noted on `page` if there is a journal.
+    pub(super) async fn begin_on(
+        &self,
+        page: Option<Arc<Page>>,
+        name: &str,
+        arguments: String,
+        options: CallOptions,
+    ) -> Result<Started, Error> {
+        let asks = self.asks_for_task(name, options.as_task).await?;
+        let is_kept = page.is_some() && self.keeps_keys() && options.as_task != AsTask::Never;
+        if !asks && !is_kept {
+            return self.send_call(name, &arguments, &options, None, page.as_ref()).await;
+        }
+        // Such a call must be cancelled by its task's id (2025-11-25, Cancellation; a call that has a key outlives its
+        // connection), which only its answer tells: it is awaited even if our caller is gone.
         let (sender, receiver) = oneshot::channel();
         let (client, name) = (self.clone(), name.to_owned());
         tokio::spawn(async move {
             let ttl = options.ttl.map(|ttl| ttl.as_millis());
             let task = ttl.map_or_else(|| "{}".to_owned(), |ttl| format!(r#"{{"ttl":{ttl}}}"#));
-            let started = client.send_call(&name, &arguments, &options, Some(&task)).await;
-            if let Err(Ok(Started::Task(task))) = sender.send(started)
-                && let Err(error) = task.cancel().await
-            {
-                tracing::debug!(%error, task = task.id(), "an unwanted task was not cancelled");
+            let task = asks.then_some(task.as_str());
+            let started = client.send_call(&name, &arguments, &options, task, page.as_ref()).await;
+            if let Err(Ok(Started::Task(task))) = sender.send(started) {
+                match task.cancel().await {
+                    Ok(()) => task.give_up_page().await,
+                    Err(error) => {
+                        tracing::debug!(%error, task = task.id(), "an unwanted task was not cancelled");
+                    }
+                }
             }
         });
         receiver.await.unwrap_or(Err(Error::Lost { cause: None }))
@@ -153,19 +198,61 @@ impl Client {
         Ok(tools.tool(name).is_some_and(|tool| tool.task_support != TaskSupport::Forbidden))
     }
 
+    /// Makes the call until it has ended or has become a task, and notes what it has come to.
     async fn send_call(
         &self,
         name: &str,
         arguments: &str,
         options: &CallOptions,
         task: Option<&str>,
+        page: Option<&Arc<Page>>,
+    ) -> Result<Started, Error> {
+        let sent = self.send_until_answered(name, arguments, options, task, page).await;
+        let Some(page) = page else { return sent };
+        match sent {
+            Ok(Started::Task(task)) => {
+                page.task(task.id()).await?;
+                Ok(Started::Task(task.on(page)))
+            }
+            Ok(Started::Result(result)) => {
+                let outcome = Ok(result);
+                page.settle(&outcome).await;
+                outcome.map(Started::Result)
+            }
+            Err(error @ Error::Answer(_)) if !error.is_throttled() => {
+                let outcome = Err(error);
+                page.settle(&outcome).await;
+                outcome.map(Started::Result)
+            }
+            Err(error) if page.is_left() || error.leaves_open() => {
+                page.leave();
+                Err(error)
+            }
+            Err(error) => {
+                page.give_up().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn send_until_answered(
+        &self,
+        name: &str,
+        arguments: &str,
+        options: &CallOptions,
+        task: Option<&str>,
+        page: Option<&Arc<Page>>,
     ) -> Result<Started, Error> {
         let mut declaration = self.declaration();
         if options.as_task == AsTask::Never {
             Arc::make_mut(&mut declaration).capabilities.extensions.tasks = false;
         }
-        let mut rounds = Rounds::new(self);
+        if let Some(page) = page {
+            Arc::make_mut(&mut declaration).idempotency_key = Some(page.key().to_owned());
+        }
+        let mut rounds = Rounds::new(self, page);
         let mut is_listed_again = false;
+        let (mut pauses, until) = (Pauses::new(), Instant::now() + self.options().retry_for);
         loop {
             let called = self.send_round(name, arguments, options, &declaration, task, &rounds).await;
             match called {
@@ -179,9 +266,23 @@ impl Client {
                     self.0.table.cache().forget(&[Method::ListTools]);
                     self.look_at_tools().await?;
                 }
-                Err(error) => return Err(error),
+                Err(error) => match page.filter(|_| self.may_send_again(&error) && Instant::now() < until) {
+                    Some(page) => {
+                        if error.leaves_open() {
+                            page.leave();
+                        }
+                        tracing::debug!(%error, name, "a call is made again, under its key");
+                        sleep(pauses.next(error.retry_after())).await;
+                    }
+                    None => return Err(error),
+                },
             }
         }
+    }
+
+    /// Whether a call that has a key can be made again after that error.
+    fn may_send_again(&self, error: &Error) -> bool {
+        self.keeps_keys() && error.is_retryable() && self.0.link.outlives_loss()
     }
 
     /// Makes the call, with what its round brings.

@@ -7,6 +7,8 @@ use longhaul_proto::connection::PendingLimit;
 use longhaul_proto::dialect::{Revision, Unsupported};
 use longhaul_proto::jsonrpc::{Code, ErrorObject};
 
+use super::journal::JournalError;
+
 /// A cause from below.
 pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 
@@ -177,6 +179,19 @@ pub enum Error {
         /// How often in a row it was found so.
         times: u32,
     },
+    /// A call was sent, and what became of it is not known: it may have been done. It was not made again, for its server does not
+    /// make calls once, and its tool does not say that it may be called twice.
+    #[error(
+        "a call of {tool} was sent and its answer never came: see whether it was done, and call again if not"
+    )]
+    #[non_exhaustive]
+    Unsettled {
+        /// Which tool.
+        tool: String,
+    },
+    /// What was to be noted first could not be: nothing was done.
+    #[error("the journal keeps nothing")]
+    Journal(#[from] JournalError),
     /// Too many requests are open.
     #[error(transparent)]
     Pending(#[from] PendingLimit),
@@ -222,6 +237,18 @@ impl Error {
         match self {
             Self::Answer(error) | Self::NoSuchTask { answer: Some(error), .. } => Some(error),
             _ => None,
+        }
+    }
+
+    /// Whether what was asked for may have been begun all the same.
+    pub(crate) fn leaves_open(&self) -> bool {
+        match self {
+            Self::Lost { .. } | Self::Died { .. } | Self::TimedOut { .. } | Self::Protocol { .. } => true,
+            Self::SessionLost { .. } | Self::Unsettled { .. } => true,
+            // Who answers with something else than was asked for may have done it.
+            Self::Http { status, .. } => *status >= 500 || *status < 300,
+            Self::InputRequired { task } | Self::Stuck { task, .. } => task.is_some(),
+            _ => false,
         }
     }
 

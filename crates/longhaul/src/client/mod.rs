@@ -14,7 +14,7 @@
 //! [`Client::call`] brings a call to its end even if the server makes a task of it; [`Client::start`] hands
 //! over the [`TaskHandle`] instead. What a server asks meanwhile is answered by what [`Options`] were given for it
 //! ([`Options::on_form`]). The files: `connect` finds out the era, `call` and `task` drive calls, which `rounds` makes
-//! again when they ask; `watch` follows a task, `saved` is one written down, `pace` says how long to wait; `answers` and
+//! again when they ask; `watch` follows a task, `saved` is one written down, `journal` keeps what a crash must not lose, `pace` says how long to wait; `answers` and
 //! `asked` answer; `list`, `known`, `offer` and `subscription`, which `told` feeds, are
 //! what there is beside calls; `again` sends, once more where that is safe and not at all where `cache` has the answer;
 //! `table` knows who waits for what, `link` sends through `driver` and `transport`.
@@ -28,12 +28,14 @@ mod cache;
 mod call;
 mod connect;
 pub(crate) mod error;
+pub(crate) mod journal;
 mod known;
 pub(crate) mod link;
 mod list;
 mod offer;
 pub(crate) mod options;
 mod pace;
+mod private;
 mod rounds;
 mod saved;
 mod subscription;
@@ -51,6 +53,7 @@ use longhaul_proto::model::{Implementation, LoggingLevel, ServerCapabilities};
 
 pub use call::Started;
 pub use error::{Cause, Error};
+pub use journal::{Begun, Calls, Ended, Entry, FileJournal, Journal, JournalError, Kept, Recovered};
 pub use list::{Items, Listed};
 pub use options::{AsTask, CallOptions, LogMessage, Options};
 pub use saved::SavedTask;

@@ -14,6 +14,7 @@ use longhaul_tasks::environment::BoxFuture;
 use serde_json::value::RawValue;
 
 use super::answers::Answers;
+use super::journal::{Book, Journal};
 
 /// What a user's callback is: shared, and called where messages are read, so it must not block.
 pub(crate) type Callback<T> = Arc<dyn Fn(T) + Send + Sync>;
@@ -66,6 +67,7 @@ pub struct Options {
     /// has said that they changed. Default `true`.
     pub cache: bool,
     pub(crate) answers: Answers,
+    pub(crate) journal: Option<Arc<Book>>,
     pub(crate) bearer: Option<Arc<str>>,
     #[cfg(feature = "oauth")]
     pub(crate) oauth: Option<super::auth::OAuth>,
@@ -90,6 +92,7 @@ impl Default for Options {
             stuck_after: 60,
             cache: true,
             answers: Answers::default(),
+            journal: None,
             bearer: None,
             #[cfg(feature = "oauth")]
             oauth: None,
@@ -254,6 +257,29 @@ impl Options {
         self
     }
 
+    /// Notes every call before it is made, and each answer before it is told, so that after this process has been killed the next
+    /// can go on with them: [`Client::recover`](super::Client::recover).
+    ///
+    /// Each call then has a key, under which servers that know such keys (longhaul is one) make it once. A journal is one
+    /// process's; clients of the same server share these options, not only the journal.
+    ///
+    /// ```no_run
+    /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+    /// use longhaul::client::{Client, FileJournal, Options};
+    ///
+    /// let options = Options::default().journal(FileJournal::open("calls.journal")?);
+    /// let client = Client::connect_with("http://127.0.0.1:8420/mcp", options).await?;
+    /// for call in client.recover().await? {
+    ///     println!("{}: {:?}", call.tool, call.outcome);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn journal(mut self, journal: impl Journal + 'static) -> Self {
+        self.journal = Some(Book::new(Arc::new(journal)));
+        self
+    }
+
     /// Shows this bearer token with every request over HTTP, and to nobody but the server: redirects are not
     /// followed. Whoever listens on the way can read it unless the URL is `https`.
     #[must_use]
@@ -330,10 +356,20 @@ pub struct CallOptions {
     pub idle: Option<Duration>,
     /// How long the call may take in all, as a task or not; what has become a task runs on. Default `None`.
     pub timeout: Option<Duration>,
+    pub(crate) name: Option<Arc<str>>,
     pub(crate) on_progress: Option<Callback<Progress>>,
 }
 
 impl CallOptions {
+    /// Names the call in the [journal](Options::journal). A call whose name is there already is not made again: it is gone on
+    /// with, or what it came to is given again, until [`Client::forget`](super::Client::forget). Without a journal a name does
+    /// nothing.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
     /// Whether the call may become a task.
     #[must_use]
     pub fn as_task(mut self, as_task: AsTask) -> Self {

@@ -2,13 +2,17 @@
 //!
 //! (2026-07-28, Multi Round-Trip Requests.)
 
+use std::sync::Arc;
+
 use longhaul_proto::dialect::{Asked, RequestWriter};
 use longhaul_proto::method::Method;
+use serde_json::value::RawValue;
 use tokio::time::sleep;
 
 use super::Client;
 use super::asked::{Replies, written};
 use super::error::Error;
+use super::journal::{Page, name_of};
 use super::pace::Pauses;
 
 /// What the next round of a request brings, and how many there were.
@@ -20,11 +24,13 @@ pub(super) struct Rounds<'c> {
     /// What the server gave to come back with them, unread.
     state: Option<String>,
     pauses: Pauses,
+    /// Where answers are noted.
+    page: Option<&'c Arc<Page>>,
 }
 
 impl<'c> Rounds<'c> {
-    pub(super) fn new(client: &'c Client) -> Self {
-        Self { client, times: 0, answers: None, state: None, pauses: Pauses::new() }
+    pub(super) fn new(client: &'c Client, page: Option<&'c Arc<Page>>) -> Self {
+        Self { client, times: 0, answers: None, state: None, pauses: Pauses::new(), page }
     }
 
     /// Writes what this round brings.
@@ -58,13 +64,27 @@ impl<'c> Rounds<'c> {
             let mut replies = Replies::new();
             // One is put after the other: there is one user.
             for (key, question) in &asked.questions {
-                let answer = self.client.answer_to(key, question).await;
-                replies.insert(key.clone(), answer.ok_or(Error::InputRequired { task: None })?);
+                let answer = self.answer_one(key, question).await?;
+                replies.insert(key.clone(), answer);
             }
             self.answers = Some(written(&replies));
         }
         self.state = asked.state;
         Ok(())
+    }
+
+    /// The answer to one question. A call that is made anew after a crash may ask it anew.
+    async fn answer_one(&self, key: &str, question: &RawValue) -> Result<Box<RawValue>, Error> {
+        let name = self.page.map(|page| (page, name_of(key, question.get())));
+        if let Some(answer) = name.as_ref().and_then(|(page, name)| page.earlier(name)) {
+            return Ok(answer);
+        }
+        let answer = self.client.answer_to(key, question).await;
+        let answer = answer.ok_or(Error::InputRequired { task: None })?;
+        if let Some((page, name)) = name {
+            page.answered(&name, &answer).await?;
+        }
+        Ok(answer)
     }
 }
 
@@ -76,7 +96,7 @@ impl Client {
         name: &str,
         body: impl Fn(&mut RequestWriter<'_, '_>) + Send + Sync,
     ) -> Result<String, Error> {
-        let mut rounds = Rounds::new(self);
+        let mut rounds = Rounds::new(self, None);
         loop {
             let mut request = self.prepare(method, |params| {
                 body(params);

@@ -25,6 +25,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::cache::Cache;
 use super::error::Error;
+use super::journal::{Page, name_of};
 use super::link::Outgoing;
 use super::options::{Callback, LogMessage, Options};
 use super::told::{Change, Told};
@@ -211,7 +212,9 @@ impl Table {
             wire::refuse(By::Client, &mut out, Some(&request.id), error);
             Reply::Now(out)
         };
-        let question = InputRequest::read_request(&request.method, request.params.as_str().unwrap_or("{}"));
+        let params = request.params.as_str().unwrap_or("{}");
+        let noted = self.noted(&request.method, params);
+        let question = InputRequest::read_request(&request.method, params);
         let question = match question {
             Ok(question) => question,
             Err(error) => return refused(&ErrorObject::invalid_params(error.to_string())),
@@ -221,7 +224,10 @@ impl Table {
         };
         let (this, id, method) = (Arc::clone(self), request.id.clone(), question.method());
         Reply::Later(Box::pin(async move {
-            let answered = this.options.answers.answer(question).await;
+            let answered = match noted {
+                Some((page, name)) => this.answer_noted(question, &page, &name).await,
+                None => this.options.answers.answer(question).await,
+            };
             drop(open);
             let mut out = Vec::new();
             match answered {
@@ -235,6 +241,30 @@ impl Table {
             }
             out
         }))
+    }
+
+    /// Where an answer to a question is noted, and under which name: that of a task whose call the journal knows.
+    fn noted(&self, method: &str, params: &str) -> Option<(Arc<Page>, String)> {
+        let book = self.options.journal.as_ref()?;
+        let task = Dialect::related_task(params)?;
+        Some((book.of_task(&task)?, name_of(method, params)))
+    }
+
+    /// The answer to a question, which is noted before it is told. What was answered before a crash, and may not have come, is
+    /// told again.
+    async fn answer_noted(
+        &self,
+        question: InputRequest,
+        page: &Page,
+        name: &str,
+    ) -> Result<Box<RawValue>, ErrorObject> {
+        if let Some(answer) = page.earlier(name) {
+            return Ok(answer);
+        }
+        let answer = self.options.answers.answer(question).await?;
+        let noted = page.answered(name, &answer).await;
+        noted.map_err(|error| ErrorObject::internal(error.to_string()))?;
+        Ok(answer)
     }
 
     /// Whether the server has asked something since this was last asked, or still waits for an answer.

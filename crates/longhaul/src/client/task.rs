@@ -1,17 +1,19 @@
 //! A task of the server: looked at, waited for, answered, cancelled.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::Code;
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
 use serde::Serialize;
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::{Instant, sleep};
 
 use super::Client;
 use super::asked::{Answered, Replies, written};
 use super::error::Error;
+use super::journal::Page;
 use super::list::read;
 use super::pace::Pauses;
 use super::table::Listening;
@@ -28,6 +30,8 @@ pub struct TaskHandle {
     created: Option<Box<Task>>,
     /// What it has asked and was answered.
     answered: Answered,
+    /// Where what becomes of it is noted.
+    page: Option<Arc<Page>>,
     /// Keeps progress coming while the handle lives.
     _listening: Option<Listening>,
 }
@@ -37,20 +41,58 @@ impl Client {
     pub fn task(&self, id: impl Into<String>) -> TaskHandle {
         let answered = Answered::default();
         let (client, id) = (self.clone(), id.into());
-        TaskHandle { client, id, tool: None, created: None, answered, _listening: None }
+        TaskHandle { client, id, tool: None, created: None, answered, page: None, _listening: None }
     }
 }
 
 impl TaskHandle {
     pub(super) fn created(client: Client, task: Box<Task>, listening: Option<Listening>) -> Self {
         let (id, answered) = (task.id.clone(), Answered::default());
-        Self { client, id, tool: None, created: Some(task), answered, _listening: listening }
+        Self { client, id, tool: None, created: Some(task), answered, page: None, _listening: listening }
     }
 
     /// The same, of a call of that tool.
     pub(super) fn of(mut self, tool: &str) -> Self {
         self.tool = Some(tool.to_owned());
         self
+    }
+
+    /// The task of a call that the journal knows.
+    pub(super) fn kept(client: Client, id: String, tool: &str, page: &Arc<Page>) -> Self {
+        let task = client.task(id).of(tool).on(page);
+        for (key, answer) in page.all_earlier() {
+            task.answered.note(&key, &answer);
+        }
+        task
+    }
+
+    /// The same, of which the journal is told.
+    pub(super) fn on(mut self, page: &Arc<Page>) -> Self {
+        self.page = Some(Arc::clone(page));
+        self
+    }
+
+    /// Nobody wants it any more.
+    pub(super) async fn give_up_page(&self) {
+        if let Some(page) = &self.page {
+            page.give_up().await;
+        }
+    }
+
+    /// Notes what has become of it.
+    pub(super) async fn settle(&self, outcome: &Result<CallToolResult, Error>) {
+        if let Some(page) = &self.page {
+            page.settle(outcome).await;
+        }
+    }
+
+    /// Notes an answer that is about to be told.
+    async fn note(&self, key: &str, answer: &RawValue) -> Result<(), Error> {
+        self.answered.note(key, answer);
+        match &self.page {
+            Some(page) => page.answered(key, answer).await,
+            None => Ok(()),
+        }
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -176,7 +218,7 @@ impl TaskHandle {
         for (key, answer) in answers {
             let answer =
                 to_raw_value(&answer).map_err(|error| Error::Arguments { reason: error.to_string() })?;
-            self.answered.note(key.as_ref(), &answer);
+            self.note(key.as_ref(), &answer).await?;
             replies.insert(key.as_ref().to_owned(), answer);
         }
         self.say(&replies).await
@@ -199,7 +241,7 @@ impl TaskHandle {
         for (key, question) in &news {
             match client.answer_to(key, question).await {
                 // Whatever becomes of the answer, nobody is asked twice.
-                Some(answer) => self.answered.note(key, &answer),
+                Some(answer) => self.note(key, &answer).await?,
                 None => is_all = false,
             }
         }
@@ -231,11 +273,18 @@ impl TaskHandle {
         if let Err(error) = self.cancel().await {
             tracing::warn!(%error, task = self.id, "a task that is stuck was not cancelled");
         }
+        self.give_up_page().await;
         Error::Stuck { task: Some(self.id.clone()), times }
     }
 
     /// What a task that has ended came to.
     pub(super) async fn outcome(&self, task: &Task) -> Result<CallToolResult, Error> {
+        let outcome = self.fetch(task).await;
+        self.settle(&outcome).await;
+        outcome
+    }
+
+    async fn fetch(&self, task: &Task) -> Result<CallToolResult, Error> {
         if task.status == TaskStatus::Cancelled {
             return Err(Error::Cancelled { id: self.id.clone() });
         }
@@ -258,7 +307,9 @@ impl TaskHandle {
         match self.client.ask(request).await {
             Ok(answered) => Ok(answered.result),
             Err(Error::Answer(error)) if error.code == Code::INVALID_PARAMS && method == Method::GetTask => {
-                Err(Error::NoSuchTask { id: self.id.clone(), answer: Some(error) })
+                let gone = Err(Error::NoSuchTask { id: self.id.clone(), answer: Some(error) });
+                self.settle(&gone).await;
+                gone.map(|_| String::new())
             }
             Err(error) => Err(error),
         }

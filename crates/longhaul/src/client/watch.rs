@@ -74,7 +74,11 @@ impl<'t> Changes<'t> {
     pub async fn result(mut self) -> Result<CallToolResult, Error> {
         while self.next().await?.is_some() {}
         match (self.came, &self.last) {
-            (Some(result), _) => Ok(result),
+            (Some(result), _) => {
+                let outcome = Ok(result);
+                self.task.settle(&outcome).await;
+                outcome
+            }
             (None, Some(task)) => self.task.outcome(task).await,
             (None, None) => Err(Error::protocol("a task that has ended and was never seen")),
         }

@@ -1,13 +1,13 @@
 //! Extensions of one's own: what a server declares, and what its client has declared of them.
 
 use longhaul_proto::jsonrpc::{ErrorObject, clip, without_place};
-use longhaul_proto::model::{Meta, TASKS_EXTENSION};
+use longhaul_proto::model::{DURABLE_TASKS, Meta, TASKS_EXTENSION};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::BuildError;
 use super::context::Cx;
-use super::once::{DURABLE_TASKS, Offer};
+use super::once::Offer;
 
 impl Cx {
     /// What the caller has declared of the extension `id`, read as `T`; `None` when it has not declared it. In the legacy

@@ -9,10 +9,6 @@ use serde::Serialize;
 use super::ask::Binding;
 use super::tool::Tool;
 
-/// The extension under which a server says what it adds to tasks. It is not the tasks extension's to say: peers read any
-/// value of that one but `{}` as "no tasks".
-pub(super) const DURABLE_TASKS: &str = "dev.longhaul/durable-tasks";
-
 /// What a server with tasks says of it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -15,7 +15,13 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 mod changes;
+mod kept;
+#[cfg(all(unix, feature = "sqlite"))]
+mod killed;
 mod offered;
+#[expect(dead_code, reason = "not all that it can play is played here")]
+#[path = "../peer/mod.rs"]
+mod peer;
 mod played;
 mod sessions;
 mod streams;

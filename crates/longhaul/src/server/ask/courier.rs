@@ -148,8 +148,18 @@ impl Courier<'_> {
             if let Some(carry) = self.carry()
                 && let Some(place) = self.line.put(&format!("{}/{}", self.id, question.key))
             {
-                let future = Box::pin(put(self.line.clone(), carry, self.dialect, question.clone(), place));
-                asking.push(Asking { key: question.key.to_string(), future });
+                let (line, dialect, question) = (self.line.clone(), self.dialect, question.clone());
+                let (engine, owner, id) = (self.engine.clone(), self.owner.clone(), self.id.clone());
+                let key = question.key.to_string();
+                let future = Box::pin(async move {
+                    // Another may have put it, and have its answer, since the task was read.
+                    match engine.find(Scope::Owner(&owner), &id).await {
+                        Ok(Some(now)) if now.questions.iter().any(|open| *open.key == *question.key) => {}
+                        _ => return None,
+                    }
+                    put(line, carry, dialect, question, place).await
+                });
+                asking.push(Asking { key, future });
             }
         }
     }

@@ -34,11 +34,13 @@ pub(super) enum Source {
     /// A call that lives and dies with the response (modern era).
     Own {
         call: Cx,
-        pending: Option<PendingAnswer>,
+        pending: Option<Box<PendingAnswer>>,
         sent: Option<mpsc::Receiver<Outgoing>>,
         answer: Option<(Answered, Vec<u8>)>,
         /// Its place among the running, if it takes one.
         place: Option<Place>,
+        /// It has a key: its caller may have lost its connection, and come back for it.
+        is_found_again: bool,
     },
     /// A call that lives on without it, and whose answer is not kept (legacy era).
     Apart(Option<mpsc::Receiver<Outgoing>>),
@@ -58,16 +60,20 @@ pub(super) struct Sent {
 }
 
 impl Source {
-    pub(super) fn own(pending: PendingAnswer, place: Option<Place>) -> Self {
-        Self::Own { call: pending.cx().clone(), pending: Some(pending), sent: None, answer: None, place }
+    pub(super) fn own(pending: PendingAnswer, place: Option<Place>, is_found_again: bool) -> Self {
+        let call = pending.cx().clone();
+        Self::Own { call, pending: Some(Box::new(pending)), sent: None, answer: None, place, is_found_again }
     }
 
-    /// The response is over; before its call has ended, that is how a caller of the modern era cancels.
+    /// The response is over; before its call has ended, that is how a caller of the modern era cancels, unless it has said
+    /// how to find the call again: what is durable then goes on.
     fn let_go(&mut self) {
-        if let Self::Own { call, pending, .. } = self {
+        if let Self::Own { call, pending, is_found_again, .. } = self {
             call.outlet().close();
-            if let Some(pending) = pending {
-                pending.canceller().cancel();
+            match pending.as_ref().map(|pending| pending.canceller()) {
+                Some(call) if *is_found_again => call.leave(),
+                Some(call) => call.cancel(),
+                None => {}
             }
         }
     }
@@ -78,7 +84,7 @@ impl Source {
             Self::Apart(None) => Poll::Ready(None),
             Self::Apart(Some(receiver)) => poll_sent(|| receiver.poll_recv(cx)),
             Self::Kept(receiver) => receiver.poll_recv(cx),
-            Self::Own { call: exchange, pending, sent, answer, place } => {
+            Self::Own { call: exchange, pending, sent, answer, place, .. } => {
                 // The call runs first, so that what it sends is there to be sent on.
                 if let Some(call) = pending
                     && let Poll::Ready(message) = Pin::new(call).poll(cx)

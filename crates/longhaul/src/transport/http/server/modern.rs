@@ -40,6 +40,7 @@ pub(super) async fn answer(
         _ => {}
     }
     let mut out = Vec::with_capacity(512);
+    let is_found_again = meta.idempotency_key.is_some();
     match start(endpoint, caller, headers, request, meta, &mut out) {
         Ok((Dispatched::Answered(Answered::Result), _))
             if accept.events && endpoint.options.always_stream =>
@@ -49,7 +50,8 @@ pub(super) async fn answer(
         }
         Ok((Dispatched::Answered(answered), _)) => json(&endpoint.options, answered, out),
         Ok((Dispatched::Pending(pending), place)) => {
-            let mut response = answer_with(&endpoint.options, accept, Source::own(pending, place)).await;
+            let source = Source::own(pending, place, is_found_again);
+            let mut response = answer_with(&endpoint.options, accept, source).await;
             if let Some(stream) = standing {
                 response.extensions_mut().insert(stream);
             }
