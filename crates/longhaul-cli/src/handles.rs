@@ -45,6 +45,17 @@ pub(crate) enum Place {
     Named { name: String, folder: PathBuf },
 }
 
+impl Place {
+    /// What a person calls it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Url(url) => url.clone(),
+            Self::Named { name, .. } => name.clone(),
+            Self::Command { words, .. } => format!("-- {} …", words.first().map_or("", String::as_str)),
+        }
+    }
+}
+
 /// How many tasks are remembered: the latest.
 const MOST: usize = 500;
 

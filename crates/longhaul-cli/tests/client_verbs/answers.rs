@@ -212,8 +212,14 @@ fn without_a_terminal_a_task_that_asks_waits_for_whoever_answers_it() {
         let (code, _, err) = at(&["tasks", "answer", id, "--decline"]);
         assert!(code == 1 && err.contains("it has ended"), "{revision}: {err}");
     }
-    let state = std::fs::read_to_string(folder.path().join("state/longhaul/tasks.json")).unwrap();
-    assert!(state.contains(&server.url), "{state}");
+    let (code, out, err) = at(&["tasks"]);
+    assert!(
+        code == 0 && out.contains("deploy-") && out.contains(&server.url),
+        "no store is here: {out} {err}"
+    );
+    let (_, out, _) = at(&["tasks", "list", "--limit", "1", "--json"]);
+    let list: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&list["tasks"][0]["tool"], &list["hasMore"]), (&"deploy".into(), &true.into()));
 }
 
 /// Starts a call of `deploy` that nobody answers: the id of its task.

@@ -4,15 +4,17 @@ use comfy_table::Table;
 use longhaul::store::{Filter, Record, Scope};
 use longhaul::tasks::project::{self, View};
 use serde::Serialize;
+use serde_json::json;
 
 use super::node::settle;
 use super::origin::{Local, Origin};
 use super::view::{Shown, age, now, took};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::handles::{self, Handle};
 use crate::term::{Manner, clean, is_terminal, note, print};
 
-/// List the tasks of a store, newest first.
+/// List the tasks of a store, newest first; where none is, those that `longhaul call` started from this account.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  longhaul tasks list --open --tool test")]
 pub(crate) struct Args {
@@ -49,7 +51,7 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
         (records, has_more) = read(local, args).await?;
     }
     if manner.is_json() {
-        print(&json(&records, has_more)?)?;
+        print(&listed(&records, has_more)?)?;
         return Ok(Exit::Done);
     }
     if records.is_empty() {
@@ -58,6 +60,45 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
     }
     print(&table(&records, local.store.now()))?;
     hint(&records, has_more, local).await
+}
+
+/// Where no store is: the tasks that `longhaul call` started from here, as far as they are known without asking for them.
+/// Says whether there are any.
+pub(super) fn remembered(args: &Args, manner: Manner) -> Outcome<bool> {
+    let Some(path) = handles::path().filter(|_| !args.open) else { return Ok(false) };
+    let mut handles = handles::read(&path).map_err(anyhow::Error::from)?;
+    handles.retain(|handle| args.tool.as_ref().is_none_or(|tool| *tool == handle.tool));
+    if handles.is_empty() {
+        return Ok(false);
+    }
+    let shown = usize::try_from(args.limit).unwrap_or(usize::MAX).min(handles.len());
+    if manner.is_json() {
+        let task = |handle: &Handle| json!({ "taskId": handle.task, "tool": handle.tool, "server": handle.server.name(), "createdAt": handle.started });
+        let tasks: Vec<_> = handles.iter().take(shown).map(task).collect();
+        let list = json!({ "tasks": tasks, "hasMore": shown < handles.len() });
+        print(&clean::json(&list.to_string()))?;
+        return Ok(true);
+    }
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_header(["ID", "TOOL", "SERVER", "STARTED"]);
+    for handle in handles.iter().take(shown) {
+        let cell = |text: &str| clean::line(text, 80);
+        table.add_row([
+            cell(&handle.task),
+            cell(&handle.tool),
+            cell(&handle.server.name()),
+            cell(&handle.started),
+        ]);
+    }
+    print(&table.trim_fmt())?;
+    if is_terminal() {
+        note(&format!(
+            "{shown} of {} that were started from here.   how is it: longhaul tasks get ID",
+            handles.len()
+        ));
+    }
+    Ok(true)
 }
 
 async fn read(local: &Local, args: &Args) -> Outcome<(Vec<Record>, bool)> {
@@ -104,7 +145,7 @@ async fn hint(records: &[Record], has_more: bool, local: &Local) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn json(records: &[Record], has_more: bool) -> Outcome<String> {
+fn listed(records: &[Record], has_more: bool) -> Outcome<String> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct List {

@@ -74,6 +74,8 @@ async fn tasks(args: &Args, manner: Manner) -> Outcome {
         Some(Verb::Watch(args)) => watch::run(place, args, manner).await,
         Some(Verb::Wait(args)) => wait::run(place, args, manner).await,
         Some(Verb::Answer(args)) => answer::run(place, args, manner).await,
+        None if place.is_nowhere() && list::remembered(&list::Args::default(), manner)? => Ok(Exit::Done),
+        Some(Verb::List(args)) if place.is_nowhere() && list::remembered(args, manner)? => Ok(Exit::Done),
         other => {
             let id = other.as_ref().and_then(Verb::id);
             let origin = place.open(id, manner.is_json(), |_, options| options).await?;

@@ -116,6 +116,14 @@ impl OriginArgs {
         }
     }
 
+    /// Whether nothing says where tasks are: no option, and no configuration here.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.url.is_none()
+            && self.store.is_none()
+            && self.config == Path::new(CONFIG)
+            && !self.config.exists()
+    }
+
     async fn open_store(&self) -> Outcome<Local> {
         let settings = self.settings()?;
         match &settings.url {
