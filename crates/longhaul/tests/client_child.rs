@@ -89,6 +89,37 @@ async fn a_legacy_server_that_ends_at_a_foreign_first_message_is_started_again()
     client.close().await;
 }
 
+/// A server that says which methods it hears, and is of the era that the file `modern` decides.
+const OF_EITHER_ERA: &str = r#"while read line; do
+    id=$(echo "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+    echo "$line" | sed 's/.*"method":"\([^"]*\)".*/\1/' >&2
+    modern=no; [ -e modern ] && modern=yes
+    case $modern:$line in
+        no:*initialize\"*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"x","version":"0"},"capabilities":{}}}';;
+        yes:*discover*) echo '{"jsonrpc":"2.0","id":'$id',"result":{"supportedVersions":["2026-07-28"],"resultType":"complete","ttlMs":0,"cacheScope":"public","capabilities":{}}}';;
+        *:*'"id"'*) echo '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32601,"message":"unknown"}}';;
+    esac
+done"#;
+
+#[tokio::test]
+async fn the_era_of_a_server_is_found_out_once_and_again_when_it_has_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (options, words) = listening();
+    let connect = async || {
+        words.lock().unwrap().clear();
+        let server = Command::new("sh").args(["-c", OF_EITHER_ERA]).current_dir(folder.path());
+        let client = Client::connect_with(server, options.clone()).await.unwrap();
+        client.close().await;
+        words.lock().unwrap().clone()
+    };
+    let [discover, initialize, initialized] = ["server/discover", "initialize", "notifications/initialized"];
+    assert_eq!(connect().await, [discover, initialize, initialized]);
+    assert_eq!(connect().await, [initialize, initialized]);
+    std::fs::write(folder.path().join("modern"), "").unwrap();
+    assert_eq!(connect().await, [initialize, discover]);
+    assert_eq!(connect().await, [discover]);
+}
+
 #[tokio::test]
 async fn a_server_that_ends_with_its_input_leaves_in_peace() {
     let (options, words) = listening();

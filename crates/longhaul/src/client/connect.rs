@@ -7,6 +7,7 @@ use longhaul_proto::dialect::{Declaration, Dialect, Era, Unsupported, Welcome, W
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{ClientCapabilities, ServerCapabilities};
 
+use super::eras::Remembered;
 use super::error::Error;
 use super::link::{Link, Outgoing};
 use super::options::Options;
@@ -55,11 +56,12 @@ pub(super) async fn begin_anew(
 
 pub(super) async fn connect(target: Target, options: Options) -> Result<Connected, Error> {
     let declaration = declaration(&options);
+    let remembered = options.eras.of(&target);
     match target {
         Target::Url(url) => {
             let table = Table::new(options);
             let link = over_http(&url, &table)?;
-            match greet(&link, &table, &declaration, None).await {
+            match greet(&link, &table, &declaration, &remembered, None).await {
                 Ok(welcome) => Ok(Connected::new(link, table, welcome, declaration).await),
                 Err(error) if may_be_older(&error, table.options()) => {
                     // A server of 2024-11-05 has nothing to post to until it has said where.
@@ -71,12 +73,12 @@ pub(super) async fn connect(target: Target, options: Options) -> Result<Connecte
                 Err(error) => Err(error),
             }
         }
-        Target::Command(command) => run(&command, options, declaration).await,
+        Target::Command(command) => run(&command, options, declaration, &remembered).await,
         Target::Stream { reader, writer } => {
             let patience = options.discovery_timeout;
             let table = Table::new(options);
             let link = Link::Stream(StreamLink::new(Arc::clone(&table), reader, writer, None));
-            let welcome = greet(&link, &table, &declaration, Some(patience)).await?;
+            let welcome = greet(&link, &table, &declaration, &remembered, Some(patience)).await?;
             Ok(Connected::new(link, table, welcome, declaration).await)
         }
     }
@@ -104,15 +106,27 @@ fn declaration(options: &Options) -> Arc<Declaration> {
 
 /// Starts a program and greets it. Some servers of the legacy era end when their first message is another
 /// than `initialize`: such a one is started once more and greeted in its own way.
-async fn run(command: &Command, options: Options, declaration: Arc<Declaration>) -> Result<Connected, Error> {
+async fn run(
+    command: &Command,
+    options: Options,
+    declaration: Arc<Declaration>,
+    remembered: &Remembered,
+) -> Result<Connected, Error> {
     let patience = Some(options.discovery_timeout);
     let (table, link) = start(command, options.clone())?;
     let is_forced = options.revision.is_some();
-    match greet(&link, &table, &declaration, patience).await {
+    let was_legacy = remembered.era() == Some(Era::Legacy);
+    match greet(&link, &table, &declaration, remembered, patience).await {
         Err(Error::Died { .. } | Error::Lost { .. }) if !is_forced => {
             drop(link);
+            remembered.forget();
             let (table, link) = start(command, options)?;
-            let welcome = initialize(&link, &table, &declaration, Dialect::newest_legacy()).await?;
+            let welcome = if was_legacy {
+                probe(&link, &table, &declaration, patience).await?
+            } else {
+                initialize(&link, &table, &declaration, Dialect::newest_legacy()).await?
+            };
+            remembered.learn(welcome.dialect.era());
             Ok(Connected::new(link, table, welcome, declaration).await)
         }
         greeted => Ok(Connected::new(link, table, greeted?, declaration).await),
@@ -126,12 +140,13 @@ fn start(command: &Command, options: Options) -> Result<(Arc<Table>, Link), Erro
     Ok((table, Link::Stream(link)))
 }
 
-/// Finds out how to speak to the server, unless that is decided. `patience` is how long a server may leave
+/// Finds out how to speak to the server, unless that is decided or remembered. `patience` is how long a server may leave
 /// a modern request unanswered before it is taken for a legacy one; over HTTP every server answers.
 async fn greet(
     link: &Link,
     table: &Table,
     declaration: &Arc<Declaration>,
+    remembered: &Remembered,
     patience: Option<Duration>,
 ) -> Result<Welcome, Error> {
     let forced = table.options().revision.map(Dialect::of);
@@ -146,8 +161,29 @@ async fn greet(
             }
             Ok(welcome)
         }
-        None => probe(link, table, declaration, patience).await,
+        None => {
+            let era = remembered.era();
+            if era == Some(Era::Legacy) {
+                match initialize(link, table, declaration, Dialect::newest_legacy()).await {
+                    Err(error) if is_refusal(&error) => remembered.forget(),
+                    welcome => return welcome,
+                }
+            }
+            let patience = patience.filter(|_| era != Some(Era::Modern));
+            let welcome = probe(link, table, declaration, patience).await?;
+            remembered.learn(welcome.dialect.era());
+            Ok(welcome)
+        }
     }
+}
+
+/// Whether a server that is there does not want a handshake, so that it may be of the other era by now.
+fn is_refusal(error: &Error) -> bool {
+    let refused = matches!(
+        error,
+        Error::Answer(_) | Error::Http { .. } | Error::Protocol { .. } | Error::Incompatible(_)
+    );
+    refused && !error.is_retryable()
 }
 
 /// Whether anything is heard that belongs to no request.

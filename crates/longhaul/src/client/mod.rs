@@ -27,6 +27,7 @@ pub mod auth;
 mod cache;
 mod call;
 mod connect;
+mod eras;
 pub(crate) mod error;
 pub(crate) mod journal;
 mod known;
@@ -52,6 +53,7 @@ use longhaul_proto::method::Method;
 use longhaul_proto::model::{Implementation, LoggingLevel, ServerCapabilities};
 
 pub use call::Started;
+pub use eras::Eras;
 pub use error::{Cause, Error};
 pub use journal::{Begun, Calls, Ended, Entry, FileJournal, Journal, JournalError, Kept, Recovered};
 pub use list::{Items, Listed};

@@ -14,6 +14,7 @@ use longhaul_tasks::environment::BoxFuture;
 use serde_json::value::RawValue;
 
 use super::answers::Answers;
+use super::eras::Eras;
 use super::journal::{Book, Journal};
 
 /// What a user's callback is: shared, and called where messages are read, so it must not block.
@@ -66,6 +67,8 @@ pub struct Options {
     /// Whether lists and resources are asked for again only once the time has passed that their server gave them, or it
     /// has said that they changed. Default `true`.
     pub cache: bool,
+    /// Which servers turned out to be of which era. Default: none yet, and clones of these options learn together.
+    pub eras: Eras,
     pub(crate) answers: Answers,
     pub(crate) journal: Option<Arc<Book>>,
     pub(crate) bearer: Option<Arc<str>>,
@@ -91,6 +94,7 @@ impl Default for Options {
             retry_for: Duration::from_secs(120),
             stuck_after: 60,
             cache: true,
+            eras: Eras::default(),
             answers: Answers::default(),
             journal: None,
             bearer: None,
@@ -184,6 +188,13 @@ impl Options {
     #[must_use]
     pub fn cache(mut self, cache: bool) -> Self {
         self.cache = cache;
+        self
+    }
+
+    /// Learns of servers' eras together with all that use these `eras`, so that each is found out once.
+    #[must_use]
+    pub fn eras(mut self, eras: Eras) -> Self {
+        self.eras = eras;
         self
     }
 

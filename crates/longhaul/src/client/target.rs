@@ -108,7 +108,7 @@ impl fmt::Debug for Target {
 /// let command = Command::new("npx").args(["-y", "@modelcontextprotocol/server-everything"]);
 /// assert_eq!(command.program(), "npx");
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Command {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
