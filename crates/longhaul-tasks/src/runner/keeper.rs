@@ -389,16 +389,26 @@ impl Keeper {
     ///
     /// Whatever [`StepError`] there is: the work must not go on as if it were withdrawn.
     async fn withdraw(&self) -> Result<(), StepError> {
-        loop {
-            let Some(step) = self.lock().let_go.first().cloned() else { return Ok(()) };
-            let stand = self.note(None, vec![step.clone()], None).await?;
-            // Somebody has answered before. It stands, and that the work did not wait for it stands beside it.
-            if stand.iter().any(|stands| *stands != step.state) {
-                let in_vain = Step::new(answered_in_vain(&step.key), step.of, step.state.clone());
-                self.note(None, vec![in_vain], None).await?;
-            }
-            self.change(|state| state.let_go.retain(|other| other.key != step.key));
+        while let Some(step) = self.first_let_go() {
+            // In a box: whoever waits holds no room for what is hardly ever done.
+            Box::pin(self.withdraw_one(step)).await?;
         }
+        Ok(())
+    }
+
+    fn first_let_go(&self) -> Option<Step> {
+        self.lock().let_go.first().cloned()
+    }
+
+    async fn withdraw_one(&self, step: Step) -> Result<(), StepError> {
+        let stand = self.note(None, vec![step.clone()], None).await?;
+        // Somebody has answered before. It stands, and that the work did not wait for it stands beside it.
+        if stand.iter().any(|stands| *stands != step.state) {
+            let in_vain = Step::new(answered_in_vain(&step.key), step.of, step.state.clone());
+            self.note(None, vec![in_vain], None).await?;
+        }
+        self.change(|state| state.let_go.retain(|other| other.key != step.key));
+        Ok(())
     }
 
     /// Notes steps that are to stand as they are.

@@ -276,6 +276,10 @@ impl Run {
                 self.operation = Some(read(run, self.machine.is_durable()));
             }
             self.look_if_stale();
+            if self.todo.is_empty() {
+                // It may wait for days: it holds no room for what to do meanwhile.
+                self.todo = VecDeque::new();
+            }
             self.wait().await;
             if let Some(found) = self.found.take() {
                 return Box::pin(self.follow(found)).await;
@@ -771,5 +775,7 @@ mod tests {
         assert!(run_size <= 1280, "{run_size}");
         // More than this means that the run, or a record, is held by value across a wait.
         assert!(future_size <= 1024, "{future_size}");
+        let idled = size_of_val(&Keeper::default().idled(Some(Duration::ZERO)));
+        assert!(idled <= 512, "{idled}");
     }
 }
