@@ -24,7 +24,7 @@ pub(super) struct Found {
     pub(super) p50_us: Option<f64>,
     /// In microseconds.
     pub(super) p99_us: Option<f64>,
-    /// Of a server that the load started.
+    /// Of a server that the load started, or of the client itself.
     pub(super) cpu_seconds: Option<f64>,
     /// Of a server that the load started.
     pub(super) peak_rss_kb: Option<f64>,
@@ -91,6 +91,16 @@ pub(super) fn over_stdio(programs: &Programs, calls: u32, server: &Path) -> Resu
     command.args(["stdio", "--calls", &calls.to_string(), "--"]);
     command.args(["taskset", "-c", super::server::PROCESSOR]).arg(server).arg("stdio");
     found(&mut command)
+}
+
+/// Lets a client call a server over HTTP.
+///
+/// # Errors
+///
+/// When an answer is wrong or missing.
+pub(super) fn of_client(client: &Path, url: &str, calls: u32, in_flight: u32) -> Result<Found> {
+    let mut command = pinned(PROCESSOR, client);
+    found(command.args([url, &calls.to_string(), &in_flight.to_string()]))
 }
 
 /// Runs a program that prints what it found.

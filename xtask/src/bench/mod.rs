@@ -3,6 +3,7 @@
 //! The server has one processor to itself and the load another. What is compared runs in turn, round after round, and
 //! a ratio is taken within a round, so that a machine whose speed drifts changes figures and not ratios.
 
+mod client;
 mod creates;
 mod figures;
 mod goal;
@@ -38,6 +39,7 @@ const BENCHES: &[Bench] = &[
         "8,000 open streams: memory for each, of a bare hyper server's; all hear of a change",
         streams::run,
     ),
+    ("client", "calls a second and CPU per call of our client over HTTP, of rmcp's", client::run),
     ("creates", "durable tasks over HTTP, of what SQLite alone does with the same rows", creates::run),
 ];
 
@@ -83,6 +85,9 @@ mod tests {
     fn an_unknown_bench_is_refused_with_the_known_ones() {
         let site = Site::new(".".into(), ".".into(), Instant::now());
         let error = run(&site, &["htp".to_owned()], NonZeroUsize::MIN).unwrap_err().to_string();
-        assert!(error.contains("\"htp\"") && error.contains("http, stdio, streams, creates"), "{error}");
+        assert!(
+            error.contains("\"htp\"") && error.contains("http, stdio, streams, client, creates"),
+            "{error}"
+        );
     }
 }

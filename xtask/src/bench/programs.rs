@@ -42,6 +42,11 @@ impl Programs {
         self.ours.join("bench-server")
     }
 
+    /// Our client.
+    pub(super) fn client(&self) -> PathBuf {
+        self.ours.join("bench-client")
+    }
+
     /// What calls it.
     pub(super) fn load(&self) -> PathBuf {
         self.ours.join("bench-load")
@@ -60,6 +65,11 @@ impl Programs {
     /// The bare handler.
     pub(super) fn bare_axum(&self) -> PathBuf {
         self.peers.join("bare-axum")
+    }
+
+    /// The client of rmcp.
+    pub(super) fn rmcp_client(&self) -> PathBuf {
+        self.peers.join("rmcp-client")
     }
 
     /// The server on rmcp.
