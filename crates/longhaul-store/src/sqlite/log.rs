@@ -74,14 +74,15 @@ fn damaged(mut log: impl Read) -> io::Result<Option<u64>> {
         let belongs = frame[8..16] == header[16..24];
         match broken {
             None if computed == stored && belongs => {}
-            // Nothing but its salts has changed.
-            None if computed == stored => return Ok(Some(number)),
             None => broken = Some((number, computed)),
             Some((at, _)) if computed == stored && belongs && before.belongs && before.commits => {
                 return Ok(Some(at));
             }
-            // Nothing but the checksum of the one before has changed.
-            Some((at, sum)) if at + 1 == number && belongs && content(sum) == stored => return Ok(Some(at)),
+            // Nothing but the checksum or the salts of the one before has changed, with which a commit ended. Within the last
+            // commit a header may be of an earlier round whose page has not changed: its sector has not reached the disk.
+            Some((at, sum)) if at + 1 == number && belongs && before.commits && content(sum) == stored => {
+                return Ok(Some(at));
+            }
             Some(_) => {}
         }
         before = Frame { stored, belongs, commits: word(&frame, 4) != 0 };
@@ -142,3 +143,59 @@ const FRAME_HEADER: usize = 24;
 /// How a log begins whose checksums are of little-endian numbers, and one of big-endian ones.
 const LITTLE: u32 = 0x377f_0682;
 const BIG: u32 = 0x377f_0683;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 512;
+    const FRAME: usize = FRAME_HEADER + PAGE;
+
+    /// A log of one round, whose frames end a commit where it says so. Its pages are the same in every round.
+    fn log(round: u8, ends: &[bool]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for word in [LITTLE, 3_007_000, PAGE as u32, 0] {
+            bytes.extend(word.to_be_bytes());
+        }
+        let salts = [round; 8];
+        bytes.extend(salts);
+        let mut sum = Sum::default().over(u32::from_le_bytes, &bytes);
+        let write = |bytes: &mut Vec<u8>, Sum(first, second)| {
+            bytes.extend(first.to_be_bytes());
+            bytes.extend(second.to_be_bytes());
+        };
+        write(&mut bytes, sum);
+        for (number, ends) in ends.iter().enumerate() {
+            let begin = [number as u32 + 1, u32::from(*ends) * 9].map(u32::to_be_bytes).concat();
+            let page = [number as u8; PAGE];
+            sum = sum.over(u32::from_le_bytes, &begin).over(u32::from_le_bytes, &page);
+            bytes.extend(begin.into_iter().chain(salts));
+            write(&mut bytes, sum);
+            bytes.extend(page);
+        }
+        bytes
+    }
+
+    /// Which frame is damaged once these bytes of a frame are as an earlier round has left them.
+    fn found(ends: &[bool], frame: usize, stale: std::ops::Range<usize>) -> Option<u64> {
+        let (old, mut new) = (log(1, ends), log(2, ends));
+        assert_eq!(damaged(&new[..]).unwrap(), None);
+        let begin = HEADER + (frame - 1) * FRAME;
+        let stale = begin + stale.start..begin + stale.end;
+        new[stale.clone()].copy_from_slice(&old[stale]);
+        damaged(&new[..]).unwrap()
+    }
+
+    #[test]
+    fn what_has_not_reached_the_disk_of_the_last_commit_is_no_damage() {
+        let (salts, checksum, header) = (8..16, 16..24, 0..FRAME_HEADER);
+        for stale in [salts, checksum, header] {
+            for frame in [2, 3, 4] {
+                let last = [true, false, false, true];
+                assert_eq!(found(&last, frame, stale.clone()), None, "{stale:?} of frame {frame}");
+                let earlier = [true, false, false, true, true];
+                assert_eq!(found(&earlier, frame, stale.clone()), Some(frame as u64), "{stale:?} of {frame}");
+            }
+        }
+    }
+}
