@@ -91,6 +91,17 @@ async fn a_promoted_call_is_polled_no_sooner_than_its_server_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_that_had_ended_when_its_call_was_answered_is_asked_what_it_came_to() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let calling = spawn_call(&client);
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, d3("completed", json!({ "resultType": "task" }))).await;
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, d3("completed", json!({ "result": text("built") }))).await;
+    assert_eq!(calling.await.unwrap().unwrap(), "built");
+}
+
+#[tokio::test(start_paused = true)]
 async fn whoever_watches_sees_each_change_once() {
     let (client, mut peer) = peer::modern(Options::default()).await;
     let task = start(&client, &mut peer).await;

@@ -41,6 +41,8 @@ pub struct Changes<'t> {
 impl<'t> Changes<'t> {
     pub(super) fn new(task: &'t TaskHandle, created: Option<Box<Task>>) -> Self {
         let stuck = Stuck::new(task.client().options().stuck_after);
+        // A call that is made again may find its task ended; only a look tells with what.
+        let created = created.filter(|created| !created.status.is_terminal());
         Self { task, last: created, is_told: false, look: None, stuck, coming: None, came: None }
     }
 
