@@ -35,7 +35,7 @@
 //! | `http-client` | Streamable HTTP for clients |
 //! | `oauth` | signing in for clients over HTTP: `client::auth` |
 //! | `auth` | bearer tokens for servers over HTTP, and who they prove to call: `auth` |
-//! | `schema-validation` | `Tool::validated`: tools whose JSON Schemas are known only when the program runs |
+//! | `schema-validation` | `Tool::validated`: tools whose JSON Schemas are known only when the program runs; clients hold results against the schemas of their tools |
 //! | `sealed` | `store::sealed`: what tasks carry, sealed where it is kept |
 //! | `sqlite` | `store::Sqlite`: tasks in one file, which survive the process and the loss of power |
 
@@ -51,6 +51,8 @@ mod hex;
 pub mod manual;
 #[cfg(any(feature = "auth", feature = "oauth"))]
 mod oauth;
+#[cfg(feature = "schema-validation")]
+mod schema;
 pub mod seal;
 pub mod server;
 pub mod service;

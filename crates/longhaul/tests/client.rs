@@ -238,6 +238,18 @@ async fn a_server_without_a_common_revision_is_named_with_what_it_speaks() {
     assert!(error.to_string().contains("2031-01-01"), "{error}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_modern_server_that_is_slow_to_start_is_found_to_be_modern() {
+    let (mut peer, target) = Peer::new();
+    let connect = tokio::spawn(Client::connect(target));
+    let discover = peer.expect("server/discover").await;
+    // It has read neither before it has started.
+    let initialize = peer.expect("initialize").await;
+    peer.answer(&discover, peer::discovered()).await;
+    peer.refuse(&initialize, -32022, "this connection speaks 2026-07-28").await;
+    assert_eq!(connect.await.unwrap().unwrap().dialect().era(), Era::Modern);
+}
+
 #[tokio::test]
 async fn a_modern_server_that_wants_a_legacy_revision_gets_a_session() {
     let (mut peer, target) = Peer::new();
@@ -497,7 +509,7 @@ async fn a_call_that_asks_first_is_made_again_with_the_answers() {
 async fn a_session_hears_who_answers_and_gets_its_answers() {
     let options = Options::default().on_roots(|| async { vec![Root::new("file:///work")] });
     let (_client, mut peer) = peer::legacy(options, json!({ "tools": {} })).await;
-    assert_eq!(peer.declared, json!({"roots": {}}));
+    assert_eq!(peer.declared, json!({"roots": {"listChanged": true}}));
     peer.send(json!({ "jsonrpc": "2.0", "id": 7, "method": "roots/list" })).await;
     let answer = peer.message().await.unwrap();
     assert_eq!((&answer["id"], &answer["result"]["roots"][0]["uri"]), (&json!(7), &json!("file:///work")));
@@ -508,4 +520,164 @@ async fn a_session_hears_who_answers_and_gets_its_answers() {
     peer.send(json!({ "jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage", "params": sample }))
         .await;
     assert_eq!(peer.message().await.unwrap()["error"]["code"], -32601, "nobody answers that");
+}
+
+/// What a peer answers that refuses a call until a page was visited.
+async fn send_to_a_page(peer: &mut Peer, id: &str) {
+    let call = peer.expect("tools/call").await;
+    let page =
+        json!({ "mode": "url", "message": "There", "url": "https://a.example/x", "elicitationId": id });
+    let error = json!({ "code": -32042, "message": "first go there", "data": { "elicitations": [page] } });
+    peer.send(json!({ "jsonrpc": "2.0", "id": call["id"], "error": error })).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_refused_until_a_page_was_visited_is_made_again() {
+    let (asked, done) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (its, ended) = (Arc::clone(&asked), Arc::clone(&done));
+    let options = Options::default()
+        .on_page(move |page| {
+            its.lock().unwrap().push(page.id);
+            async { ElicitAction::Accept }
+        })
+        .on_page_done(move |id| ended.lock().unwrap().push(id));
+    let (client, mut peer) = peer::legacy(options, json!({ "tools": {} })).await;
+    let calling = tokio::spawn(async move { client.call("x", &()).await });
+    // They go there, and are not done: nobody asks again, but the call is made again now and then.
+    for _ in 0..3 {
+        send_to_a_page(&mut peer, "7").await;
+    }
+    let before = tokio::time::Instant::now();
+    for id in ["8", "7", "7"] {
+        let method = "notifications/elicitation/complete";
+        peer.send(json!({ "jsonrpc": "2.0", "method": method, "params": { "elicitationId": id } })).await;
+    }
+    let call = peer.expect("tools/call").await;
+    assert_eq!(before.elapsed(), Duration::ZERO, "it is made again as soon as they are done");
+    peer.answer(&call, json!({ "content": [] })).await;
+    assert!(calling.await.unwrap().is_ok());
+    assert_eq!(
+        (&*asked.lock().unwrap(), &*done.lock().unwrap()),
+        (&vec!["7".to_owned()], &vec!["7".to_owned()])
+    );
+}
+
+#[tokio::test]
+async fn who_does_not_visit_a_page_is_given_the_error() {
+    let options = Options::default().on_page(|_| async { ElicitAction::Decline });
+    for options in [options, Options::default()] {
+        let (client, mut peer) = peer::legacy(options, json!({ "tools": {} })).await;
+        let calling = tokio::spawn(async move { client.call("x", &()).await });
+        send_to_a_page(&mut peer, "7").await;
+        assert_eq!(peer::code(&calling.await.unwrap().unwrap_err()), -32042);
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_told_that_the_roots_are_others() {
+    let options = Options::default().on_roots(|| async { vec![Root::new("file:///a")] });
+    let (client, mut peer) = peer::legacy(options.clone(), json!({})).await;
+    assert_eq!(peer.declared["roots"], json!({ "listChanged": true }));
+    client.roots_changed().await.unwrap();
+    peer.expect("notifications/roots/list_changed").await;
+    // Without roots, and where servers ask anew each time, there is nothing to tell.
+    let (silent, mut hears_nothing) = peer::legacy(Options::default(), json!({})).await;
+    let (modern, mut asks_anew) = peer::modern(options).await;
+    for (client, peer) in [(silent, &mut hears_nothing), (modern, &mut asks_anew)] {
+        client.roots_changed().await.unwrap();
+        let asking = tokio::spawn(async move { client.call("x", &()).await });
+        let call = peer.expect("tools/call").await;
+        peer.answer(&call, json!({ "content": [], "resultType": "complete" })).await;
+        asking.await.unwrap().unwrap();
+    }
+}
+
+/// A tool that says what it gives.
+#[cfg(feature = "schema-validation")]
+fn adds() -> Value {
+    let sum =
+        json!({ "type": "object", "properties": { "sum": { "type": "integer" } }, "required": ["sum"] });
+    let tool = json!({ "name": "add", "inputSchema": { "type": "object" }, "outputSchema": sum });
+    let reaching = json!({ "$ref": "https://a.example/schema.json" });
+    let other = json!({ "name": "other", "inputSchema": { "type": "object" }, "outputSchema": reaching });
+    json!({ "tools": [tool, other], "resultType": "complete", "ttlMs": 0, "cacheScope": "public" })
+}
+
+#[cfg(feature = "schema-validation")]
+#[tokio::test]
+async fn a_result_that_does_not_fit_the_schema_of_its_tool_is_an_error_that_keeps_it() {
+    for modern in [true, false] {
+        for validate in [true, false] {
+            let options = Options::default().validate(validate);
+            let (client, mut peer) = if modern {
+                peer::modern(options).await
+            } else {
+                peer::legacy(options, json!({ "tools": {} })).await
+            };
+            let structured = |sum: Value| json!({ "content": [], "structuredContent": { "sum": sum } });
+            let called = async |client: &Client, peer: &mut Peer, tool: &'static str, mut result: Value| {
+                let client = client.clone();
+                let calling = tokio::spawn(async move { client.call(tool, &()).await });
+                let call = peer.expect("tools/call").await;
+                result["resultType"] = json!("complete");
+                peer.answer(&call, result).await;
+                calling.await.unwrap()
+            };
+            // Of a tool that was not listed nobody knows what it gives.
+            assert!(called(&client, &mut peer, "add", structured(json!("5"))).await.is_ok());
+            let listing = tokio::spawn({
+                let client = client.clone();
+                async move { client.list_tools().await }
+            });
+            let list = peer.expect("tools/list").await;
+            peer.answer(&list, adds()).await;
+            listing.await.unwrap().unwrap();
+            assert!(called(&client, &mut peer, "add", structured(json!(5))).await.is_ok());
+            let failed = json!({ "content": [], "isError": true });
+            assert!(called(&client, &mut peer, "add", failed).await.unwrap().is_error);
+            // A schema that cannot be used says nothing.
+            assert!(called(&client, &mut peer, "other", structured(json!(5))).await.is_ok());
+            for (result, what) in
+                [(structured(json!("5")), "`/sum`: "), (json!({ "content": [] }), "it has no structure")]
+            {
+                match called(&client, &mut peer, "add", result.clone()).await {
+                    Err(Error::Unfit { tool, what: found, result: kept, .. }) if validate => {
+                        assert!(tool == "add" && found.starts_with(what), "{found}");
+                        let kept = kept.structured_content.map(|kept| kept.get().to_owned());
+                        assert_eq!(kept, result.get("structuredContent").map(Value::to_string));
+                    }
+                    Ok(_) if !validate => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(feature = "schema-validation")]
+#[tokio::test(start_paused = true)]
+async fn what_a_task_came_to_is_held_against_the_schema_of_its_tool() {
+    let (client, mut peer) = peer::modern(Options::default()).await;
+    let listing = tokio::spawn({
+        let client = client.clone();
+        async move { client.list_tools().await }
+    });
+    let list = peer.expect("tools/list").await;
+    peer.answer(&list, adds()).await;
+    listing.await.unwrap().unwrap();
+    let calling = tokio::spawn(async move { client.call("add", &()).await });
+    let task = |status: &str| {
+        let at = "2026-01-01T00:00:00Z";
+        json!({ "taskId": "t", "status": status, "createdAt": at, "lastUpdatedAt": at, "ttlMs": null,
+            "resultType": "task" })
+    };
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, task("working")).await;
+    let get = peer.expect("tasks/get").await;
+    let mut ended = task("completed");
+    ended["result"] = json!({ "content": [], "structuredContent": { "sum": "5" } });
+    ended["resultType"] = json!("complete");
+    peer.answer(&get, ended).await;
+    let unfit = calling.await.unwrap().unwrap_err();
+    assert!(matches!(&unfit, Error::Unfit { tool, .. } if tool == "add"), "{unfit:?}");
 }

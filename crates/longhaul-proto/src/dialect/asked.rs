@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 use super::Dialect;
 use super::ask::{ELICIT, LIST_ROOTS, SAMPLE};
 use super::welcome::invalid;
-use crate::jsonrpc::{ErrorObject, Text};
+use crate::jsonrpc::{Code, ErrorObject, Text};
+use crate::method::Notice;
 use crate::model::{ElicitForm, ElicitParams, ElicitUrl, Form, InputRequest};
 
 /// What a server asks before it answers (modern era): a call is to be made again, with the answers.
@@ -42,6 +43,25 @@ impl Dialect {
             && serde_json::from_str::<Kind<'_>>(result)
                 .is_ok_and(|kind| kind.kind.is_some_and(|Text(kind)| kind == "input_required"));
         if asks { serde_json::from_str(result).map(Some).map_err(invalid) } else { Ok(None) }
+    }
+
+    /// The pages that an error sends the user to before the request can be made again (2025-11-25, Client, Elicitation);
+    /// `None` if it is another error, or names none that can be read.
+    pub fn read_pages(&self, error: &ErrorObject) -> Option<Vec<ElicitUrl>> {
+        #[derive(Deserialize)]
+        struct Required {
+            elicitations: Vec<Elicit>,
+        }
+        let tells_when_done = self.notification(Notice::ElicitationComplete, |_| ()).is_some();
+        if error.code != Code::URL_ELICITATION_REQUIRED || !tells_when_done {
+            return None;
+        }
+        let Required { elicitations } = serde_json::from_str(error.data.as_ref()?.get()).ok()?;
+        let pages = elicitations.into_iter().map(|elicitation| match elicitation.into_params() {
+            Ok(ElicitParams::Url(page)) => Some(page),
+            Ok(ElicitParams::Form(_)) | Err(_) => None,
+        });
+        pages.collect::<Option<Vec<_>>>().filter(|pages| !pages.is_empty())
     }
 }
 
@@ -140,6 +160,24 @@ mod tests {
     use super::*;
     use crate::dialect::{Dialect, Revision};
     use crate::model::{CreateMessageParams, Field, SamplingMessage};
+
+    #[test]
+    fn an_error_names_pages_where_there_is_such_an_error() {
+        let named = serde_json::json!({ "elicitations": [
+            { "mode": "url", "message": "There", "url": "https://a.example/x", "elicitationId": "7" }
+        ] });
+        let error = ErrorObject::new(Code::URL_ELICITATION_REQUIRED, "first go there").with_data(&named);
+        let pages = Dialect::of(Revision::V2025_11_25).read_pages(&error).unwrap();
+        assert!(pages.len() == 1 && pages[0].url == "https://a.example/x" && pages[0].id == "7");
+        for (revision, error) in [
+            (Revision::V2026_07_28, error.clone()),
+            (Revision::V2025_06_18, error),
+            (Revision::V2025_11_25, ErrorObject::invalid_params("x").with_data(&named)),
+            (Revision::V2025_11_25, ErrorObject::new(Code::URL_ELICITATION_REQUIRED, "x")),
+        ] {
+            assert!(Dialect::of(revision).read_pages(&error).is_none(), "{revision} {error}");
+        }
+    }
 
     #[test]
     fn what_a_server_writes_its_client_reads() {

@@ -108,7 +108,7 @@ impl Dialect {
             declared.optional("elicitation", able.elicitation.as_ref().filter(elicits));
             declared.optional("sampling", able.sampling.as_ref());
             if able.roots {
-                declared.raw("roots", "{}");
+                declared.raw("roots", r#"{"listChanged":true}"#);
             }
             declared.end();
             params.field("clientInfo", &declaration.info);

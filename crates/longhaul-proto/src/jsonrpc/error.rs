@@ -153,6 +153,9 @@ impl Code {
     pub const INTERNAL: Self = Self(-32603);
     /// There is no such resource. Only the legacy era has this code.
     pub const RESOURCE_NOT_FOUND: Self = Self(-32002);
+    /// The user has to visit pages before the request can be answered; `data.elicitations` names them. Only 2025-11-25 has
+    /// this code.
+    pub const URL_ELICITATION_REQUIRED: Self = Self(-32042);
     /// HTTP headers and body disagree, or a header is missing (2026-07-28).
     pub const HEADER_MISMATCH: Self = Self(-32020);
     /// The request needs a capability its client did not declare (2026-07-28).

@@ -12,6 +12,8 @@ use longhaul_tasks::environment::BoxFuture;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::pages::Pages;
+
 /// How a kind of question is answered.
 type Answer<Q, A> = Arc<dyn Fn(Q) -> BoxFuture<'static, A> + Send + Sync>;
 
@@ -45,20 +47,18 @@ impl Answers {
     /// # Errors
     ///
     /// What the application says instead, or that nobody answers such questions.
-    pub(super) async fn answer(&self, question: InputRequest) -> Result<Box<RawValue>, ErrorObject> {
+    pub(super) async fn answer(
+        &self,
+        question: InputRequest,
+        pages: &Pages,
+    ) -> Result<Box<RawValue>, ErrorObject> {
         let unasked = ErrorObject::method_not_found(question.method());
         match question {
             InputRequest::Elicit(ElicitParams::Form(form)) => {
                 written(&self.form.as_ref().ok_or(unasked)?(form).await)
             }
             InputRequest::Elicit(ElicitParams::Url(page)) => {
-                let ask = self.page.as_ref().ok_or(unasked)?;
-                if !page.url.starts_with("https://") && !page.url.starts_with("http://") {
-                    return Err(ErrorObject::invalid_params(
-                        "a page to visit must be at an http or https URL",
-                    ));
-                }
-                written(&ElicitResult::of(ask(page).await))
+                written(&ElicitResult::of(self.visit(page, pages).await?))
             }
             InputRequest::Sample(params) if self.with_tools || !params.needs_tools() => {
                 written(&self.sample.as_ref().ok_or(unasked)?(*params).await?)
@@ -70,6 +70,26 @@ impl Answers {
             }
             InputRequest::Sample(_) => Err(unasked),
         }
+    }
+
+    /// Whether the user goes to a page.
+    ///
+    /// # Errors
+    ///
+    /// When nobody is asked such things, or the page cannot be one.
+    pub(super) async fn visit(&self, page: ElicitUrl, pages: &Pages) -> Result<ElicitAction, ErrorObject> {
+        let ask = self.page.as_ref().ok_or_else(|| ErrorObject::method_not_found("elicitation/create"))?;
+        if !page.url.starts_with("https://") && !page.url.starts_with("http://") {
+            return Err(ErrorObject::invalid_params("a page to visit must be at an http or https URL"));
+        }
+        let id = page.id.clone();
+        // The server may say that the user is done before the application does.
+        pages.open(&id);
+        let action = ask(page).await;
+        if action != ElicitAction::Accept {
+            pages.close(&id);
+        }
+        Ok(action)
     }
 }
 

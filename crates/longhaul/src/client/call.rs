@@ -266,6 +266,9 @@ impl Client {
                     self.0.table.cache().forget(&[Method::ListTools]);
                     self.look_at_tools().await?;
                 }
+                Err(Error::Answer(error)) if self.dialect().read_pages(&error).is_some() => {
+                    rounds.visit(error).await?;
+                }
                 Err(error) => match page.filter(|_| self.may_send_again(&error) && Instant::now() < until) {
                     Some(page) => {
                         if error.leaves_open() {
@@ -316,7 +319,7 @@ impl Client {
         let answered = self.ask(request).await?;
         let called = self.dialect().read_call(&answered.result);
         Ok(match called.map_err(|error| Error::protocol(error.message))? {
-            Called::Result(result) => Round::Over(Started::Result(result)),
+            Called::Result(result) => Round::Over(Started::Result(self.fitting(Some(name), result).await?)),
             Called::Task(task) => {
                 let reports = self.dialect().reports_progress_of_tasks();
                 if reports {

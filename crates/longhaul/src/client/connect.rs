@@ -1,11 +1,13 @@
 //! Opening a connection: which era the server is of, and what it says of itself.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::dialect::{Declaration, Dialect, Era, Unsupported, Welcome, Words};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{ClientCapabilities, ServerCapabilities};
+use tokio::time::timeout;
 
 use super::eras::Remembered;
 use super::error::Error;
@@ -199,8 +201,16 @@ async fn probe(
     patience: Option<Duration>,
 ) -> Result<Welcome, Error> {
     let dialect = Dialect::newest_modern();
-    let idle = patience.unwrap_or_else(|| table.options().request_timeout);
-    let legacy = match discover(link, declaration, dialect, idle).await {
+    let idle = table.options().request_timeout;
+    let mut discovering = pin!(discover(link, declaration, dialect, idle));
+    let discovered = match patience {
+        None => discovering.await,
+        Some(patience) => match timeout(patience, &mut discovering).await {
+            Ok(discovered) => discovered,
+            Err(_) => return interrupt(discovering, link, table, declaration).await,
+        },
+    };
+    let legacy = match discovered {
         Ok(Ok(welcome)) if welcome.dialect.era() == Era::Modern => return Ok(welcome),
         Ok(Ok(welcome)) => welcome.dialect,
         Ok(Err(unsupported)) => return Err(unsupported.into()),
@@ -218,16 +228,38 @@ async fn probe(
             }
             Words::Any => Dialect::newest_legacy(),
         },
-        Err(error) if may_be_legacy(&error, patience.is_some()) => Dialect::newest_legacy(),
+        Err(error) if may_be_legacy(&error) => Dialect::newest_legacy(),
         Err(error) => return Err(error),
     };
     initialize(link, table, declaration, legacy).await
 }
 
+/// Opens a session with a server that has left us without an answer. If it was only slow to start, and is of the modern era
+/// alone, it answers what it was asked first and refuses this.
+async fn interrupt(
+    mut discovering: Pin<&mut impl Future<Output = Result<Result<Welcome, Unsupported>, Error>>>,
+    link: &Link,
+    table: &Table,
+    declaration: &Arc<Declaration>,
+) -> Result<Welcome, Error> {
+    let mut discovered = None;
+    let mut initializing = pin!(initialize(link, table, declaration, Dialect::newest_legacy()));
+    let initialized = loop {
+        tokio::select! {
+            biased;
+            answered = &mut discovering, if discovered.is_none() => discovered = Some(answered),
+            initialized = &mut initializing => break initialized,
+        }
+    };
+    match (initialized, discovered) {
+        (Err(Error::Answer(_)), Some(Ok(Ok(welcome)))) if welcome.dialect.era() == Era::Modern => Ok(welcome),
+        (initialized, _) => initialized,
+    }
+}
+
 /// Whether a server that only knows the legacy era may have failed so at a modern request.
-fn may_be_legacy(error: &Error, over_stream: bool) -> bool {
+fn may_be_legacy(error: &Error) -> bool {
     match error {
-        Error::TimedOut { .. } => over_stream,
         Error::Http { status, .. } => matches!(status, 400 | 404 | 405 | 406 | 415 | 422),
         Error::Protocol { .. } => true,
         _ => false,

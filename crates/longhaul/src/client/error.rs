@@ -6,6 +6,7 @@ use std::time::Duration;
 use longhaul_proto::connection::PendingLimit;
 use longhaul_proto::dialect::{Revision, Unsupported};
 use longhaul_proto::jsonrpc::{Code, ErrorObject};
+use longhaul_proto::model::CallToolResult;
 
 use super::journal::JournalError;
 
@@ -125,6 +126,17 @@ pub enum Error {
         tool: String,
         /// What it says.
         text: String,
+    },
+    /// The structure of a result is not what the schema of its tool says ([`Options::validate`](super::Options)).
+    #[error("the result of {tool} does not fit its schema: {what}")]
+    #[non_exhaustive]
+    Unfit {
+        /// Which tool.
+        tool: String,
+        /// What is wrong with it.
+        what: String,
+        /// The result as it came.
+        result: Box<CallToolResult>,
     },
     /// No answer and no progress came in time.
     #[error("no answer within {}", spoken(*after))]

@@ -9,6 +9,8 @@ use longhaul_proto::model::Tool;
 
 use super::Client;
 use super::error::Error;
+#[cfg(feature = "schema-validation")]
+use super::structure::Structure;
 
 /// The tools of one listing.
 #[derive(Debug)]
@@ -16,11 +18,20 @@ pub(super) struct Known {
     tools: Vec<Tool>,
     /// What each repeats in headers, of those that repeat anything.
     repeated: HashMap<String, Vec<MirroredParameter>>,
+    /// What those give that say it.
+    #[cfg(feature = "schema-validation")]
+    structures: HashMap<String, Structure>,
 }
 
 impl Known {
     pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// The schema of what a tool gives.
+    #[cfg(feature = "schema-validation")]
+    pub(super) fn structure(&self, name: &str) -> Option<&Structure> {
+        self.structures.get(name)
     }
 
     /// The headers that repeat arguments of a call, and what they say before their encoding.
@@ -52,7 +63,17 @@ impl Client {
                 }
             });
         }
-        let known = Arc::new(Known { tools, repeated });
+        #[cfg(feature = "schema-validation")]
+        let structures = {
+            let with_schema = |tool: &Tool| Some((tool.name.clone(), Structure::of(tool)?));
+            tools.iter().filter_map(with_schema).collect()
+        };
+        let known = Arc::new(Known {
+            tools,
+            repeated,
+            #[cfg(feature = "schema-validation")]
+            structures,
+        });
         *self.0.tools.lock().await = Some(Arc::clone(&known));
         known
     }

@@ -15,7 +15,7 @@
 //! over the [`TaskHandle`] instead. What a server asks meanwhile is answered by what [`Options`] were given for it
 //! ([`Options::on_form`]). The files: `connect` finds out the era, `call` and `task` drive calls, which `rounds` makes
 //! again when they ask; `watch` follows a task, `saved` is one written down, `journal` keeps what a crash must not lose, `pace` says how long to wait; `answers` and
-//! `asked` answer; `list`, `known`, `offer` and `subscription`, which `told` feeds, are
+//! `asked` answer, `pages` are where they sent the user; `structure` is held against schemas; `list`, `known`, `offer` and `subscription`, which `told` feeds, are
 //! what there is beside calls; `again` sends, once more where that is safe and not at all where `cache` has the answer;
 //! `table` knows who waits for what, `link` sends through `driver` and `transport`.
 
@@ -36,9 +36,11 @@ mod list;
 mod offer;
 pub(crate) mod options;
 mod pace;
+mod pages;
 mod private;
 mod rounds;
 mod saved;
+mod structure;
 mod subscription;
 pub(crate) mod table;
 mod target;
@@ -49,7 +51,7 @@ mod watch;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_proto::dialect::{Declaration, Dialect, RequestWriter, Welcome};
-use longhaul_proto::method::Method;
+use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::{Implementation, LoggingLevel, ServerCapabilities};
 
 pub use call::Started;
@@ -181,6 +183,22 @@ impl Client {
         let mut declaration = self.0.declaration.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut declaration).log_level = Some(level);
         Ok(())
+    }
+
+    /// Tells the server that [`Options::on_roots`] says something else now. In the modern era servers ask anew each time, and
+    /// what nobody asks is not declared: then nothing is sent.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be sent.
+    pub async fn roots_changed(&self) -> Result<(), Error> {
+        if self.options().answers.roots.is_none() {
+            return Ok(());
+        }
+        match self.dialect().notification(Notice::RootsChanged, |_| ()) {
+            Some(changed) => self.0.link.notify(self.dialect(), changed).await,
+            None => Ok(()),
+        }
     }
 
     /// Closes the connection: what waits is given up, a session is ended, a child process is let go and, if

@@ -64,11 +64,18 @@ pub struct Options {
     /// is taken for stuck: it is cancelled, and [`Error::Stuck`](super::Error::Stuck). A call that asks before it answers
     /// may do so as often. Default 60.
     pub stuck_after: u32,
+    /// How many questions of the server may wait for the application at once, where it asks by requests. Default 64.
+    pub max_questions: usize,
+    /// How many pages the user may have been sent to and not be done with, as far as is known. Default 64.
+    pub max_pages: usize,
     /// Whether lists and resources are asked for again only once the time has passed that their server gave them, or it
     /// has said that they changed. Default `true`.
     pub cache: bool,
     /// Which servers turned out to be of which era. Default: none yet, and clones of these options learn together.
     pub eras: Eras,
+    /// Whether the structure of a result is held against the schema that its tool was listed with, as far as it was listed:
+    /// [`Error::Unfit`](super::Error::Unfit). Needs the feature `schema-validation`. Default `true`.
+    pub validate: bool,
     pub(crate) answers: Answers,
     pub(crate) journal: Option<Arc<Book>>,
     pub(crate) bearer: Option<Arc<str>>,
@@ -76,6 +83,7 @@ pub struct Options {
     pub(crate) oauth: Option<super::auth::OAuth>,
     pub(crate) on_log: Option<Callback<LogMessage>>,
     pub(crate) on_stderr: Option<Callback<String>>,
+    pub(crate) on_page_done: Option<Callback<String>>,
 }
 
 impl Default for Options {
@@ -93,8 +101,11 @@ impl Default for Options {
             close_grace: Duration::from_secs(2),
             retry_for: Duration::from_secs(120),
             stuck_after: 60,
+            max_questions: 64,
+            max_pages: 64,
             cache: true,
             eras: Eras::default(),
+            validate: true,
             answers: Answers::default(),
             journal: None,
             bearer: None,
@@ -102,6 +113,7 @@ impl Default for Options {
             oauth: None,
             on_log: None,
             on_stderr: None,
+            on_page_done: None,
         }
     }
 }
@@ -198,6 +210,27 @@ impl Options {
         self
     }
 
+    /// Lets this many questions of the server wait for the application at once.
+    #[must_use]
+    pub fn max_questions(mut self, max_questions: usize) -> Self {
+        self.max_questions = max_questions;
+        self
+    }
+
+    /// Waits for this many pages at once to be done with.
+    #[must_use]
+    pub fn max_pages(mut self, max_pages: usize) -> Self {
+        self.max_pages = max_pages;
+        self
+    }
+
+    /// Holds the structure of results against the schemas of their tools, or takes it as it comes.
+    #[must_use]
+    pub fn validate(mut self, validate: bool) -> Self {
+        self.validate = validate;
+        self
+    }
+
     /// Fills in the forms that servers ask for while they work, whether on a call or on a task. A question is answered
     /// once, however often it is seen.
     ///
@@ -225,12 +258,24 @@ impl Options {
     ///
     /// Show the whole URL and who asks, and open it only once the user agrees, where neither this program nor a model reads
     /// the page. [`ElicitAction::Accept`] says that the user went there, not that what is to be done there is done.
+    ///
+    /// A request that is refused until pages were visited (2025-11-25) is made again once the user goes there, and again
+    /// until it is not refused any more: as soon as the server says that they are done, and now and then until it does. Each
+    /// page is asked about once. Who does not go there is given the server's error.
     #[must_use]
     pub fn on_page<F: Future<Output = ElicitAction> + Send + 'static>(
         mut self,
         ask: impl Fn(ElicitUrl) -> F + Send + Sync + 'static,
     ) -> Self {
         self.answers.page = Some(Arc::new(move |page| -> BoxFuture<'static, _> { Box::pin(ask(page)) }));
+        self
+    }
+
+    /// Calls `on_page_done` with the [id](ElicitUrl::id) of a page that the user went to, once its server says that they are
+    /// done there (2025-11-25). It must not block.
+    #[must_use]
+    pub fn on_page_done(mut self, on_page_done: impl Fn(String) + Send + Sync + 'static) -> Self {
+        self.on_page_done = Some(Arc::new(on_page_done));
         self
     }
 
@@ -258,7 +303,7 @@ impl Options {
         self.on_sample(sample)
     }
 
-    /// Says where servers may work.
+    /// Says where servers may work. [`Client::roots_changed`](super::Client::roots_changed) tells them that it is elsewhere now.
     #[must_use]
     pub fn on_roots<F: Future<Output = Vec<Root>> + Send + 'static>(
         mut self,

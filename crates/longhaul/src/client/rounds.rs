@@ -1,11 +1,13 @@
 //! Requests that may ask before they answer: made again, with answers, until they are answered.
 //!
-//! (2026-07-28, Multi Round-Trip Requests.)
+//! (2026-07-28, Multi Round-Trip Requests. In 2025-11-25 an error may name pages that are to be visited before.)
 
 use std::sync::Arc;
 
 use longhaul_proto::dialect::{Asked, RequestWriter};
+use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_proto::method::Method;
+use longhaul_proto::model::ElicitAction;
 use serde_json::value::RawValue;
 use tokio::time::sleep;
 
@@ -23,6 +25,10 @@ pub(super) struct Rounds<'c> {
     answers: Option<String>,
     /// What the server gave to come back with them, unread.
     state: Option<String>,
+    /// The pages that the user was asked to visit.
+    visited: Vec<String>,
+    /// They were not known to be done there when the request was last made.
+    was_open: bool,
     pauses: Pauses,
     /// Where answers are noted.
     page: Option<&'c Arc<Page>>,
@@ -30,7 +36,8 @@ pub(super) struct Rounds<'c> {
 
 impl<'c> Rounds<'c> {
     pub(super) fn new(client: &'c Client, page: Option<&'c Arc<Page>>) -> Self {
-        Self { client, times: 0, answers: None, state: None, pauses: Pauses::new(), page }
+        let (visited, pauses) = (Vec::new(), Pauses::new());
+        Self { client, times: 0, answers: None, state: None, visited, was_open: false, pauses, page }
     }
 
     /// Writes what this round brings.
@@ -52,10 +59,7 @@ impl<'c> Rounds<'c> {
         if !asked.questions.is_empty() && options.answers.is_empty() {
             return Err(Error::InputRequired { task: None });
         }
-        self.times += 1;
-        if self.times > options.stuck_after {
-            return Err(Error::Stuck { task: None, times: options.stuck_after });
-        }
+        self.again()?;
         if asked.questions.is_empty() {
             sleep(self.pauses.next(None)).await;
             self.answers = None;
@@ -86,6 +90,52 @@ impl<'c> Rounds<'c> {
         }
         Ok(answer)
     }
+
+    /// Has the user visit the pages without which the request is refused: it is then to be made again. Those that they were
+    /// sent to before are waited for, for a while.
+    ///
+    /// # Errors
+    ///
+    /// The error itself, if it is another or the user does not go there; and when the server has refused too often.
+    pub(super) async fn visit(&mut self, error: ErrorObject) -> Result<(), Error> {
+        let Some(pages) = self.client.dialect().read_pages(&error) else { return Err(Error::Answer(error)) };
+        let (answers, open) = (&self.client.options().answers, self.client.0.table.pages());
+        self.again()?;
+        let ids: Vec<String> = pages.iter().map(|page| page.id.clone()).collect();
+        let mut is_sent = false;
+        for page in pages {
+            if self.visited.contains(&page.id) {
+                continue;
+            }
+            self.visited.push(page.id.clone());
+            is_sent = true;
+            match answers.visit(page, open).await {
+                Ok(ElicitAction::Accept) => {}
+                Ok(_) | Err(_) => return Err(Error::Answer(error)),
+            }
+        }
+        let is_open = open.any(&ids);
+        if is_sent {
+            self.pauses = Pauses::new();
+        } else if is_open {
+            tokio::select! {
+                () = open.closed(&ids) => {}
+                () = sleep(self.pauses.next(None)) => {}
+            }
+        } else if !self.was_open {
+            sleep(self.pauses.next(None)).await;
+        }
+        // Done since the request was last made: then it is made at once, and else later each time.
+        self.was_open = open.any(&ids);
+        Ok(())
+    }
+
+    /// Counts one time more.
+    fn again(&mut self) -> Result<(), Error> {
+        self.times += 1;
+        let times = self.client.options().stuck_after;
+        if self.times > times { Err(Error::Stuck { task: None, times }) } else { Ok(()) }
+    }
 }
 
 impl Client {
@@ -103,7 +153,14 @@ impl Client {
                 rounds.write(params);
             })?;
             request.name = Some(name);
-            let result = self.ask(request).await?.result;
+            let result = match self.ask(request).await {
+                Ok(answered) => answered.result,
+                Err(Error::Answer(error)) => {
+                    rounds.visit(error).await?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let asked = self.dialect().read_asked(&result);
             match asked.map_err(|error| Error::protocol(error.message))? {
                 Some(asked) => rounds.answer(asked).await?,

@@ -28,6 +28,7 @@ use super::error::Error;
 use super::journal::{Page, name_of};
 use super::link::Outgoing;
 use super::options::{Callback, LogMessage, Options};
+use super::pages::Pages;
 use super::told::{Change, Told};
 use crate::trace;
 use crate::wire::{self, By};
@@ -47,6 +48,7 @@ pub(crate) struct Table {
     /// Whether no message will come any more, for those who wait for something else than an answer.
     over: watch::Sender<bool>,
     cache: Mutex<Cache>,
+    pages: Pages,
     state: Mutex<State>,
 }
 
@@ -77,8 +79,8 @@ impl Table {
         let (origin, tools_changed) = (Instant::now(), AtomicBool::new(false));
         let over = watch::Sender::new(false);
         let (asked, open) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let cache = Mutex::default();
-        Arc::new(Self { origin, options, tools_changed, asked, open, over, cache, state: Mutex::new(state) })
+        let (cache, pages, state) = (Mutex::default(), Pages::new(options.max_pages), Mutex::new(state));
+        Arc::new(Self { origin, options, tools_changed, asked, open, over, cache, pages, state })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -226,7 +228,7 @@ impl Table {
         Reply::Later(Box::pin(async move {
             let answered = match noted {
                 Some((page, name)) => this.answer_noted(question, &page, &name).await,
-                None => this.options.answers.answer(question).await,
+                None => this.options.answers.answer(question, &this.pages).await,
             };
             drop(open);
             let mut out = Vec::new();
@@ -261,7 +263,7 @@ impl Table {
         if let Some(answer) = page.earlier(name) {
             return Ok(answer);
         }
-        let answer = self.options.answers.answer(question).await?;
+        let answer = self.options.answers.answer(question, &self.pages).await?;
         let noted = page.answered(name, &answer).await;
         noted.map_err(|error| ErrorObject::internal(error.to_string()))?;
         Ok(answer)
@@ -314,6 +316,16 @@ impl Table {
                 let logger = params.read::<Text<'_>>("logger").ok().flatten();
                 on_log(LogMessage { level, logger: logger.map(|text| text.0.into_owned()), data });
             }
+            Some(Notice::ElicitationComplete) => {
+                let Ok(id) = params.require::<String>("elicitationId") else { return };
+                if self.pages.close(&id) {
+                    if let Some(on_page_done) = &self.options.on_page_done {
+                        on_page_done(id);
+                    }
+                } else {
+                    tracing::debug!(id, "passed over what was said of a page that nobody was sent to");
+                }
+            }
             Some(notice) => {
                 if notice == Notice::ToolsChanged {
                     self.tools_changed.store(true, Ordering::Release);
@@ -348,6 +360,11 @@ impl Table {
                 told.tell(change.clone());
             }
         }
+    }
+
+    /// The pages that the user was sent to.
+    pub(super) fn pages(&self) -> &Pages {
+        &self.pages
     }
 
     /// The answers that may be used again.
@@ -393,9 +410,10 @@ struct Open(Arc<Table>);
 
 impl Open {
     fn begin(table: &Arc<Table>) -> Option<Self> {
+        let most = table.options.max_questions;
         let room = table
             .open
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < MAX_ASKED).then_some(open + 1));
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < most).then_some(open + 1));
         table.asked.store(true, Ordering::Release);
         room.ok().map(|_| Self(Arc::clone(table)))
     }
@@ -406,9 +424,6 @@ impl Drop for Open {
         self.0.open.fetch_sub(1, Ordering::AcqRel);
     }
 }
-
-/// How many questions of one server may wait for the application.
-const MAX_ASKED: usize = 64;
 
 /// What a server may ask without our having declared anything: whether we live.
 fn answer(request: &Request<'_>) -> Vec<u8> {

@@ -277,6 +277,11 @@ impl TaskHandle {
         Error::Stuck { task: Some(self.id.clone()), times }
     }
 
+    /// A result of it that was fetched apart.
+    pub(super) async fn fitting(&self, result: &str) -> Result<CallToolResult, Error> {
+        self.client.fitting(self.tool(), read(result)?).await
+    }
+
     /// What a task that has ended came to.
     pub(super) async fn outcome(&self, task: &Task) -> Result<CallToolResult, Error> {
         let outcome = self.fetch(task).await;
@@ -289,10 +294,10 @@ impl TaskHandle {
             return Err(Error::Cancelled { id: self.id.clone() });
         }
         if self.client.dialect().name_of(Method::TaskResult).is_some() {
-            return read(&self.patiently(|| self.ask(Method::TaskResult, None)).await?);
+            return self.fitting(&self.patiently(|| self.ask(Method::TaskResult, None)).await?).await;
         }
         match (&task.result, &task.error) {
-            (Some(result), _) => Ok(result.clone()),
+            (Some(result), _) => self.client.fitting(self.tool(), result.clone()).await,
             (None, Some(error)) => Err(Error::Answer(error.clone())),
             (None, None) => Err(Error::protocol("a task that has ended without result or error")),
         }

@@ -8,7 +8,6 @@ use longhaul_tasks::environment::BoxFuture;
 use tokio::time::{Instant, sleep_until};
 
 use super::error::Error;
-use super::list::read;
 use super::pace::interval;
 use super::task::TaskHandle;
 
@@ -105,7 +104,7 @@ impl<'t> Changes<'t> {
                         self.coming = None;
                         // Whether it was cancelled, or nothing is wrong with it, it says itself.
                         if let Ok(text) = came {
-                            self.came = Some(read(&text)?);
+                            self.came = Some(self.task.fitting(&text).await?);
                             return Ok(());
                         }
                     }

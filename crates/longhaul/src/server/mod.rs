@@ -71,6 +71,8 @@ use serde_json::value::RawValue;
 use tower_layer::Layer;
 use tower_service::Service;
 
+#[cfg(feature = "schema-validation")]
+pub use crate::schema::SchemaError;
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
 pub use ask::{Ask, AskError, Elicited, RoundOptions};
 pub(crate) use ask::{Kept, Line};
@@ -101,8 +103,6 @@ pub use template::ResourceTemplate;
 pub(crate) use tool::blocking;
 pub use tool::{JobTool, Tool, ToolFuture, ToolHandler};
 pub use tool_result::{IntoToolResult, Json, ToolError};
-#[cfg(feature = "schema-validation")]
-pub use validated::SchemaError;
 
 pub use longhaul_tasks::project::{OUTPUT_SCHEME, output_uri};
 use offer::Parts;
