@@ -18,6 +18,19 @@ pub(crate) fn checks(visit: &Visit) -> Vec<Check<'_>> {
     ]
 }
 
+/// The checks of the set `refuses`: servers that answer with an error until a page was visited (2025-11-25).
+pub(crate) fn refusing(visit: &Visit) -> Vec<Check<'_>> {
+    vec![Check::new("refuses until a page was visited", must_be_visited(visit))]
+}
+
+async fn must_be_visited(visit: &Visit) -> Result<()> {
+    let said = visit.text_of("must_visit", &json!({ "key": "k1" })).await?;
+    ensure!(said == "let in", "{said}");
+    let asked = noted(&visit.user.pages);
+    ensure!(asked.iter().filter(|page| page.ends_with("/k1")).count() == 1, "{asked:?}");
+    Ok(())
+}
+
 async fn samples(visit: &Visit) -> Result<()> {
     let said = visit.text_of("sample", &json!({ "prompt": "why" })).await?;
     ensure!(said == "a-model: a sample", "{said}");

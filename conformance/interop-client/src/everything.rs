@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use longhaul::client::{CallOptions, Change, Client, Error, Started, TaskHandle};
@@ -10,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::tap::Check;
-use crate::visit::{Visit, noted, text};
+use crate::visit::{Visit, note, noted, text};
 
 /// A resource of it.
 const DOCUMENT: &str = "demo://resource/static/document/features.md";
@@ -134,12 +135,22 @@ async fn asks_for_a_visit(visit: &Visit) -> Result<()> {
     let url = "https://pages.example/asked";
     let said = visit.text_of("trigger-url-elicitation", &json!({ "url": url })).await?;
     ensure!(said.contains("User completed") && noted(&visit.user.pages).contains(&url.to_owned()), "{said}");
+    let url = "https://pages.example/required";
+    let arguments = json!({ "url": url, "elicitationId": "e-1", "errorPath": true });
+    let said = visit.text_of("trigger-url-elicitation", &arguments).await?;
+    ensure!(said.contains("User completed") && noted(&visit.user.pages).contains(&url.to_owned()), "{said}");
     Ok(())
 }
 
 async fn lists_roots(visit: &Visit) -> Result<()> {
     let said = visit.text_of("get-roots-list", &json!({})).await?;
-    ensure!(said.contains("file:///work"), "{said}");
+    ensure!(said.contains("file:///work") && !said.contains("file:///more"), "{said}");
+    note(&visit.user.roots, "file:///more".to_owned());
+    visit.client.roots_changed().await?;
+    // It asks for them on its own when it has heard of that.
+    while !visit.text_of("get-roots-list", &json!({})).await?.contains("file:///more") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     Ok(())
 }
 
@@ -181,7 +192,7 @@ async fn tells_changes(client: &Client) -> Result<()> {
 async fn logs(visit: &Visit) -> Result<()> {
     visit.client.call("toggle-simulated-logging", &json!({})).await?;
     while !noted(&visit.user.logs).iter().any(|line| line.to_lowercase().contains("level")) {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     visit.client.call("toggle-simulated-logging", &json!({})).await?;
     Ok(())

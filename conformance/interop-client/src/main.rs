@@ -7,6 +7,7 @@ mod asks;
 mod everything;
 mod offer;
 mod tap;
+mod tasks;
 mod visit;
 
 use std::env;
@@ -61,6 +62,8 @@ async fn run() -> Result<bool> {
             "offer" => offer::checks(&visit),
             "changes" => offer::changes(&visit),
             "asks" => asks::checks(&visit),
+            "refuses" => asks::refusing(&visit),
+            "tasks" => tasks::checks(&visit),
             _ => bail!("there is no set {set:?}"),
         });
     }

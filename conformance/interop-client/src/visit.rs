@@ -25,12 +25,15 @@ pub(crate) struct User {
     pub(crate) pages: Mutex<Vec<String>>,
     pub(crate) samples: Mutex<Vec<String>>,
     pub(crate) logs: Mutex<Vec<String>>,
+    /// Where it says that the server may work.
+    pub(crate) roots: Mutex<Vec<String>>,
 }
 
 impl Visit {
     /// Connects.
     pub(crate) async fn begin(target: Target, revision: Option<Revision>) -> Result<Self> {
         let user = Arc::new(User::default());
+        note(&user.roots, "file:///work".to_owned());
         let mut options = answering(&user);
         options.revision = revision;
         Ok(Self { client: Client::connect_with(target, options).await?, user })
@@ -72,7 +75,11 @@ fn answering(user: &Arc<User>) -> Options {
     let options = options.on_log(LoggingLevel::Debug, move |LogMessage { data, .. }| {
         note(&its.logs, data.get().to_owned());
     });
-    options.on_roots(|| async { vec![Root::new("file:///work")] })
+    let its = remembering();
+    options.on_roots(move || {
+        let roots = noted(&its.roots).into_iter().map(Root::new).collect();
+        async { roots }
+    })
 }
 
 /// What a user sends who leaves each field as it is and puts the first thing that fits into those that must be filled in.
@@ -93,7 +100,8 @@ fn filled_in(form: &ElicitForm) -> Box<RawValue> {
     RawValue::from_string(written(&content)).expect("what was just written is JSON")
 }
 
-fn note(list: &Mutex<Vec<String>>, item: String) {
+/// Notes one thing more.
+pub(crate) fn note(list: &Mutex<Vec<String>>, item: String) {
     list.lock().unwrap_or_else(PoisonError::into_inner).push(item);
 }
 

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::test::program;
-use crate::tools::{Node, Python};
+use crate::tools::{Node, Python, system};
 use crate::wire::{self, Whose};
 pub(crate) use browser::stage as browser;
 pub(crate) use server::HttpServer;
@@ -262,6 +262,7 @@ pub(crate) fn clients() -> String {
 
 impl Rigs {
     fn new(site: &Site) -> Result<Self> {
+        system::require(site, &system::REDIS)?;
         let node = Node::with(site, "interop-node", NODE, OLDEST_NODE)?;
         let python = Python::with(site, "interop-python", &format!("{PYTHON}/requirements.txt"))?;
         Ok(Self { node, python })

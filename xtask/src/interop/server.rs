@@ -81,6 +81,11 @@ impl HttpServer {
         self.at("mcp")
     }
 
+    /// Its address, of a Redis.
+    pub(super) fn redis(&self) -> String {
+        format!("redis://{}/0", self.address)
+    }
+
     /// The address of an endpoint by its path.
     pub(super) fn at(&self, path: &str) -> String {
         format!("http://{}/{path}", self.address)

@@ -13,6 +13,7 @@ use super::{PYTHON, Rigs};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::test::program;
+use crate::tools::system;
 use crate::wire::{self, Whose};
 
 /// The program that visits them.
@@ -25,9 +26,20 @@ pub(super) const VISITS: &[Visit] = &[
     Visit::new("everything", Over::Sse, None, "everything"),
     Visit::new("python", Over::Stdio, None, "offer,asks,changes"),
     Visit::new("python", Over::Http, None, "offer,asks,changes"),
-    Visit::new("python", Over::Stdio, LEGACY, "offer,asks"),
-    Visit::new("python", Over::Http, LEGACY, "offer,asks"),
+    Visit::new("python", Over::Stdio, LEGACY, "offer,asks,refuses"),
+    Visit::new("python", Over::Http, LEGACY, "offer,asks,refuses"),
+    Visit::new("typescript-v1", Over::Stdio, None, "offer,asks,refuses,changes,tasks"),
+    Visit::new("typescript-v1", Over::Http, None, "offer,asks,refuses,changes,tasks"),
+    Visit::new("typescript-v2", Over::Stdio, None, "offer,asks,changes"),
+    Visit::new("typescript-v2", Over::Http, None, "offer,asks,changes"),
+    Visit::new("typescript-v2", Over::Stdio, LEGACY, "offer,asks,refuses,changes"),
+    Visit::new("typescript-v2", Over::Http, LEGACY, "offer,asks,refuses,changes"),
+    Visit::new(FASTMCP, Over::Stdio, None, "offer,asks,tasks"),
+    Visit::new(FASTMCP, Over::Http, None, "offer,asks,tasks"),
 ];
+
+/// The server that keeps its tasks elsewhere.
+const FASTMCP: &str = "fastmcp";
 
 /// The revision of the legacy era that a server of both is asked for.
 const LEGACY: Option<&str> = Some("2025-11-25");
@@ -36,6 +48,9 @@ const LEGACY: Option<&str> = Some("2025-11-25");
 const SERVERS: &[(&str, Theirs)] = &[
     ("everything", Theirs::Everything("node_modules/@modelcontextprotocol/server-everything/dist/index.js")),
     ("python", Theirs::Python("serve.py")),
+    ("typescript-v1", Theirs::Node("serve_v1.mjs")),
+    ("typescript-v2", Theirs::Node("serve_v2.mjs")),
+    (FASTMCP, Theirs::Python("serve_fastmcp.py")),
 ];
 
 /// Some checks of our client with one server.
@@ -55,7 +70,9 @@ pub(super) struct Visit {
 enum Theirs {
     /// `@modelcontextprotocol/server-everything`, which takes its transport as a word and its port from the environment.
     Everything(&'static str),
-    /// A rig of ours on an SDK of others, in Python.
+    /// A rig of ours on an SDK of others, in JavaScript.
+    Node(&'static str),
+    /// One in Python.
     Python(&'static str),
 }
 
@@ -117,10 +134,13 @@ impl Visit {
             Over::Http => "mcp",
             Over::Sse => "sse",
         };
+        // Over HTTP its tasks are in a Redis, over stdin in its own memory.
+        let redis = (self.server == FASTMCP).then(|| HttpServer::run(redis)).transpose()?;
         let log = self.log(site)?;
         let server = HttpServer::run(|address| {
             let mut command = self.command(site, rigs, Some(address))?;
             // Some write a line for each request.
+            command.envs(redis.as_ref().map(|redis| ("FASTMCP_DOCKET_URL", redis.redis())));
             command.stderr(File::create(&log).with_context(|| format!("cannot write {}", log.display()))?);
             Ok(command)
         });
@@ -142,7 +162,7 @@ impl Visit {
         let theirs = SERVERS.iter().find(|(name, _)| *name == self.server).map(|(_, theirs)| *theirs);
         let theirs = theirs.with_context(|| format!("nothing starts the server {:?}", self.server))?;
         let mut command = match theirs {
-            Theirs::Everything(script) => rigs.node.script(site, script),
+            Theirs::Everything(script) | Theirs::Node(script) => rigs.node.script(site, script),
             Theirs::Python(script) => rigs.python.script(site, &format!("{PYTHON}/{script}")),
         };
         match (theirs, address) {
@@ -156,6 +176,14 @@ impl Visit {
         };
         Ok(command)
     }
+}
+
+/// What starts a Redis that keeps nothing on the disk.
+fn redis(address: SocketAddr) -> Result<Command> {
+    let mut command = Command::new(system::REDIS.name());
+    command.args(["--bind", &address.ip().to_string(), "--port", &address.port().to_string()]);
+    command.args(["--save", "", "--appendonly", "no"]);
+    Ok(command)
 }
 
 #[cfg(test)]

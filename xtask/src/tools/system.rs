@@ -50,6 +50,10 @@ pub(crate) const CXX: Program = Program { name: "c++", probe: &["c++", "--versio
 pub(crate) const STRACE: Program =
     Program { name: "strace", probe: &["strace", "--version"], packages: &["strace"] };
 
+/// redis-server, in which a server of others keeps its tasks.
+pub(crate) const REDIS: Program =
+    Program { name: "redis-server", probe: &["redis-server", "--version"], packages: &["redis-server"] };
+
 /// Chromium without a window.
 pub(crate) const CHROMIUM: Program = Program {
     name: "chromium-headless-shell",
