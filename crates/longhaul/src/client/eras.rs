@@ -78,9 +78,10 @@ mod tests {
     #[test]
     fn a_server_is_told_from_another_by_all_it_is_started_with() {
         let eras = Eras::default();
+        let shared = eras.clone();
         let build = Command::new("server").args(["build"]);
         eras.of(&build.clone().into()).learn(Era::Legacy);
-        assert_eq!(eras.clone().of(&build.clone().into()).era(), Some(Era::Legacy));
+        assert_eq!(shared.of(&build.clone().into()).era(), Some(Era::Legacy));
         assert_eq!(eras.of(&build.clone().env("NEW", "1").into()).era(), None);
         assert_eq!(eras.of(&build.clone().args(["--new"]).into()).era(), None);
         eras.of(&build.clone().into()).forget();
