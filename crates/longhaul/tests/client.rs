@@ -92,6 +92,16 @@ impl Drop for SetOnDrop {
     }
 }
 
+#[tokio::test]
+async fn a_call_is_small_to_hold() {
+    let client = connect(Dialect::newest_modern().revision()).await;
+    let arguments = json!({});
+    let (call, start) =
+        (client.call("echo", &arguments), client.start("echo", &arguments, CallOptions::default()));
+    let sizes = [size_of_val(&call), size_of_val(&start)];
+    assert!(sizes.iter().all(|size| *size <= 1024), "{sizes:?}");
+}
+
 async fn connect(revision: Revision) -> Client {
     Client::connect_with(serve().0, Options::default().revision(revision)).await.unwrap()
 }

@@ -7,6 +7,7 @@ use longhaul_proto::dialect::{Asked, Called, Declaration, RequestWriter};
 use longhaul_proto::jsonrpc::Code;
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{CallToolResult, Content, TaskSupport};
+use longhaul_tasks::environment::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -61,12 +62,13 @@ impl Client {
     ) -> Result<CallToolResult, Error> {
         let arguments = object(arguments)?;
         let timeout = options.timeout;
-        let ended = async {
+        // In a box, for it is large: whoever makes several at once holds them all.
+        let ended = Box::pin(async {
             match self.begin(name, arguments, options).await? {
                 Started::Result(result) => Ok(result),
                 Started::Task(task) => task.wait().await,
             }
-        };
+        });
         within(timeout, ended).await
     }
 
@@ -124,7 +126,7 @@ impl Client {
     ) -> Result<Started, Error> {
         let arguments = object(arguments)?;
         let timeout = options.timeout;
-        within(timeout, self.begin(name, arguments, options)).await
+        within(timeout, Box::pin(self.begin(name, arguments, options))).await
     }
 
     /// Makes a call, or goes on with the one that the journal knows by its name.
@@ -351,10 +353,7 @@ pub(super) fn object(arguments: &(impl Serialize + ?Sized)) -> Result<String, Er
     }
 }
 
-async fn within<T>(
-    timeout: Option<Duration>,
-    future: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
+async fn within<T>(timeout: Option<Duration>, future: BoxFuture<'_, Result<T, Error>>) -> Result<T, Error> {
     match timeout {
         None => future.await,
         Some(after) => tokio::time::timeout(after, future).await.unwrap_or(Err(Error::TimedOut { after })),

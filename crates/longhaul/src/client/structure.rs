@@ -5,6 +5,8 @@ use longhaul_proto::model::CallToolResult;
 
 use super::Client;
 use super::error::Error;
+#[cfg(feature = "schema-validation")]
+use crate::handed_over::handed_over;
 
 impl Client {
     /// The result, if it fits. A tool that was not listed, or whose schema cannot be used, may give anything.
@@ -14,7 +16,9 @@ impl Client {
         tool: Option<&str>,
         result: CallToolResult,
     ) -> Result<CallToolResult, Error> {
-        let is_held = self.options().validate && self.dialect().structures_results() && !result.is_error;
+        // What hands its caller over says so in a structure of its own.
+        let is_own = !result.is_error && handed_over(&result).is_none();
+        let is_held = self.options().validate && self.dialect().structures_results() && is_own;
         let Some(tool) = tool.filter(|_| is_held) else { return Ok(result) };
         let Some(known) = self.tools_at_hand().await else { return Ok(result) };
         let Some(schema) = known.structure(tool) else { return Ok(result) };
