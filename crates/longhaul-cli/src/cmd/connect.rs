@@ -16,8 +16,8 @@ use crate::term::{clean, note, print};
 /// Tell Claude Code, VS Code, Cursor and others of your server.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-What would be written is shown, and written when you agree; a copy of the file stays beside it. All else in the file,
-comments included, stays as it is.
+What would be written is shown, and written when you agree; a copy of the file stays beside it.
+All else in the file, comments included, stays as it is.
 
 Examples:
   longhaul connect claude

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::variables::replace;
 use super::{Here, Host, Variables, file, name_of};
 use crate::failure::{Failure, Outcome};
+use crate::shell;
 use crate::target::Server;
 use crate::term::{clean, note};
 
@@ -63,6 +64,15 @@ impl Entry {
         clean::line(&place, 200)
     }
 
+    /// What is started, whole, before anything in it is replaced: whoever reads it learns what runs, and no secret that stands
+    /// elsewhere.
+    fn command_line(&self, command: &str) -> String {
+        let arguments = self.value.get("args").and_then(Value::as_array).into_iter().flatten();
+        let words = std::iter::once(command).chain(arguments.filter_map(Value::as_str));
+        let line = words.map(|word| shell::word(word).into_owned()).collect::<Vec<_>>().join(" ");
+        clean::line(&line, LONGEST)
+    }
+
     /// The server that is meant, with everything replaced as its host would.
     pub(crate) fn resolve(&self, here: &Here) -> Outcome<Server> {
         self.resolved(here)
@@ -75,6 +85,7 @@ impl Entry {
         let texts =
             |member: &str| self.value.get(member).and_then(Value::as_object).cloned().unwrap_or_default();
         if let Some(command) = self.text("command") {
+            note(&format!("note: {} starts {}", clean::line(&self.target(), 80), self.command_line(command)));
             let mut words = vec![OsString::from(set(command)?)];
             for word in self.value.get("args").and_then(Value::as_array).into_iter().flatten() {
                 words.push(set(word.as_str().unwrap_or_default())?.into());

@@ -71,6 +71,8 @@ fn a_host_is_told_of_a_server_when_its_user_agrees() {
     assert_eq!(code, 0, "{err}");
     let (code, out, err) = at(&["call", "claude:bench", "say", "word=bye"]);
     assert_eq!((code, out.as_str()), (0, "bye\n"), "{err}");
+    let starts = err.lines().find(|line| line.starts_with("note: claude:bench starts "));
+    assert!(starts.is_some_and(|line| line.contains(" serve ") && line.contains(" --stdio")), "C22: {err}");
     let (code, _, err) = at(&["connect", "claude", "--stdio"]);
     assert!(code == 0 && err.contains("has it already"), "{err}");
     let (code, _, err) = at(&["connect", "claude", "--yes"]);

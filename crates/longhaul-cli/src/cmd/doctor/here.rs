@@ -19,8 +19,9 @@ pub(super) async fn examine(file: &Path, report: &mut Report) -> Outcome<Option<
         Ok(checked) => {
             let name = file.display();
             let count = checked.config.names().count();
+            let tools = if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") };
             match checked.warnings.render(Colour::Never).lines().find(|line| line.starts_with("warning")) {
-                None => report.ok("config", format!("{name}: {count} tools, no mistakes"))?,
+                None => report.ok("config", format!("{name}: {tools}, no mistakes"))?,
                 Some(first) => {
                     report.warn(
                         "config",

@@ -50,18 +50,27 @@ async fn looked_at(
     report: &mut Report,
 ) -> Outcome<()> {
     let dialect = client.dialect();
-    let era = if dialect.era() == Era::Modern { "modern" } else { "legacy" };
+    let era_of = |dialect: &Dialect| if dialect.era() == Era::Modern { "modern" } else { "legacy" };
     let info = client.server_info().map(|info| format!("{} {}", info.name, info.version)).unwrap_or_default();
     report.ok(
         "revision",
-        format!("{}, of the {era} era   {}", dialect.revision().as_str(), clean::line(&info, 120)),
+        format!(
+            "{}, of the {} era   {}",
+            dialect.revision().as_str(),
+            era_of(dialect),
+            clean::line(&info, 120)
+        ),
     )?;
     let other = other_era(server, target, dialect).await;
     match &other {
         Some(Ok(other)) => {
             report.ok(
                 "revision",
-                format!("and {} for older and newer clients", other.dialect().revision().as_str()),
+                format!(
+                    "and {}, of the {} era",
+                    other.dialect().revision().as_str(),
+                    era_of(other.dialect())
+                ),
             )?;
         }
         Some(Err(_)) if dialect.era() == Era::Modern => {
