@@ -52,6 +52,7 @@ fn a_server_is_found_by_the_name_that_an_editor_has_for_it() {
     }
 }
 
+/// C22 of `conformance/REQUIREMENTS.md`, too.
 #[test]
 fn a_host_is_told_of_a_server_when_its_user_agrees() {
     let folder = folder();
