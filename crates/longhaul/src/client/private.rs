@@ -1,4 +1,4 @@
-//! Files that nobody but their user reads, beside those of tokens.
+//! Files that nobody but their user reads.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;

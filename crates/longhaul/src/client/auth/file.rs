@@ -1,7 +1,7 @@
 //! Tokens in a file that nobody else reads.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +12,8 @@ use sha2::{Digest as _, Sha256};
 use super::error::AuthError;
 use super::secret::Secret;
 use super::store::{Held, TokenStore};
+use crate::client::private;
+use crate::hex::hex;
 
 /// Keeps tokens in one file, which only its user can read and write (0600 where the system has such a thing). Several
 /// processes may have it at once: one of them renews a token at a time, while it has the lock of an empty file beside it.
@@ -69,10 +71,8 @@ impl TokenStore for FileTokens {
     }
 
     fn hold<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Held, AuthError>> {
-        let digest = Sha256::digest(name);
-        let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let extension = format!("{}.lock", hex(&Sha256::digest(name)[..8]));
         Box::pin(async move {
-            let extension = format!("{digest}.lock");
             let lock = self.with(move |path| open_lock(path, &extension)).await?;
             loop {
                 // A thread that waits for the system would outlive who gave up waiting, and the whole runtime with it.
@@ -119,7 +119,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Content) -> bool) -> io::Result<
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = private_file().create_new(true).open(&new)?;
+    let mut file = private::file().create_new(true).open(&new)?;
     file.write_all(&serde_json::to_vec_pretty(&content)?)?;
     file.sync_all()?;
     fs::rename(&new, path)?;
@@ -129,33 +129,13 @@ fn change(path: &Path, change: impl FnOnce(&mut Content) -> bool) -> io::Result<
 
 /// An empty file beside the tokens, to be locked.
 fn open_lock(path: &Path, extension: &str) -> io::Result<File> {
-    private_folder().create(folder_of(path))?;
+    private::folder().create(folder_of(path))?;
     check_folder(folder_of(path))?;
-    private_file().create(true).truncate(false).open(path.with_extension(extension))
+    private::file().create(true).truncate(false).open(path.with_extension(extension))
 }
 
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
-}
-
-fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt as _;
-        // What somebody else has put there may lead anywhere.
-        options.mode(0o600).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
-    }
-    options
-}
-
-fn private_folder() -> DirBuilder {
-    let mut folder = DirBuilder::new();
-    folder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut folder, 0o700);
-    folder
 }
 
 #[cfg(unix)]
