@@ -10,7 +10,7 @@ use longhaul_proto::dialect::Dialect;
 use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, clip};
 use longhaul_proto::model::{CallToolParams, CallToolResult, InputKind, TASKS_EXTENSION};
 use longhaul_tasks::environment::BoxFuture;
-use longhaul_tasks::machine::{Caller as Stance, Plan};
+use longhaul_tasks::machine::{Caller as Stance, Plan, Refusal};
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::{Answer, Call, Keeper, Ticket, Work};
@@ -21,6 +21,7 @@ use tracing::Instrument as _;
 
 use super::answer::{Dispatched, Envelope, Write, later, now_or_later, refused};
 use super::ask::{Back, Begun, Reply, Rounds, TaskRounds, Topic, Turn, courier};
+use super::by_hand::ByHand;
 use super::caught::Caught;
 use super::companion::{Companion, beats};
 use super::context::Cx;
@@ -101,6 +102,10 @@ pub(super) fn call_tool(
             params.arguments,
             out,
         ),
+        Ok(Way::ByHand(handler, stance)) => {
+            let by_hand = ByHand { dispatcher, tool: &tool, handler: &**handler, stance };
+            by_hand.answer(envelope, exchange, once, params.arguments, out)
+        }
         Ok(Way::Engine(stance)) => {
             let arguments = params.arguments;
             Begin { dispatcher, tool: &tool, stance, once, drafted: None }
@@ -113,6 +118,8 @@ pub(super) fn call_tool(
 enum Way<'t> {
     /// It runs and is answered; nothing more.
     InPlace(&'t Arc<dyn ToolHandler>),
+    /// It runs, and its function opens what tasks there are to be.
+    ByHand(&'t Arc<dyn ToolHandler>, Stance),
     /// It may become a task, or has to wait for its turn.
     Engine(Stance),
 }
@@ -132,6 +139,11 @@ impl<'t> Way<'t> {
             offers && dialect.asks_for_tasks() && asked,
             dialect.has_tasks_extension() && exchange.caller.capabilities.extensions.tasks,
         );
+        let stance = match (asks, takes) {
+            (true, _) => Stance::AsksForTask,
+            (false, true) => Stance::TakesTask,
+            (false, false) => Stance::Waits,
+        };
         let name = &tool.definition.name;
         match tool.policy.mode {
             TaskMode::Never if asks => Err(ErrorObject::new(
@@ -142,6 +154,10 @@ impl<'t> Way<'t> {
                 Kind::Function(handler) if tool.policy.limit.is_none() => Self::InPlace(handler),
                 Kind::Function(_) | Kind::Job(_) => Self::Engine(Stance::Waits),
             }),
+            TaskMode::ByHand => Ok(match &tool.kind {
+                Kind::Function(handler) => Self::ByHand(handler, stance),
+                Kind::Job(_) => Self::Engine(stance),
+            }),
             TaskMode::Required if !asks && !takes => Err(if dialect.has_tasks_extension() {
                 missing_tasks()
             } else {
@@ -150,9 +166,7 @@ impl<'t> Way<'t> {
                     format!("tool {name} can only be called as a task: call it with `task`"),
                 )
             }),
-            _ if asks => Ok(Self::Engine(Stance::AsksForTask)),
-            _ if takes => Ok(Self::Engine(Stance::TakesTask)),
-            _ => Ok(Self::Engine(Stance::Waits)),
+            _ => Ok(Self::Engine(stance)),
         }
     }
 }
@@ -240,7 +254,7 @@ impl InPlace<'_> {
 }
 
 /// What a call of the tool is about.
-fn topic<'t>(tool: &'t Tool, arguments: &'t str) -> Topic<'t> {
+pub(super) fn topic<'t>(tool: &'t Tool, arguments: &'t str) -> Topic<'t> {
     let (name, reentrant) = (&tool.definition.name, tool.is_reentrant());
     Topic { method: "tools/call", name, arguments, reentrant, asks: !tool.asks.is_empty() }
 }
@@ -452,7 +466,7 @@ impl Begin<'_> {
     fn row_first(&self) -> bool {
         let at_once = match self.tool.policy.mode {
             TaskMode::After(after) => after.is_zero(),
-            TaskMode::Never => false,
+            TaskMode::Never | TaskMode::ByHand => false,
             TaskMode::Required => true,
         };
         at_once || self.stance == Stance::AsksForTask || self.once.is_some()
@@ -522,7 +536,7 @@ impl Begin<'_> {
         call.plan = match policy.mode {
             TaskMode::Never if self.once.is_some() => Plan::in_place_once(),
             TaskMode::Never => Plan::in_place(),
-            TaskMode::After(_) | TaskMode::Required => {
+            TaskMode::After(_) | TaskMode::Required | TaskMode::ByHand => {
                 let plan = Plan::new(self.stance, self.row_first());
                 if self.tool.starts_with_row() { plan.with_row_first() } else { plan }
             }
@@ -546,7 +560,7 @@ impl Begin<'_> {
             // A caller is handed over only to what is durable.
             TaskMode::After(after) => Some(call.hold.map_or(after, |hold| after.min(hold / 2))),
             TaskMode::Required => Some(Duration::ZERO),
-            TaskMode::Never => None,
+            TaskMode::Never | TaskMode::ByHand => None,
         };
         // Only who is handed over needs to find its call again: whoever has a task has its id.
         // A key says more of which call is which than its arguments.
@@ -557,7 +571,7 @@ impl Begin<'_> {
 }
 
 /// Goes on telling the session that asked for a task of it once its run is over, and puts to it what the task asks.
-fn attend(
+pub(super) fn attend(
     shared: &Shared,
     cx: &Cx,
     record: &Arc<Record>,
@@ -681,18 +695,22 @@ fn told(shared: &Shared, cx: &Cx, answer: Answer, waited: Duration, rounds: Opti
                 written(Ok(hand_over(shared, &record, Some(waited))))
             })
         }
-        Answer::Refused(refusal) => {
-            let message = refusal.message.to_string();
-            refused(if let (Some(reason), Some(id)) = (refusal.reason, drafted) {
-                drafted::taken(&id, reason)
-            } else if let Some(reason) = refusal.reason {
-                ErrorObject::invalid_params(message).with_data(&serde_json::json!({ "reason": reason }))
-            } else if refusal.overloaded {
-                ErrorObject::overloaded(message, RETRY_AFTER)
-            } else {
-                ErrorObject::internal(message)
-            })
+        Answer::Refused(refusal) => refused(match (refusal.reason, drafted) {
+            (Some(reason), Some(id)) => drafted::taken(&id, reason),
+            _ => not_begun(refusal),
+        }),
+    }
+}
+
+/// Why a call was not begun.
+pub(super) fn not_begun(refusal: Refusal) -> ErrorObject {
+    let message = refusal.message.to_string();
+    match refusal.reason {
+        Some(reason) => {
+            ErrorObject::invalid_params(message).with_data(&serde_json::json!({ "reason": reason }))
         }
+        None if refusal.overloaded => ErrorObject::overloaded(message, RETRY_AFTER),
+        None => ErrorObject::internal(message),
     }
 }
 

@@ -18,6 +18,11 @@ use super::tool::ToolFuture;
 pub(super) struct Caught(ToolFuture);
 
 impl Caught {
+    /// The same of a call that is under way.
+    pub(super) fn of(call: ToolFuture) -> Self {
+        Self(call)
+    }
+
     /// Starts a call, catching a panic in its first, synchronous part too.
     ///
     /// # Errors

@@ -18,7 +18,9 @@ use tokio::sync::Notify;
 use super::ask::Interview;
 use super::dispatch::Caller;
 use super::grant::Grant;
+use super::opened::Opening;
 use super::outlet::Outlet;
+use super::resumed::unheard;
 use super::scope::Scope;
 use super::shelf::Shelf;
 use super::state::{State, States};
@@ -52,6 +54,8 @@ struct Call {
     successor: Mutex<Option<Cx>>,
     /// The drafted task that the call is: whatever is said of it names the task.
     drafted: OnceLock<Arc<str>>,
+    /// What lets it open tasks by hand.
+    opening: OnceLock<Box<Opening>>,
     /// Its caller follows the task that it becomes, rather than wait.
     leaves: AtomicBool,
     cancelled: AtomicBool,
@@ -107,6 +111,7 @@ impl Cx {
             keeper,
             successor: Mutex::new(None),
             drafted: OnceLock::new(),
+            opening: OnceLock::new(),
             leaves: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             on_cancel: Notify::new(),
@@ -137,6 +142,32 @@ impl Cx {
     pub(super) fn be_drafted(&self, id: Arc<str>) {
         // It is said once, before anything runs.
         let _ = self.0.drafted.set(id);
+    }
+
+    /// The same caller, as the work of a task sees it that the call has opened. What it sends to the caller itself is
+    /// heard by nobody: the task outlives the request.
+    pub(super) fn of_opened(&self, tools: &Arc<Shelf<Tool>>, reporter: Reporter, keeper: Keeper) -> Self {
+        let call = &*self.0;
+        Self::of_task(
+            (call.states.as_ref(), tools),
+            call.dialect,
+            call.caller.clone(),
+            call.progress_token.clone(),
+            unheard(),
+            reporter,
+            keeper,
+        )
+    }
+
+    /// The call opens tasks by hand.
+    pub(super) fn may_open(&self, opening: Opening) {
+        // It is said once, before anything runs.
+        let _ = self.0.opening.set(Box::new(opening));
+    }
+
+    /// What lets it open tasks by hand, if it may.
+    pub(super) fn opening(&self) -> Option<&Opening> {
+        self.0.opening.get().map(|opening| &**opening)
     }
 
     /// Its caller waits for it, or else follows the task that it becomes.

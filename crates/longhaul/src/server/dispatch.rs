@@ -31,6 +31,7 @@ use super::polls::{PollFigures, Polls};
 use super::prompt::get_prompt;
 use super::resource::read_resource;
 use super::shelf::{Cursor, Item, Shelf};
+use super::slots::TaskSlots;
 use super::state::States;
 use super::subscriptions::Subscriptions;
 use super::{call, drafted, layered, task_list, tasks};
@@ -53,6 +54,8 @@ pub(super) struct Shared {
     pub(super) changes: Option<Arc<Changes>>,
     /// What no revision knows.
     pub(super) methods: OwnMethods,
+    /// Who answers before the store what is asked about tasks.
+    pub(super) slots: TaskSlots,
     /// The layers that requests go through.
     pub(super) way: Option<Next>,
     /// How many items a page of a list has at most.

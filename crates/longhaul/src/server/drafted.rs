@@ -40,7 +40,7 @@ impl Drafted {
         exchange: &Exchange<'_, '_>,
         arguments: &str,
     ) -> Result<Option<Self>, ErrorObject> {
-        if tool.policy.mode == TaskMode::Never {
+        if matches!(tool.policy.mode, TaskMode::Never | TaskMode::ByHand) {
             return Ok(None);
         }
         let Some(task) = exchange.dialect.drafted_task(exchange.params)? else { return Ok(None) };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use longhaul_proto::dialect::{Dialect, ResultWriter};
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_proto::model::Meta;
+use longhaul_tasks::store::Json;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -16,6 +17,8 @@ use super::answer::{Dispatched, Envelope, when_done};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::failure::Failure;
+use super::opened::Opening;
+use super::policy::TaskPolicy;
 
 type Working = Pin<Box<dyn Future<Output = Result<Members, ErrorObject>> + Send>>;
 type Function = Arc<dyn Fn(Cx, &str) -> Result<Working, ErrorObject> + Send + Sync>;
@@ -113,6 +116,18 @@ pub(super) fn own_method(
         exchange.outlet,
         None,
     );
+    let shared = &dispatcher.0;
+    if shared.capabilities.tasks {
+        cx.may_open(Opening {
+            shared: Arc::clone(shared),
+            name: name.into(),
+            arguments: Json::parse(params).unwrap_or_else(|_| Json::null()),
+            policy: TaskPolicy::by_hand(),
+            stance: None,
+            push: None,
+            state: Arc::default(),
+        });
+    }
     let begin = || match dispatcher.0.methods.functions.get(name) {
         Some(function) => function(cx.clone(), params),
         None => Err(ErrorObject::method_not_found(name)),

@@ -5,6 +5,7 @@ mod adorn;
 mod answer;
 mod ask;
 mod audience;
+mod by_hand;
 mod call;
 mod catalogue;
 mod caught;
@@ -29,6 +30,7 @@ mod method;
 mod observer;
 mod offer;
 mod once;
+mod opened;
 mod outlet;
 mod parts;
 mod parts_news;
@@ -41,6 +43,7 @@ mod resumed;
 mod schema;
 mod scope;
 mod shelf;
+mod slots;
 mod state;
 mod step;
 mod subscriptions;
@@ -87,6 +90,7 @@ pub use dispatch::{Caller, Dispatcher, Exchange};
 pub use emit::IntoPart;
 pub use failure::Failure;
 pub use grant::{Grant, InvalidScope, Scopes};
+pub use opened::{FinishError, OpenError, OpenedTask};
 pub use outlet::{Carrier, ConnectionPush, Outgoing, Outlet, OwnStream, Push, Reach, Taken};
 pub use policy::{CancelPolicy, TaskMode, TaskPolicy};
 pub use polls::{PollFigures, PollOptions};
@@ -95,6 +99,7 @@ pub(crate) use principal::local_principal;
 pub use principal::{Principal, local_user};
 pub use prompt::{IntoPrompt, Prompt, PromptArguments, PromptFuture};
 pub use resource::{IntoContents, ReadFuture, Resource, Resources, not_found};
+pub use slots::{TaskAnswers, TaskPage, TaskSlots};
 pub use state::State;
 pub use step::{StepCall, StepName};
 pub use subscriptions::SubscriptionOptions;
@@ -122,6 +127,7 @@ pub struct Server {
     instructions: Option<String>,
     parts: Parts,
     methods: method::OwnMethods,
+    slots: TaskSlots,
     /// What it says of each extension, if that is JSON.
     extensions: Vec<(String, Option<Box<RawValue>>)>,
     layers: Layers,
@@ -247,6 +253,15 @@ pub enum BuildError {
         /// The method.
         name: String,
     },
+    /// A tool opens its tasks by hand and has a policy that says otherwise.
+    #[error(
+        "{name:?} opens its tasks by hand: it is a function, and its policy has no `limit`, `join` or `rerun`"
+    )]
+    #[non_exhaustive]
+    ByHand {
+        /// The tool.
+        name: String,
+    },
     /// What a tool says of its version is not understood.
     #[error("the version of {name:?}")]
     #[non_exhaustive]
@@ -307,6 +322,7 @@ impl Server {
             instructions: None,
             parts: Parts::default(),
             methods: method::OwnMethods::default(),
+            slots: TaskSlots::default(),
             extensions: Vec::new(),
             layers: Layers::default(),
             page_size: PAGE_SIZE,
@@ -412,6 +428,13 @@ impl Server {
         E: Into<Failure> + Send + 'static,
     {
         self.methods.add(name, function);
+        self
+    }
+
+    /// Answers by these what is asked about tasks, before its store does. It declares tasks then, whatever its tools do.
+    #[must_use]
+    pub fn task_slots(mut self, slots: TaskSlots) -> Self {
+        self.slots = slots;
         self
     }
 
@@ -576,7 +599,7 @@ impl Server {
             // First, for a family of one's own may have every output of tasks.
             self.parts.families.insert(0, Arc::new(parts::PartsOfTasks::new(Arc::clone(&store))));
         }
-        let offer = self.parts.finish()?;
+        let offer = self.parts.finish(!self.slots.is_empty())?;
         if let Some(name) = self.methods.known() {
             return Err(BuildError::KnownMethod { name: name.to_owned() });
         }
@@ -593,7 +616,8 @@ impl Server {
             .with_extensions(extensions);
         let trail = self.audit.map(|audit| Trail::new(audit, Arc::clone(&store)));
         let store = trail.clone().map_or(store, |trail| Arc::new(Audited(trail)));
-        let engine = Engine::new(store, self.environment, self.pace, offer.workers());
+        let workers = offer.workers(self.methods.names());
+        let engine = Engine::new(store, self.environment, self.pace, workers);
         let info_json = serde_json::to_string(&self.info).expect("strings are JSON").into();
         let shared = Arc::new(dispatch::Shared {
             info: self.info,
@@ -603,6 +627,7 @@ impl Server {
             offer,
             changes: dynamic.then(Arc::default),
             methods: self.methods,
+            slots: self.slots,
             way: self.layers.finish(),
             page_size: self.page_size,
             subscriptions: subscriptions::Subscriptions::new(self.subscriptions),

@@ -53,8 +53,9 @@ impl Parts {
         self.tools.iter().any(is_able)
     }
 
-    pub(super) fn finish(self) -> Result<Offer, BuildError> {
-        let has_tasks = self.tools.iter().any(Tool::makes_tasks);
+    /// `tells_of_tasks`: it does so though none of its tools may make any.
+    pub(super) fn finish(self, tells_of_tasks: bool) -> Result<Offer, BuildError> {
+        let has_tasks = tells_of_tasks || self.tools.iter().any(Tool::makes_tasks);
         for tool in &self.tools {
             tool.check(has_tasks, &self.states)?;
         }
@@ -80,9 +81,12 @@ fn shelf<T: Item>(kind: &'static str, items: Vec<T>) -> Result<Shelf<T>, BuildEr
 }
 
 impl Offer {
-    /// Every tool, as the engine works on it.
-    pub(super) fn workers(&self) -> Vec<Worker> {
-        self.tools.stock().iter().map(|tool| tool.worker(self)).collect()
+    /// Every tool, as the engine works on it; and the server's own `methods`, of whose tasks, opened by hand, it can say
+    /// when they are lost.
+    pub(super) fn workers(&self, methods: Arc<[String]>) -> Vec<Worker> {
+        let methods = methods.iter().filter(|_| self.has_tasks).map(|name| Worker::new(name.as_str()));
+        // Of one name the tool is the one that is meant.
+        methods.chain(self.tools.stock().iter().map(|tool| tool.worker(self))).collect()
     }
 
     /// Whether anything can be completed.
@@ -159,6 +163,13 @@ impl Tool {
             }
             Ok(_) => {}
         }
+        let plain = matches!(self.kind, Kind::Function(_))
+            && self.policy.limit.is_none()
+            && self.policy.rerun == Rerun::Never
+            && !self.policy.join;
+        if self.policy.mode == TaskMode::ByHand && !plain {
+            return Err(BuildError::ByHand { name: name.clone() });
+        }
         match (self.policy.rerun, &self.kind) {
             (Rerun::Never, _)
             | (Rerun::Reattach, Kind::Job(_))
@@ -192,7 +203,7 @@ impl Item for Tool {
     /// What hands over may answer with the hand-over, and a server must keep to the output schema it lists.
     fn write(&self, dialect: &Dialect, audience: Audience, out: &mut Vec<u8>) {
         // Even who is held to the end is handed over when the process goes.
-        let hands_over = matches!(self.policy.mode, TaskMode::After(_));
+        let hands_over = matches!(self.policy.mode, TaskMode::After(_) | TaskMode::ByHand);
         match (audience, hands_over, &self.definition.output_schema) {
             (Audience::Waits, true, Some(own)) => {
                 let mut definition = self.definition.clone();

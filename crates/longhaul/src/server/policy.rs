@@ -47,6 +47,8 @@ pub enum TaskMode {
     After(Duration),
     /// At once, and a caller that cannot take a task is refused.
     Required,
+    /// The function decides, call by call: see [`Cx::open_task`](super::Cx::open_task).
+    ByHand,
 }
 
 /// How a task ends that is cancelled.
@@ -105,11 +107,18 @@ impl TaskPolicy {
         Self::new(TaskMode::After(Duration::ZERO))
     }
 
+    /// A call is answered with what its function returns, or with the task that the function has
+    /// [opened](super::Cx::open_task) and handed back. Of the rest of the policy, [`ttl`](Self::ttl),
+    /// [`orphan`](Self::orphan), [`cancel`](Self::cancel) and [`poll_interval`](Self::poll_interval) matter.
+    pub fn by_hand() -> Self {
+        Self::new(TaskMode::ByHand)
+    }
+
     /// What a revision that says it per tool says of this one.
     pub fn support(&self) -> TaskSupport {
         match self.mode {
             TaskMode::Never => TaskSupport::Forbidden,
-            TaskMode::After(_) => TaskSupport::Optional,
+            TaskMode::After(_) | TaskMode::ByHand => TaskSupport::Optional,
             TaskMode::Required => TaskSupport::Required,
         }
     }

@@ -109,7 +109,7 @@ impl Written {
 }
 
 /// Nobody listens: what is sent there is dropped.
-fn unheard() -> Outlet {
+pub(super) fn unheard() -> Outlet {
     let outlet = Outlet::own();
     drop(outlet.take_stream());
     outlet

@@ -6,16 +6,6 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_proto::dialect::{Dialect, StoredQuestion};
-use longhaul_proto::jsonrpc::{ErrorObject, Params, Text};
-use longhaul_proto::method::Method;
-use longhaul_tasks::project::{self, View};
-use longhaul_tasks::runner::Engine;
-use longhaul_tasks::store::{
-    Answered, CancelAsked, Cancellation, Dialect as Door, Owner, Record, Reply, Scope, StoreError, TaskId,
-};
-use serde_json::value::RawValue;
-
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
 use super::ask::courier::deliver_result;
 use super::call::{is_seen, missing_tasks, view};
@@ -23,6 +13,16 @@ use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::drafted;
 use super::polls::Poll;
+use super::slots::{TaskAnswers, asked};
+use longhaul_proto::dialect::{Dialect, StoredQuestion};
+use longhaul_proto::jsonrpc::{ErrorObject, Params, Text};
+use longhaul_proto::method::Method;
+use longhaul_proto::model::{CallToolResult, Task};
+use longhaul_tasks::project::{self, View};
+use longhaul_tasks::runner::Engine;
+use longhaul_tasks::store::{
+    Answered, CancelAsked, Cancellation, Dialect as Door, Owner, Record, Reply, Scope, StoreError, TaskId,
+};
 
 pub(super) fn answer(
     dispatcher: &Dispatcher,
@@ -34,32 +34,32 @@ pub(super) fn answer(
         Ok(poll) => poll,
         Err(refusal) => return Dispatched::Answered(envelope.error(out, &refusal)),
     };
-    let id = read_id(exchange.method, exchange.params);
-    let request = Request {
-        shared: Arc::clone(&dispatcher.0),
-        poll,
-        engine: dispatcher.0.engine.clone(),
-        owner: exchange.caller.owner(),
-        dialect: envelope.dialect,
-        declared: exchange.caller.capabilities.extensions.tasks,
-    };
-    let method = exchange.method;
+    let (method, asked) = (exchange.method, read(exchange.method, exchange.params));
     let drafted = if drafted::concerns(dispatcher, envelope.dialect) {
-        let id = exchange.params.read::<Text<'_>>("taskId").ok().flatten();
-        id.map(|Text(id)| (drafted::Asking::new(dispatcher, &exchange), id.into_owned()))
+        let id = asked.as_ref().ok().map(|asked| asked.id.clone());
+        id.map(|id| (drafted::Asking::new(dispatcher, &exchange), id))
     } else {
         None
     };
     let cx = Cx::new(dispatcher.0.states(), exchange.dialect, exchange.caller, None, exchange.outlet, None);
+    let request = Request {
+        shared: Arc::clone(&dispatcher.0),
+        poll,
+        engine: dispatcher.0.engine.clone(),
+        owner: cx.owner(),
+        dialect: envelope.dialect,
+        declared: cx.caller().capabilities.extensions.tasks,
+        cx: cx.clone(),
+    };
     let waiting = cx.clone();
     let (engine, owner) = (request.engine.clone(), request.owner.clone());
-    let asked = id.as_ref().ok().and_then(|asked| Some(asked.as_ref()?.0.clone()));
+    let id = asked.as_ref().ok().and_then(|asked| TaskId::new(asked.id.as_str()).ok());
     let answer = async move {
         let answered = tokio::select! {
             biased;
-            answered = request.answer_drafted_or_not(method, id, drafted) => answered,
+            answered = request.answer_drafted_or_not(method, asked, drafted) => answered,
             () = waiting.outlet().abandoned(), if method == Method::TaskResult => Err(unheard()),
-            never = courier(&waiting, &engine, &owner, asked.as_ref()), if method == Method::TaskResult => {
+            never = courier(&waiting, &engine, &owner, id.as_ref()), if method == Method::TaskResult => {
                 match never {}
             }
         };
@@ -76,17 +76,20 @@ async fn courier(cx: &Cx, engine: &Engine, owner: &Owner, id: Option<&TaskId>) -
     }
 }
 
-/// Answers to a task's questions, by their keys.
-type Answers = HashMap<String, Box<RawValue>>;
+/// Which task is asked about, and what it is told.
+struct Asked {
+    /// As its caller writes it: there may be no task of such an id.
+    id: String,
+    answers: TaskAnswers,
+}
 
-/// The task that is asked about, and what it is told; `None` when there can be none of that id.
-fn read_id(method: Method, params: &Params<'_>) -> Result<Option<(TaskId, Answers)>, ErrorObject> {
+fn read(method: Method, params: &Params<'_>) -> Result<Asked, ErrorObject> {
     let Text(id) = params.require("taskId")?;
     let answers = match method {
         Method::UpdateTask => params.require("inputResponses")?,
         _ => HashMap::new(),
     };
-    Ok(TaskId::new(id.as_ref()).ok().map(|id| (id, answers)))
+    Ok(Asked { id: id.into_owned(), answers })
 }
 
 /// A request about a task, and as whom it is made.
@@ -97,6 +100,7 @@ struct Request {
     owner: Owner,
     dialect: &'static Dialect,
     declared: bool,
+    cx: Cx,
 }
 
 impl Request {
@@ -104,7 +108,7 @@ impl Request {
     async fn answer_drafted_or_not(
         &self,
         method: Method,
-        id: Result<Option<(TaskId, Answers)>, ErrorObject>,
+        asked: Result<Asked, ErrorObject>,
         drafted: Option<(drafted::Asking, String)>,
     ) -> Result<Write, ErrorObject> {
         if let Some((asking, id)) = drafted
@@ -116,29 +120,25 @@ impl Request {
         }
         // An older revision has no other tasks.
         if self.dialect.asks_for_tasks() || self.dialect.has_tasks_extension() {
-            self.answer(method, id).await
+            self.answer(method, asked).await
         } else {
             self.poll.missed(1);
-            id.and(Err(not_found()))
+            asked.and(Err(not_found()))
         }
     }
 
-    async fn answer(
-        &self,
-        method: Method,
-        id: Result<Option<(TaskId, Answers)>, ErrorObject>,
-    ) -> Result<Write, ErrorObject> {
+    async fn answer(&self, method: Method, asked: Result<Asked, ErrorObject>) -> Result<Write, ErrorObject> {
         let may = !self.dialect.has_tasks_extension() || self.declared;
         // Whoever does not declare the extension learns nothing of what exists, but for its own tasks of
         // the revision before, which it knows.
-        let (id, answers) = match id {
-            Ok(Some(asked)) => asked,
-            Ok(None) if may => {
-                self.poll.missed(1);
-                return Err(not_found());
-            }
-            Err(error) if may => return Err(error),
-            _ => return Err(missing_tasks()),
+        let Asked { id, answers } = asked.map_err(|error| if may { error } else { missing_tasks() })?;
+        if may && let Some(answered) = self.in_slot(method, &id, &answers).await? {
+            self.poll.found();
+            return Ok(answered);
+        }
+        let Ok(id) = TaskId::new(id) else {
+            self.poll.missed(usize::from(may));
+            return Err(if may { not_found() } else { missing_tasks() });
         };
         let record = self.find(&id).await?;
         if !may && record.as_ref().is_none_or(|record| record.dialect != Door::D2) {
@@ -152,6 +152,28 @@ impl Request {
             Method::UpdateTask => self.update(&record, answers).await,
             _ => self.cancel(&id).await,
         }
+    }
+
+    /// What the server's own handler answers, if it has one for this and the task is that one's.
+    async fn in_slot(
+        &self,
+        method: Method,
+        id: &str,
+        answers: &TaskAnswers,
+    ) -> Result<Option<Write>, ErrorObject> {
+        let (slots, cx) = (&self.shared.slots, &self.cx);
+        Ok(match method {
+            Method::GetTask => asked(&slots.get, cx, || id.to_owned()).await?.map(shown),
+            Method::TaskResult => {
+                let result = asked(&slots.result, cx, || id.to_owned()).await?;
+                result.map(|result| of_task(id.to_owned(), result))
+            }
+            Method::UpdateTask => {
+                let updated = asked(&slots.update, cx, || (id.to_owned(), answers.clone())).await?;
+                updated.map(|()| acknowledged())
+            }
+            _ => asked(&slots.cancel, cx, || id.to_owned()).await?.map(ended),
+        })
     }
 
     /// The task, if this caller may see it in this dialect.
@@ -171,10 +193,7 @@ impl Request {
         if !record.is_terminal() {
             record.poll_interval_ms = self.poll.paced(record.poll_interval_ms);
         }
-        Box::new(move |envelope, out| {
-            let task = project::task(&record, view(envelope.dialect));
-            envelope.result(out, |writer| envelope.dialect.write_task(&task, writer))
-        })
+        shown(project::task(&record, view(self.dialect)))
     }
 
     /// What the call would have been answered with, once it has ended (2025-11-25, Tasks, Retrieving Task
@@ -188,17 +207,11 @@ impl Request {
         let record = ended.ok_or_else(not_found)?;
         self.shared.tells(&record, &self.owner);
         let result = project::outcome(&record).ok_or_else(not_found)??;
-        let id = id.clone();
-        Ok(Box::new(move |envelope, out| {
-            envelope.result(out, |writer| {
-                writer.related_task(id.as_str());
-                result.write(writer);
-            })
-        }))
+        Ok(of_task(id.as_str().to_owned(), result))
     }
 
     /// Answers what the task asks; an answer to anything else is passed over (SEP-2663, Updating a Task).
-    async fn update(&self, record: &Record, answers: Answers) -> Result<Write, ErrorObject> {
+    async fn update(&self, record: &Record, answers: TaskAnswers) -> Result<Write, ErrorObject> {
         let mut replies = Vec::with_capacity(answers.len().min(record.questions.len()));
         for (key, answer) in answers {
             let Some(question) = record.questions.iter().find(|question| *question.key == *key) else {
@@ -225,7 +238,7 @@ impl Request {
         };
         match answered.map_err(refused)? {
             Answered::NotFound => Err(not_found()),
-            Answered::Recorded { .. } => Ok(Box::new(|envelope, out| envelope.result(out, |_| ()))),
+            Answered::Recorded { .. } => Ok(acknowledged()),
         }
     }
 
@@ -250,13 +263,35 @@ impl Request {
                 )))
             }
             Cancellation::Cancelled(record) | Cancellation::AlreadyTerminal(record) => {
-                Ok(Box::new(move |envelope, out| {
-                    let task = project::task(&record, view(envelope.dialect));
-                    envelope.result(out, |writer| envelope.dialect.write_task_cancelled(&task, writer))
-                }))
+                Ok(ended(project::task(&record, view(self.dialect))))
             }
         }
     }
+}
+
+fn shown(task: Task) -> Write {
+    Box::new(move |envelope, out| envelope.result(out, |writer| envelope.dialect.write_task(&task, writer)))
+}
+
+/// Writes the result of a task, which says whose it is.
+fn of_task(id: String, result: CallToolResult) -> Write {
+    Box::new(move |envelope, out| {
+        envelope.result(out, |writer| {
+            writer.related_task(&id);
+            result.write(writer);
+        })
+    })
+}
+
+fn acknowledged() -> Write {
+    Box::new(|envelope, out| envelope.result(out, |_| ()))
+}
+
+/// Writes how a task stands that was to be cancelled.
+fn ended(task: Task) -> Write {
+    Box::new(move |envelope, out| {
+        envelope.result(out, |writer| envelope.dialect.write_task_cancelled(&task, writer))
+    })
 }
 
 /// Unknown, expired and somebody else's are the same to whoever asks.

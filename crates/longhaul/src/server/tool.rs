@@ -18,7 +18,7 @@ use tokio::task::JoinError;
 
 use super::context::Cx;
 use super::grant::Scopes;
-use super::policy::TaskPolicy;
+use super::policy::{TaskMode, TaskPolicy};
 use super::schema;
 use super::state::Need;
 use super::tool_result::IntoToolResult;
@@ -248,7 +248,8 @@ impl Tool {
     }
 
     pub(super) fn is_reentrant(&self) -> bool {
-        self.reentrant.unwrap_or_else(|| self.is_entered_again())
+        // What opens tasks by hand would open them again.
+        self.policy.mode != TaskMode::ByHand && self.reentrant.unwrap_or_else(|| self.is_entered_again())
     }
 
     /// Says which version of its work this is, as semantic versions go: `"2"`, `"2.1.0"`. A task keeps the version that

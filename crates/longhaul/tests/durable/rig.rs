@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use longhaul::proto::dialect::{Dialect, Revision};
 use longhaul::proto::jsonrpc::{Limits, Message};
+use longhaul::proto::method::Method;
 use longhaul::proto::model::RequestMeta;
 use longhaul::server::{
     AskError, Caller, Dispatched, Dispatcher, Elicited, Exchange, Principal, TaskMode, TaskPolicy, ToolError,
@@ -190,6 +191,11 @@ impl Process {
         self.runtime.block_on(self.dispatcher.engine().drain(Duration::from_secs(5)));
     }
 
+    /// Does something in it.
+    pub(crate) fn within<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
     /// What it has logged.
     pub(crate) fn said(&self) -> String {
         self.log.text()
@@ -236,8 +242,9 @@ impl Process {
         let mut caller = Caller::new(Some(Principal::new(who).unwrap()));
         caller.capabilities = meta.client_capabilities.unwrap();
         caller.trace_parent = meta.trace_parent;
-        let method = dialect.request(method).unwrap();
+        let (name, method) = (method, dialect.request(method).unwrap_or(Method::Own));
         let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
+        exchange.name = name;
         exchange.idempotency_key = params["key"].as_str().map(Into::into);
         let mut out = Vec::new();
         self.runtime.block_on(async {
