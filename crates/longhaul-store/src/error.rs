@@ -174,6 +174,18 @@ impl StoreError {
     }
 }
 
+/// A stored value that cannot be one.
+#[cfg(feature = "sqlite")]
+pub(crate) fn corrupt(what: impl ToString) -> StoreError {
+    StoreError::Corrupt { what: what.to_string(), source: None }
+}
+
+/// Words as a source.
+#[cfg(feature = "sqlite")]
+pub(crate) fn said(words: impl Into<Box<dyn Error + Send + Sync>>) -> Source {
+    Source::from(words.into())
+}
+
 /// What there can be too much of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]

@@ -49,6 +49,8 @@ mod page;
 mod part;
 mod record;
 mod registry;
+#[cfg(feature = "sqlite")]
+mod row;
 #[cfg(feature = "sealed")]
 pub mod sealed;
 mod settings;

@@ -4,16 +4,11 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension as _, params};
 
-use super::{
-    SWEPT_AT_ONCE, Sqlite, WRITE,
-    events::is_any_due,
-    row::{decode_owner, encode_owner, signed},
-    sql,
-    tx::Tx,
-};
+use super::{SWEPT_AT_ONCE, Sqlite, WRITE, events::is_any_due, sql, tx::Tx};
 use crate::{
     Entry, EntryKey, Holder, Owner, Registry, StoreError, StoreFuture, Swap, Time, Value, Version,
     registry::check,
+    row::{decode_owner, encode_owner, signed},
 };
 
 impl Registry for Sqlite {

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
-    SWEPT_AT_ONCE, Sqlite, WRITE,
-    row::{decode_owner, encode_owner, signed},
-    sql,
+    SWEPT_AT_ONCE, Sqlite, WRITE, sql,
     tx::{Site, Tx},
 };
 use crate::{
     Event, EventStore, Owner, StoreError, StoreFuture, Stream, Time,
     event_store::{Kept, LARGEST_REPLAY, LONGEST_REPLAY, room},
+    row::{decode_owner, encode_owner, signed},
 };
 
 impl EventStore for Sqlite {

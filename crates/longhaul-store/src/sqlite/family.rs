@@ -2,9 +2,10 @@
 
 use rusqlite::params;
 
-use super::{fault::corrupt, operation::pass_over, row::Place, sql, steps, tx::Tx};
+use super::{fault::corrupt, operation::pass_over, sql, steps, tx::Tx};
 use crate::{
     Epoch, NewChild, NodeId, Record, StoreError, TaskId,
+    row::Place,
     transition::{self, Noted, Spawned},
 };
 

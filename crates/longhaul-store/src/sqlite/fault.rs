@@ -1,10 +1,11 @@
 //! What SQLite and the file system report, as errors of the contract.
 
-use std::{error::Error, io, path::Path, sync::Arc};
+use std::{io, path::Path, sync::Arc};
 
 use rusqlite::{ErrorCode, ffi};
 
-use crate::{Source, StoreError};
+use crate::StoreError;
+pub(super) use crate::error::{corrupt, said};
 
 /// What SQLite reported.
 pub(super) fn sqlite_error(place: &Path, doing: &'static str, error: rusqlite::Error) -> StoreError {
@@ -43,14 +44,4 @@ pub(super) fn io_error(place: &Path, doing: &'static str, error: io::Error) -> S
         }
         _ => StoreError::Backend { doing, source: said(format!("{}: {error}", place.display())) },
     }
-}
-
-/// A stored value that cannot be one.
-pub(super) fn corrupt(what: impl ToString) -> StoreError {
-    StoreError::Corrupt { what: what.to_string(), source: None }
-}
-
-/// Words as a source.
-pub(super) fn said(words: impl Into<Box<dyn Error + Send + Sync>>) -> Source {
-    Source::from(words.into())
 }

@@ -1,6 +1,7 @@
 //! The stores in one SQLite file, shared by any number of processes of one machine.
 
 mod anchor;
+mod cells;
 mod entries;
 mod events;
 mod family;
@@ -13,7 +14,6 @@ mod operation;
 mod parts;
 mod presence;
 mod read;
-mod row;
 mod schema;
 mod sql;
 mod steps;
@@ -29,13 +29,12 @@ use self::{
     job::{Jobs, Points},
     presence::Presence,
     read::{Readers, Wanted},
-    row::phase,
     tx::Site,
 };
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
     Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
-    Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time, row::phase,
 };
 
 /// Tasks, events and entries in one SQLite file.

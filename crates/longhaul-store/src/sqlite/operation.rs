@@ -6,13 +6,13 @@ use super::{
     family,
     parts::{self, Beside},
     read::{self, Wanted},
-    row::{Place, phase, signed},
     sql, steps,
     tx::Tx,
 };
 use crate::{
     Answered, Batch, CancelAsked, Cancellation, Created, Epoch, Erasure, Finished, NewTask, NodeId, Outcome,
     Owner, Record, Reply, Runnable, Scope, StoreError, Swept, TaskId,
+    row::{Place, phase, signed},
     transition::{self, Asked},
 };
 
@@ -292,7 +292,7 @@ fn due(tx: &Tx<'_>, limit: usize) -> Result<Vec<(Place, TaskId, Owner)>, StoreEr
     let mut rows = statement.query(params![now.unix_ms(), signed(limit as u64)]).map_err(failed)?;
     let mut due = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
-        due.push(super::row::due(row)?);
+        due.push(crate::row::due(row)?);
     }
     Ok(due)
 }

@@ -3,14 +3,13 @@
 use rusqlite::{Connection, params};
 
 use super::{
-    fault::corrupt,
-    row::{self, Place, signed},
     sql, steps,
     tx::{Site, Tx},
 };
 use crate::{
-    Json, PartContent, Parts, Record, Scope, Step, StoreError, TaskId, Time,
+    Parts, Record, Scope, Step, StoreError, TaskId, Time,
     part::{LARGEST_STRETCH, LONGEST_STRETCH},
+    row::{self, Place, part, signed},
     transition::{Kept, Noted},
 };
 
@@ -37,10 +36,7 @@ impl Kept for Beside<'_, '_> {
 pub(super) fn append(tx: &mut Tx<'_>, task: u64, record: &Record, noted: &Noted) -> Result<(), StoreError> {
     let before = u64::from(record.parts) - noted.parts.len() as u64;
     for (nth, part) in (before + 1..).zip(&noted.parts) {
-        let kind = match &part.content {
-            PartContent::Text(_) => TEXT,
-            PartContent::Json(_) => JSON,
-        };
+        let kind = part::kind(&part.content);
         let values = params![signed(task), signed(nth), &*part.key, kind, part.content.as_str()];
         tx.execute(sql::ADD_PART, values)?;
     }
@@ -82,7 +78,7 @@ pub(super) fn read(
     let mut rows = statement.query(params![signed(place.ord), signed(start), limit]).map_err(failed)?;
     let (mut parts, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next().map_err(failed)? {
-        let part = decode(row)?;
+        let part = part::decode(row)?;
         bytes += part.as_str().len();
         if bytes > LARGEST_STRETCH && !parts.is_empty() {
             break;
@@ -91,18 +87,3 @@ pub(super) fn read(
     }
     Ok(Some(Parts::new(start, parts, total, place.is_terminal())))
 }
-
-fn decode(row: &rusqlite::Row<'_>) -> Result<PartContent, StoreError> {
-    let damaged = |why: String| corrupt(format!("a part of a task: {why}"));
-    let text = row.get_ref(1).map_err(|error| damaged(error.to_string()))?;
-    let text = text.as_str().map_err(|error| damaged(error.to_string()))?;
-    match row.get::<_, i64>(0).map_err(|error| damaged(error.to_string()))? {
-        TEXT => Ok(PartContent::Text(text.into())),
-        JSON => Json::parse(text).map(PartContent::Json).map_err(|error| damaged(error.to_string())),
-        other => Err(damaged(format!("kind {other}"))),
-    }
-}
-
-// Kinds as they are stored.
-const TEXT: i64 = 0;
-const JSON: i64 = 1;

@@ -8,16 +8,13 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags, params};
 
-use super::{
-    fault::corrupt,
-    operation::pass_over,
-    row::{self, Place, encode_owner, signed},
-    sql, steps,
-    tx::Site,
-};
+use super::{fault::corrupt, operation::pass_over, sql, steps, tx::Site};
 use crate::{
     CallKey, Counts, Cursor, Epoch, Filter, NodeId, Owner, Page, Record, Runnable, Scope, Step, StoreError,
-    TaskId, Time, ToolVersion, transition,
+    TaskId, Time, ToolVersion,
+    page::{LARGEST_PAGE, LONGEST_SCAN},
+    row::{self, Place, encode_owner, signed},
+    transition,
 };
 
 /// Connections that only read: as many as threads read at once, of which a few are kept. The last used is used next.
@@ -315,9 +312,3 @@ const MOST_IDLE: usize = 8;
 
 /// How much of the file each connection keeps in memory; the system keeps the rest.
 const READ_CACHE_KIB: i64 = 1024;
-
-/// The most rows one page looks at.
-const LONGEST_SCAN: usize = 5000;
-
-/// The payload bytes after which a page ends.
-const LARGEST_PAGE: usize = 4 << 20;

@@ -1,94 +1,6 @@
 //! Every statement, where its plan can be checked.
 
-/// The columns of a record: `columns!()` to select them, and [`Column`] to read each where it then stands.
-macro_rules! define_columns {
-    ($first:ident $first_name:literal, $($column:ident $name:literal,)*) => {
-        /// A column of a record, where `columns!()` puts it.
-        #[derive(Clone, Copy, Debug)]
-        pub(super) enum Column {
-            $first,
-            $($column,)*
-        }
-
-        impl Column {
-            pub(super) fn name(self) -> &'static str {
-                match self {
-                    Self::$first => $first_name,
-                    $(Self::$column => $name,)*
-                }
-            }
-        }
-
-        macro_rules! columns {
-            () => {
-                concat!($first_name, $(", ", $name),*)
-            };
-        }
-    };
-}
-
-// The short ones that every read looks at come first, what may be long last.
-define_columns! {
-    Ord "ord",
-    Nth "nth",
-    Phase "phase",
-    Id "id",
-    Owner "owner",
-    Seq "seq",
-    NotBefore "not_before",
-    LeaseNode "lease_node",
-    LeaseUntil "lease_until",
-    Epoch "epoch",
-    Attempt "attempt",
-    Started "started",
-    Rerun "rerun",
-    Dialect "dialect",
-    Retention "retention",
-    RetentionMs "retention_ms",
-    ExpiresAt "expires_at",
-    CreatedAt "created_at",
-    StatusChangedAt "status_changed_at",
-    UpdatedAt "updated_at",
-    TerminalAt "terminal_at",
-    PollIntervalMs "poll_interval_ms",
-    Progress "progress",
-    ProgressTotal "progress_total",
-    Outcome "outcome",
-    OutcomeCode "outcome_code",
-    JoinDigest "join_digest",
-    OnceKey "once_key",
-    OnceDigest "once_digest",
-    Asked "asked",
-    Steps "steps",
-    StepBytes "step_bytes",
-    Parts "parts",
-    PartBytes "part_bytes",
-    Owed "owed",
-    UndoAttempt "undo_attempt",
-    UndoFailed "undo_failed",
-    UndoUntil "undo_until",
-    CancelGraceMs "cancel_grace_ms",
-    OrphanAt "orphan_at",
-    OnOrphan "on_orphan",
-    CameBackAt "came_back_at",
-    Depth "depth",
-    Outlives "outlives",
-    Essential "essential",
-    Children "children",
-    ChildrenEnded "children_ended",
-    Below "below",
-    Parent "parent",
-    ParentStep "parent_step",
-    ToolVersion "tool_version",
-    Tool "tool",
-    CancelReason "cancel_reason",
-    StatusMessage "status_message",
-    ProgressMessage "progress_message",
-    OutcomeText "outcome_text",
-    Caller "caller",
-    Arguments "arguments",
-    OutcomeJson "outcome_json",
-}
+use crate::row::{columns, step::step_columns};
 
 pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1");
 
@@ -230,13 +142,6 @@ pub(super) const DUE: &str = concat!(
 
 pub(super) const HAS_DUE: &str =
     concat!("SELECT 1 FROM tasks WHERE ", swept_at!(), " <= ?1 AND ", is_swept!(), " LIMIT 1");
-
-/// The columns of a step, as they are read.
-macro_rules! step_columns {
-    () => {
-        "ord, key, fingerprint, state, name, asked_at, until, json"
-    };
-}
 
 pub(super) const STEPS: &str = concat!("SELECT ", step_columns!(), " FROM steps WHERE task = ?1");
 

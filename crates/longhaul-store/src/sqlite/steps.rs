@@ -1,15 +1,18 @@
 //! The steps of tasks, each a row: the rows of one task are numbered in the order in which its steps began.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use super::{
-    fault::corrupt,
-    row::signed,
     sql,
     tx::{Site, Tx},
 };
 use crate::{
-    Fingerprint, Json, Question, Record, Step, StepState, StoreError, TaskId, Time, transition::Noted,
+    Question, Record, Step, StoreError, Time,
+    row::{
+        signed,
+        step::{self, Columns, is_asked},
+    },
+    transition::Noted,
 };
 
 /// The steps of a task, in the order in which they began.
@@ -21,12 +24,7 @@ pub(super) fn all(conn: &Connection, site: &Site, task: u64) -> Result<Vec<Step>
 
 /// The questions of a task that wait for an answer, in the order in which they were asked.
 pub(super) fn questions(conn: &Connection, site: &Site, task: u64) -> Result<Vec<Question>, StoreError> {
-    let steps = read(conn, site, sql::QUESTIONS, params![signed(task)])?;
-    let asked = steps.into_iter().filter_map(|(_, step)| match step.state {
-        StepState::Asked(question) => Some(question),
-        _ => None,
-    });
-    Ok(asked.collect())
+    read(conn, site, sql::QUESTIONS, params![signed(task)]).map(step::questions)
 }
 
 /// The step of a task under this key.
@@ -41,7 +39,6 @@ pub(super) fn note(tx: &mut Tx<'_>, task: u64, record: &Record, noted: &Noted) -
     for key in &noted.forgotten {
         tx.execute(sql::FORGET_STEP, params![task, &**key])?;
     }
-    let is_asked = |step: &Step| matches!(step.state, StepState::Asked(_));
     // New questions come behind those that wait already.
     let last: i64 = if steps.iter().any(is_asked) {
         tx.prepare(sql::LAST_ASKED)?
@@ -77,37 +74,6 @@ pub(super) fn remove(tx: &mut Tx<'_>, task: u64) -> Result<(), StoreError> {
     tx.execute(sql::REMOVE_STEPS, params![signed(task)]).map(drop)
 }
 
-/// The columns that say how far a step is.
-struct Columns<'a> {
-    state: i64,
-    name: Option<&'a str>,
-    asked_at: Option<Time>,
-    until: Option<Time>,
-    json: Option<&'a str>,
-}
-
-impl<'a> Columns<'a> {
-    fn of(step: &'a Step) -> Self {
-        let blank = Self { state: BEGUN, name: None, asked_at: None, until: None, json: None };
-        match &step.state {
-            StepState::Begun => blank,
-            StepState::Asked(question) => Self {
-                state: ASKED,
-                name: Some(&question.key),
-                asked_at: Some(question.asked_at),
-                until: question.deadline,
-                json: Some(question.request.as_str()),
-            },
-            StepState::Owed => Self { state: OWED, ..blank },
-            StepState::Child(task) => Self { state: CHILD, name: Some(task.as_str()), ..blank },
-            StepState::Due(at) => Self { state: DUE, until: Some(*at), ..blank },
-            StepState::Learnt { value, is_error } => {
-                Self { state: if *is_error { FAILED } else { LEARNT }, json: Some(value.as_str()), ..blank }
-            }
-        }
-    }
-}
-
 fn read(
     conn: &Connection,
     site: &Site,
@@ -119,49 +85,7 @@ fn read(
     let mut rows = statement.query(values).map_err(failed)?;
     let mut steps = Vec::new();
     while let Some(row) = rows.next().map_err(failed)? {
-        steps.push((row.get(0).map_err(damaged)?, decode(row)?));
+        steps.push(step::decode(row)?);
     }
     Ok(steps)
 }
-
-fn decode(row: &Row<'_>) -> Result<Step, StoreError> {
-    let text = |index: usize| row.get_ref(index).map_err(damaged)?.as_str().map_err(damaged);
-    let json = || Json::parse(text(7)?).map_err(damaged);
-    let time = |index: usize| row.get::<_, i64>(index).map(Time::from_unix_ms).map_err(damaged);
-    let key: std::sync::Arc<str> = text(1)?.into();
-    let of = row.get::<_, [u8; Fingerprint::LEN]>(2).map(Fingerprint::new).map_err(damaged)?;
-    let state = match row.get::<_, i64>(3).map_err(damaged)? {
-        BEGUN => StepState::Begun,
-        ASKED => {
-            let deadline: Option<i64> = row.get(6).map_err(damaged)?;
-            StepState::Asked(Question {
-                key: text(4)?.into(),
-                step: key.clone(),
-                of,
-                request: json()?,
-                asked_at: time(5)?,
-                deadline: deadline.map(Time::from_unix_ms),
-            })
-        }
-        DUE => StepState::Due(time(6)?),
-        OWED => StepState::Owed,
-        CHILD => StepState::Child(TaskId::new(text(4)?).map_err(damaged)?),
-        LEARNT => StepState::Learnt { value: json()?, is_error: false },
-        FAILED => StepState::Learnt { value: json()?, is_error: true },
-        other => return Err(damaged(format!("state {other}"))),
-    };
-    Ok(Step::new(key, of, state))
-}
-
-fn damaged(why: impl std::fmt::Display) -> StoreError {
-    corrupt(format!("a step of a task: {why}"))
-}
-
-// States as they are stored; the number of an open question stands in a partial index.
-const BEGUN: i64 = 0;
-const ASKED: i64 = 1;
-const DUE: i64 = 2;
-const LEARNT: i64 = 3;
-const FAILED: i64 = 4;
-const OWED: i64 = 5;
-const CHILD: i64 = 6;

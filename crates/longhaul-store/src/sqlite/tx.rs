@@ -12,12 +12,12 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 use super::{
     anchor::Anchor,
     fault::{corrupt, sqlite_error},
-    row::{self, Standing, encode_owner, signed},
     sql,
 };
 use crate::{
     Limits, Owner, Record, Settings, StoreError, TaskId, Time, WatchHub,
     clock::{self, StoreClock},
+    row::{self, Standing, encode_owner, signed},
 };
 
 /// What all parts of one store handle share.

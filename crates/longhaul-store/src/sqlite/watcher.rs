@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::{read, row::signed, sql, tx::Site};
-use crate::StoreError;
+use super::{read, sql, tx::Site};
+use crate::{StoreError, row::signed};
 
 /// Looks for foreign changes until the hub is closed. Costs nothing while nobody waits.
 pub(super) fn run(site: &Site) {

@@ -1,17 +1,122 @@
-//! A record as a row and back.
+//! A record as a row and back, for every backend that keeps rows.
 
-use std::{sync::Arc, time::Duration};
+pub(crate) mod part;
+pub(crate) mod step;
 
-use rusqlite::{Row, types::ValueRef};
+use std::{fmt, sync::Arc, time::Duration};
 
-use super::{fault::corrupt, sql::Column};
 use crate::{
     CallKey, Children, Dialect, Digest, Epoch, Json, Lease, NodeId, OnOrphan, Once, Outcome, Owner, Parent,
     Phase, Progress, Record, Rerun, Retention, StoreError, TaskId, Time, ToolVersion, Undo, UndoPhase,
+    error::corrupt,
 };
 
+/// The columns of a record: `columns!()` to select them, and [`Column`] to read each where it then stands.
+macro_rules! define_columns {
+    ($first:ident $first_name:literal, $($column:ident $name:literal,)*) => {
+        /// A column of a record, where `columns!()` puts it.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) enum Column {
+            $first,
+            $($column,)*
+        }
+
+        impl Column {
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    Self::$first => $first_name,
+                    $(Self::$column => $name,)*
+                }
+            }
+        }
+
+        macro_rules! columns {
+            () => {
+                concat!($first_name, $(", ", $name),*)
+            };
+        }
+    };
+}
+
+// The short ones that every read looks at come first, what may be long last.
+define_columns! {
+    Ord "ord",
+    Nth "nth",
+    Phase "phase",
+    Id "id",
+    Owner "owner",
+    Seq "seq",
+    NotBefore "not_before",
+    LeaseNode "lease_node",
+    LeaseUntil "lease_until",
+    Epoch "epoch",
+    Attempt "attempt",
+    Started "started",
+    Rerun "rerun",
+    Dialect "dialect",
+    Retention "retention",
+    RetentionMs "retention_ms",
+    ExpiresAt "expires_at",
+    CreatedAt "created_at",
+    StatusChangedAt "status_changed_at",
+    UpdatedAt "updated_at",
+    TerminalAt "terminal_at",
+    PollIntervalMs "poll_interval_ms",
+    Progress "progress",
+    ProgressTotal "progress_total",
+    Outcome "outcome",
+    OutcomeCode "outcome_code",
+    JoinDigest "join_digest",
+    OnceKey "once_key",
+    OnceDigest "once_digest",
+    Asked "asked",
+    Steps "steps",
+    StepBytes "step_bytes",
+    Parts "parts",
+    PartBytes "part_bytes",
+    Owed "owed",
+    UndoAttempt "undo_attempt",
+    UndoFailed "undo_failed",
+    UndoUntil "undo_until",
+    CancelGraceMs "cancel_grace_ms",
+    OrphanAt "orphan_at",
+    OnOrphan "on_orphan",
+    CameBackAt "came_back_at",
+    Depth "depth",
+    Outlives "outlives",
+    Essential "essential",
+    Children "children",
+    ChildrenEnded "children_ended",
+    Below "below",
+    Parent "parent",
+    ParentStep "parent_step",
+    ToolVersion "tool_version",
+    Tool "tool",
+    CancelReason "cancel_reason",
+    StatusMessage "status_message",
+    ProgressMessage "progress_message",
+    OutcomeText "outcome_text",
+    Caller "caller",
+    Arguments "arguments",
+    OutcomeJson "outcome_json",
+}
+
+#[expect(clippy::single_component_path_imports, reason = "a macro has no path until it is given one")]
+pub(crate) use columns;
+
+/// A row of a backend, read by the places of its columns; `None` is null.
+pub(crate) trait Cells {
+    /// Why a value is not what it should be.
+    type Error: fmt::Display;
+
+    fn int(&self, at: usize) -> Result<Option<i64>, Self::Error>;
+    fn real(&self, at: usize) -> Result<Option<f64>, Self::Error>;
+    fn text(&self, at: usize) -> Result<Option<&str>, Self::Error>;
+    fn bytes(&self, at: usize) -> Result<Option<&[u8]>, Self::Error>;
+}
+
 /// Phases as they are stored.
-pub(super) mod phase {
+pub(crate) mod phase {
     pub(crate) const QUEUED: i64 = 0;
     pub(crate) const RUNNING: i64 = 1;
     pub(crate) const PARKED: i64 = 2;
@@ -21,9 +126,9 @@ pub(super) mod phase {
 
 /// Where a row is in the lists, and what it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) ord: u64,
-    pub(super) nth: u64,
+pub(crate) struct Place {
+    pub(crate) ord: u64,
+    pub(crate) nth: u64,
     phase: i64,
     /// Whether the task is done and past its time.
     forgotten: bool,
@@ -31,7 +136,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Reads the place of the row alone.
-    pub(super) fn of(row: &Row<'_>, now: Time) -> Result<Self, StoreError> {
+    pub(crate) fn of(row: &impl Cells, now: Time) -> Result<Self, StoreError> {
         let read = Reader { row };
         let phase = read.int(Column::Phase)?;
         let forgotten =
@@ -40,27 +145,27 @@ impl Place {
     }
 
     /// Whether a reader may see the task.
-    pub(super) fn is_visible(self) -> bool {
+    pub(crate) fn is_visible(self) -> bool {
         self.phase != phase::TOMBSTONE && !self.forgotten
     }
 
     /// Whether the task has ended.
-    pub(super) fn is_terminal(self) -> bool {
+    pub(crate) fn is_terminal(self) -> bool {
         self.phase >= phase::DONE
     }
 
-    pub(super) fn is_tombstone(self) -> bool {
+    pub(crate) fn is_tombstone(self) -> bool {
         self.phase == phase::TOMBSTONE
     }
 }
 
 /// The tool of a row, without reading the rest.
-pub(super) fn tool<'row>(row: &'row Row<'_>) -> Result<&'row str, StoreError> {
+pub(crate) fn tool(row: &impl Cells) -> Result<&str, StoreError> {
     Reader { row }.text(Column::Tool)
 }
 
 /// Reads the place, the id and the owner alone.
-pub(super) fn due(row: &Row<'_>) -> Result<(Place, TaskId, Owner), StoreError> {
+pub(crate) fn due(row: &impl Cells) -> Result<(Place, TaskId, Owner), StoreError> {
     let read = Reader { row };
     let place = Place {
         ord: read.count(Column::Ord)?,
@@ -73,27 +178,27 @@ pub(super) fn due(row: &Row<'_>) -> Result<(Place, TaskId, Owner), StoreError> {
 }
 
 /// The number of a row's task.
-pub(super) fn ord(row: &Row<'_>) -> Result<u64, StoreError> {
+pub(crate) fn ord(row: &impl Cells) -> Result<u64, StoreError> {
     Reader { row }.count(Column::Ord)
 }
 
 /// Whether nothing but its id is left of a row's task.
-pub(super) fn is_tombstone(row: &Row<'_>) -> Result<bool, StoreError> {
+pub(crate) fn is_tombstone(row: &impl Cells) -> Result<bool, StoreError> {
     Ok(Reader { row }.int(Column::Phase)? == phase::TOMBSTONE)
 }
 
 /// How many questions of a row's task wait for an answer.
-pub(super) fn asked(row: &Row<'_>) -> Result<u64, StoreError> {
+pub(crate) fn asked(row: &impl Cells) -> Result<u64, StoreError> {
     Reader { row }.count(Column::Asked)
 }
 
 /// How many parts the work of a row's task has given.
-pub(super) fn parts(row: &Row<'_>) -> Result<u64, StoreError> {
+pub(crate) fn parts(row: &impl Cells) -> Result<u64, StoreError> {
     Reader { row }.count(Column::Parts)
 }
 
 /// Reads a row that is no tombstone; what its task asks lies elsewhere.
-pub(super) fn decode(row: &Row<'_>) -> Result<Record, StoreError> {
+pub(crate) fn decode(row: &impl Cells) -> Result<Record, StoreError> {
     let read = Reader { row };
     let id = TaskId::new(read.text(Column::Id)?).map_err(|error| damaged(Column::Id, error))?;
     let mut record = Record::new(
@@ -149,19 +254,19 @@ pub(super) fn decode(row: &Row<'_>) -> Result<Record, StoreError> {
 
 /// The columns that say where a task stands, as a statement takes them.
 #[derive(Debug)]
-pub(super) struct Standing<'a> {
-    pub(super) phase: i64,
-    pub(super) not_before: Option<i64>,
-    pub(super) lease_node: Option<&'a str>,
-    pub(super) lease_until: Option<i64>,
-    pub(super) outcome: Option<i64>,
-    pub(super) outcome_code: Option<i64>,
-    pub(super) outcome_text: Option<&'a str>,
-    pub(super) outcome_json: Option<&'a str>,
+pub(crate) struct Standing<'a> {
+    pub(crate) phase: i64,
+    pub(crate) not_before: Option<i64>,
+    pub(crate) lease_node: Option<&'a str>,
+    pub(crate) lease_until: Option<i64>,
+    pub(crate) outcome: Option<i64>,
+    pub(crate) outcome_code: Option<i64>,
+    pub(crate) outcome_text: Option<&'a str>,
+    pub(crate) outcome_json: Option<&'a str>,
 }
 
 impl<'a> Standing<'a> {
-    pub(super) fn of(record: &'a Record) -> Self {
+    pub(crate) fn of(record: &'a Record) -> Self {
         let mut at = Standing {
             phase: phase::QUEUED,
             not_before: None,
@@ -225,27 +330,27 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// A number as SQLite holds it.
-pub(super) fn signed(number: u64) -> i64 {
+/// A number as a row holds it.
+pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// An owner's column; the empty name belongs to no principal.
-pub(super) fn encode_owner(owner: &Owner) -> &str {
+pub(crate) fn encode_owner(owner: &Owner) -> &str {
     match owner {
         Owner::Principal(principal) => principal.as_str(),
         Owner::Anonymous => "",
     }
 }
 
-pub(super) fn decode_owner(text: &str) -> Result<Owner, StoreError> {
+pub(crate) fn decode_owner(text: &str) -> Result<Owner, StoreError> {
     match text {
         "" => Ok(Owner::Anonymous),
         name => Owner::principal(name).map_err(|error| damaged(Column::Owner, error)),
     }
 }
 
-fn decode_phase(read: &Reader<'_, '_>) -> Result<Phase, StoreError> {
+fn decode_phase(read: &Reader<'_, impl Cells>) -> Result<Phase, StoreError> {
     match read.int(Column::Phase)? {
         phase::QUEUED => Ok(Phase::Queued { not_before: read.time(Column::NotBefore)? }),
         phase::PARKED => Ok(Phase::Parked { until: read.maybe_time(Column::NotBefore)? }),
@@ -258,7 +363,7 @@ fn decode_phase(read: &Reader<'_, '_>) -> Result<Phase, StoreError> {
     }
 }
 
-fn decode_outcome(read: &Reader<'_, '_>) -> Result<Outcome, StoreError> {
+fn decode_outcome(read: &Reader<'_, impl Cells>) -> Result<Outcome, StoreError> {
     match read.int(Column::Outcome)? {
         0 => Ok(Outcome::Result {
             value: read.json(Column::OutcomeJson)?,
@@ -275,7 +380,7 @@ fn decode_outcome(read: &Reader<'_, '_>) -> Result<Outcome, StoreError> {
     }
 }
 
-pub(super) fn encode_rerun(rerun: Rerun) -> i64 {
+pub(crate) fn encode_rerun(rerun: Rerun) -> i64 {
     match rerun {
         Rerun::Reattach => 0,
         Rerun::Resumable => 1,
@@ -294,7 +399,7 @@ fn decode_rerun(number: i64) -> Result<Rerun, StoreError> {
     }
 }
 
-pub(super) fn encode_dialect(dialect: Dialect) -> i64 {
+pub(crate) fn encode_dialect(dialect: Dialect) -> i64 {
     match dialect {
         Dialect::Held => 0,
         Dialect::D1 => 1,
@@ -313,7 +418,7 @@ fn decode_dialect(number: i64) -> Result<Dialect, StoreError> {
     }
 }
 
-pub(super) fn encode_on_orphan(on_orphan: OnOrphan) -> i64 {
+pub(crate) fn encode_on_orphan(on_orphan: OnOrphan) -> i64 {
     match on_orphan {
         OnOrphan::Keep => 0,
         OnOrphan::Cancel => 1,
@@ -328,7 +433,7 @@ fn decode_on_orphan(number: i64) -> Result<OnOrphan, StoreError> {
     }
 }
 
-fn decode_undo(read: &Reader<'_, '_>) -> Result<Option<Undo>, StoreError> {
+fn decode_undo(read: &Reader<'_, impl Cells>) -> Result<Option<Undo>, StoreError> {
     let Some(attempt) = read.maybe_int(Column::UndoAttempt)? else { return Ok(None) };
     let attempt = u32::try_from(attempt).map_err(|error| damaged(Column::UndoAttempt, error))?;
     let failed =
@@ -341,13 +446,13 @@ fn decode_undo(read: &Reader<'_, '_>) -> Result<Option<Undo>, StoreError> {
     Ok(Some(Undo { phase, until: read.maybe_time(Column::UndoUntil)?, attempt, failed }))
 }
 
-fn decode_lease(read: &Reader<'_, '_>) -> Result<Option<Lease>, StoreError> {
+fn decode_lease(read: &Reader<'_, impl Cells>) -> Result<Option<Lease>, StoreError> {
     let Some(node) = read.maybe_text(Column::LeaseNode)? else { return Ok(None) };
     let node = NodeId::new(&*node).map_err(|error| damaged(Column::LeaseNode, error))?;
     Ok(Some(Lease::new(node, read.time(Column::LeaseUntil)?)))
 }
 
-fn decode_parent(read: &Reader<'_, '_>) -> Result<Option<Parent>, StoreError> {
+fn decode_parent(read: &Reader<'_, impl Cells>) -> Result<Option<Parent>, StoreError> {
     let Some(task) = read.maybe_str(Column::Parent)? else { return Ok(None) };
     let task = TaskId::new(task).map_err(|error| damaged(Column::Parent, error))?;
     Ok(Some(Parent {
@@ -359,7 +464,7 @@ fn decode_parent(read: &Reader<'_, '_>) -> Result<Option<Parent>, StoreError> {
     }))
 }
 
-fn decode_children(read: &Reader<'_, '_>) -> Result<Children, StoreError> {
+fn decode_children(read: &Reader<'_, impl Cells>) -> Result<Children, StoreError> {
     Ok(Children {
         open: read.number(Column::Children)?,
         ended: read.number(Column::ChildrenEnded)?,
@@ -367,19 +472,19 @@ fn decode_children(read: &Reader<'_, '_>) -> Result<Children, StoreError> {
     })
 }
 
-fn decode_once(read: &Reader<'_, '_>) -> Result<Option<Once>, StoreError> {
+fn decode_once(read: &Reader<'_, impl Cells>) -> Result<Option<Once>, StoreError> {
     let Some(key) = read.maybe_text(Column::OnceKey)? else { return Ok(None) };
     let key = CallKey::new(key).map_err(|error| damaged(Column::OnceKey, error))?;
     let of = read.maybe_digest(Column::OnceDigest)?.ok_or_else(|| damaged(Column::OnceDigest, "null"))?;
     Ok(Some(Once::new(key, of)))
 }
 
-/// A time as so many milliseconds, as SQLite holds them.
-pub(super) fn millis(duration: Duration) -> i64 {
+/// A time as so many milliseconds, as a row holds them.
+pub(crate) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-pub(super) fn encode_retention(retention: Retention) -> (i64, i64) {
+pub(crate) fn encode_retention(retention: Retention) -> (i64, i64) {
     match retention {
         Retention::FromCreation(ttl) => (0, millis(ttl)),
         Retention::AfterTerminal(keep) => (1, millis(keep)),
@@ -397,17 +502,13 @@ fn decode_retention(kind: i64, ms: u64) -> Result<Retention, StoreError> {
 }
 
 /// Reads typed columns, each failure naming its column.
-struct Reader<'row, 'stmt> {
-    row: &'row Row<'stmt>,
+struct Reader<'row, R> {
+    row: &'row R,
 }
 
-impl<'row> Reader<'row, '_> {
-    fn value(&self, column: Column) -> Result<ValueRef<'row>, StoreError> {
-        self.row.get_ref(column as usize).map_err(|error| damaged(column, error))
-    }
-
+impl<'row, R: Cells> Reader<'row, R> {
     fn maybe_int(&self, column: Column) -> Result<Option<i64>, StoreError> {
-        self.value(column)?.as_i64_or_null().map_err(|error| damaged(column, error))
+        self.row.int(column as usize).map_err(|error| damaged(column, error))
     }
 
     fn int(&self, column: Column) -> Result<i64, StoreError> {
@@ -435,11 +536,11 @@ impl<'row> Reader<'row, '_> {
     }
 
     fn maybe_real(&self, column: Column) -> Result<Option<f64>, StoreError> {
-        self.value(column)?.as_f64_or_null().map_err(|error| damaged(column, error))
+        self.row.real(column as usize).map_err(|error| damaged(column, error))
     }
 
     fn maybe_str(&self, column: Column) -> Result<Option<&'row str>, StoreError> {
-        self.value(column)?.as_str_or_null().map_err(|error| damaged(column, error))
+        self.row.text(column as usize).map_err(|error| damaged(column, error))
     }
 
     fn text(&self, column: Column) -> Result<&'row str, StoreError> {
@@ -459,8 +560,7 @@ impl<'row> Reader<'row, '_> {
     }
 
     fn maybe_digest(&self, column: Column) -> Result<Option<Digest>, StoreError> {
-        let Some(bytes) = self.value(column)?.as_blob_or_null().map_err(|error| damaged(column, error))?
-        else {
+        let Some(bytes) = self.row.bytes(column as usize).map_err(|error| damaged(column, error))? else {
             return Ok(None);
         };
         let bytes = bytes.try_into().map_err(|error| damaged(column, error))?;
@@ -468,6 +568,6 @@ impl<'row> Reader<'row, '_> {
     }
 }
 
-fn damaged(column: Column, why: impl std::fmt::Display) -> StoreError {
+fn damaged(column: Column, why: impl fmt::Display) -> StoreError {
     corrupt(format!("column {} of a task: {why}", column.name()))
 }

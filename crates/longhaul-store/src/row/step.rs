@@ -1,0 +1,103 @@
+//! A step as a row and back.
+
+use std::{fmt, sync::Arc};
+
+use super::Cells;
+use crate::{Fingerprint, Json, Question, Step, StepState, StoreError, TaskId, Time, error::corrupt};
+
+/// The columns of a step, as [`decode`] reads them.
+macro_rules! step_columns {
+    () => {
+        "ord, key, fingerprint, state, name, asked_at, until, json"
+    };
+}
+
+pub(crate) use step_columns;
+
+/// The columns that say how far a step is.
+pub(crate) struct Columns<'a> {
+    pub(crate) state: i64,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) asked_at: Option<Time>,
+    pub(crate) until: Option<Time>,
+    pub(crate) json: Option<&'a str>,
+}
+
+impl<'a> Columns<'a> {
+    pub(crate) fn of(step: &'a Step) -> Self {
+        let blank = Self { state: BEGUN, name: None, asked_at: None, until: None, json: None };
+        match &step.state {
+            StepState::Begun => blank,
+            StepState::Asked(question) => Self {
+                state: ASKED,
+                name: Some(&question.key),
+                asked_at: Some(question.asked_at),
+                until: question.deadline,
+                json: Some(question.request.as_str()),
+            },
+            StepState::Owed => Self { state: OWED, ..blank },
+            StepState::Child(task) => Self { state: CHILD, name: Some(task.as_str()), ..blank },
+            StepState::Due(at) => Self { state: DUE, until: Some(*at), ..blank },
+            StepState::Learnt { value, is_error } => {
+                Self { state: if *is_error { FAILED } else { LEARNT }, json: Some(value.as_str()), ..blank }
+            }
+        }
+    }
+}
+
+/// Reads a step, and its place among those of its task.
+pub(crate) fn decode(row: &impl Cells) -> Result<(i64, Step), StoreError> {
+    let maybe_int = |at: usize| row.int(at).map_err(damaged);
+    let int = |at: usize| maybe_int(at)?.ok_or_else(|| damaged("null"));
+    let text = |at: usize| row.text(at).map_err(damaged)?.ok_or_else(|| damaged("null"));
+    let json = || Json::parse(text(7)?).map_err(damaged);
+    let time = |at: usize| int(at).map(Time::from_unix_ms);
+    let key: Arc<str> = text(1)?.into();
+    let of = row.bytes(2).map_err(damaged)?.ok_or_else(|| damaged("null"))?;
+    let of = Fingerprint::new(of.try_into().map_err(damaged)?);
+    let state = match int(3)? {
+        BEGUN => StepState::Begun,
+        ASKED => StepState::Asked(Question {
+            key: text(4)?.into(),
+            step: key.clone(),
+            of,
+            request: json()?,
+            asked_at: time(5)?,
+            deadline: maybe_int(6)?.map(Time::from_unix_ms),
+        }),
+        DUE => StepState::Due(time(6)?),
+        OWED => StepState::Owed,
+        CHILD => StepState::Child(TaskId::new(text(4)?).map_err(damaged)?),
+        LEARNT => StepState::Learnt { value: json()?, is_error: false },
+        FAILED => StepState::Learnt { value: json()?, is_error: true },
+        other => return Err(damaged(format!("state {other}"))),
+    };
+    Ok((int(0)?, Step::new(key, of, state)))
+}
+
+/// Whether a step is a question that waits for an answer.
+pub(crate) fn is_asked(step: &Step) -> bool {
+    matches!(step.state, StepState::Asked(_))
+}
+
+/// The questions among the steps that a store has found.
+pub(crate) fn questions(steps: Vec<(i64, Step)>) -> Vec<Question> {
+    let asked = steps.into_iter().filter_map(|(_, step)| match step.state {
+        StepState::Asked(question) => Some(question),
+        _ => None,
+    });
+    asked.collect()
+}
+
+fn damaged(why: impl fmt::Display) -> StoreError {
+    corrupt(format!("a step of a task: {why}"))
+}
+
+// States as they are stored; the number of an open question stands in a partial index.
+const BEGUN: i64 = 0;
+const ASKED: i64 = 1;
+const DUE: i64 = 2;
+const LEARNT: i64 = 3;
+const FAILED: i64 = 4;
+const OWED: i64 = 5;
+const CHILD: i64 = 6;
