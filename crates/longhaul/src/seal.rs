@@ -162,7 +162,7 @@ impl fmt::Debug for Sealer {
 }
 
 /// The time that nodes share.
-fn now() -> Duration {
+pub(crate) fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 

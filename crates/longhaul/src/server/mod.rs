@@ -77,7 +77,7 @@ use tower_service::Service;
 #[cfg(feature = "schema-validation")]
 pub use crate::schema::SchemaError;
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
-pub use ask::{Ask, AskError, Elicited, RoundOptions};
+pub use ask::{Ask, AskError, ByDefault, Elicited, RoundOptions};
 pub(crate) use ask::{Kept, Line};
 pub use catalogue::{Catalogue, ChangeError, Offered};
 pub use checkpoint::Checkpoint;

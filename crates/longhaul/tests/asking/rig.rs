@@ -40,7 +40,7 @@ struct Approve {
     go: bool,
 }
 
-#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 struct Name {
     #[schemars(length(min = 1))]
     name: String,
@@ -110,6 +110,26 @@ async fn errors(cx: Cx, _: Nothing) -> String {
         Ok(_) => "answered".to_owned(),
         Err(AskError::Refused(error)) => format!("refused: {error}"),
         Err(other) => format!("failed: {other}"),
+    }
+}
+
+/// How long `patient` waits for a name.
+pub(crate) const PATIENT: Duration = Duration::from_millis(200);
+
+/// Takes a name for granted, and asks for another.
+async fn patient(cx: Cx, _: Nothing) -> Result<String, ToolError> {
+    let name = |answer: Elicited<Name>| answer.accepted().map_or_else(String::new, |name| name.name);
+    let default = Elicited::Accepted(Name { name: "nobody".to_owned() });
+    let first = name(cx.elicit::<Name>("Who?").within(PATIENT).or(default).await?);
+    Ok(format!("{first} and {}", name(cx.elicit::<Name>("And?").await?)))
+}
+
+/// What stands for no answer does not fit the form.
+async fn unfit(cx: Cx, _: Nothing) -> String {
+    let default = Elicited::Accepted(Name { name: String::new() });
+    match cx.elicit::<Name>("Who?").within(PATIENT).or(default).await {
+        Err(AskError::Invalid { what, .. }) => format!("invalid: {what}"),
+        _ => "asked".to_owned(),
     }
 }
 
@@ -193,6 +213,9 @@ pub(crate) fn server(counts: &Counts) -> Server {
         .tool(Tool::typed("nap", "Take a nap", move |cx, millis| nap(napping.clone(), cx, millis)))
         .tool(task("task", counts).reentrant(true))
         .tool(task("task_once", counts))
+        .tool(Tool::typed("patient", "Ask for a while", patient).reentrant(true))
+        .tool(Tool::typed("patient_once", "Ask for a while", patient))
+        .tool(Tool::typed("unfit", "Ask in vain", unfit))
         .tool(Tool::typed("polite", "Ask what can be asked", polite).reentrant(true))
         .tool(Tool::typed("visit", "Send the user away", visit))
         .tool(Tool::typed("fickle", "Ask anew", counted(counts, fickle)).reentrant(true))

@@ -11,7 +11,7 @@ use longhaul::{Cx, Tool};
 use longhaul_test::{Astray, replay_always};
 use serde_json::{Value, json};
 
-use crate::rig::{Bare, Client, accept, asked, code, sampled, text};
+use crate::rig::{Bare, Client, PATIENT, accept, asked, code, sampled, text};
 
 fn delete(path: &str) -> Value {
     json!({"name": "delete", "arguments": {"path": path}})
@@ -67,6 +67,23 @@ async fn what_is_awaited_together_is_asked_together() {
         assert_eq!(asked(&second), ["elicit"], "only what is missing: {name}");
         let done = bare.answer(tool(name), &second, json!({"elicit": accept(json!({"name": "Ada"}))})).await;
         assert_eq!(text(&done), "Ada Roses file:///a");
+    }
+}
+
+#[tokio::test]
+async fn who_comes_back_too_late_finds_that_the_default_has_answered() {
+    for name in ["patient", "patient_once"] {
+        let bare = Bare::new();
+        let ada = json!({"elicit": accept(json!({"name": "Ada"}))});
+        let first = bare.call(tool(name)).await;
+        assert_eq!(asked(&first), ["elicit"]);
+        tokio::time::sleep(PATIENT + PATIENT / 2).await;
+        let second = bare.answer(tool(name), &first, ada.clone()).await;
+        assert_eq!(asked(&second), ["elicit#2"]);
+        let mut both = ada.clone();
+        both["elicit#2"] = accept(json!({"name": "Bob"}));
+        let done = bare.answer(tool(name), &second, both).await;
+        assert_eq!(text(&done), "nobody and Bob", "{name}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use longhaul::driver::Options;
 use serde_json::json;
 
-use crate::rig::{Client, accept, code, sampled, text};
+use crate::rig::{Client, PATIENT, accept, code, sampled, text};
 
 const LEGACY: &str = "2025-11-25";
 
@@ -106,6 +106,24 @@ async fn a_question_that_is_not_answered_in_time_is_withdrawn() {
     assert_eq!(withdrawn["method"], "notifications/cancelled");
     assert_eq!(withdrawn["params"]["requestId"], question["id"]);
     assert_eq!(text(&client.receive().await), "failed: no answer came within 30 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_not_answered_in_time_is_answered_by_default() {
+    let mut client = Client::session(LEGACY, Options::default()).await;
+    client.call(1, json!({"name": "patient", "arguments": {}})).await;
+    let first = client.receive().await;
+    tokio::time::sleep(2 * PATIENT).await;
+    assert_eq!(client.receive().await["method"], "notifications/cancelled");
+    let second = client.receive().await;
+    assert_eq!(second["params"]["message"], "And?", "{second}");
+    // It comes too late.
+    client.answer(&first, accept(json!({"name": "Ada"}))).await;
+    client.answer(&second, accept(json!({"name": "Bob"}))).await;
+    assert_eq!(text(&client.receive().await), "nobody and Bob");
+    client.call(2, json!({"name": "unfit", "arguments": {}})).await;
+    let unfit = client.receive().await;
+    assert!(text(&unfit).starts_with("invalid: "), "{unfit}");
 }
 
 #[tokio::test]

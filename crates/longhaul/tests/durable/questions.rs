@@ -12,7 +12,8 @@ use longhaul_store::sealed::{Sealed, SealingKeys};
 use serde_json::{Value, json};
 
 use crate::rig::{
-    Nothing, Process, WHILE, World, hang_once, order, policy, question, server, text, until_hung, yes,
+    GRANTED, Nothing, Process, WHILE, World, hang_once, order, policy, question, server, text, until_hung,
+    yes,
 };
 
 /// K11 of `conformance/REQUIREMENTS.md`.
@@ -71,6 +72,28 @@ fn a_task_that_waits_long_takes_no_memory_and_any_node_answers_it() {
     assert_eq!(text(&two.settled(&id)), "receipt 1, shipped");
     assert_eq!((world.charged(), world.begun()), (1, 2));
     two.crash();
+}
+
+#[test]
+fn what_nobody_answers_in_time_is_answered_by_default_and_once() {
+    let (world, store) = (World::default(), Memory::new());
+    let one = Process::start(&world, &store);
+    let id = one.call("granted");
+    let first = question(&one.settled(&id));
+    // Nobody is there when its time is over.
+    one.crash();
+    std::thread::sleep(2 * GRANTED);
+    let two = Process::start(&world, &store);
+    let asks_again =
+        |task: &Value| task["status"] == "input_required" && task["inputRequests"].get(&first).is_none();
+    let second = question(&two.until(&id, asks_again));
+    let late = two.answer(&id, &first, &json!({"action": "decline"}));
+    assert_eq!(late["result"]["resultType"], "complete", "what comes too late is passed over: {late}");
+    two.crash();
+    let three = Process::start(&world, &store);
+    three.answer(&id, &second, &yes());
+    assert_eq!(text(&three.settled(&id)), "Some(true), then Some(true)");
+    three.crash();
 }
 
 #[test]

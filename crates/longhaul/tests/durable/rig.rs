@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 pub(crate) struct Nothing {}
 
-#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
 pub(crate) struct Approve {
     go: bool,
 }
@@ -94,6 +94,18 @@ async fn patient(world: World, cx: Cx) -> Result<&'static str, ToolError> {
     }
 }
 
+/// How long `granted` asks before it takes a yes for granted.
+pub(crate) const GRANTED: Duration = Duration::from_millis(500);
+
+/// Takes a yes for granted, and then asks for as long as it takes.
+async fn granted(world: World, cx: Cx) -> Result<String, ToolError> {
+    world.begun.fetch_add(1, Ordering::SeqCst);
+    let yes = Elicited::Accepted(Approve { go: true });
+    let first = cx.elicit::<Approve>("First?").within(GRANTED).or(yes).await?.accepted().map(|it| it.go);
+    let second = cx.elicit::<Approve>("Second?").await?.accepted().map(|it| it.go);
+    Ok(format!("{first:?}, then {second:?}"))
+}
+
 /// For how long `either` asks first.
 pub(crate) const WHILE: Duration = Duration::from_secs(3);
 
@@ -118,11 +130,12 @@ pub(crate) fn server(world: &World) -> Server {
     let (five, mut later) = (world.clone(), policy());
     later.mode = TaskMode::After(Duration::from_secs(60));
     let (one, two, three, four) = (world.clone(), world.clone(), world.clone(), world.clone());
-    let (six, seven, eight) = (world.clone(), world.clone(), world.clone());
+    let (six, seven, eight, nine) = (world.clone(), world.clone(), world.clone(), world.clone());
     Server::new("durable", "1")
         .tool(Tool::typed("order", "Order", move |cx, _: Nothing| order(one.clone(), cx)).task(policy()))
         .tool(Tool::typed("patient", "Asks", move |cx, _: Nothing| patient(seven.clone(), cx)).task(policy()))
         .tool(Tool::typed("either", "Asks", move |cx, _: Nothing| either(eight.clone(), cx)).task(policy()))
+        .tool(Tool::typed("granted", "Asks", move |cx, _: Nothing| granted(nine.clone(), cx)).task(policy()))
         .tool(Tool::typed("here", "Order", move |cx, _: Nothing| order(six.clone(), cx)))
         .tool(Tool::typed("later", "Order", move |cx, _: Nothing| order(five.clone(), cx)).task(later))
         .tool(

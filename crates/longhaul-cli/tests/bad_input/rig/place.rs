@@ -19,7 +19,7 @@ pub(crate) struct Place {
 /// What everything started in a place has in its environment; supervisors, which have none, name the folder.
 const MARK: &str = "BAD_INPUT_PLACE";
 
-/// Two tools that every place has: one that answers at once, and one that waits for a file.
+/// Two tools that every place has: one that answers in place, however slow the machine is, and one that waits for a file.
 const ALWAYS_THERE: &str = r#"
 [server]
 name = "attacked"
@@ -27,6 +27,8 @@ name = "attacked"
 [tools.echo]
 description = "Say it back"
 command = ["printf", "%s", "{text}"]
+task = "after 30m"
+hold = "1h"
 input.text = { type = "string" }
 
 [tools.gate]

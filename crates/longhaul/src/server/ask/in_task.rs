@@ -56,10 +56,10 @@ pub(super) async fn ask(
     key: String,
     of: Fingerprint,
     question: Arc<InputRequest>,
-    within: Option<Duration>,
+    (within, default): (Option<Duration>, Option<Json>),
 ) -> Result<String, AskError> {
     let Some(keeper) = cx.keeper() else { return Err(AskError::Gone) };
-    match asked(&cx, keeper, &key, of, &question, within).await {
+    match asked(&cx, keeper, &key, of, &question, (within, default)).await {
         Ok(answer) => answer,
         Err(error) => cx.end(error).await,
     }
@@ -94,7 +94,7 @@ async fn asked(
     key: &str,
     of: Fingerprint,
     question: &InputRequest,
-    within: Option<Duration>,
+    (within, default): (Option<Duration>, Option<Json>),
 ) -> Result<Result<String, AskError>, StepError> {
     if keeper.has_let_go(key) {
         // Its handler dropped it before, and is to do so again.
@@ -127,11 +127,11 @@ async fn asked(
         () = keeper.until(deadline) => {
             let after = within.unwrap_or_else(|| deadline.since(question.asked_at));
             let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-            let value = Unanswered::TimedOut { after_ms }.json();
-            let over = Step::new(key, of, StepState::Learnt { value: value.clone(), is_error: true });
-            match keeper.settle(over).await? {
-                // An answer was there first.
-                StepState::Learnt { value: first, is_error } if first != value => Ok(read(&first, is_error)),
+            let is_error = default.is_none();
+            let value = default.unwrap_or_else(|| Unanswered::TimedOut { after_ms }.json());
+            match keeper.settle(Step::new(key, of, StepState::Learnt { value, is_error })).await? {
+                // An answer may have been there first.
+                StepState::Learnt { value: first, is_error } => Ok(read(&first, is_error)),
                 _ => Ok(Err(AskError::TimedOut { after })),
             }
         }

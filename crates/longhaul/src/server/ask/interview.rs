@@ -32,6 +32,8 @@ struct State {
     followed: bool,
     /// Which kinds of question the work was told that it can ask.
     told: HashMap<InputKind, bool>,
+    /// How long ago the questions were put that the request brings the answers to.
+    put_before: Option<Duration>,
     /// How long a question waits that only the answer to the request can put, unless it says.
     patience: Option<Duration>,
     /// The keys that are taken.
@@ -86,6 +88,27 @@ impl Interview {
     pub(in super::super) fn open_rounds(&self, journal: Journal) {
         let mut state = self.lock();
         (state.in_rounds, state.journal) = (true, journal);
+    }
+
+    /// The questions that the request brings answers to were put so long ago.
+    pub(super) fn was_put_before(&self, ago: Duration) {
+        self.lock().put_before = Some(ago);
+    }
+
+    /// How long ago the question was put that is open under this key, if it was before this request.
+    pub(super) fn put_before(&self, key: &str, of: Fingerprint) -> Option<Duration> {
+        let state = self.lock();
+        state.put_before.filter(|_| matches!(state.journal.find(key, of), Known::Asked))
+    }
+
+    /// A question of a round is answered by default: what comes for it later is passed over.
+    pub(super) fn default_to(&self, key: &str, of: Fingerprint, answer: Json) {
+        let mut state = self.lock();
+        if !matches!(state.journal.find(key, of), Known::Learnt(_)) {
+            state.offered.remove(key);
+            state.open.retain(|open| open.key != key);
+            state.journal.learn(key, of, answer);
+        }
     }
 
     /// Answers that came with the request, in the place of those that came before.

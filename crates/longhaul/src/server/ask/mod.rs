@@ -29,9 +29,12 @@ use longhaul_proto::model::{
     ElicitUrl, Form, InputKind, InputRequest, ListRootsResult, Root,
 };
 use longhaul_tasks::journal::Fingerprint;
+use longhaul_tasks::store::Json;
 use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::Instant;
 
 use super::address;
 use super::context::Cx;
@@ -183,6 +186,17 @@ fn read_filled_in<T: DeserializeOwned>(question: &InputRequest, answer: &str) ->
     })
 }
 
+/// The answer that `asking` brings, or the one that stands for it when none has come in time.
+async fn or_default(
+    asking: impl Future<Output = Result<String, AskError>>,
+    default: Option<Json>,
+) -> Result<String, AskError> {
+    match (asking.await, default) {
+        (Err(AskError::TimedOut { .. }), Some(default)) => Ok(default.as_str().to_owned()),
+        (answer, _) => answer,
+    }
+}
+
 /// Reads the answer to a question.
 type Read<T> = fn(&InputRequest, &str) -> Result<T, String>;
 
@@ -202,6 +216,8 @@ pub struct Ask<T> {
     question: Result<Arc<InputRequest>, AskError>,
     read: Read<T>,
     within: Option<Duration>,
+    /// What answers it when nobody has in time.
+    default: Option<Json>,
     step: Step,
 }
 
@@ -212,8 +228,8 @@ enum Step {
     Line(Pin<Box<dyn Future<Output = Result<String, AskError>> + Send>>),
     /// It waits for the answer of whoever follows the task.
     Task(Fingerprint, Pin<Box<dyn Future<Output = Result<String, AskError>> + Send>>),
-    /// It waits for a round that brings the answer.
-    Round(Fingerprint),
+    /// It waits for a round that brings the answer, since then.
+    Round(Fingerprint, Instant),
     /// It cannot be asked, which ends the call.
     Refused,
     /// It has its answer, or none.
@@ -223,7 +239,7 @@ enum Step {
 impl<T> Ask<T> {
     fn new(cx: &Cx, kind: &str, question: Result<InputRequest, AskError>, read: Read<T>) -> Self {
         let (cx, key) = (cx.clone(), cx.reserve(kind));
-        Self { cx, key, question: question.map(Arc::new), read, within: None, step: Step::New }
+        Self { cx, key, question: question.map(Arc::new), read, within: None, default: None, step: Step::New }
     }
 
     /// Names the question among those of the call. Another of the same name gets a number.
@@ -238,6 +254,72 @@ impl<T> Ask<T> {
     pub fn within(mut self, patience: Duration) -> Self {
         self.within = Some(patience);
         self
+    }
+}
+
+impl<T: ByDefault> Ask<T> {
+    /// Takes this for the answer when nobody has answered [in time](Self::within). It is recorded as an answer is, once,
+    /// whichever process sees that the time is over; an answer that comes later is passed over. One that does not fit its
+    /// form is [`AskError::Invalid`] at once, and nobody is asked.
+    ///
+    /// Where a call is made in rounds its time is over when the client comes back too late, counted from when it was
+    /// asked last.
+    ///
+    /// ```
+    /// # use longhaul::{Cx, server::{Elicited, ToolError}};
+    /// # #[derive(serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
+    /// # struct Approve { go: bool }
+    /// # use std::time::Duration;
+    /// async fn release(cx: Cx) -> Result<&'static str, ToolError> {
+    ///     let three_days = Duration::from_secs(3 * 24 * 60 * 60);
+    ///     let asked = cx.elicit::<Approve>("Publish version 2?").within(three_days).or(Elicited::Declined);
+    ///     match asked.await? {
+    ///         Elicited::Accepted(Approve { go: true }) => Ok("published"),
+    ///         _ => Ok("not published"),
+    ///     }
+    /// }
+    /// ```
+    pub fn or(mut self, default: T) -> Self {
+        let answer = default.as_answer().map_err(|error| error.to_string());
+        let fits = |answer: Box<RawValue>| match &self.question {
+            Ok(question) => (self.read)(question, answer.get()).map(|_| answer),
+            Err(_) => Ok(answer),
+        };
+        match answer.and_then(fits) {
+            Ok(answer) => self.default = Some(answer.into()),
+            Err(what) => self.question = Err(AskError::Invalid { what }),
+        }
+        self
+    }
+}
+
+/// What a question can be answered with [by default](Ask::or).
+pub trait ByDefault {
+    /// The answer, as a client would give it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written as JSON.
+    fn as_answer(&self) -> Result<Box<RawValue>, serde_json::Error>;
+}
+
+impl<T: Serialize> ByDefault for Elicited<T> {
+    fn as_answer(&self) -> Result<Box<RawValue>, serde_json::Error> {
+        to_raw_value(&match self {
+            Self::Accepted(content) => match to_raw_value(content)? {
+                // Nothing is filled in on a page.
+                nothing if nothing.get() == "null" => ElicitResult::of(ElicitAction::Accept),
+                content => ElicitResult::accepted(content),
+            },
+            Self::Declined => ElicitResult::of(ElicitAction::Decline),
+            Self::Cancelled => ElicitResult::of(ElicitAction::Cancel),
+        })
+    }
+}
+
+impl ByDefault for CreateMessageResult {
+    fn as_answer(&self) -> Result<Box<RawValue>, serde_json::Error> {
+        to_raw_value(self)
     }
 }
 
@@ -261,19 +343,27 @@ impl<T> Future for Ask<T> {
                         Ok(Way::Line(line)) => {
                             let within = this.within.unwrap_or(PATIENCE);
                             let asking = line::ask(line, this.cx.clone(), question.clone(), within);
+                            let asking = or_default(asking, this.default.clone());
                             let (cx, key, of) = (this.cx.clone(), this.key.clone(), of());
                             Step::Line(Box::pin(in_task::kept(cx, key, of, asking)))
                         }
                         Ok(Way::Task) => {
                             let (cx, key, of) = (this.cx.clone(), this.key.clone(), of());
-                            let asking = in_task::ask(cx, key, of, question.clone(), this.within);
+                            let in_time = (this.within, this.default.clone());
+                            let asking = in_task::ask(cx, key, of, question.clone(), in_time);
                             Step::Task(of, Box::pin(asking))
                         }
-                        Ok(Way::Round) => Step::Round(of()),
+                        Ok(Way::Round) => {
+                            let (of, now) = (of(), Instant::now());
+                            // What was asked before this request may have waited for too long by now.
+                            let ago = this.cx.interview().put_before(&this.key, of).unwrap_or_default();
+                            this.default_after(of, ago);
+                            Step::Round(of, now)
+                        }
                         Err(_) => Step::Refused,
                     };
                 }
-                Step::Round(_) if this.cx.interview().is_left_to_task() => {
+                Step::Round(..) if this.cx.interview().is_left_to_task() => {
                     this.let_go();
                     this.step = Step::New;
                 }
@@ -296,9 +386,11 @@ impl<T> Future for Ask<T> {
                     }
                     this.step = Step::New;
                 }
-                Step::Round(of) => {
+                Step::Round(of, since) => {
+                    let (of, waited) = (*of, since.elapsed());
+                    this.default_after(of, waited);
                     let read = |answer: &str| (this.read)(&question, answer).ok();
-                    let polled = this.cx.interview().poll_answer(&this.key, *of, &question, read, task);
+                    let polled = this.cx.interview().poll_answer(&this.key, of, &question, read, task);
                     return polled.map(Ok);
                 }
                 // The call ends with the refusal, and this future with it.
@@ -315,10 +407,18 @@ impl<T> Ask<T> {
         keeper.is_some_and(|keeper| keeper.is_undoing() || keeper.has_learnt(&self.key))
     }
 
+    /// It is answered by default if it has waited in a round for too long, and nobody has answered it before.
+    fn default_after(&self, of: Fingerprint, waited: Duration) {
+        let is_late = self.within.is_some_and(|within| !waited.is_zero() && waited >= within);
+        if let Some(default) = self.default.clone().filter(|_| is_late) {
+            self.cx.interview().default_to(&self.key, of, default);
+        }
+    }
+
     /// It is no longer asked as it was.
     fn let_go(&self) {
         match (&self.step, self.cx.keeper()) {
-            (Step::Round(_), _) => self.cx.interview().withdraw(&self.key),
+            (Step::Round(..), _) => self.cx.interview().withdraw(&self.key),
             (Step::Task(of, _), Some(keeper)) => keeper.let_go(&self.key, *of),
             // Where work is entered again, it may be dropped before it is looked at.
             (Step::New, Some(keeper)) => {

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul_proto::dialect::ResultWriter;
 use longhaul_proto::jsonrpc::{ErrorObject, Params};
@@ -23,7 +24,7 @@ use super::binding::Binding;
 use super::desk::Desk;
 use super::held::{Found, Nonce, Place, Running, Suspended};
 use super::interview::Turn;
-use crate::seal::{Unopened, random};
+use crate::seal::{self, Unopened, random};
 
 /// How an answer is written, which may be asked for more than once.
 pub(in super::super) type Reply = Arc<dyn Fn(&Envelope, &mut Vec<u8>) -> Answered + Send + Sync>;
@@ -86,8 +87,8 @@ pub(in super::super) struct GoOn {
     answers: HashMap<String, String>,
 }
 
-/// What a state holds: a journal, or where a call waits.
-const JOURNAL: u8 = 0;
+/// What a state holds: when its questions were put and a journal, or where a call waits.
+const JOURNAL: u8 = 3;
 const HELD: u8 = 1;
 
 impl Rounds {
@@ -112,7 +113,12 @@ impl Rounds {
                 let content = desk.sealer.open(&state, &rounds.subject.binding().0).map_err(unopened)?;
                 let damaged = || ErrorObject::internal("the state that was sealed here cannot be read");
                 match content.split_first().ok_or_else(damaged)? {
-                    (&JOURNAL, bytes) => journal = Journal::decode(bytes).map_err(|_| damaged())?,
+                    (&JOURNAL, bytes) => {
+                        let (at, bytes) = bytes.split_first_chunk::<8>().ok_or_else(damaged)?;
+                        let put = Duration::from_millis(u64::from_le_bytes(*at));
+                        cx.interview().was_put_before(seal::now().saturating_sub(put));
+                        journal = Journal::decode(bytes).map_err(|_| damaged())?;
+                    }
                     (_, bytes) => {
                         let nonce = Nonce::try_from(bytes).map_err(|_| damaged())?;
                         return Ok(Begun::GoOn(GoOn { rounds, nonce, answers }));
@@ -163,7 +169,8 @@ impl Rounds {
             if let Err(error) = askable {
                 return refused(error);
             }
-            let mut content = vec![JOURNAL];
+            let at = u64::try_from(seal::now().as_millis()).unwrap_or(u64::MAX);
+            let mut content = [&[JOURNAL], &at.to_le_bytes()[..]].concat();
             cx.interview().journal().encode(&mut content);
             if let Some(state) = self.seal(&content) {
                 return ask(questions, state);
