@@ -90,6 +90,23 @@ impl Dialect {
         write_request(out, id, question.method(), |params| self.write_question_params(question, params));
     }
 
+    /// The same, of which the client is to make a task that it keeps for `ttl_ms` milliseconds, if that is said (2025-11-25,
+    /// Tasks).
+    pub fn write_question_as_task(
+        &self,
+        out: &mut Vec<u8>,
+        id: &RequestId,
+        question: &InputRequest,
+        ttl_ms: Option<u64>,
+    ) {
+        write_request(out, id, question.method(), |params| {
+            self.write_question_params(question, params);
+            let mut task = params.object("task");
+            task.optional("ttl", ttl_ms.as_ref());
+            task.end();
+        });
+    }
+
     /// Appends a question as it stands in `inputRequests` (modern era).
     pub fn write_input_request(&self, out: &mut Vec<u8>, question: &InputRequest) {
         let mut object = ObjectWriter::new(out);

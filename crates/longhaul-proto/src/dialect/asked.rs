@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use super::Dialect;
 use super::ask::{ELICIT, LIST_ROOTS, SAMPLE};
 use super::welcome::invalid;
-use crate::jsonrpc::{Code, ErrorObject, Text};
+use crate::jsonrpc::{Code, ErrorObject, Params, Text};
 use crate::method::Notice;
-use crate::model::{ElicitForm, ElicitParams, ElicitUrl, Form, InputRequest};
+use crate::model::{ElicitForm, ElicitParams, ElicitUrl, Form, InputRequest, Task};
 
 /// What a server asks before it answers (modern era): a call is to be made again, with the answers.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -65,7 +65,40 @@ impl Dialect {
     }
 }
 
+/// What a request that is to be a task says of it (2025-11-25, Tasks).
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[non_exhaustive]
+pub struct TaskWanted {
+    /// For how many milliseconds whoever asks wants it kept, if it says so.
+    #[serde(default, rename = "ttl")]
+    pub ttl_ms: Option<u64>,
+}
+
 impl Dialect {
+    /// Whether a question is to be answered with a task, in a revision that has a word for that.
+    ///
+    /// # Errors
+    ///
+    /// `-32602` when what is said of the task is none of its members.
+    pub fn task_wanted(&self, params: &Params<'_>) -> Result<Option<TaskWanted>, ErrorObject> {
+        if self.asks_for_tasks() { params.read("task") } else { Ok(None) }
+    }
+
+    /// The task that the answer to a question is, where one was wanted; `None` if it is the answer itself.
+    ///
+    /// # Errors
+    ///
+    /// `-32603` when it is no task that can be read.
+    pub fn read_task_created(&self, answer: &str) -> Result<Option<Task>, ErrorObject> {
+        #[derive(Deserialize)]
+        struct Created<'a> {
+            #[serde(borrow, default)]
+            task: Option<&'a RawValue>,
+        }
+        let Created { task } = serde_json::from_str(answer).map_err(invalid)?;
+        task.filter(|_| self.asks_for_tasks()).map(|task| self.read_task(task.get())).transpose()
+    }
+
     /// The task that a message names as the one it belongs to, by its parameters (D2).
     pub fn related_task(params: &str) -> Option<String> {
         #[derive(Deserialize)]

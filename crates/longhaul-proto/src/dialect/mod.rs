@@ -29,7 +29,7 @@ use std::fmt;
 
 use crate::jsonrpc::{Code, ErrorObject, ObjectWriter, write_notification};
 use crate::method::{Method, Notice};
-pub use asked::Asked;
+pub use asked::{Asked, TaskWanted};
 pub use drafted::{DRAFTED_TASK, DraftedTask, Keep, write_drafted_relation};
 pub use lifecycle::InitializeParams;
 pub use registered::{RegisterError, Tables};

@@ -1,6 +1,8 @@
 //! Writing a result: one writer for all revisions, which adds what a revision demands and leaves out
 //! what it has no word for.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -106,6 +108,22 @@ impl<'b> ResultWriter<'b> {
     pub fn list<T>(&mut self, name: &str, items: &[T], write: impl Fn(&Dialect, &T, &mut Vec<u8>)) {
         let dialect = self.dialect;
         self.object.array(name, items, |out, item| write(dialect, item, out));
+    }
+
+    /// Writes all of a result that is JSON text already, whatever it is of.
+    ///
+    /// # Errors
+    ///
+    /// When it is no object; nothing is written then.
+    pub fn whole(&mut self, result: &str) -> Result<(), serde_json::Error> {
+        let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(result)?;
+        let meta =
+            members.remove("_meta").map(|meta| serde_json::from_str::<Meta>(meta.get())).transpose()?;
+        for (name, value) in members {
+            self.raw(&name, value.get());
+        }
+        self.meta(&meta.unwrap_or_default());
+        Ok(())
     }
 
     /// Writes members through the plain object underneath.

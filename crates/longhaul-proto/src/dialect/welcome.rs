@@ -107,6 +107,9 @@ impl Dialect {
             let elicits = |by: &&Elicitation| self.elicits() && (by.form || self.elicits_by_url());
             declared.optional("elicitation", able.elicitation.as_ref().filter(elicits));
             declared.optional("sampling", able.sampling.as_ref());
+            if self.asks_for_tasks() && !able.tasks.is_empty() {
+                declared.field("tasks", &able.tasks);
+            }
             if able.roots {
                 declared.raw("roots", r#"{"listChanged":true}"#);
             }

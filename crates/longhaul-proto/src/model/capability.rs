@@ -1,5 +1,6 @@
 //! What a client declares it can do.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -31,8 +32,38 @@ pub struct ClientCapabilities {
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub roots: bool,
+    /// Which requests of its server it makes tasks of when it is asked to (2025-11-25, Tasks). Only `initialize` has a word for
+    /// it: elsewhere it is not written.
+    #[serde(deserialize_with = "tasks", skip_serializing)]
+    pub tasks: ClientTasks,
     /// The extensions it declares.
     pub extensions: ClientExtensions,
+}
+
+/// What a client hosts as tasks.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct ClientTasks {
+    /// What is asked of its model.
+    pub sampling: bool,
+    /// What is asked of its user.
+    pub elicitation: bool,
+    /// They can be listed.
+    pub list: bool,
+    /// They can be cancelled.
+    pub cancel: bool,
+}
+
+impl ClientTasks {
+    /// Tasks that can be listed and cancelled, of what is asked so.
+    pub fn new(sampling: bool, elicitation: bool) -> Self {
+        Self { sampling, elicitation, list: true, cancel: true }
+    }
+
+    /// Whether anything can be a task.
+    pub fn is_empty(&self) -> bool {
+        !self.sampling && !self.elicitation
+    }
 }
 
 /// How a client can ask its user.
@@ -180,6 +211,71 @@ impl Serialize for Sampling {
     }
 }
 
+impl Serialize for ClientTasks {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Requests {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            sampling: Option<BTreeMap<&'static str, Meta>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            elicitation: Option<BTreeMap<&'static str, Meta>>,
+        }
+        #[derive(Serialize)]
+        struct Written {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            list: Option<Meta>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            cancel: Option<Meta>,
+            requests: Requests,
+        }
+        let method = |there: bool, name| there.then(|| BTreeMap::from([(name, Meta::new())]));
+        let requests = Requests {
+            sampling: method(self.sampling, "createMessage"),
+            elicitation: method(self.elicitation, "create"),
+        };
+        let there = |there: bool| there.then(Meta::new);
+        Written { list: there(self.list), cancel: there(self.cancel), requests }.serialize(serializer)
+    }
+}
+
+fn tasks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ClientTasks, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Written {
+        #[serde(deserialize_with = "present")]
+        list: bool,
+        #[serde(deserialize_with = "present")]
+        cancel: bool,
+        requests: Option<Requests>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Requests {
+        sampling: Option<Sampled>,
+        elicitation: Option<Elicited>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Sampled {
+        #[serde(deserialize_with = "present")]
+        create_message: bool,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Elicited {
+        #[serde(deserialize_with = "present")]
+        create: bool,
+    }
+    let written = Option::<Written>::deserialize(deserializer)?.unwrap_or_default();
+    let requests = written.requests.unwrap_or_default();
+    Ok(ClientTasks {
+        sampling: requests.sampling.is_some_and(|sampled| sampled.create_message),
+        elicitation: requests.elicitation.is_some_and(|elicited| elicited.create),
+        list: written.list,
+        cancel: written.cancel,
+    })
+}
+
 fn sampling<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Sampling>, D::Error> {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -237,6 +333,24 @@ mod tests {
     fn the_extension_is_declared_by_an_empty_object() {
         let text = serde_json::to_string(&ClientCapabilities::default().with_tasks()).unwrap();
         assert_eq!(text, r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#);
+    }
+
+    #[test]
+    fn what_is_hosted_as_tasks_is_read_as_it_is_written_in_a_handshake_alone() {
+        let text = r#"{"list":{},"cancel":{},"requests":{"sampling":{"createMessage":{}},"elicitation":{"create":{}}}}"#;
+        let both = ClientTasks::new(true, true);
+        assert_eq!(serde_json::to_string(&both).unwrap(), text);
+        let read = |tasks: &str| {
+            serde_json::from_str::<ClientCapabilities>(&format!(r#"{{"tasks":{tasks}}}"#)).unwrap().tasks
+        };
+        assert_eq!(read(text), both);
+        let one = ClientTasks { list: false, ..ClientTasks::new(false, true) };
+        assert_eq!(read(r#"{"cancel":{},"requests":{"elicitation":{"create":{}},"sampling":{}}}"#), one);
+        for nothing in ["null", "{}", r#"{"requests":null}"#] {
+            assert!(read(nothing).is_empty(), "{nothing}");
+        }
+        let declared = ClientCapabilities { tasks: both, ..ClientCapabilities::default() };
+        assert_eq!(serde_json::to_string(&declared).unwrap(), r#"{"extensions":{}}"#);
     }
 
     #[test]

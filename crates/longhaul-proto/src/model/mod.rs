@@ -26,8 +26,8 @@ mod trace_parent;
 pub use annotations::{Annotations, Role};
 pub use call::{CallToolParams, CallToolResult};
 pub use capability::{
-    ClientCapabilities, ClientExtensions, Elicitation, MAX_EXTENSION_BYTES, MAX_EXTENSIONS, Sampling,
-    TASKS_EXTENSION,
+    ClientCapabilities, ClientExtensions, ClientTasks, Elicitation, MAX_EXTENSION_BYTES, MAX_EXTENSIONS,
+    Sampling, TASKS_EXTENSION,
 };
 pub use completion::{CompleteParams, Completion, CompletionArgument, CompletionReference};
 pub use content::{Content, EmbeddedResource, Media, ResourceContents, ResourceLink, Text};

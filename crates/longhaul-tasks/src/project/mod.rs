@@ -8,7 +8,7 @@ mod output;
 use jiff::Timestamp;
 use longhaul_proto::jsonrpc::{Code, ErrorObject};
 use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
-use longhaul_store::{Outcome, Phase, Question, Record, Retention, Time};
+use longhaul_store::{Json, Outcome, Phase, Question, Record, Retention, Time};
 
 use crate::key;
 
@@ -90,6 +90,13 @@ pub fn stored(result: &CallToolResult) -> Outcome {
 
 /// What a request whose call ended so is answered with; `id` names its task, if its caller knows of one.
 pub fn answer(outcome: &Outcome, id: Option<&str>) -> Result<CallToolResult, ErrorObject> {
+    let value = value(outcome, id)?;
+    serde_json::from_str(value.as_str())
+        .map_err(|_| ErrorObject::internal("internal error: the stored result cannot be read"))
+}
+
+/// The same of any request, whatever its result is: the result as it was stored.
+pub fn value<'o>(outcome: &'o Outcome, id: Option<&str>) -> Result<&'o Json, ErrorObject> {
     #[derive(serde::Serialize)]
     #[serde(rename_all = "camelCase")]
     struct About<'a> {
@@ -101,8 +108,7 @@ pub fn answer(outcome: &Outcome, id: Option<&str>) -> Result<CallToolResult, Err
         status: Option<&'a str>,
     }
     match outcome {
-        Outcome::Result { value, .. } => serde_json::from_str(value.as_str())
-            .map_err(|_| ErrorObject::internal("internal error: the stored result cannot be read")),
+        Outcome::Result { value, .. } => Ok(value),
         Outcome::Error { code, message, data } => {
             let error = ErrorObject::new(Code(*code), message.to_string());
             Err(match data {

@@ -132,7 +132,8 @@ impl Book {
         if result["resultType"] == "task" {
             return (TASKS, "CreateTaskResult".to_owned());
         }
-        if result.get("task").is_some() && method == "tools/call" {
+        let may_be_task = ["tools/call", "sampling/createMessage", "elicitation/create"].contains(&method);
+        if result.get("task").is_some() && may_be_task {
             return (date, "CreateTaskResult".to_owned());
         }
         for date in [date, TASKS] {

@@ -10,18 +10,18 @@ pub(super) static DIALECT: Dialect = Dialect {
     date: "2025-11-25",
     era: Era::Legacy,
     requests: &[&legacy::REQUESTS, &TASKS],
-    notices: &[&legacy::NOTICES],
-    server_requests: &[&legacy::SERVER_REQUESTS, &[("elicitation/create", Method::Elicit)]],
+    notices: &[&legacy::NOTICES, &[TASK_STATUS]],
+    server_requests: &[&legacy::SERVER_REQUESTS, &[("elicitation/create", Method::Elicit)], &TASKS],
     server_notices: &[
         &legacy::SERVER_NOTICES,
-        &[
-            ("notifications/tasks/status", Notice::TaskStatus),
-            ("notifications/elicitation/complete", Notice::ElicitationComplete),
-        ],
+        &[TASK_STATUS, ("notifications/elicitation/complete", Notice::ElicitationComplete)],
     ],
 };
 
-/// What this revision has beside them.
+/// What either side hears of a task that the other hosts.
+const TASK_STATUS: (&str, Notice) = ("notifications/tasks/status", Notice::TaskStatus);
+
+/// What either side may ask about those tasks.
 const TASKS: [(&str, Method); 4] = [
     ("tasks/get", Method::GetTask),
     ("tasks/result", Method::TaskResult),
