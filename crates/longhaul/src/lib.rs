@@ -47,6 +47,7 @@ pub mod client;
 pub mod driver;
 mod handed_over;
 mod hex;
+mod hosted;
 #[cfg(all(any(doc, doctest), feature = "macros"))]
 pub mod manual;
 #[cfg(any(feature = "auth", feature = "oauth"))]

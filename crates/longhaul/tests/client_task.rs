@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
 
+mod hosting;
 mod peer;
 
 use std::sync::{Arc, Mutex};

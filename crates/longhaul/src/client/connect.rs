@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use longhaul_proto::dialect::{Declaration, Dialect, Era, Unsupported, Welcome, Words};
 use longhaul_proto::method::Method;
-use longhaul_proto::model::{ClientCapabilities, ServerCapabilities};
+use longhaul_proto::model::{ClientCapabilities, ClientTasks, ServerCapabilities};
 use tokio::time::timeout;
 
 use super::eras::Remembered;
@@ -101,6 +101,10 @@ fn over_http(url: &str, _: &Arc<Table>) -> Result<Link, Error> {
 fn declaration(options: &Options) -> Arc<Declaration> {
     let mut capabilities = ClientCapabilities::default().with_tasks();
     options.answers.declare(&mut capabilities);
+    if options.hosting.is_some() {
+        let asks_user = capabilities.elicitation.is_some();
+        capabilities.tasks = ClientTasks::new(capabilities.sampling.is_some(), asks_user);
+    }
     let mut declaration = Declaration::new(options.info.clone(), capabilities);
     declaration.log_level = options.log_level;
     Arc::new(declaration)
@@ -316,6 +320,9 @@ async fn initialize(
     let answered = link.ask(&request).await?;
     let read = Dialect::read_initialize(&answered.result);
     let welcome = read.map_err(|error| Error::protocol(error.message))??;
+    if let Some(host) = table.host() {
+        host.open(welcome.dialect, link.push(welcome.dialect));
+    }
     if let Some(initialized) = welcome.dialect.initialized() {
         link.notify(welcome.dialect, initialized).await?;
     }

@@ -204,6 +204,14 @@ pub enum Error {
     /// What was to be noted first could not be: nothing was done.
     #[error("the journal keeps nothing")]
     Journal(#[from] JournalError),
+    /// The store in which tasks are hosted for the server ([`Hosting`](super::Hosting)) cannot be used.
+    #[error("the store of hosted tasks cannot be used")]
+    #[non_exhaustive]
+    Hosting {
+        /// What the store said.
+        #[source]
+        cause: Cause,
+    },
     /// Too many requests are open.
     #[error(transparent)]
     Pending(#[from] PendingLimit),

@@ -14,6 +14,7 @@ use super::options::Callback;
 use super::table::{Answered, Waiting};
 use super::told::Told;
 use crate::driver::StreamLink;
+use crate::server::Push;
 #[cfg(feature = "http-client")]
 use crate::transport::http::client::HttpLink;
 use crate::wire::{self, By};
@@ -155,6 +156,16 @@ impl Link {
         .inspect_err(
             |error| tracing::debug!(%error, dialect = %dialect.revision(), "a notification was not sent"),
         )
+    }
+
+    /// Where messages go that nobody waits for.
+    pub(crate) fn push(&self, dialect: &'static Dialect) -> Arc<dyn Push> {
+        let _ = dialect;
+        match self {
+            Self::Stream(link) => link.push(),
+            #[cfg(feature = "http-client")]
+            Self::Http(link) => link.push(dialect),
+        }
     }
 
     /// Hears what belongs to no request, where that needs a stream of its own, and waits until it stands.

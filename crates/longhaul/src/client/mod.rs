@@ -15,7 +15,7 @@
 //! over the [`TaskHandle`] instead. What a server asks meanwhile is answered by what [`Options`] were given for it
 //! ([`Options::on_form`]). The files: `connect` finds out the era, `call` and `task` drive calls, which `rounds` makes
 //! again when they ask; `watch` follows a task, `saved` is one written down, `journal` keeps what a crash must not lose, `pace` says how long to wait; `answers` and
-//! `asked` answer, `pages` are where they sent the user; `structure` is held against schemas; `list`, `known`, `offer` and `subscription`, which `told` feeds, are
+//! `asked` answer, `hosting` keeps answers for servers that come back for them, `pages` are where they sent the user; `structure` is held against schemas; `list`, `known`, `offer` and `subscription`, which `told` feeds, are
 //! what there is beside calls; `again` sends, once more where that is safe and not at all where `cache` has the answer;
 //! `table` knows who waits for what, `link` sends through `driver` and `transport`.
 
@@ -29,6 +29,7 @@ mod call;
 mod connect;
 mod eras;
 pub(crate) mod error;
+mod hosting;
 pub(crate) mod journal;
 mod known;
 pub(crate) mod link;
@@ -57,6 +58,7 @@ use longhaul_proto::model::{Implementation, LoggingLevel, ServerCapabilities};
 pub use call::Started;
 pub use eras::Eras;
 pub use error::{Cause, Error};
+pub use hosting::Hosting;
 pub use journal::{Begun, Calls, Ended, Entry, FileJournal, Journal, JournalError, Kept, Recovered};
 pub use list::{Items, Listed};
 pub use options::{AsTask, CallOptions, LogMessage, Options};
@@ -91,6 +93,13 @@ struct Inner {
     tools: tokio::sync::Mutex<Option<Arc<Known>>>,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // What was answered for the server need not be any more.
+        self.table.end(Error::Lost { cause: None });
+    }
+}
+
 impl Client {
     /// Connects to a server: a URL, a command line, a [`Command`] or a [`Target`].
     ///
@@ -111,9 +120,12 @@ impl Client {
     /// # Errors
     ///
     /// As [`connect`](Self::connect).
-    pub async fn connect_with(target: impl Into<Target>, options: Options) -> Result<Self, Error> {
+    pub async fn connect_with(target: impl Into<Target>, mut options: Options) -> Result<Self, Error> {
         let target = target.into();
         let named = target.name();
+        if let Some(hosting) = &mut options.hosting {
+            hosting.begin(target.identity().as_deref()).await?;
+        }
         let connect::Connected { link, table, welcome, declaration } =
             connect::connect(target, options).await?;
         let server = named.unwrap_or_else(|| {

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::answers::Answers;
 use super::eras::Eras;
+use super::hosting::Hosting;
 use super::journal::{Book, Journal};
 
 /// What a user's callback is: shared, and called where messages are read, so it must not block.
@@ -77,6 +78,7 @@ pub struct Options {
     /// [`Error::Unfit`](super::Error::Unfit). Needs the feature `schema-validation`. Default `true`.
     pub validate: bool,
     pub(crate) answers: Answers,
+    pub(crate) hosting: Option<Hosting>,
     pub(crate) journal: Option<Arc<Book>>,
     pub(crate) bearer: Option<Arc<str>>,
     #[cfg(feature = "oauth")]
@@ -107,6 +109,7 @@ impl Default for Options {
             eras: Eras::default(),
             validate: true,
             answers: Answers::default(),
+            hosting: None,
             journal: None,
             bearer: None,
             #[cfg(feature = "oauth")]
@@ -310,6 +313,24 @@ impl Options {
         roots: impl Fn() -> F + Send + Sync + 'static,
     ) -> Self {
         self.answers.roots = Some(Arc::new(move |()| -> BoxFuture<'static, _> { Box::pin(roots()) }));
+        self
+    }
+
+    /// Lets servers of 2025-11-25 have what they ask of the user ([`on_form`](Self::on_form), [`on_page`](Self::on_page)) and of
+    /// the model ([`on_sample`](Self::on_sample)) done as tasks, for whose answers they may come back. Without this a client
+    /// hosts none, and servers wait.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use longhaul::client::{Hosting, Options};
+    ///
+    /// let hosting = Hosting::default().ttl(Duration::from_secs(600), Duration::from_secs(3600));
+    /// let options = Options::default().host_tasks(hosting);
+    /// ```
+    #[must_use]
+    pub fn host_tasks(mut self, hosting: Hosting) -> Self {
+        self.hosting = Some(hosting);
         self
     }
 

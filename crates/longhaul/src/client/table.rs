@@ -25,11 +25,13 @@ use tokio::time::{Instant, timeout_at};
 
 use super::cache::Cache;
 use super::error::Error;
+use super::hosting::Host;
 use super::journal::{Page, name_of};
 use super::link::Outgoing;
 use super::options::{Callback, LogMessage, Options};
 use super::pages::Pages;
 use super::told::{Change, Told};
+use crate::server::HeldPush;
 use crate::trace;
 use crate::wire::{self, By};
 
@@ -49,6 +51,7 @@ pub(crate) struct Table {
     over: watch::Sender<bool>,
     cache: Mutex<Cache>,
     pages: Pages,
+    host: Option<Host>,
     state: Mutex<State>,
 }
 
@@ -80,7 +83,8 @@ impl Table {
         let over = watch::Sender::new(false);
         let (asked, open) = (AtomicBool::new(false), AtomicUsize::new(0));
         let (cache, pages, state) = (Mutex::default(), Pages::new(options.max_pages), Mutex::new(state));
-        Arc::new(Self { origin, options, tools_changed, asked, open, over, cache, pages, state })
+        let host = options.hosting.as_ref().map(Host::new);
+        Arc::new(Self { origin, options, tools_changed, asked, open, over, cache, pages, host, state })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -206,43 +210,65 @@ impl Table {
     }
 
     fn handle_request(self: &Arc<Self>, request: &Request<'_>) -> Reply {
-        if self.options.answers.is_empty() || !InputRequest::is_asked_by(&request.method) {
+        if self.options.answers.is_empty() || !may_be_asked(&request.method) {
             return Reply::Now(answer(request));
         }
-        let refused = |error: &ErrorObject| {
-            let mut out = Vec::new();
-            wire::refuse(By::Client, &mut out, Some(&request.id), error);
-            Reply::Now(out)
+        if let Some(reply) = self.host.as_ref().and_then(|host| host.handle(self, request)) {
+            return reply;
+        }
+        if !InputRequest::is_asked_by(&request.method) {
+            return Reply::Now(answer(request));
+        }
+        let id = request.id.clone();
+        let answering = match self.answering(request) {
+            Ok(answering) => answering,
+            Err(error) => {
+                let mut out = Vec::new();
+                wire::refuse(By::Client, &mut out, Some(&id), &error);
+                return Reply::Now(out);
+            }
         };
-        let params = request.params.as_str().unwrap_or("{}");
-        let noted = self.noted(&request.method, params);
-        let question = InputRequest::read_request(&request.method, params);
-        let question = match question {
-            Ok(question) => question,
-            Err(error) => return refused(&ErrorObject::invalid_params(error.to_string())),
-        };
-        let Some(open) = Open::begin(self) else {
-            return refused(&ErrorObject::internal("too many questions wait for their answers here"));
-        };
-        let (this, id, method) = (Arc::clone(self), request.id.clone(), question.method());
+        let method = request.method.clone().into_owned();
         Reply::Later(Box::pin(async move {
-            let answered = match noted {
-                Some((page, name)) => this.answer_noted(question, &page, &name).await,
-                None => this.options.answers.answer(question, &this.pages).await,
-            };
-            drop(open);
+            let answered = answering.await;
             let mut out = Vec::new();
             match answered {
                 Ok(answer) => {
                     let mut message = ObjectWriter::new(&mut out);
                     message.raw("jsonrpc", "\"2.0\"").field("id", &id).raw("result", answer.get());
                     message.end();
-                    wire::said(By::Client, Dialect::newest_legacy(), Some(method), &out);
+                    wire::said(By::Client, Dialect::newest_legacy(), Some(&method), &out);
                 }
                 Err(error) => wire::refuse(By::Client, &mut out, Some(&id), &error),
             }
-            out
+            out.into()
         }))
+    }
+
+    /// What the application says to what is asked, once it does; noted first if it is of a task whose call the journal knows.
+    ///
+    /// # Errors
+    ///
+    /// `-32602` when it cannot be read; `-32603` when too much is asked already.
+    pub(super) fn answering(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+    ) -> Result<impl Future<Output = Result<Box<RawValue>, ErrorObject>> + Send + 'static, ErrorObject> {
+        let params = request.params.as_str().unwrap_or("{}");
+        let noted = self.noted(&request.method, params);
+        let question = InputRequest::read_request(&request.method, params)
+            .map_err(|error| ErrorObject::invalid_params(error.to_string()))?;
+        let open = Open::begin(self)
+            .ok_or_else(|| ErrorObject::internal("too many questions wait for their answers here"))?;
+        let this = Arc::clone(self);
+        Ok(async move {
+            let answered = match noted {
+                Some((page, name)) => this.answer_noted(question, &page, &name).await,
+                None => this.options.answers.answer(question, &this.pages).await,
+            };
+            drop(open);
+            answered
+        })
     }
 
     /// Where an answer to a question is noted, and under which name: that of a task whose call the journal knows.
@@ -267,6 +293,17 @@ impl Table {
         let noted = page.answered(name, &answer).await;
         noted.map_err(|error| ErrorObject::internal(error.to_string()))?;
         Ok(answer)
+    }
+
+    /// What is hosted for the server, if anything is.
+    pub(super) fn host(&self) -> Option<&Host> {
+        self.host.as_ref()
+    }
+
+    /// Completes once no message will come any more.
+    pub(super) async fn is_over(&self) {
+        // The sender lives as long as this.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
     /// Whether the server has asked something since this was last asked, or still waits for an answer.
@@ -387,11 +424,47 @@ fn subscription(params: &Params<'_>) -> Option<RequestId> {
     serde_json::from_str(meta.get(SUBSCRIPTION_ID)?.get()).ok()
 }
 
+/// Whether a server may ask anything by that method.
+fn may_be_asked(method: &str) -> bool {
+    InputRequest::is_asked_by(method)
+        || matches!(
+            Dialect::server_request(method),
+            Some(Method::GetTask | Method::TaskResult | Method::CancelTask | Method::ListTasks)
+        )
+}
+
 /// What is sent back for a message.
 pub(crate) enum Reply {
     Now(Vec<u8>),
     /// Once the application has answered.
-    Later(BoxFuture<'static, Vec<u8>>),
+    Later(BoxFuture<'static, Said>),
+}
+
+/// A message, and what may only follow it.
+pub(crate) struct Said {
+    pub(crate) message: Vec<u8>,
+    held: Option<Arc<HeldPush>>,
+}
+
+impl Said {
+    /// The message, and what `held` holds.
+    pub(super) fn then(message: Vec<u8>, held: Arc<HeldPush>) -> Self {
+        Self { message, held: Some(held) }
+    }
+
+    /// Has it sent, and then what follows it.
+    pub(crate) fn send(self, send: impl FnOnce(Vec<u8>)) {
+        send(self.message);
+        if let Some(held) = self.held {
+            held.release();
+        }
+    }
+}
+
+impl From<Vec<u8>> for Said {
+    fn from(message: Vec<u8>) -> Self {
+        Self { message, held: None }
+    }
 }
 
 #[cfg(feature = "http-client")]
@@ -400,7 +473,7 @@ impl Reply {
     pub(crate) fn send(self, send: impl FnOnce(Vec<u8>) + Send + 'static) {
         match self {
             Self::Now(reply) => send(reply),
-            Self::Later(reply) => drop(tokio::spawn(async move { send(reply.await) })),
+            Self::Later(reply) => drop(tokio::spawn(async move { reply.await.send(send) })),
         }
     }
 }

@@ -69,6 +69,21 @@ impl Target {
     }
 }
 
+impl Target {
+    /// As which server it is known from one connection to the next: by all of a URL, and by where a program runs besides.
+    /// Nobody knows who is at the other end of streams.
+    pub(super) fn identity(&self) -> Option<String> {
+        match self {
+            Self::Url(url) => Some(url.clone()),
+            Self::Command(command) => {
+                let folder = command.current_dir.clone().or_else(|| std::env::current_dir().ok());
+                Some(format!("{:?} {:?} {folder:?}", command.program, command.args))
+            }
+            Self::Stream { .. } => None,
+        }
+    }
+}
+
 /// A URL, or else a command line whose words are separated by spaces (no quoting: for anything more, build
 /// a [`Command`]).
 impl From<&str> for Target {

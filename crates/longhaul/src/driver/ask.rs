@@ -12,6 +12,7 @@ use super::lines::{Line, Lines};
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
 use crate::client::table::{Answered, Reply, Table, unreadable};
+use crate::server::Push;
 use crate::trace;
 use crate::transport::child::Child;
 use crate::wire::{self, By};
@@ -87,6 +88,11 @@ impl StreamLink {
         sent.map_err(|_| self.table.ended().unwrap_or(Error::Lost { cause: None }))
     }
 
+    /// Where messages go that nobody waits for.
+    pub(crate) fn push(&self) -> Arc<dyn Push> {
+        Arc::new(StreamPush(self.outgoing.downgrade()))
+    }
+
     /// Writes what waits, closes the output, and lets the process at the other end go.
     pub(crate) async fn close(&self) {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -112,6 +118,19 @@ impl Drop for StreamLink {
         self.reader.abort();
         if let Some(writer) = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() {
             writer.abort();
+        }
+    }
+}
+
+/// The output of a connection, while there is one.
+#[derive(Debug)]
+struct StreamPush(mpsc::WeakSender<Out>);
+
+impl Push for StreamPush {
+    fn push(&self, message: Vec<u8>) {
+        let sent = self.0.upgrade().map(|outgoing| outgoing.try_send(Out::Message(terminated(message))));
+        if !matches!(sent, Some(Ok(()))) {
+            tracing::debug!("a notification found no room");
         }
     }
 }
@@ -153,7 +172,9 @@ async fn read(table: Arc<Table>, mut reader: impl AsyncRead + Unpin, outgoing: m
                     let outgoing = outgoing.clone();
                     tokio::spawn(async move {
                         // A closed channel means that the connection has ended: nobody is there to be answered.
-                        let _ = outgoing.send(Out::Message(terminated(reply.await))).await;
+                        let said = reply.await;
+                        let Ok(room) = outgoing.reserve().await else { return };
+                        said.send(|message| room.send(Out::Message(terminated(message))));
                     });
                 }
             }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, ResultWriter};
 use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId};
-use longhaul_proto::method::Method;
 use longhaul_tasks::runner::Canceller;
 
 use super::context::Cx;
@@ -51,14 +50,25 @@ pub enum Answered {
 /// The way an answer is addressed and written.
 #[derive(Clone, Debug)]
 pub(crate) struct Envelope {
+    pub(super) by: By,
     pub(super) id: RequestId,
     pub(super) dialect: &'static Dialect,
-    /// What is answered.
-    pub(super) method: Method,
+    /// The method that is answered, as it is called there.
+    pub(super) method: Option<&'static str>,
+    /// What revisions say of a server in each result.
     pub(super) server_info: Arc<str>,
 }
 
 impl Envelope {
+    /// That of an answer to the server of a session, to a request by `method`.
+    pub(crate) fn to_server(id: RequestId, dialect: &'static Dialect, method: &'static str) -> Self {
+        Self { by: By::Client, id, dialect, method: Some(method), server_info: "".into() }
+    }
+
+    pub(crate) fn dialect(&self) -> &'static Dialect {
+        self.dialect
+    }
+
     pub(crate) fn result(&self, out: &mut Vec<u8>, body: impl FnOnce(&mut ResultWriter<'_>)) -> Answered {
         let start = out.len();
         self.dialect.write_result(out, &self.id, &self.server_info, body);
@@ -66,7 +76,7 @@ impl Envelope {
         Answered::Result
     }
 
-    pub(super) fn error(&self, out: &mut Vec<u8>, error: &ErrorObject) -> Answered {
+    pub(crate) fn error(&self, out: &mut Vec<u8>, error: &ErrorObject) -> Answered {
         let start = out.len();
         let code = self.dialect.write_error(out, &self.id, error);
         self.said(&out[start..]);
@@ -79,12 +89,12 @@ impl Envelope {
     }
 
     fn said(&self, answer: &[u8]) {
-        wire::said(By::Server, self.dialect, self.dialect.name_of(self.method), answer);
+        wire::said(self.by, self.dialect, self.method, answer);
     }
 }
 
 /// What writes an answer once it is known.
-pub(super) type Write = Box<dyn FnOnce(&Envelope, &mut Vec<u8>) -> Answered + Send>;
+pub(crate) type Write = Box<dyn FnOnce(&Envelope, &mut Vec<u8>) -> Answered + Send>;
 
 /// An answer in the making. Dropping it lets go of the answer; its [`canceller`](Self::canceller) ends the call.
 #[must_use]
@@ -320,6 +330,6 @@ fn left() -> ErrorObject {
 }
 
 /// Answers with an error.
-pub(super) fn refused(error: ErrorObject) -> Write {
+pub(crate) fn refused(error: ErrorObject) -> Write {
     Box::new(move |envelope, out| envelope.error(out, &error))
 }

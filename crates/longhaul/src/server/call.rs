@@ -11,7 +11,7 @@ use longhaul_proto::jsonrpc::{Code, ErrorObject, Params, clip};
 use longhaul_proto::model::{CallToolParams, CallToolResult, InputKind, TASKS_EXTENSION};
 use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::machine::{Caller as Stance, Plan, Refusal};
-use longhaul_tasks::project::{self, View};
+use longhaul_tasks::project;
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::{Answer, Call, Keeper, Ticket, Work};
 use longhaul_tasks::store::{Dialect as Door, Digest, Json, Once, Outcome, Record};
@@ -36,6 +36,7 @@ use super::policy::TaskMode;
 use super::resumed::written as written_of_caller;
 use super::tasks::stopping;
 use super::tool::{Kind, Tool, ToolHandler};
+use crate::hosted::{created, is_seen};
 
 pub(super) fn call_tool(
     dispatcher: &Dispatcher,
@@ -703,7 +704,7 @@ fn told(shared: &Shared, cx: &Cx, answer: Answer, waited: Duration, rounds: Opti
 }
 
 /// Why a call was not begun.
-pub(super) fn not_begun(refusal: Refusal) -> ErrorObject {
+pub(crate) fn not_begun(refusal: Refusal) -> ErrorObject {
     let message = refusal.message.to_string();
     match refusal.reason {
         Some(reason) => {
@@ -711,29 +712,6 @@ pub(super) fn not_begun(refusal: Refusal) -> ErrorObject {
         }
         None if refusal.overloaded => ErrorObject::overloaded(message, RETRY_AFTER),
         None => ErrorObject::internal(message),
-    }
-}
-
-/// The answer that says a call has become a task.
-fn created(record: Arc<Record>, meanwhile: Option<Arc<str>>) -> Write {
-    Box::new(move |envelope, out| {
-        let task = project::task(&record, view(envelope.dialect));
-        envelope
-            .result(out, |result| envelope.dialect.write_task_created(&task, meanwhile.as_deref(), result))
-    })
-}
-
-/// How tasks look in a dialect.
-pub(super) fn view(dialect: &Dialect) -> View {
-    if dialect.has_tasks_extension() { View::D3 } else { View::D2 }
-}
-
-/// Whether a task of that door is there for a request of this dialect.
-pub(super) fn is_seen(dialect: &Dialect, record: &Record) -> bool {
-    match view(dialect) {
-        View::D1 => record.dialect == Door::D1,
-        View::D2 => matches!(record.dialect, Door::D2 | Door::Held),
-        View::D3 => matches!(record.dialect, Door::D3 | Door::D2 | Door::Held),
     }
 }
 

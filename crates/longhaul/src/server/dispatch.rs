@@ -37,6 +37,7 @@ use super::subscriptions::Subscriptions;
 use super::{call, drafted, layered, task_list, tasks};
 use crate::audit::Trail;
 use crate::service::Next;
+use crate::wire::By;
 
 /// Finds and runs the handler of a request. Clones share one server.
 #[derive(Clone, Debug)]
@@ -277,7 +278,8 @@ impl Dispatcher {
     }
 
     pub(crate) fn envelope(&self, id: &RequestId, dialect: &'static Dialect, method: Method) -> Envelope {
-        Envelope { id: id.clone(), dialect, method, server_info: Arc::clone(&self.0.info_json) }
+        let (id, method) = (id.clone(), dialect.name_of(method));
+        Envelope { by: By::Server, id, dialect, method, server_info: Arc::clone(&self.0.info_json) }
     }
 
     /// The same, past all layers.

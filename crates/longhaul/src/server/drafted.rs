@@ -18,8 +18,8 @@ use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::once::key_of;
 use super::policy::TaskMode;
-use super::tasks::{failed, not_found};
 use super::tool::Tool;
+use crate::hosted::{failed, not_found};
 
 /// A call that is to be a drafted task.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use longhaul_proto::dialect::Dialect;
 use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Owner, Record, Scope, TaskId, TaskWatch};
 
-use super::call::is_seen;
+use crate::hosted::is_seen;
 
 /// The tasks of one subscription that may still change.
 pub(super) struct Followed {

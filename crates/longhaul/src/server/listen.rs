@@ -11,7 +11,7 @@ use longhaul_tasks::project;
 use longhaul_tasks::store::Record;
 
 use super::answer::{Answered, Dispatched, Envelope, Write, now_or_later};
-use super::call::{missing_tasks, view};
+use super::call::missing_tasks;
 use super::changes::{Listener, MAX_WATCHED, News};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
@@ -21,6 +21,7 @@ use super::parts;
 use super::polls::Poll;
 use super::resource::not_found;
 use super::subscriptions::Place;
+use crate::hosted::view;
 use crate::wire::{self, By};
 
 /// `subscriptions/listen`: acknowledged first, then one notification after another until somebody ends it. When the

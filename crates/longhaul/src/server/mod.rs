@@ -77,8 +77,10 @@ use tower_service::Service;
 #[cfg(feature = "schema-validation")]
 pub use crate::schema::SchemaError;
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
+pub(crate) use answer::{Envelope, Write, refused};
 pub use ask::{Ask, AskError, ByDefault, Elicited, RoundOptions};
 pub(crate) use ask::{Kept, Line};
+pub(crate) use call::not_begun;
 pub use catalogue::{Catalogue, ChangeError, Offered};
 pub use checkpoint::Checkpoint;
 pub use child::{Child, ChildError, SpawnCall, SpawnError};
@@ -91,6 +93,7 @@ pub use emit::IntoPart;
 pub use failure::Failure;
 pub use grant::{Grant, InvalidScope, Scopes};
 pub use opened::{FinishError, OpenError, OpenedTask};
+pub(crate) use outlet::HeldPush;
 pub use outlet::{Carrier, ConnectionPush, Outgoing, Outlet, OwnStream, Push, Reach, Taken};
 pub use policy::{CancelPolicy, TaskMode, TaskPolicy};
 pub use polls::{PollFigures, PollOptions};

@@ -2,29 +2,26 @@
 //! revision allows it, on its session's stream once it has a task.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use longhaul_proto::dialect::Dialect;
-use longhaul_proto::method::Notice;
 use longhaul_proto::model::Progress;
 use longhaul_tasks::environment::BoxFuture;
-use longhaul_tasks::project::{self, View};
 use longhaul_tasks::runner::{Engine, Observed, Observer};
 use longhaul_tasks::store::{self, Record, Scope};
 use tokio::sync::oneshot;
 
 use super::context::Cx;
-use super::outlet::{HeldPush, Push as _, Reach};
+use super::outlet::{HeldPush, Push as _};
 use super::told_progress::ToldProgress;
-use crate::wire::{self, By};
+use crate::hosted::TaskNews;
+use crate::wire::By;
 
 /// What tells of a call while it runs.
 #[derive(Debug)]
 pub(super) struct CallObserver {
     cx: Cx,
     /// Where a caller that asked for a task is told of it.
-    line: Option<TaskLine>,
+    line: Option<TaskNews>,
     /// Who is told once the run is over, and with this is dropped.
     running: Option<oneshot::Sender<ToldProgress>>,
 }
@@ -33,24 +30,15 @@ pub(super) struct CallObserver {
 /// that made the task, for what is put aside may be many and take days.
 #[derive(Debug)]
 pub(super) struct Afterwards {
-    line: TaskLine,
+    line: TaskNews,
     over: oneshot::Receiver<ToldProgress>,
-}
-
-/// Where a caller is told of its task.
-#[derive(Clone, Debug)]
-struct TaskLine {
-    dialect: &'static Dialect,
-    push: Arc<HeldPush>,
-    /// The number of the last change that it was told.
-    told: Arc<AtomicU64>,
 }
 
 impl CallObserver {
     /// What tells of a call, and of its task afterwards if its caller is told of one.
     pub(super) fn new(cx: Cx, push: Option<Arc<HeldPush>>) -> (Self, Option<Afterwards>) {
         let Some(push) = push else { return (Self { cx, line: None, running: None }, None) };
-        let line = TaskLine { dialect: cx.dialect(), push, told: Arc::default() };
+        let line = TaskNews::new(By::Server, cx.dialect(), push);
         let (running, over) = oneshot::channel();
         let afterwards = Afterwards { line: line.clone(), over };
         (Self { cx, line: Some(line), running: Some(running) }, Some(afterwards))
@@ -66,38 +54,17 @@ impl Drop for CallObserver {
     }
 }
 
-impl TaskLine {
-    fn push_status(&self, record: &Record) {
-        self.told.fetch_max(record.seq, Ordering::Relaxed);
-        let task = project::task(record, View::D2);
-        let dialect = self.dialect;
-        let message = wire::notification(By::Server, dialect, Notice::TaskStatus, |params| {
-            dialect.write_task_status(&task, params);
-            if !task.meta.is_empty() {
-                params.field("_meta", &task.meta);
-            }
-        });
-        if let Some(message) = message {
-            self.push.push(message);
-        }
-    }
-
-    fn is_gone(&self) -> bool {
-        self.push.reach() == Reach::Gone
-    }
-}
-
 impl Afterwards {
     /// Tells of each change since the task was `created`, from when the run is over until the task has ended, or its
     /// session has.
     pub(super) async fn tell(self, engine: Engine, created: Arc<Record>) {
         let Self { line, over } = self;
         let (scope, id) = (Scope::Owner(&created.owner), &created.id);
-        line.told.fetch_max(created.seq, Ordering::Relaxed);
+        line.note(created.seq);
         // Whoever knew how far it was is gone without a word only with the whole process.
         let Ok(mut progress) = over.await else { return };
         loop {
-            let told = line.told.load(Ordering::Relaxed);
+            let told = line.told();
             // Of what has ended nothing changes any more.
             let found = engine.find(scope, id).await;
             if matches!(found, Ok(Some(record)) if record.is_terminal() && record.seq <= told) {
@@ -105,7 +72,7 @@ impl Afterwards {
             }
             let changed = engine.changed(scope, id, told);
             let changed = match tokio::time::timeout(SELDOM, changed).await {
-                _ if line.is_gone() => return,
+                _ if line.is_over() => return,
                 Err(_) => continue,
                 Ok(changed) => changed,
             };
@@ -118,7 +85,7 @@ impl Afterwards {
                     {
                         line.push.push(message);
                     }
-                    line.push_status(&record);
+                    line.tell(&record);
                     if record.is_terminal() {
                         return;
                     }
@@ -153,7 +120,7 @@ impl Observer for CallObserver {
                         line.push.push(message);
                     }
                 }
-                (Observed::Changed(record), Some(line)) => line.push_status(record),
+                (Observed::Changed(record), Some(line)) => line.tell(record),
                 (Observed::Progress { .. } | Observed::Changed(_), None) => {}
             }
         })
@@ -169,7 +136,7 @@ fn of(progress: &store::Progress) -> Progress {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_proto::dialect::Revision;
+    use longhaul_proto::dialect::{Dialect, Revision};
 
     use super::super::dispatch::Caller;
     use super::super::grant::Grant;

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use super::Answered;
 use super::answer::Envelope;
-use super::call::{attend, not_begun, view, work_of};
+use super::call::{attend, not_begun, work_of};
 use super::caught::Caught;
 use super::context::Cx;
 use super::dispatch::Shared;
@@ -25,6 +25,7 @@ use super::outlet::HeldPush;
 use super::policy::TaskPolicy;
 use super::tool::ToolFuture;
 use super::tool_result::{IntoToolResult, ToolError};
+use crate::hosted::view;
 
 impl Cx {
     /// Opens a task by hand: it is on disk when this returns, belongs to the caller, and goes on until it is

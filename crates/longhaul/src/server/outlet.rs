@@ -138,7 +138,7 @@ impl Carrier for ConnectionCarrier {
 /// A push that waits until the answer is on its way: nobody should hear of a task before it knows it has
 /// one.
 #[derive(Debug)]
-pub(super) struct HeldPush {
+pub(crate) struct HeldPush {
     push: Arc<dyn Push>,
     /// What waits; `None` once the answer is on its way.
     waiting: Mutex<Option<Vec<Vec<u8>>>>,
@@ -148,7 +148,7 @@ pub(super) struct HeldPush {
 const HELD_BOUND: usize = 16;
 
 impl HeldPush {
-    pub(super) fn new(push: Arc<dyn Push>) -> Self {
+    pub(crate) fn new(push: Arc<dyn Push>) -> Self {
         Self { push, waiting: Mutex::new(Some(Vec::new())) }
     }
 
@@ -157,7 +157,7 @@ impl HeldPush {
     }
 
     /// The answer is on its way: what waited follows it.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         let waited = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         for message in waited.into_iter().flatten() {
             self.push.push(message);

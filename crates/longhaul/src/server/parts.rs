@@ -11,7 +11,7 @@ use longhaul_tasks::store::{PartContent, Parts, Scope, TaskId, TaskStore};
 
 use super::context::Cx;
 use super::resource::{ReadFuture, Resources, not_found};
-use super::tasks::failed;
+use crate::hosted::failed;
 
 /// How many parts one read gives at most.
 const READ: usize = 500;

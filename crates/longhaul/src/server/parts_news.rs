@@ -19,7 +19,7 @@ use super::dispatch::{Dispatcher, Exchange};
 use super::outlet::{Push, Reach};
 use super::parts;
 use super::resource::not_found;
-use super::tasks::failed;
+use crate::hosted::failed;
 use crate::wire::{self, By};
 
 /// Whether a session asks to hear of the parts of a task.

@@ -6,23 +6,22 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use longhaul_proto::dialect::StoredQuestion;
+use longhaul_proto::jsonrpc::{ErrorObject, Params, Text};
+use longhaul_proto::method::Method;
+use longhaul_tasks::project;
+use longhaul_tasks::runner::Engine;
+use longhaul_tasks::store::{Answered, Dialect as Door, Owner, Record, Reply, Scope, StoreError, TaskId};
+
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused, unheard};
 use super::ask::courier::deliver_result;
-use super::call::{is_seen, missing_tasks, view};
+use super::call::missing_tasks;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::drafted;
 use super::polls::Poll;
 use super::slots::{TaskAnswers, asked};
-use longhaul_proto::dialect::{Dialect, StoredQuestion};
-use longhaul_proto::jsonrpc::{ErrorObject, Params, Text};
-use longhaul_proto::method::Method;
-use longhaul_proto::model::{CallToolResult, Task};
-use longhaul_tasks::project::{self, View};
-use longhaul_tasks::runner::Engine;
-use longhaul_tasks::store::{
-    Answered, CancelAsked, Cancellation, Dialect as Door, Owner, Record, Reply, Scope, StoreError, TaskId,
-};
+use crate::hosted::{Hosted, cancelled, failed, not_found, result_of, shown, view};
 
 pub(super) fn answer(
     dispatcher: &Dispatcher,
@@ -45,14 +44,12 @@ pub(super) fn answer(
     let request = Request {
         shared: Arc::clone(&dispatcher.0),
         poll,
-        engine: dispatcher.0.engine.clone(),
-        owner: cx.owner(),
-        dialect: envelope.dialect,
+        hosted: Hosted { engine: dispatcher.0.engine.clone(), owner: cx.owner(), dialect: envelope.dialect },
         declared: cx.caller().capabilities.extensions.tasks,
         cx: cx.clone(),
     };
     let waiting = cx.clone();
-    let (engine, owner) = (request.engine.clone(), request.owner.clone());
+    let (engine, owner) = (request.hosted.engine.clone(), request.hosted.owner.clone());
     let id = asked.as_ref().ok().and_then(|asked| TaskId::new(asked.id.as_str()).ok());
     let answer = async move {
         let answered = tokio::select! {
@@ -96,9 +93,7 @@ fn read(method: Method, params: &Params<'_>) -> Result<Asked, ErrorObject> {
 struct Request {
     shared: Arc<Shared>,
     poll: Poll,
-    engine: Engine,
-    owner: Owner,
-    dialect: &'static Dialect,
+    hosted: Hosted,
     declared: bool,
     cx: Cx,
 }
@@ -119,7 +114,7 @@ impl Request {
             return Ok(answer);
         }
         // An older revision has no other tasks.
-        if self.dialect.asks_for_tasks() || self.dialect.has_tasks_extension() {
+        if self.hosted.dialect.asks_for_tasks() || self.hosted.dialect.has_tasks_extension() {
             self.answer(method, asked).await
         } else {
             self.poll.missed(1);
@@ -128,7 +123,7 @@ impl Request {
     }
 
     async fn answer(&self, method: Method, asked: Result<Asked, ErrorObject>) -> Result<Write, ErrorObject> {
-        let may = !self.dialect.has_tasks_extension() || self.declared;
+        let may = !self.hosted.dialect.has_tasks_extension() || self.declared;
         // Whoever does not declare the extension learns nothing of what exists, but for its own tasks of
         // the revision before, which it knows.
         let Asked { id, answers } = asked.map_err(|error| if may { error } else { missing_tasks() })?;
@@ -145,12 +140,12 @@ impl Request {
             return Err(missing_tasks());
         }
         let record = record.ok_or_else(not_found)?;
-        self.engine.came_back(&record);
+        self.hosted.engine.came_back(&record);
         match method {
             Method::GetTask => Ok(self.shown(record)),
             Method::TaskResult => self.result(&id).await,
             Method::UpdateTask => self.update(&record, answers).await,
-            _ => self.cancel(&id).await,
+            _ => self.hosted.cancel(&id).await,
         }
     }
 
@@ -166,48 +161,46 @@ impl Request {
             Method::GetTask => asked(&slots.get, cx, || id.to_owned()).await?.map(shown),
             Method::TaskResult => {
                 let result = asked(&slots.result, cx, || id.to_owned()).await?;
-                result.map(|result| of_task(id.to_owned(), result))
+                result.map(|result| result_of(id.to_owned(), move |writer| result.write(writer)))
             }
             Method::UpdateTask => {
                 let updated = asked(&slots.update, cx, || (id.to_owned(), answers.clone())).await?;
                 updated.map(|()| acknowledged())
             }
-            _ => asked(&slots.cancel, cx, || id.to_owned()).await?.map(ended),
+            _ => asked(&slots.cancel, cx, || id.to_owned()).await?.map(cancelled),
         })
     }
 
     /// The task, if this caller may see it in this dialect.
     async fn find(&self, id: &TaskId) -> Result<Option<Record>, ErrorObject> {
-        let record = self.engine.find(Scope::Owner(&self.owner), id).await.map_err(|e| failed(&e))?;
-        let record = record.filter(|record| is_seen(self.dialect, record));
+        let record = self.hosted.find(id).await?;
         self.poll.missed(usize::from(record.is_none()));
         Ok(record)
     }
 
     /// Who asks so often that it will be refused soon is told to ask less often, while there is more to come.
     fn shown(&self, mut record: Record) -> Write {
-        if self.dialect.has_tasks_extension() {
+        if self.hosted.dialect.has_tasks_extension() {
             // Results are inlined there.
-            self.shared.tells(&record, &self.owner);
+            self.shared.tells(&record, &self.hosted.owner);
         }
         if !record.is_terminal() {
             record.poll_interval_ms = self.poll.paced(record.poll_interval_ms);
         }
-        shown(project::task(&record, view(self.dialect)))
+        shown(project::task(&record, view(self.hosted.dialect)))
     }
 
     /// What the call would have been answered with, once it has ended (2025-11-25, Tasks, Retrieving Task
     /// Results).
     async fn result(&self, id: &TaskId) -> Result<Write, ErrorObject> {
-        let ended = tokio::select! {
+        let record = tokio::select! {
             biased;
-            ended = self.engine.ended(Scope::Owner(&self.owner), id) => ended.map_err(|e| failed(&e))?,
-            () = self.engine.draining() => return Err(stopping()),
+            ended = self.hosted.ended(id) => ended?,
+            () = self.hosted.engine.draining() => return Err(stopping()),
         };
-        let record = ended.ok_or_else(not_found)?;
-        self.shared.tells(&record, &self.owner);
+        self.shared.tells(&record, &self.hosted.owner);
         let result = project::outcome(&record).ok_or_else(not_found)??;
-        Ok(of_task(id.as_str().to_owned(), result))
+        Ok(result_of(id.as_str().to_owned(), move |writer| result.write(writer)))
     }
 
     /// Answers what the task asks; an answer to anything else is passed over (SEP-2663, Updating a Task).
@@ -225,10 +218,10 @@ impl Request {
             })?;
             replies.push(Reply::new(key, answer.into()));
         }
-        let scope = Scope::Owner(&self.owner);
+        let scope = Scope::Owner(&self.hosted.owner);
         let answered = match replies.is_empty() {
             true => Ok(Answered::Recorded { record: record.clone(), taken: 0 }),
-            false => self.engine.answer(scope, &record.id, &replies).await,
+            false => self.hosted.engine.answer(scope, &record.id, &replies).await,
         };
         let refused = |error| match error {
             error @ (StoreError::TooLarge { .. } | StoreError::Overloaded { .. }) => {
@@ -241,71 +234,14 @@ impl Request {
             Answered::Recorded { .. } => Ok(acknowledged()),
         }
     }
-
-    async fn cancel(&self, id: &TaskId) -> Result<Write, ErrorObject> {
-        let scope = Scope::Owner(&self.owner);
-        let reason = Some("cancelled on request");
-        // Only the extension lets the work decide how its task ends.
-        let asked = match self.dialect.has_tasks_extension() {
-            true => self.engine.ask_to_cancel(scope, id, reason).await,
-            false => self.engine.cancel(scope, id, reason).await.map(CancelAsked::AtOnce),
-        };
-        let cancelled = match asked.map_err(|e| failed(&e))? {
-            CancelAsked::AtOnce(cancelled) => cancelled,
-            CancelAsked::Requested(record) => Cancellation::Cancelled(record),
-        };
-        match cancelled {
-            Cancellation::NotFound => Err(not_found()),
-            Cancellation::AlreadyTerminal(record) if !self.dialect.has_tasks_extension() => {
-                let status = project::status(&record, View::D2).as_str();
-                Err(ErrorObject::invalid_params(format!(
-                    "the task is {status} already: it cannot be cancelled"
-                )))
-            }
-            Cancellation::Cancelled(record) | Cancellation::AlreadyTerminal(record) => {
-                Ok(ended(project::task(&record, view(self.dialect))))
-            }
-        }
-    }
-}
-
-fn shown(task: Task) -> Write {
-    Box::new(move |envelope, out| envelope.result(out, |writer| envelope.dialect.write_task(&task, writer)))
-}
-
-/// Writes the result of a task, which says whose it is.
-fn of_task(id: String, result: CallToolResult) -> Write {
-    Box::new(move |envelope, out| {
-        envelope.result(out, |writer| {
-            writer.related_task(&id);
-            result.write(writer);
-        })
-    })
 }
 
 fn acknowledged() -> Write {
     Box::new(|envelope, out| envelope.result(out, |_| ()))
 }
 
-/// Writes how a task stands that was to be cancelled.
-fn ended(task: Task) -> Write {
-    Box::new(move |envelope, out| {
-        envelope.result(out, |writer| envelope.dialect.write_task_cancelled(&task, writer))
-    })
-}
-
-/// Unknown, expired and somebody else's are the same to whoever asks.
-pub(super) fn not_found() -> ErrorObject {
-    ErrorObject::invalid_params("task not found: the id is unknown, or the task has expired")
-}
-
 /// The task goes on: its result can be asked for again where it goes on.
 pub(super) fn stopping() -> ErrorObject {
     let error = ErrorObject::internal("the server is stopping; the task is kept: ask for its result again");
     error.for_now("stopping", Duration::from_secs(1))
-}
-
-pub(super) fn failed(error: &StoreError) -> ErrorObject {
-    tracing::error!(%error, "the store failed");
-    ErrorObject::internal("internal error: the task store could not be used; try again")
 }

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul_proto::dialect::Dialect;
-use longhaul_proto::jsonrpc::{ErrorObject, RequestId, Response};
+use longhaul_proto::jsonrpc::{ErrorObject, RequestId, Response, write_request};
+use longhaul_proto::method::Method;
 use longhaul_proto::model::InputRequest;
 use tokio::sync::oneshot;
 
@@ -34,6 +35,14 @@ struct Questions {
     waiting: HashMap<RequestId, Waiting>,
     /// What tasks ask that some request of the session has put.
     put: HashSet<String>,
+}
+
+impl Questions {
+    fn next_id(&mut self) -> RequestId {
+        let id = RequestId::from(format!("{}-{}", self.salt, self.next).as_str());
+        self.next += 1;
+        id
+    }
 }
 
 /// Who waits for an answer.
@@ -117,11 +126,15 @@ impl Line {
         if questions.waiting.len() >= MAX_OPEN {
             return Err(AskError::TooMany { limit: MAX_OPEN });
         }
-        let id = RequestId::from(format!("{}-{}", questions.salt, questions.next).as_str());
-        questions.next += 1;
+        let id = questions.next_id();
         let (answer, receiver) = oneshot::channel();
         questions.waiting.insert(id.clone(), Waiting { answer, is_recorded });
         Ok((id, receiver))
+    }
+
+    /// An id for a request whose answer nobody waits for.
+    fn next_id(&self) -> RequestId {
+        self.lock().next_id()
     }
 
     fn lock(&self) -> MutexGuard<'_, Questions> {
@@ -152,18 +165,83 @@ pub(super) enum Carry {
     Session(Arc<dyn Push>),
 }
 
-/// Asks on the stream of the call, and waits for the answer.
+/// Asks on the stream of the call, and waits for the answer: as a task that is to be kept for `as_task`, where the client
+/// hosts one.
 pub(super) async fn ask(
     line: Line,
     cx: Cx,
     question: Arc<InputRequest>,
     patience: Duration,
+    as_task: Option<Duration>,
 ) -> Result<String, AskError> {
     let dialect = cx.dialect();
     let method = question.method();
-    let write = move |out: &mut Vec<u8>, id: &_| dialect.write_question(out, id, &question);
+    let as_task = as_task.filter(|_| hosts(&cx, &question));
+    let write = move |out: &mut Vec<u8>, id: &_| match as_task {
+        None => dialect.write_question(out, id, &question),
+        Some(ttl) => {
+            let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+            dialect.write_question_as_task(out, id, &question, Some(ttl_ms));
+        }
+    };
+    let given = put(line.clone(), Carry::Request(cx.clone()), dialect, method, write, patience).await?;
+    let answer = given.outcome.map_err(AskError::Refused)?;
+    let created = if as_task.is_some() { dialect.read_task_created(&answer) } else { Ok(None) };
+    match created.map_err(|error| AskError::Invalid { what: error.message.into_owned() })? {
+        // It was asked as ever.
+        None => Ok(answer),
+        Some(task) => answer_of(line, cx, task.id, patience).await,
+    }
+}
+
+/// Whether the client makes a task of such a question when it is asked to.
+fn hosts(cx: &Cx, question: &InputRequest) -> bool {
+    let hosted = cx.caller().capabilities.tasks;
+    cx.dialect().asks_for_tasks()
+        && match question {
+            InputRequest::Elicit(_) => hosted.elicitation,
+            InputRequest::Sample(_) => hosted.sampling,
+            InputRequest::ListRoots => false,
+        }
+}
+
+/// The answer to a question that is a task of the client's by now. Dropped before, it cancels the task.
+async fn answer_of(line: Line, cx: Cx, task: String, patience: Duration) -> Result<String, AskError> {
+    let dialect = cx.dialect();
+    let Some(method) = dialect.name_of(Method::TaskResult) else { return Err(AskError::Gone) };
+    let mut unanswered = Unanswered { line: line.clone(), cx: cx.clone(), task: Some(task.clone()) };
+    let write = move |out: &mut Vec<u8>, id: &_| {
+        write_request(out, id, method, |params| {
+            params.field("taskId", &task);
+        });
+    };
     let given = put(line, Carry::Request(cx), dialect, method, write, patience).await?;
+    unanswered.task = None;
     given.outcome.map_err(AskError::Refused)
+}
+
+/// A task of the client's whose answer is wanted: dropped while it is, it is cancelled.
+struct Unanswered {
+    line: Line,
+    cx: Cx,
+    task: Option<String>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let dialect = self.cx.dialect();
+        let hosted = self.cx.caller().capabilities.tasks;
+        let method = dialect.name_of(Method::CancelTask).filter(|_| hosted.cancel);
+        if let (Some(task), Some(method)) = (self.task.take(), method) {
+            // Nobody waits for what is answered to it.
+            let mut message = Vec::with_capacity(128);
+            write_request(&mut message, &self.line.next_id(), method, |params| {
+                params.field("taskId", &task);
+            });
+            wire::said(By::Server, dialect, None, &message);
+            self.cx.outlet().withdraw(message, self.line.push.as_deref());
+        }
+    }
 }
 
 /// Puts a question by `method`, which `write` writes.

@@ -218,6 +218,8 @@ pub struct Ask<T> {
     within: Option<Duration>,
     /// What answers it when nobody has in time.
     default: Option<Json>,
+    /// For how long the client is to keep the task that it makes of the question.
+    as_task: Option<Duration>,
     step: Step,
 }
 
@@ -239,7 +241,16 @@ enum Step {
 impl<T> Ask<T> {
     fn new(cx: &Cx, kind: &str, question: Result<InputRequest, AskError>, read: Read<T>) -> Self {
         let (cx, key) = (cx.clone(), cx.reserve(kind));
-        Self { cx, key, question: question.map(Arc::new), read, within: None, default: None, step: Step::New }
+        Self {
+            cx,
+            key,
+            question: question.map(Arc::new),
+            read,
+            within: None,
+            default: None,
+            as_task: None,
+            step: Step::New,
+        }
     }
 
     /// Names the question among those of the call. Another of the same name gets a number.
@@ -253,6 +264,14 @@ impl<T> Ask<T> {
     /// [server's](RoundOptions::patience) to say.
     pub fn within(mut self, patience: Duration) -> Self {
         self.within = Some(patience);
+        self
+    }
+
+    /// Has the client make a task of it, where it hosts such tasks (2025-11-25), which it is to keep for `ttl` after its end:
+    /// then this asks for the answer rather than holds the question open, and cancels the task when it is dropped. Any other
+    /// client is asked as ever, and so is one that follows a task of this server's.
+    pub fn as_task(mut self, ttl: Duration) -> Self {
+        self.as_task = Some(ttl);
         self
     }
 }
@@ -342,7 +361,8 @@ impl<T> Future for Ask<T> {
                     this.step = match known.unwrap_or_else(|| this.cx.interview().begin(&now, &question)) {
                         Ok(Way::Line(line)) => {
                             let within = this.within.unwrap_or(PATIENCE);
-                            let asking = line::ask(line, this.cx.clone(), question.clone(), within);
+                            let asking =
+                                line::ask(line, this.cx.clone(), question.clone(), within, this.as_task);
                             let asking = or_default(asking, this.default.clone());
                             let (cx, key, of) = (this.cx.clone(), this.key.clone(), of());
                             Step::Line(Box::pin(in_task::kept(cx, key, of, asking)))

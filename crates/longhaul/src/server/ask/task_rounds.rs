@@ -141,6 +141,6 @@ fn fitting(record: &Record, answers: Vec<(String, Box<RawValue>)>) -> Vec<Reply>
 }
 
 fn failed(error: &StoreError) -> Outcome {
-    let error = super::super::tasks::failed(error);
+    let error = crate::hosted::failed(error);
     Outcome::error(error.code.0, error.message.as_ref(), None)
 }

@@ -23,6 +23,7 @@ use crate::client::error::Error;
 use crate::client::link::Outgoing;
 use crate::client::table::{Answered, Table};
 use crate::driver::StreamLink;
+use crate::server::Push;
 use crate::trace;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -107,6 +108,11 @@ impl HttpLink {
     pub(crate) async fn notify(&self, dialect: &'static Dialect, message: Vec<u8>) -> Result<(), Error> {
         // The modern era has no notification that a client sends over HTTP.
         if dialect.era() == Era::Modern { Ok(()) } else { post::send(&self.shared, dialect, message).await }
+    }
+
+    /// Where messages go that nobody waits for.
+    pub(crate) fn push(&self, dialect: &'static Dialect) -> Arc<dyn Push> {
+        Arc::new(post::BesidePush::new(self.shared.beside.downgrade(), dialect))
     }
 
     /// Opens the stream for what belongs to no request, once, if there is a session, and waits until it stands.

@@ -17,6 +17,7 @@ use super::{PROTOCOL_VERSION, SESSION_ID, Session, Shared, mirrored};
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
 use crate::client::table::{Answered, Reply, Waiting, unreadable};
+use crate::server::Push;
 use crate::wire::{self, By};
 
 /// Sends a request and waits for its answer. Dropped before it, the request is given up: the modern era
@@ -215,6 +216,25 @@ pub(super) enum Beside {
     Message(&'static Dialect, Vec<u8>),
     /// Somebody waits for those before it.
     Flush(oneshot::Sender<()>),
+}
+
+/// Sends beside everything else, while there is a connection.
+#[derive(Debug)]
+pub(super) struct BesidePush(mpsc::WeakSender<Beside>, &'static Dialect);
+
+impl BesidePush {
+    pub(super) fn new(beside: mpsc::WeakSender<Beside>, dialect: &'static Dialect) -> Self {
+        Self(beside, dialect)
+    }
+}
+
+impl Push for BesidePush {
+    fn push(&self, message: Vec<u8>) {
+        let sent = self.0.upgrade().map(|beside| beside.try_send(Beside::Message(self.1, message)));
+        if !matches!(sent, Some(Ok(()))) {
+            tracing::debug!("a notification found no room");
+        }
+    }
 }
 
 /// Waits until what was to be sent beside everything else has been, for as long as a connection may take to close.

@@ -1,0 +1,420 @@
+//! What a server asks, as tasks that this client hosts (2025-11-25, Tasks): the server need not wait for the answer, and
+//! may come back for it.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use longhaul_proto::dialect::{Dialect, TaskWanted};
+use longhaul_proto::jsonrpc::{ErrorObject, Request, Text};
+use longhaul_proto::method::Method;
+use longhaul_tasks::environment::{BoxFuture, Environment, Tokio};
+use longhaul_tasks::machine::{Caller, Plan};
+use longhaul_tasks::project;
+use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Work, Worker};
+use longhaul_tasks::store::{
+    Cursor, Dialect as Door, Durability, Json, Limits, Memory, Outcome, Owner, Retention, Settings,
+    SystemClock, TaskId, TaskStore,
+};
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{OnceCell, Semaphore, watch};
+
+use super::error::Error;
+use super::table::{Reply, Said, Table};
+use crate::hex::hex;
+use crate::hosted::{Hosted, TaskNews, created, is_seen, not_found, result_of, shown, view};
+use crate::server::{Envelope, HeldPush, Push, Write, not_begun, refused};
+use crate::wire::By;
+
+/// How a client hosts what servers ask as tasks: [`Options::host_tasks`](super::Options::host_tasks).
+///
+/// A server of 2025-11-25 may then ask its questions so, sees how they stand, fetches what they came to, lists and cancels
+/// them. It sees only those it has asked itself: in memory those of its connection, which are cancelled when that ends; in a
+/// store on a disk those of the same server, by the name that it was connected to, which go on without it. What the
+/// application was answering when its process died has failed then: nobody is asked again.
+///
+/// How many of them may wait for the application at once is [`Options::max_questions`](super::Options); how many are kept,
+/// the store's to say: in memory 1,000 of a connection and 10,000 in all.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Hosting {
+    /// For how long a task is kept after its end whose server does not say. Default 1 h.
+    pub ttl: Duration,
+    /// The same at most, whatever a server says. Default 24 h.
+    pub max_ttl: Duration,
+    /// How often servers are to ask after a task. Default 1 s.
+    pub poll_interval: Duration,
+    /// How many requests about tasks may wait for their answers at once in one connection. Default 64.
+    pub max_waiting: usize,
+    /// How many tasks a page of their list has. Default 100.
+    pub page_size: usize,
+    node: Arc<Node>,
+    /// Whose the tasks are, once the server is known.
+    owner: Option<Owner>,
+}
+
+/// What the connections of one program share.
+struct Node {
+    store: Arc<dyn TaskStore>,
+    engine: OnceCell<Engine>,
+    /// What runs ends with this.
+    runs: watch::Sender<()>,
+}
+
+impl Default for Hosting {
+    fn default() -> Self {
+        let mut limits = Limits::default();
+        (limits.max_retained, limits.max_retained_per_owner) = (10_000, 1_000);
+        let mut settings = Settings::default();
+        settings.limits = limits;
+        Self::in_store(Memory::with(settings, Arc::new(SystemClock::new())))
+    }
+}
+
+impl Hosting {
+    /// Keeps the tasks in `store`, which may be shared in an [`Arc`], instead of in memory.
+    pub fn in_store(store: impl TaskStore + 'static) -> Self {
+        let node = Node { store: Arc::new(store), engine: OnceCell::new(), runs: watch::Sender::new(()) };
+        Self {
+            ttl: Duration::from_secs(60 * 60),
+            max_ttl: Duration::from_secs(24 * 60 * 60),
+            poll_interval: Duration::from_secs(1),
+            max_waiting: 64,
+            page_size: 100,
+            node: Arc::new(node),
+            owner: None,
+        }
+    }
+
+    /// Keeps a task for `ttl` after its end whose server does not say, and never longer than `max_ttl`.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration, max_ttl: Duration) -> Self {
+        (self.ttl, self.max_ttl) = (ttl, max_ttl);
+        self
+    }
+
+    /// Wants to be asked after a task this often.
+    #[must_use]
+    pub fn poll_interval(mut self, poll_interval: Duration) -> Self {
+        self.poll_interval = poll_interval;
+        self
+    }
+
+    /// Lets this many requests about tasks wait at once.
+    #[must_use]
+    pub fn max_waiting(mut self, max_waiting: usize) -> Self {
+        self.max_waiting = max_waiting;
+        self
+    }
+
+    /// Hosts from now on what the server of that name asks.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be used.
+    pub(super) async fn begin(&mut self, server: Option<&str>) -> Result<(), Error> {
+        let node = &self.node;
+        let started = node.engine.get_or_try_init(|| async {
+            let environment = Arc::new(Tied(node.runs.subscribe()));
+            let workers = [Method::Sample, Method::Elicit].map(|asked| Worker::new(tool(asked)));
+            let engine = Engine::new(Arc::clone(&node.store), environment, Pace::default(), workers);
+            engine.start().await.map(|_| engine)
+        });
+        started.await.map_err(|error| Error::Hosting { cause: Arc::new(error) })?;
+        let name = match server.filter(|_| self.is_durable()) {
+            Some(server) => format!("server:{}", hex(&Sha256::digest(server))),
+            None => {
+                let mut random = [0; 20];
+                Tokio::new().random(&mut random);
+                format!("connection:{}", hex(&random))
+            }
+        };
+        self.owner = Some(Owner::principal(name).expect("it is a short name"));
+        Ok(())
+    }
+
+    /// Whether tasks outlive the connection of their server.
+    fn is_durable(&self) -> bool {
+        self.node.store.durability() != Durability::Volatile
+    }
+
+    /// How long a task is kept after its end.
+    fn retention(&self, wanted: TaskWanted) -> Retention {
+        let wanted = wanted.ttl_ms.map_or(self.ttl, Duration::from_millis);
+        Retention::AfterTerminal(wanted.min(self.max_ttl))
+    }
+}
+
+/// As which tool a store keeps what is asked so.
+fn tool(asked: Method) -> &'static str {
+    match asked {
+        Method::Sample => "sampling/createMessage",
+        _ => "elicitation/create",
+    }
+}
+
+impl fmt::Debug for Hosting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hosting")
+            .field("ttl", &self.ttl)
+            .field("max_ttl", &self.max_ttl)
+            .field("store", &self.node.store)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The surroundings of an engine that ends with who has it.
+#[derive(Debug)]
+struct Tied(watch::Receiver<()>);
+
+impl Environment for Tied {
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Tokio::new().sleep(duration)
+    }
+
+    fn spawn(&self, future: BoxFuture<'static, ()>) {
+        let mut over = self.0.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = future => {}
+                _ = over.changed() => {}
+            }
+        });
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        Tokio::new().random(bytes);
+    }
+}
+
+/// The hosting of one connection.
+pub(crate) struct Host {
+    hosting: Hosting,
+    waiting: Arc<Semaphore>,
+    /// Whose tasks in which dialect, and where news of them go, once there is a session that has words for it.
+    open: OnceLock<(Hosted, Arc<dyn Push>)>,
+}
+
+impl Host {
+    /// That of a connection whose server is known.
+    pub(super) fn new(hosting: &Hosting) -> Self {
+        let waiting = Arc::new(Semaphore::new(hosting.max_waiting));
+        Self { hosting: hosting.clone(), waiting, open: OnceLock::new() }
+    }
+
+    /// There is a session of this dialect, whose server is told of its tasks by `push`.
+    pub(super) fn open(&self, dialect: &'static Dialect, push: Arc<dyn Push>) {
+        let begun = self.hosting.node.engine.get().zip(self.hosting.owner.clone());
+        if let Some((engine, owner)) = begun.filter(|_| dialect.asks_for_tasks()) {
+            // One that was opened anew in the place of another is of the same dialect, and goes the same way.
+            let _ = self.open.set((Hosted { engine: engine.clone(), owner, dialect }, push));
+        }
+    }
+
+    /// The reply to a request that is to be a task, or is about one; `None` if it is neither.
+    pub(super) fn handle(&self, table: &Arc<Table>, request: &Request<'_>) -> Option<Reply> {
+        let (hosted, push) = self.open.get()?;
+        let method = Dialect::server_request(&request.method)?;
+        match method {
+            Method::Sample | Method::Elicit => self.host(hosted, push, table, method, request),
+            Method::GetTask | Method::TaskResult | Method::CancelTask | Method::ListTasks => {
+                let name = hosted.dialect.name_of(method)?;
+                let envelope = Envelope::to_server(request.id.clone(), hosted.dialect, name);
+                Some(self.about(hosted.clone(), envelope, method, request))
+            }
+            _ => None,
+        }
+    }
+
+    /// Makes a task of a question that asks for it.
+    fn host(
+        &self,
+        hosted: &Hosted,
+        push: &Arc<dyn Push>,
+        table: &Arc<Table>,
+        asked: Method,
+        request: &Request<'_>,
+    ) -> Option<Reply> {
+        let envelope = Envelope::to_server(request.id.clone(), hosted.dialect, tool(asked));
+        let now = |error: &ErrorObject| {
+            let mut out = Vec::new();
+            envelope.error(&mut out, error);
+            Some(Reply::Now(out))
+        };
+        let wanted = match hosted.dialect.task_wanted(&request.params) {
+            Ok(wanted) => wanted?,
+            Err(error) => return now(&error),
+        };
+        let answering = match table.answering(request) {
+            Ok(answering) => answering,
+            Err(error) => return now(&error),
+        };
+        let (table, lasts) = (Arc::clone(table), self.hosting.is_durable());
+        let work = async move {
+            tokio::select! {
+                biased;
+                answered = answering => outcome(answered),
+                () = table.is_over(), if !lasts => Outcome::cancelled(Some("the connection has ended".into())),
+            }
+        };
+        let push = Arc::new(HeldPush::new(Arc::clone(push)));
+        let news = TaskNews::new(By::Client, hosted.dialect, Arc::clone(&push));
+        let mut call =
+            Call::new(hosted.owner.clone(), tool(asked), Json::null(), Work::Future(Box::pin(work)));
+        call.plan = Plan::new(Caller::AsksForTask, true);
+        (call.dialect, call.after) = (Door::D2, Some(Duration::ZERO));
+        call.retention = self.hosting.retention(wanted);
+        call.poll_interval_ms = u64::try_from(self.hosting.poll_interval.as_millis()).ok();
+        call.observer = Arc::new(news);
+        let ticket = hosted.engine.call(call);
+        Some(Reply::Later(Box::pin(async move {
+            let write: Write = match ticket.await {
+                Answer::Task(record) | Answer::HandOver(record) => created(record, None),
+                Answer::Refused(refusal) => refused(not_begun(refusal)),
+                Answer::Outcome(outcome) => {
+                    let why = project::value(&outcome, None).err();
+                    refused(why.unwrap_or_else(|| ErrorObject::internal("the question was no task")))
+                }
+            };
+            Said::then(written(&envelope, write), push)
+        })))
+    }
+
+    /// Answers what is asked about tasks.
+    fn about(&self, hosted: Hosted, envelope: Envelope, method: Method, request: &Request<'_>) -> Reply {
+        let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else {
+            let why = "too many requests about tasks wait for their answers here: ask again later";
+            let mut out = Vec::new();
+            envelope.error(&mut out, &ErrorObject::overloaded(why, RETRY_AFTER));
+            return Reply::Now(out);
+        };
+        let asked = Asked::read(method, request);
+        let limit = self.hosting.page_size;
+        Reply::Later(Box::pin(async move {
+            let answered = match asked {
+                Ok(asked) => asked.answered(&hosted, limit).await,
+                Err(error) => Err(error),
+            };
+            drop(place);
+            written(&envelope, answered.unwrap_or_else(refused)).into()
+        }))
+    }
+}
+
+/// What is asked about tasks.
+enum Asked {
+    List(Option<Cursor>),
+    /// About this one; `None` when there can be none of that id.
+    One(Method, Option<TaskId>),
+}
+
+impl Asked {
+    fn read(method: Method, request: &Request<'_>) -> Result<Self, ErrorObject> {
+        if method == Method::ListTasks {
+            let after = request.params.read::<Text<'_>>("cursor")?;
+            return Ok(Self::List(after.map(|Text(text)| Cursor::from_text(text))));
+        }
+        let Text(id) = request.params.require("taskId")?;
+        Ok(Self::One(method, TaskId::new(id.as_ref()).ok()))
+    }
+
+    async fn answered(self, hosted: &Hosted, limit: usize) -> Result<Write, ErrorObject> {
+        let (method, id) = match self {
+            Self::List(after) => {
+                let listed = hosted.list(after.as_ref(), limit, |record| {
+                    is_seen(hosted.dialect, record).then(|| project::task(record, view(hosted.dialect)))
+                });
+                return listed.await;
+            }
+            Self::One(method, id) => (method, id.ok_or_else(not_found)?),
+        };
+        match method {
+            Method::GetTask => {
+                let record = hosted.find(&id).await?.ok_or_else(not_found)?;
+                Ok(shown(project::task(&record, view(hosted.dialect))))
+            }
+            Method::CancelTask => hosted.cancel(&id).await,
+            _ => {
+                // Seen before it is waited for.
+                hosted.find(&id).await?.ok_or_else(not_found)?;
+                let record = hosted.ended(&id).await?;
+                let outcome = record.outcome().ok_or_else(not_found)?;
+                let result = project::value(outcome, Some(id.as_str()))?.clone();
+                Ok(result_of(id.as_str().to_owned(), move |writer| {
+                    if let Err(error) = writer.whole(result.as_str()) {
+                        tracing::error!(%error, "what a question came to is no object");
+                    }
+                }))
+            }
+        }
+    }
+}
+
+/// What the application said, as a store keeps it.
+fn outcome(answered: Result<Box<RawValue>, ErrorObject>) -> Outcome {
+    match answered {
+        Ok(answer) => Outcome::result(answer.into(), false),
+        Err(error) => Outcome::error(error.code.0, error.message.as_ref(), error.data.map(Json::from)),
+    }
+}
+
+fn written(envelope: &Envelope, write: Write) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    write(envelope, &mut out);
+    out
+}
+
+/// When to ask again for which there was no room.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use longhaul_tasks::store::Overlay;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Lasting(Memory);
+
+    impl Overlay for Lasting {
+        type Below = Memory;
+
+        fn below(&self) -> &Memory {
+            &self.0
+        }
+
+        fn durability(&self) -> Durability {
+            Durability::Disk
+        }
+    }
+
+    #[tokio::test]
+    async fn only_what_outlives_a_connection_is_shared_by_those_to_the_same_server() {
+        let lasting = Hosting::in_store(Lasting(Memory::new()));
+        for (hosting, shares) in [(lasting, true), (Hosting::default(), false)] {
+            let owner = async |server| {
+                let mut begun = hosting.clone();
+                begun.begin(server).await.unwrap();
+                begun.owner.unwrap()
+            };
+            let (one, other) = (Some("http://one"), Some("http://other"));
+            assert_eq!(owner(one).await == owner(one).await, shares);
+            assert_ne!(owner(one).await, owner(other).await);
+            assert_ne!(owner(None).await, owner(None).await, "nobody knows who is at the end of a stream");
+        }
+    }
+
+    #[test]
+    fn a_server_cannot_have_a_task_kept_for_ever() {
+        let hosting = Hosting::default();
+        let kept = |ttl_ms| {
+            let mut wanted = TaskWanted::default();
+            wanted.ttl_ms = ttl_ms;
+            hosting.retention(wanted)
+        };
+        assert_eq!(kept(None), Retention::AfterTerminal(Duration::from_secs(3600)));
+        assert_eq!(kept(Some(1000)), Retention::AfterTerminal(Duration::from_secs(1)));
+        assert_eq!(kept(Some(u64::MAX)), Retention::AfterTerminal(Duration::from_secs(24 * 3600)));
+    }
+}
