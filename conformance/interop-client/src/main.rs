@@ -5,6 +5,7 @@
 
 mod asks;
 mod everything;
+mod hosts;
 mod offer;
 mod tap;
 mod tasks;
@@ -64,6 +65,7 @@ async fn run() -> Result<bool> {
             "asks" => asks::checks(&visit),
             "refuses" => asks::refusing(&visit),
             "tasks" => tasks::checks(&visit),
+            "hosts" => hosts::checks(&visit),
             _ => bail!("there is no set {set:?}"),
         });
     }

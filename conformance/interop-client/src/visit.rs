@@ -1,9 +1,10 @@
 //! A connection to a server, and an application that answers whatever it is asked and remembers what it was.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use longhaul::client::{Client, LogMessage, Options, Target};
+use longhaul::client::{Client, Hosting, LogMessage, Options, Target};
 use longhaul::proto::dialect::Revision;
 use longhaul::proto::model::{
     CallToolResult, Content, CreateMessageResult, ElicitAction, ElicitForm, ElicitResult, ElicitUrl,
@@ -11,6 +12,9 @@ use longhaul::proto::model::{
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+
+/// The form that nobody answers.
+pub(crate) const NEVER_MIND: &str = "Never mind";
 
 /// One connection, with what its application was asked and told.
 pub(crate) struct Visit {
@@ -56,9 +60,15 @@ pub(crate) fn text(tool: &str, result: &CallToolResult) -> Result<String> {
 fn answering(user: &Arc<User>) -> Options {
     let remembering = || Arc::clone(user);
     let (its, forms) = (remembering(), remembering());
-    let options = Options::default().on_form(move |form| {
+    let hosting = Hosting::default().poll_interval(Duration::from_millis(50));
+    let options = Options::default().host_tasks(hosting).on_form(move |form| {
         note(&forms.forms, form.message.clone());
-        async move { ElicitResult::accepted(filled_in(&form)) }
+        async move {
+            if form.message == NEVER_MIND {
+                std::future::pending::<()>().await;
+            }
+            ElicitResult::accepted(filled_in(&form))
+        }
     });
     let options = options.on_page(move |page: ElicitUrl| {
         note(&its.pages, page.url);

@@ -35,6 +35,7 @@ function rig() {
   offered(server);
   asking(server);
   tasks(server);
+  hosted(server);
   return server;
 }
 
@@ -148,6 +149,45 @@ function tasks(server) {
       return said(`${answer.content.name} worked`);
     }),
   );
+}
+
+// Asks its client so that the client makes tasks of it.
+function hosted(server) {
+  const asked = server.server.experimental.tasks;
+  const options = ({ requestId }) => ({ task: { ttl: 60_000 }, relatedRequestId: requestId });
+  const came = async (stream) => {
+    const statuses = [];
+    for await (const message of stream) {
+      if (message.type === "taskCreated" || message.type === "taskStatus") statuses.push(message.task.status);
+      else if (message.type === "result") return { statuses, result: message.result };
+      else throw message.error;
+    }
+    throw new Error("the client never answered");
+  };
+  server.registerTool("ask_as_task", {}, async (extra) => {
+    const params = { mode: "form", message: "Who hosts?", requestedSchema: FORM };
+    const { statuses, result } = await came(asked.elicitInputStream(params, options(extra)));
+    return said(`${result.content.name}, ${statuses.at(0)} to ${statuses.at(-1)}`);
+  });
+  server.registerTool("sample_as_task", {}, async (extra) => {
+    const messages = [{ role: "user", content: { type: "text", text: "who hosts" } }];
+    const stream = asked.createMessageStream({ messages, maxTokens: 9 }, options(extra));
+    const { statuses, result } = await came(stream);
+    return said(`${result.content.text}, ${statuses.at(0)} to ${statuses.at(-1)}`);
+  });
+  server.registerTool("cancel_asked", {}, async (extra) => {
+    const params = { mode: "form", message: "Never mind", requestedSchema: FORM };
+    for await (const message of asked.elicitInputStream(params, options(extra))) {
+      if (message.type !== "taskCreated") continue;
+      const { taskId } = message.task;
+      const about = { relatedRequestId: extra.requestId };
+      const listed = await asked.listTasks(undefined, about);
+      const { status } = await asked.cancelTask(taskId, about);
+      const { status: after } = await asked.getTask(taskId, about);
+      return said(`${listed.tasks.some((task) => task.taskId === taskId)} ${status} ${after}`);
+    }
+    throw new Error("no task was made");
+  });
 }
 
 async function listen(address) {
