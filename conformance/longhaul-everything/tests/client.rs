@@ -1,5 +1,7 @@
 //! The everything server as a child process, used by our own client in both eras.
 
+mod behind;
+
 use std::sync::{Arc, Mutex};
 
 use longhaul::client::{CallOptions, Client, Command, Options};

@@ -12,7 +12,7 @@ use longhaul::store::Counts;
 use longhaul_gateway::config::{Auth, Config, EnvSource, Listen};
 
 use crate::term::clean;
-use crate::{other_users, shell, systemd};
+use crate::{other_users, shell, systemd, upstreams};
 
 /// What the store had when the server began.
 pub(crate) struct Open {
@@ -24,18 +24,28 @@ pub(crate) struct Open {
 }
 
 /// Says where the server listens and whom it lets in, what it offers, which store it has, and what to do next.
-pub(crate) fn show(config: &Config, file: &Path, listening: Option<(&Listen, &AllowList)>, open: &Open) {
+pub(crate) fn show(
+    config: &Config,
+    file: &Path,
+    listening: Option<(&Listen, &AllowList)>,
+    open: &Open,
+    upstreams: &upstreams::Lines,
+) {
     let tools: Vec<&str> = config.names().collect();
     let name = clean::line(&config.server.name, 128);
     anstream::eprintln!("longhaul {}   {name} {}", env!("CARGO_PKG_VERSION"), config.server.version);
     anstream::eprintln!("  config   {}", file.display());
     anstream::eprintln!("  store    {}   {}", config.store.url, open_tasks(open.counts.open, open.taken_up));
     anstream::eprintln!("  tools    {}", if tools.is_empty() { "none".to_owned() } else { tools.join(" ") });
+    for server in &upstreams.servers {
+        anstream::eprintln!("  server   {server}");
+    }
     if let (Some(_), Some(auth)) = (listening, &config.auth) {
         anstream::eprintln!("  auth     {}", vouched_for_by(auth));
     }
     let callers = listening.and_then(|(place, _)| callers(config, place));
-    for note in systemd::note().into_iter().chain(foreign(&open.foreign)).chain(callers) {
+    let notes = systemd::note().into_iter().chain(foreign(&open.foreign)).chain(callers);
+    for note in notes.chain(upstreams.notes.iter().cloned()) {
         anstream::eprintln!("  note     {note}");
     }
     match listening {

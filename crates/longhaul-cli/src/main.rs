@@ -23,6 +23,7 @@ mod store;
 mod systemd;
 mod target;
 mod term;
+mod upstreams;
 
 use clap::{Parser, Subcommand};
 

@@ -1,9 +1,11 @@
 //! The gateway: what people already have, described by one file, served as durable tools.
 //!
 //! [`config`] reads that file into a checked model; [`command`] runs commands that outlive their server;
-//! [`http_job`] follows the jobs of HTTP APIs; [`tool`] makes tools of them.
+//! [`http_job`] follows the jobs of HTTP APIs; [`upstream`] serves other MCP servers on; [`tool`] makes tools of commands and
+//! jobs.
 
 pub mod command;
 pub mod config;
 pub mod http_job;
 pub mod tool;
+pub mod upstream;

@@ -23,7 +23,12 @@ pub(crate) fn run(args: &Args) -> Exit {
             let _ = write!(out, "{}", checked.warnings.render(Colour::Always));
             let count = checked.config.names().count();
             let tools = if count == 1 { "tool" } else { "tools" };
-            let _ = writeln!(out, "{}: {count} {tools}, no mistakes", args.file.display());
+            let servers = match checked.config.servers.len() {
+                0 => String::new(),
+                1 => ", 1 server with its own".to_owned(),
+                count => format!(", {count} servers with their own"),
+            };
+            let _ = writeln!(out, "{}: {count} {tools}{servers}, no mistakes", args.file.display());
             Exit::Done
         }
         Err(mistakes) => {

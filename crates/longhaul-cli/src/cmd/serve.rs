@@ -26,7 +26,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, chain};
 use crate::term::note;
-use crate::{banner, store};
+use crate::{banner, store, upstreams};
 
 /// Serve the tools of a configuration.
 #[derive(clap::Args, Debug)]
@@ -161,9 +161,12 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     for tool in tools(config, &runs).into_iter().chain(jobs.iter().map(job_tool)) {
         server = server.tool(tool);
     }
+    let (server, catalogue) = upstreams::room_for(server, config);
     let dispatcher = server.dispatcher().context("the tools cannot be served")?;
     // A tool may have been renamed or removed since: its commands go on, and are cancelled, all the same.
     dispatcher.engine().reach_others(Arc::new(FoundRuns::new(runs.clone())));
+    // Before the tasks are taken up: some may be of their tools.
+    let upstreams = upstreams::Upstreams::open(config, catalogue).await?;
     let taken_up =
         dispatcher.start().await.with_context(|| format!("the store {} cannot be used", config.store.url))?;
     tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs, TIDY_EVERY));
@@ -173,14 +176,19 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     let open = banner::Open {
         counts: dispatcher.engine().counts().await?,
         taken_up,
-        foreign: if taken_up > 0 { foreign_tools(config, &*store).await? } else { BTreeSet::new() },
+        foreign: if taken_up > 0 {
+            foreign_tools(config, &upstreams, &*store).await?
+        } else {
+            BTreeSet::new()
+        },
     };
     let allow = allow_list(config);
     let place = match &listener {
         Some(listener) => Some(listener.place().context("the listener has no address")?),
         None => None,
     };
-    banner::show(config, &args.file, place.as_ref().map(|place| (place, &allow)), &open);
+    let listening = place.as_ref().map(|place| (place, &allow));
+    banner::show(config, &args.file, listening, &open, &upstreams.lines());
     match listener {
         Some(listener) => {
             let mut options = options(config, allow);
@@ -192,6 +200,7 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
         }
         None => serve_stdio(dispatcher).await?,
     }
+    upstreams.close().await;
     if let Some(audit) = audit {
         audit.flush();
     }
@@ -239,13 +248,20 @@ fn guard(config: &Config, args: &Args, registry: Arc<dyn Registry>) -> Outcome<O
 }
 
 /// The tools that this server works on tasks of, and has not in its configuration.
-async fn foreign_tools(config: &Config, store: &dyn TaskStore) -> anyhow::Result<BTreeSet<Arc<str>>> {
+async fn foreign_tools(
+    config: &Config,
+    upstreams: &upstreams::Upstreams,
+    store: &dyn TaskStore,
+) -> anyhow::Result<BTreeSet<Arc<str>>> {
+    let served = upstreams.tools();
     let (mut tools, mut after) = (BTreeSet::new(), None);
     loop {
         let page = store.list(Scope::Operator, &Filter::open(), after.as_ref(), Page::MAX).await?;
         let ours =
             page.tasks.iter().filter(|task| task.lease().is_some_and(|lease| lease.node == *store.node()));
-        let foreign = ours.filter(|task| config.names().all(|name| name != &*task.tool));
+        let foreign = ours.filter(|task| {
+            config.names().all(|name| name != &*task.tool) && served.iter().all(|name| name != &*task.tool)
+        });
         tools.extend(foreign.map(|task| Arc::clone(&task.tool)));
         after = page.next;
         if after.is_none() {

@@ -20,6 +20,7 @@ use super::{
     spelling::nearest,
     store::Store,
     tool::read::{self, Context},
+    upstream,
 };
 
 /// A configuration that can be used, with what its author should still look at.
@@ -153,13 +154,14 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
         auth: auth.map(|section| Auth::read(reader, &section, context)),
         tools: Vec::new(),
         jobs: Vec::new(),
+        servers: Vec::new(),
     };
-    let (Some(entries), Some(jobs)) = (entries(reader, root, "tools"), entries(reader, root, "jobs")) else {
-        return config;
-    };
+    let sections = ["tools", "jobs", "servers"].map(|key| entries(reader, root, key));
+    let [Some(entries), Some(jobs), Some(servers)] = sections else { return config };
     // A misspelled section explains by itself why there are no tools.
     if entries.is_empty()
         && jobs.is_empty()
+        && servers.is_empty()
         && root.entries().iter().all(|entry| SECTIONS.contains(&entry.key))
     {
         let help = "a tool is a section of its own: `[tools.NAME]` with a `description` and a `command`";
@@ -167,6 +169,8 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
     }
     let tools: Vec<_> = entries.iter().filter_map(|entry| read::read(reader, entry, context)).collect();
     let http_jobs: Vec<_> = jobs.iter().filter_map(|entry| job::read::read(reader, entry, context)).collect();
+    let others: Vec<_> =
+        servers.iter().filter_map(|entry| upstream::read::read(reader, entry, context)).collect();
     for entry in &jobs {
         if let Some(other) = entries.iter().find(|other| other.key == entry.key) {
             let message = format!("two tools are called `{}`", entry.key.escape_debug());
@@ -183,11 +187,18 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
         for (name, scopes) in scopes {
             let entry = entries.iter().chain(&jobs).find(|entry| entry.key == name);
             if let Some(entry) = entry.filter(|_| !scopes.is_empty()) {
-                reader.push(warning_of_scope(entry));
+                reader.push(warning_of_scope("tool", entry));
+            }
+        }
+        for server in &others {
+            let asks =
+                server.tools.values().chain([&server.defaults]).any(|policy| !policy.scopes.is_empty());
+            if let Some(entry) = servers.iter().find(|entry| asks && entry.key == server.name) {
+                reader.push(warning_of_scope("server", entry));
             }
         }
     }
-    Config { tools, jobs: http_jobs, ..config }
+    Config { tools, jobs: http_jobs, servers: others, ..config }
 }
 
 /// The entries of a section that may be missing; `None` when it is no section.
@@ -199,8 +210,8 @@ fn entries<'s>(reader: &mut Reader<'_>, root: &Section<'s>, key: &str) -> Option
 }
 
 /// A scope that nobody is asked for protects nothing.
-fn warning_of_scope(entry: &Entry<'_>) -> Diagnostic {
-    let message = format!("tool `{}` asks for a scope, and nobody has to sign in", entry.key);
+fn warning_of_scope(what: &str, entry: &Entry<'_>) -> Diagnostic {
+    let message = format!("{what} `{}` asks for a scope, and nobody has to sign in", entry.key);
     let help = "say in `[auth]` who may call and how they prove it";
     Diagnostic::warning(message).at(entry.key_span.clone(), "everybody may call it").help(help)
 }
@@ -216,7 +227,7 @@ fn unknown_section(entry: &Entry<'_>) -> Diagnostic {
             vec![Edit::new(entry.key_span.clone(), near)],
         ),
         None => diagnostic.help(
-            "the sections are `[server]`, `[store]`, `[http]`, `[polls]`, `[audit]`, `[auth]`, `[tools.NAME]` and `[jobs.NAME]`",
+            "the sections are `[server]`, `[store]`, `[http]`, `[polls]`, `[audit]`, `[auth]`, `[tools.NAME]`, `[jobs.NAME]` and `[servers.NAME]`",
         ),
     }
 }
@@ -261,7 +272,7 @@ fn others_can_write(_: &std::fs::Metadata) -> bool {
 /// The largest configuration file, in bytes.
 pub const MAX_FILE: u64 = 1 << 20;
 
-const SECTIONS: [&str; 8] = ["server", "store", "http", "polls", "audit", "auth", "tools", "jobs"];
+const SECTIONS: [&str; 9] = ["server", "store", "http", "polls", "audit", "auth", "tools", "jobs", "servers"];
 
 /// What the parser calls a key that is given twice; a test holds it to that.
 const DUPLICATE: &str = "duplicate key";

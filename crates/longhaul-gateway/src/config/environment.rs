@@ -182,13 +182,13 @@ impl Sources for Machine {
 
 /// What a bound call sets: a value, or the place it is read from.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Setting {
+pub(crate) enum Setting {
     Value(String),
     From(EnvSource),
 }
 
 /// The whole environment of one command: the server's without `LONGHAUL_*`, with `settings` on top.
-pub(super) fn environment(
+pub(crate) fn environment(
     settings: &[(String, Setting)],
     sources: &dyn Sources,
 ) -> Result<Vec<(OsString, OsString)>, EnvError> {

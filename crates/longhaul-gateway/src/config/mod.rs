@@ -42,8 +42,11 @@ mod spelling;
 mod store;
 mod template;
 mod tool;
+mod upstream;
 mod value;
 mod violation;
+
+pub(crate) use tool::read::COMPANIONS;
 
 pub use self::{
     argument::{ArgumentError, ArgumentErrors},
@@ -70,6 +73,7 @@ pub use self::{
     store::{Store, StoreUrl, StoreUrlError},
     template::escape_placeholders,
     tool::{Annotations, CommandTool, Progress},
+    upstream::{Reach, UpstreamCommand, UpstreamPolicy, UpstreamServer, UpstreamUrl},
     value::{Number, Value},
     violation::{Rule, Violation},
 };
@@ -94,6 +98,8 @@ pub struct Config {
     pub tools: Vec<CommandTool>,
     /// The APIs of jobs, in the order of the file: tools like the others.
     pub jobs: Vec<HttpJob>,
+    /// The MCP servers whose tools are served on, in the order of the file.
+    pub servers: Vec<UpstreamServer>,
 }
 
 impl Config {
@@ -103,7 +109,7 @@ impl Config {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// The name of every tool, whatever serves it.
+    /// The name of every tool that the file itself names: those of other servers are theirs to name.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let tools = self.tools.iter().map(|tool| tool.name.as_str());
         tools.chain(self.jobs.iter().map(|job| job.name.as_str()))
@@ -114,6 +120,9 @@ impl Config {
     pub fn scopes(&self) -> Scopes {
         let scopes = self.tools.iter().map(|tool| &tool.scopes);
         let scopes = scopes.chain(self.jobs.iter().map(|job| &job.scopes));
+        let of_servers =
+            self.servers.iter().flat_map(|server| server.tools.values().chain([&server.defaults]));
+        let scopes = scopes.chain(of_servers.map(|policy| &policy.scopes));
         scopes.fold(Scopes::default(), |all, scopes| all.union(scopes))
     }
 }

@@ -19,7 +19,7 @@ mod command;
 mod interpreter;
 pub(super) mod read;
 mod script;
-mod variable;
+pub(super) mod variable;
 
 /// One `[tools.<name>]`.
 ///

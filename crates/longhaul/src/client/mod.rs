@@ -213,6 +213,12 @@ impl Client {
         }
     }
 
+    /// Whether the connection is over, so that nothing can be asked any more: its process or its stream has ended. Over
+    /// HTTP it never is, for each request is one of its own.
+    pub fn has_ended(&self) -> bool {
+        self.0.table.ended().is_some()
+    }
+
     /// Closes the connection: what waits is given up, a session is ended, a child process is let go and, if
     /// it does not go, killed with its group. Tasks run on.
     pub async fn close(&self) {

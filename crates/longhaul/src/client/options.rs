@@ -81,6 +81,7 @@ pub struct Options {
     pub(crate) hosting: Option<Hosting>,
     pub(crate) journal: Option<Arc<Book>>,
     pub(crate) bearer: Option<Arc<str>>,
+    pub(crate) headers: Vec<(Arc<str>, Arc<str>)>,
     #[cfg(feature = "oauth")]
     pub(crate) oauth: Option<super::auth::OAuth>,
     pub(crate) on_log: Option<Callback<LogMessage>>,
@@ -112,6 +113,7 @@ impl Default for Options {
             hosting: None,
             journal: None,
             bearer: None,
+            headers: Vec::new(),
             #[cfg(feature = "oauth")]
             oauth: None,
             on_log: None,
@@ -362,6 +364,21 @@ impl Options {
     #[must_use]
     pub fn bearer(mut self, token: impl Into<Arc<str>>) -> Self {
         self.bearer = Some(token.into());
+        self
+    }
+
+    /// Sends this header with every request over HTTP. What the protocol itself says in headers cannot be said so. A value may
+    /// be a secret: it is in no log, and no redirect carries it elsewhere.
+    ///
+    /// ```
+    /// use longhaul::client::Options;
+    ///
+    /// let options = Options::default().header("x-api-key", "0123456789");
+    /// # drop(options);
+    /// ```
+    #[must_use]
+    pub fn header(mut self, name: impl Into<Arc<str>>, value: impl Into<Arc<str>>) -> Self {
+        self.headers.push((name.into(), value.into()));
         self
     }
 

@@ -112,7 +112,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A program to run as a server. It inherits this process's environment; its standard error is read, never
+/// A program to run as a server. It inherits this process's environment unless that is [cleared](Self::env_clear); its standard error is read, never
 /// shown.
 ///
 /// # Examples
@@ -128,13 +128,20 @@ pub struct Command {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) inherits_env: bool,
     pub(crate) current_dir: Option<PathBuf>,
 }
 
 impl Command {
     /// A program, by its path or by its name on `PATH`.
     pub fn new(program: impl Into<OsString>) -> Self {
-        Self { program: program.into(), args: Vec::new(), env: Vec::new(), current_dir: None }
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            inherits_env: true,
+            current_dir: None,
+        }
     }
 
     /// With more arguments.
@@ -148,6 +155,14 @@ impl Command {
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// With no environment but what it is given by [`env`](Self::env).
+    #[must_use]
+    pub fn env_clear(mut self) -> Self {
+        self.inherits_env = false;
+        self.env.clear();
         self
     }
 

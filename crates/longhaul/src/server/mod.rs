@@ -242,7 +242,7 @@ pub enum BuildError {
     },
     /// A tool whose calls become tasks joins a server that has declared none.
     #[error(
-        "calls of {name:?} become tasks, and the server began without such a tool: give it one from the start"
+        "calls of {name:?} become tasks, and the server began without such a tool: give it one, or say `tasks_to_come`"
     )]
     #[non_exhaustive]
     NoTasks {
@@ -522,6 +522,15 @@ impl Server {
     pub fn dynamic(mut self) -> (Self, Catalogue) {
         let catalogue = self.catalogue.get_or_insert_default().clone();
         (self, catalogue)
+    }
+
+    /// Says that calls of tools which join while it serves may become tasks, though of none that it begins with can they.
+    ///
+    /// What a server declares cannot change while clients are connected, so a [dynamic](Self::dynamic) one says it at the start.
+    #[must_use]
+    pub fn tasks_to_come(mut self, tasks_to_come: bool) -> Self {
+        self.parts.tasks_to_come = tasks_to_come;
+        self
     }
 
     /// Keeps tasks in `store`, which may be shared in an [`Arc`]. Without one they are kept in memory and end with

@@ -44,18 +44,20 @@ pub(super) struct Parts {
     pub(super) templates: Vec<ResourceTemplate>,
     pub(super) families: Vec<Arc<dyn Resources>>,
     pub(super) states: States,
+    /// Calls of tools that come while it serves may become tasks.
+    pub(super) tasks_to_come: bool,
 }
 
 impl Parts {
     /// Whether a call can be a task that gives parts of its result; `dynamic`: tools may come.
     pub(super) fn can_give_parts(&self, dynamic: bool) -> bool {
         let is_able = |tool: &Tool| tool.makes_tasks() && (dynamic || matches!(tool.kind, Kind::Function(_)));
-        self.tools.iter().any(is_able)
+        (dynamic && self.tasks_to_come) || self.tools.iter().any(is_able)
     }
 
     /// `tells_of_tasks`: it does so though none of its tools may make any.
     pub(super) fn finish(self, tells_of_tasks: bool) -> Result<Offer, BuildError> {
-        let has_tasks = tells_of_tasks || self.tools.iter().any(Tool::makes_tasks);
+        let has_tasks = tells_of_tasks || self.tasks_to_come || self.tools.iter().any(Tool::makes_tasks);
         for tool in &self.tools {
             tool.check(has_tasks, &self.states)?;
         }

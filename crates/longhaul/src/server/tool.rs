@@ -82,6 +82,8 @@ pub struct Tool {
     pub(super) answer_by_model: bool,
     /// What it needs of what the server's handlers share.
     pub(super) needed: Vec<Need>,
+    /// Its annotations are somebody else's: they are listed, and nothing is decided by them.
+    is_hearsay: bool,
     reentrant: Option<bool>,
     version: Result<ToolVersion, InvalidToolVersion>,
     accepts: Option<Result<Accepts, InvalidToolVersion>>,
@@ -175,6 +177,7 @@ impl Tool {
             immediate_response: None,
             answer_by_model: false,
             needed: Vec::new(),
+            is_hearsay: false,
             reentrant: None,
             version: Ok(ToolVersion::default()),
             accepts: None,
@@ -291,7 +294,7 @@ impl Tool {
 
     /// Whether its annotations say that it only reads, or that once more changes nothing more.
     pub(super) fn is_repeatable(&self) -> bool {
-        let hints = self.definition.annotations.as_ref();
+        let hints = self.definition.annotations.as_ref().filter(|_| !self.is_hearsay);
         hints.is_some_and(|hints| hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true))
     }
 
@@ -327,6 +330,27 @@ impl Tool {
     #[must_use]
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
         self.definition.annotations = Some(annotations);
+        self
+    }
+
+    /// Says that its annotations are somebody else's word: they are listed as they are, and decide nothing here, so that
+    /// its work is run again only if its [policy](Self::task) says so.
+    ///
+    /// ```
+    /// use longhaul::Tool;
+    /// use longhaul::proto::model::ToolAnnotations;
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct NoArguments {}
+    ///
+    /// let read = Tool::typed("read", "Reads, says its server", |_, NoArguments {}| async { "what was read" })
+    ///     .annotations(ToolAnnotations::new().with_read_only(true))
+    ///     .untrusted_annotations();
+    /// # drop(read);
+    /// ```
+    #[must_use]
+    pub fn untrusted_annotations(mut self) -> Self {
+        self.is_hearsay = true;
         self
     }
 

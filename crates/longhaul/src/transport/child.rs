@@ -50,6 +50,9 @@ impl Child {
     ) -> Result<(Self, ChildStdout, ChildStdin), Error> {
         let program = command.program();
         let mut spawning = tokio::process::Command::new(&command.program);
+        if !command.inherits_env {
+            spawning.env_clear();
+        }
         spawning.args(&command.args).envs(command.env.iter().map(|(name, value)| (name, value)));
         spawning.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         if let Some(folder) = &command.current_dir {

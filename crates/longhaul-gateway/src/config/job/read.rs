@@ -19,7 +19,7 @@ use crate::config::{
 };
 
 mod callback;
-mod message;
+pub(in crate::config) mod message;
 
 use message::{Names, header_name, headers, request, url};
 

@@ -71,7 +71,7 @@ impl Request {
 
 impl Header {
     /// The header with these values; `None` if one in it is left out.
-    pub(super) fn bind(
+    pub(in crate::config) fn bind(
         &self,
         names: &[&str],
         values: &[Option<Value>],

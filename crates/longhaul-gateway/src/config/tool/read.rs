@@ -138,16 +138,34 @@ fn command_line(
     section: &Section<'_>,
     inputs: &mut [Declared],
 ) -> Option<Vec<Template>> {
-    let Some(entry) = section.entry("command") else {
-        if misspells(section, "command", &KEYS) {
-            return None;
+    if section.entry("command").is_none() {
+        if !misspells(section, "command", &KEYS) {
+            let message = format!("{} has no command", section.place);
+            let help =
+                "say what to run, the program and each argument apart: `command = [\"cargo\", \"test\"]`";
+            let diagnostic = Diagnostic::error(message).at(section.span.clone(), "no `command`");
+            reader.push(diagnostic.help(help));
         }
-        let message = format!("{} has no command", section.place);
-        let help = "say what to run, the program and each argument apart: `command = [\"cargo\", \"test\"]`";
-        let diagnostic = Diagnostic::error(message).at(section.span.clone(), "no `command`");
-        reader.push(diagnostic.help(help));
+        return None;
+    }
+    let Some(words) = words(reader, section) else {
+        // What could not be read may have used any of them.
+        inputs.iter_mut().for_each(|input| input.used = true);
         return None;
     };
+    let templates: Vec<_> =
+        words.iter().map(|word| command::template(reader, &section.place, word, inputs)).collect();
+    let templates: Vec<Template> = templates.into_iter().collect::<Option<_>>()?;
+    command::command(reader, &section.place, &words, &templates, inputs);
+    Some(templates)
+}
+
+/// The words of a `command`, the program first.
+pub(in crate::config) fn words<'t>(
+    reader: &mut Reader<'_>,
+    section: &Section<'t>,
+) -> Option<Vec<At<&'t str>>> {
+    let entry = section.entry("command")?;
     if let DeValue::String(text) = entry.value {
         let diagnostic = reader.wrong_type(&entry, &section.place, "an array of strings");
         let plain = !text.contains(['\'', '"', '\\', '|', '&', ';', '<', '>', '$', '`', '*', '(', ')']);
@@ -158,28 +176,19 @@ fn command_line(
         } else {
             diagnostic.help("no shell reads it: for one, write `[\"sh\", \"-c\", \"…\"]`")
         });
-        inputs.iter_mut().for_each(|input| input.used = true);
         return None;
     }
-    let Some(words) = reader.texts(section, "command") else {
-        // What could not be read may have used any of them.
-        inputs.iter_mut().for_each(|input| input.used = true);
-        return None;
-    };
+    let words = reader.texts(section, "command")?;
     if words.is_empty() {
         let message = format!("`command` of {} is empty", section.place);
         let help = "its first item is the program to run: `command = [\"cargo\", \"test\"]`";
         reader.push(Diagnostic::error(message).at(entry.span, "nothing to run").help(help));
         return None;
     }
-    let templates: Vec<_> =
-        words.iter().map(|word| command::template(reader, &section.place, word, inputs)).collect();
-    let templates: Vec<Template> = templates.into_iter().collect::<Option<_>>()?;
-    command::command(reader, &section.place, &words, &templates, inputs);
-    Some(templates)
+    Some(words)
 }
 
-fn cwd(reader: &mut Reader<'_>, section: &Section<'_>, base: &Path) -> PathBuf {
+pub(in crate::config) fn cwd(reader: &mut Reader<'_>, section: &Section<'_>, base: &Path) -> PathBuf {
     let Some(text) = reader.text(section, "cwd") else { return base.to_owned() };
     if text.value.is_empty() || text.value.contains('\0') {
         let message = format!("`cwd` of {} is not a folder", section.place);
@@ -374,7 +383,7 @@ const KEYS: [&str; 22] = [
 ];
 
 /// The tools that the server adds for callers that know no tasks.
-const COMPANIONS: [&str; 4] = ["task_wait", "task_output", "task_answer", "task_cancel"];
+pub(crate) const COMPANIONS: [&str; 4] = ["task_wait", "task_output", "task_answer", "task_cancel"];
 
 pub(in crate::config) const OUTPUTS: [(&str, Output); 2] = [("text", Output::Text), ("json", Output::Json)];
 pub(in crate::config) const RERUNS: [(&str, Rerun); 2] =

@@ -5,7 +5,7 @@ use toml::de::DeValue;
 use super::{command, read::Context};
 use crate::config::{
     diagnostic::{Diagnostic, Edit},
-    environment::{Variable, VariableValue, source},
+    environment::{EnvSource, Variable, VariableValue, source},
     input::read::Declared,
     reader::{At, Entry, Reader, Section},
 };
@@ -23,11 +23,7 @@ pub(super) fn read(
     let section = reader.section(tool, "env", format!("the environment of {}", tool.place))?;
     let mut variables = Vec::new();
     for entry in section.entries() {
-        if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
-            let message = format!("`{}` cannot be the name of a variable", entry.key.escape_debug());
-            let help = "a name is not empty and has no `=` and no NUL character";
-            reader.push(Diagnostic::error(message).at(entry.key_span.clone(), "not a name").help(help));
-        }
+        check_name(reader, &entry);
         let value = match entry.value {
             DeValue::String(value) => {
                 let text = At { value: value.as_ref(), span: entry.span.clone() };
@@ -37,7 +33,7 @@ pub(super) fn read(
                     VariableValue::Template(template)
                 })
             }
-            DeValue::Table(_) => env_source(reader, &tool.place, &entry, context),
+            DeValue::Table(_) => env_source(reader, &tool.place, &entry, context).map(VariableValue::From),
             _ => {
                 let diagnostic = reader.wrong_type(&entry, &section.place, "a string or `{ from = … }`");
                 let fixed = format!("\"{}\"", &reader.source()[entry.span.clone()]);
@@ -52,15 +48,25 @@ pub(super) fn read(
     variables.into_iter().collect()
 }
 
-fn env_source(
+/// Whether a variable can have that name.
+pub(in crate::config) fn check_name(reader: &mut Reader<'_>, entry: &Entry<'_>) {
+    if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
+        let message = format!("`{}` cannot be the name of a variable", entry.key.escape_debug());
+        let help = "a name is not empty and has no `=` and no NUL character";
+        reader.push(Diagnostic::error(message).at(entry.key_span.clone(), "not a name").help(help));
+    }
+}
+
+/// A variable whose value is read elsewhere.
+pub(in crate::config) fn env_source(
     reader: &mut Reader<'_>,
     tool: &str,
     entry: &Entry<'_>,
     context: Context<'_>,
-) -> Option<VariableValue> {
+) -> Option<EnvSource> {
     let place = format!("variable `{}` of {tool}", entry.key.escape_debug());
     let section = reader.table(entry, place)?;
     reader.reject_unknown(&section, &["from"]);
     let fails = "it is read when a call starts, and calls fail until it is there";
-    source(reader, &section, entry.span.clone(), context, fails).map(VariableValue::From)
+    source(reader, &section, entry.span.clone(), context, fails)
 }

@@ -19,7 +19,7 @@ use crate::config::{
 };
 
 /// What may stand for what in a text.
-pub(super) enum Names<'n> {
+pub(in crate::config) enum Names<'n> {
     /// Nothing.
     Fixed,
     /// `{job}`, the job's id.
@@ -138,7 +138,7 @@ pub(super) fn url(
 }
 
 /// Reads `headers`.
-pub(super) fn headers(
+pub(in crate::config) fn headers(
     reader: &mut Reader<'_>,
     section: &Section<'_>,
     context: Context<'_>,

@@ -13,14 +13,19 @@ use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, Era};
 use longhaul_proto::http::encode_name;
+use longhaul_proto::jsonrpc::clip;
 use longhaul_proto::method::Method;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, TRANSFER_ENCODING,
+};
 use reqwest::{Client, ClientBuilder, RequestBuilder, Url};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::client::error::Error;
 use crate::client::link::Outgoing;
+use crate::client::options::Options;
 use crate::client::table::{Answered, Table};
 use crate::driver::StreamLink;
 use crate::server::Push;
@@ -78,7 +83,7 @@ impl HttpLink {
                 "it must be http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH or unix:FILE".to_owned(),
             ));
         }
-        let headers = credentials(table.options().bearer.as_deref()).map_err(target)?;
+        let headers = own_headers(table.options()).map_err(target)?;
         let builder = http_client(&parsed, table.options().connect_timeout, headers);
         let builder = match socket {
             Some(path) => through_socket(builder, path).map_err(target)?,
@@ -243,16 +248,34 @@ pub(crate) fn http_client(url: &Url, connect_timeout: Duration, headers: HeaderM
     builder
 }
 
-/// What shows who asks.
-fn credentials(bearer: Option<&str>) -> Result<HeaderMap, String> {
+/// What the application has every request say: who asks, and whatever else its server wants to know.
+fn own_headers(options: &Options) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
-    if let Some(token) = bearer {
+    for (name, value) in &options.headers {
+        let name: HeaderName =
+            name.parse().map_err(|_| format!("{:?} cannot be the name of a header", clip(name)))?;
+        if is_ours(&name) {
+            return Err(format!("the header `{name}` is the protocol's to say"));
+        }
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| format!("the header `{name}` has a character that cannot be sent"))?;
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    if let Some(token) = options.bearer.as_deref() {
         let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
             .map_err(|_| "the token for it has a character that cannot be sent".to_owned())?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
     Ok(headers)
+}
+
+/// Whether what a header says is for the protocol, or for the connection.
+fn is_ours(name: &HeaderName) -> bool {
+    [CONTENT_TYPE, ACCEPT, HOST, CONTENT_LENGTH, CONNECTION, TRANSFER_ENCODING].contains(name)
+        || name.as_str().starts_with("mcp-")
+        || name.as_str() == "last-event-id"
 }
 
 /// Who gets the tokens for a server. A token that was given is shown as it is, and at a socket of this machine the system

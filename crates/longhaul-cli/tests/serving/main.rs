@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
 
+mod upstreams;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -1,0 +1,138 @@
+//! An MCP server whose tools are served on, after every key has been checked.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
+
+use longhaul::{
+    server::{Scopes, TaskMode},
+    store::{OrphanRule, Rerun},
+};
+use reqwest::Url;
+
+use super::{
+    environment::{self, EnvError, Setting, Sources},
+    job::BoundHeader,
+    policy::Join,
+};
+
+pub(super) mod read;
+
+/// One `[servers.<name>]`.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UpstreamServer {
+    /// Its name, of letters, digits, `_` and `-`.
+    pub name: String,
+    /// How it is reached.
+    pub reach: Reach,
+    /// What stands before the names of its tools; `None` puts `NAME_` before those that are taken.
+    pub prefix: Option<String>,
+    /// How long it may take to start and to say what it offers.
+    pub start_within: Duration,
+    /// What holds for its tools that are not mentioned.
+    pub defaults: UpstreamPolicy,
+    /// What holds for those that are, by their names there.
+    pub tools: BTreeMap<String, UpstreamPolicy>,
+}
+
+/// How a server is reached.
+#[derive(Clone, Debug)]
+#[expect(clippy::exhaustive_enums, reason = "the two transports")]
+pub enum Reach {
+    /// It is a program, which serves over its standard input and output.
+    Command(UpstreamCommand),
+    /// It serves over HTTP.
+    Url(UpstreamUrl),
+}
+
+/// A program that serves.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct UpstreamCommand {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The folder it runs in.
+    pub cwd: PathBuf,
+    env: Vec<(String, Setting)>,
+}
+
+/// A server over HTTP.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UpstreamUrl {
+    /// Its endpoint.
+    pub url: Url,
+    /// The headers that every request to it has.
+    pub headers: Vec<BoundHeader>,
+}
+
+/// What holds for a tool of another server: when its calls become tasks, and what becomes of them.
+///
+/// What the server says of its tools itself is not trusted: a call is made once, unless `rerun` says that it may be made again.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UpstreamPolicy {
+    /// Whether it is served.
+    pub enabled: bool,
+    /// What a caller needs to call it, on top of what every caller needs.
+    pub scopes: Scopes,
+    /// When a call becomes a task.
+    pub task: TaskMode,
+    /// How long its outcome is kept.
+    pub ttl: Duration,
+    /// When a task of it for which nobody comes back is an orphan, and what becomes of it then.
+    pub orphan: OrphanRule,
+    /// What becomes of a call when this server dies: `Never` again, or `Restart`.
+    pub rerun: Rerun,
+    /// How long a call is held open for a caller that knows no tasks.
+    pub hold: Duration,
+    /// What a second call with the same arguments does.
+    pub join: Join,
+    /// How many of it may run at once; any number when `None`.
+    pub limit: Option<NonZeroU32>,
+    /// How long a call may take in all; without a limit when `None`.
+    pub timeout: Option<Duration>,
+    /// How long a call may go without answer and progress; without a limit when `None`.
+    pub idle: Option<Duration>,
+}
+
+impl UpstreamServer {
+    /// What holds for one of its tools, by its name there.
+    #[must_use]
+    pub fn policy(&self, tool: &str) -> &UpstreamPolicy {
+        self.tools.get(tool).unwrap_or(&self.defaults)
+    }
+}
+
+impl UpstreamCommand {
+    /// The whole environment of the program: this server's own without `LONGHAUL_*`, with the configured variables on top.
+    /// Values that are kept elsewhere are read now.
+    ///
+    /// # Errors
+    ///
+    /// When such a value is not there.
+    pub fn environment(&self, sources: &dyn Sources) -> Result<Vec<(OsString, OsString)>, EnvError> {
+        environment::environment(&self.env, sources)
+    }
+}
+
+/// Values of variables are left out: they may be secrets.
+impl fmt::Debug for UpstreamCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamCommand")
+            .field("argv", &self.argv)
+            .field("cwd", &self.cwd)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The limits and defaults of a server.
+mod limits {
+    use std::time::Duration;
+
+    pub(super) const START_WITHIN: Duration = Duration::from_secs(60);
+    pub(super) const START_WITHIN_MIN: Duration = Duration::from_millis(100);
+    pub(super) const START_WITHIN_MAX: Duration = Duration::from_secs(3600);
+    pub(super) const MAX_NAME: usize = 32;
+}

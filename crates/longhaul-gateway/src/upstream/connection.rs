@@ -1,0 +1,225 @@
+//! The one connection to a server: opened when it is needed, and again when it has ended.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::client::{Client, Command, Options, Target};
+use tokio::sync::{Mutex, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::offering::Seen;
+use crate::config::{Machine, Reach, UpstreamServer, format_duration};
+
+/// A server whose tools are served on.
+pub struct Upstream {
+    config: UpstreamServer,
+    options: Options,
+    state: Mutex<State>,
+    /// How many connections there have been.
+    opened: watch::Sender<u64>,
+    /// What is known of what it offers.
+    pub(super) seen: watch::Sender<Seen>,
+}
+
+#[derive(Default)]
+struct State {
+    open: Option<Open>,
+    /// How often in a row it could not be reached, or ended at once.
+    failures: u32,
+    /// When it is tried again, and why it has to be.
+    again: Option<(Instant, Arc<str>)>,
+}
+
+struct Open {
+    client: Client,
+    since: Instant,
+}
+
+/// A server could not be reached.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the server {server} cannot be reached: {why}")]
+#[non_exhaustive]
+pub struct Unreached {
+    /// Its name in the configuration.
+    pub server: String,
+    /// What went wrong.
+    pub why: Arc<str>,
+}
+
+impl Upstream {
+    /// A server as it is configured. `options` say who signs in there, if anybody does.
+    pub fn new(config: UpstreamServer, options: Options) -> Arc<Self> {
+        let (opened, seen) = (watch::Sender::new(0), watch::Sender::new(Seen::default()));
+        let name = config.name.clone();
+        let options = options
+            // What it gives is for the caller to judge.
+            .validate(false)
+            .on_stderr(move |line| tracing::info!(server = name, line, "a server said"));
+        Arc::new(Self { config, options, state: Mutex::default(), opened, seen })
+    }
+
+    /// The server as it is configured.
+    #[must_use]
+    pub fn config(&self) -> &UpstreamServer {
+        &self.config
+    }
+
+    /// What is known of what it offers, as that changes.
+    #[must_use]
+    pub fn seen(&self) -> watch::Receiver<Seen> {
+        self.seen.subscribe()
+    }
+
+    /// The connection, opened if there is none.
+    ///
+    /// One that could not be opened is tried again after 1 s, 2 s, 4 s, up to a minute: who comes shortly before waits for
+    /// that.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be reached now.
+    pub async fn client(self: &Arc<Self>) -> Result<Client, Unreached> {
+        // Apart, so that who goes away meanwhile does not end the start for those who wait for it as well.
+        let this = Arc::clone(self);
+        match tokio::spawn(async move { this.open().await }).await {
+            Ok(opened) => opened,
+            Err(error) => Err(self.unreached(error.to_string().into())),
+        }
+    }
+
+    /// Completes once there has been another connection than the first `known`.
+    pub(super) async fn opened_after(&self, known: u64) -> u64 {
+        let mut opened = self.opened.subscribe();
+        match opened.wait_for(|count| *count > known).await {
+            Ok(count) => *count,
+            // It is part of what is waited on.
+            Err(_) => known,
+        }
+    }
+
+    /// How many connections there have been.
+    pub(super) fn openings(&self) -> u64 {
+        *self.opened.borrow()
+    }
+
+    /// Ends the connection in order, with the process at its other end.
+    pub async fn close(&self) {
+        let open = self.state.lock().await.open.take();
+        if let Some(open) = open {
+            open.client.close().await;
+        }
+    }
+
+    async fn open(&self) -> Result<Client, Unreached> {
+        let mut state = self.state.lock().await;
+        if let Some(open) = state.open.take() {
+            if !open.client.has_ended() {
+                let client = open.client.clone();
+                state.open = Some(open);
+                return Ok(client);
+            }
+            tracing::warn!(server = self.config.name, "a server has ended its connection");
+            if open.since.elapsed() < LASTING {
+                state.fail("it ended soon after it had started".into());
+            } else {
+                state.failures = 0;
+            }
+        }
+        if let Some((again, why)) = state.again.clone() {
+            if again > Instant::now() + PATIENCE {
+                let left = format_duration(Duration::from_secs((again - Instant::now()).as_secs() + 1));
+                return Err(self.unreached(format!("{why}; it is tried again in {left}").into()));
+            }
+            sleep_until(again).await;
+        }
+        match self.connect().await {
+            Ok(client) => {
+                let open = Open { client: client.clone(), since: Instant::now() };
+                (state.open, state.again) = (Some(open), None);
+                self.opened.send_modify(|count| *count += 1);
+                Ok(client)
+            }
+            Err(why) => {
+                let why: Arc<str> = why.into();
+                tracing::warn!(server = self.config.name, %why, "a server cannot be reached");
+                state.fail(Arc::clone(&why));
+                Err(self.unreached(why))
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Client, String> {
+        let (target, options) = self.target()?;
+        let within = self.config.start_within;
+        match timeout(within, Client::connect_with(target, options)).await {
+            Ok(Ok(client)) => Ok(client),
+            Ok(Err(error)) => Err(in_words(&error)),
+            Err(_) => Err(format!("it has not answered within {}", format_duration(within))),
+        }
+    }
+
+    /// Where it is, with what is read elsewhere as it is now.
+    fn target(&self) -> Result<(Target, Options), String> {
+        match &self.config.reach {
+            Reach::Command(configured) => {
+                let env = configured.environment(&Machine).map_err(|error| in_words(&error))?;
+                let mut argv = configured.argv.iter();
+                let program = argv.next().map(String::as_str).unwrap_or_default();
+                let mut command = Command::new(program).args(argv).current_dir(&configured.cwd).env_clear();
+                for (name, value) in env {
+                    command = command.env(name, value);
+                }
+                Ok((Target::command(command), self.options.clone()))
+            }
+            Reach::Url(at) => {
+                let mut options = self.options.clone();
+                for header in &at.headers {
+                    let value = header.value(&Machine).map_err(|error| in_words(&error))?;
+                    let value = value.to_str().map_err(|_| format!("{} is no text", header.name()))?;
+                    options = options.header(header.name().as_str(), value);
+                }
+                Ok((Target::url(at.url.as_str()), options))
+            }
+        }
+    }
+
+    fn unreached(&self, why: Arc<str>) -> Unreached {
+        Unreached { server: self.config.name.clone(), why }
+    }
+}
+
+impl State {
+    /// It is left alone for a while.
+    fn fail(&mut self, why: Arc<str>) {
+        let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE);
+        self.failures = self.failures.saturating_add(1);
+        self.again = Some((Instant::now() + pause, why));
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// An error with its causes.
+pub(super) fn in_words(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(&format!(": {source}"));
+        cause = source.source();
+    }
+    text
+}
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A connection that was shorter than this was none.
+const LASTING: Duration = Duration::from_secs(10);
+
+/// How long a call waits for a server to be tried again.
+const PATIENCE: Duration = Duration::from_secs(5);
