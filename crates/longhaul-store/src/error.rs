@@ -93,6 +93,18 @@ pub enum StoreError {
         #[source]
         source: Source,
     },
+    /// The database cannot be reached, or went away in the middle. Whether a write that was under way has been made is not
+    /// known: making it again is safe.
+    #[error(
+        "the database {place} cannot be reached; nothing is lost, try again, and if it lasts look after it"
+    )]
+    Unreachable {
+        /// Where it should be.
+        place: String,
+        /// What was seen of it.
+        #[source]
+        source: Source,
+    },
     /// A newer release has written this store.
     #[error("the store has format {found} and this release reads up to {supported}; install a newer release")]
     Newer {
@@ -164,7 +176,10 @@ impl StoreError {
     /// Whether the same call may succeed later without the caller changing anything.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Overloaded { .. } | Self::Busy { .. } | Self::Full { .. })
+        matches!(
+            self,
+            Self::Overloaded { .. } | Self::Busy { .. } | Self::Full { .. } | Self::Unreachable { .. }
+        )
     }
 
     /// Whether the caller must stop working on its task.
@@ -175,13 +190,13 @@ impl StoreError {
 }
 
 /// A stored value that cannot be one.
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn corrupt(what: impl ToString) -> StoreError {
     StoreError::Corrupt { what: what.to_string(), source: None }
 }
 
 /// Words as a source.
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub(crate) fn said(words: impl Into<Box<dyn Error + Send + Sync>>) -> Source {
     Source::from(words.into())
 }

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | (none) | the contract, and [`Memory`] |
 //! | `sqlite` | `Sqlite`: one file, shared by the processes of one machine |
+//! | `postgres` | `Postgres`: one database, shared by the nodes of a fleet |
 //! | `conformance` | `conformance`: the suite every backend passes, and a clock that tests step |
 //! | `sealed` | `sealed`: a store around a store, which keeps nothing that can be read without a key |
 //! | `wrap` | `wrap`: stores around stores, and one that lets things go wrong as planned |
@@ -47,9 +48,11 @@ mod overlay;
 mod owner;
 mod page;
 mod part;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod record;
 mod registry;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod row;
 #[cfg(feature = "sealed")]
 pub mod sealed;
@@ -84,6 +87,8 @@ pub use overlay::{Operation, Overlay};
 pub use owner::{InvalidPrincipal, Owner, Principal, Scope};
 pub use page::{Cursor, Page};
 pub use part::{Part, PartContent, Parts};
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresOptions};
 pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention, Undo, UndoPhase};
 pub use registry::{Entry, EntryKey, Holder, Registry, Swap, Value, Version};
 pub use settings::{Limits, Settings};

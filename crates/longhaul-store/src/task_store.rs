@@ -493,6 +493,8 @@ pub enum Durability {
     Process,
     /// The loss of power: it is synced to disk before it is acknowledged.
     Disk,
+    /// The loss of a machine: it is synced to the disks of two before it is acknowledged.
+    Replicated,
 }
 
 impl fmt::Display for Durability {
@@ -501,6 +503,7 @@ impl fmt::Display for Durability {
             Self::Volatile => "in memory, lost when the process ends",
             Self::Process => "survives the process, not a power cut",
             Self::Disk => "on disk before it is acknowledged",
+            Self::Replicated => "on two machines' disks before it is acknowledged",
         })
     }
 }

@@ -181,6 +181,12 @@ impl WatchHub {
         !state.closed
     }
 
+    /// Whether someone waits for a change now.
+    #[must_use]
+    pub fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
+    }
+
     /// Tells everyone to look again.
     pub fn wake_all(&self) {
         self.lock().watched.values().for_each(|watched| watched.signal.give());

@@ -47,7 +47,7 @@ fn lint(site: &Site, what: &[&str]) -> Command {
 
 /// The features without which a test would be left out in silence.
 pub(crate) const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul/oauth,longhaul/sqlite,\
-    longhaul-store/conformance,longhaul-store/sealed,longhaul-store/sqlite,longhaul-store/wrap,\
+    longhaul-store/conformance,longhaul-store/postgres,longhaul-store/sealed,longhaul-store/sqlite,longhaul-store/wrap,\
     longhaul-store/crash-points,longhaul-gateway/crash-points";
 
 /// The program of this name, built with what the tests are built with: after them it is there already. Its crash
@@ -87,8 +87,9 @@ pub(super) fn tests(site: &Site) -> Result<Tally> {
 }
 
 fn run_tests(site: &Site) -> Result<Tally> {
-    // One of them looks for what is flushed.
+    // One of them looks for what is flushed, some start databases.
     system::require(site, &system::STRACE)?;
+    system::require(site, &system::POSTGRES)?;
     let mut command =
         site.cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--features", TESTED]);
     // Tests panic on purpose, in processes of their own too, and a failed one says where it stands.

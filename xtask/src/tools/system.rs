@@ -54,6 +54,13 @@ pub(crate) const STRACE: Program =
 pub(crate) const REDIS: Program =
     Program { name: "redis-server", probe: &["redis-server", "--version"], packages: &["redis-server"] };
 
+/// PostgreSQL's server, in which a fleet keeps its tasks. Debian has it where no path leads.
+pub(crate) const POSTGRES: Program = Program {
+    name: "postgres",
+    probe: &["sh", "-c", "ls /usr/lib/postgresql/*/bin/postgres && command -v setpriv"],
+    packages: &["postgresql", "util-linux"],
+};
+
 /// Chromium without a window.
 pub(crate) const CHROMIUM: Program = Program {
     name: "chromium-headless-shell",

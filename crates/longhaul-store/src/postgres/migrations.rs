@@ -1,0 +1,311 @@
+//! The format of the database, and how an older one becomes the newest.
+
+use refinery::{Migration, Runner};
+
+use super::{fault::Fault, link::Direct};
+use crate::{
+    StoreError,
+    error::{corrupt, said},
+};
+
+/// What makes each version of the format from the one before. Entries are never changed, only added; each says in
+/// `store.readable_by` which releases can go on beside it, so that nodes are replaced one by one.
+const MIGRATIONS: &[(&str, &str)] = &[("V1__store", V1)];
+
+/// Phases below 8 are open; the number stands in partial indexes, so it is part of the format.
+///
+/// What anybody may have written lies as bytes, for text of the database holds no NUL. What may be long is found by its
+/// digest, for an index holds only so much.
+const V1: &str = r#"
+CREATE TABLE longhaul.store (
+    one         bigint PRIMARY KEY CHECK (one = 1),
+    readable_by bigint NOT NULL,            -- the oldest format whose releases can work with this one
+    time        bigint NOT NULL             -- the greatest time stored
+);
+
+INSERT INTO longhaul.store VALUES (1, 1, 0);
+
+CREATE SEQUENCE longhaul.seq;               -- changes of tasks
+CREATE SEQUENCE longhaul.version;           -- changes of entries
+
+-- Each transaction adds to one of many, so that they do not wait for one another; the sums are what there is.
+CREATE TABLE longhaul.totals (
+    shard       bigint PRIMARY KEY,
+    open        bigint NOT NULL DEFAULT 0,
+    retained    bigint NOT NULL DEFAULT 0,
+    event_bytes bigint NOT NULL DEFAULT 0,
+    entries     bigint NOT NULL DEFAULT 0
+);
+
+INSERT INTO longhaul.totals (shard) SELECT generate_series(0, 15);
+
+CREATE TABLE longhaul.accounts (
+    who         bytea  PRIMARY KEY,         -- the digest of an owner's name; that of '' is nobody in particular
+    open        bigint NOT NULL DEFAULT 0,
+    retained    bigint NOT NULL DEFAULT 0,
+    last        bigint NOT NULL DEFAULT 0,  -- the number of its newest task
+    event_bytes bigint NOT NULL DEFAULT 0,
+    entries     bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+
+CREATE TABLE longhaul.nodes (
+    node        text COLLATE "C" PRIMARY KEY,
+    holds_lock  boolean NOT NULL,           -- whether it proves itself alive
+    seen_at     bigint NOT NULL
+);
+
+CREATE TABLE longhaul.tasks (
+    ord               bigint PRIMARY KEY,   -- the change that created it
+    id                text   COLLATE "C" NOT NULL UNIQUE,
+    owner             bytea  NOT NULL,
+    nth               bigint NOT NULL,      -- its number among its owner's
+    seq               bigint NOT NULL,
+    phase             bigint NOT NULL,
+    not_before        bigint,
+    lease_node        text   COLLATE "C",
+    lease_until       bigint,
+    epoch             bigint NOT NULL,
+    attempt           bigint NOT NULL,
+    started           bigint NOT NULL,
+    rerun             bigint NOT NULL,
+    dialect           bigint NOT NULL,
+    retention         bigint NOT NULL,
+    retention_ms      bigint NOT NULL,
+    expires_at        bigint,               -- of a tombstone: when it goes
+    created_at        bigint NOT NULL,
+    status_changed_at bigint NOT NULL,
+    updated_at        bigint NOT NULL,
+    terminal_at       bigint,
+    poll_interval_ms  bigint,
+    progress          double precision,
+    progress_total    double precision,
+    outcome           bigint,
+    outcome_code      bigint,
+    join_digest       bytea,
+    once_key          text   COLLATE "C",
+    once_digest       bytea,
+    asked             bigint NOT NULL,
+    steps             bigint NOT NULL,
+    step_bytes        bigint NOT NULL,
+    parts             bigint NOT NULL DEFAULT 0,
+    part_bytes        bigint NOT NULL DEFAULT 0,
+    owed              bigint NOT NULL,
+    undo_attempt      bigint,
+    undo_failed       bigint NOT NULL DEFAULT 0,
+    undo_until        bigint,
+    cancel_grace_ms   bigint,
+    orphan_at         bigint,
+    on_orphan         bigint NOT NULL,
+    came_back_at      bigint,
+    depth             bigint NOT NULL,
+    outlives          bigint NOT NULL,
+    essential         bigint NOT NULL,
+    children          bigint NOT NULL DEFAULT 0,
+    children_ended    bigint NOT NULL DEFAULT 0,
+    below             bigint NOT NULL DEFAULT 0,
+    parent            text   COLLATE "C",
+    parent_step       bytea,
+    tool_version      text   COLLATE "C" NOT NULL,
+    tool              bytea  NOT NULL,
+    cancel_reason     bytea,
+    status_message    bytea,
+    progress_message  bytea,
+    outcome_text      bytea,
+    caller            text   NOT NULL,
+    arguments         text   NOT NULL,
+    outcome_json      text
+) WITH (fillfactor = 80);
+
+CREATE INDEX tasks_of_owner ON longhaul.tasks (sha256(owner), nth);
+CREATE INDEX open_tasks_of_owner ON longhaul.tasks (sha256(owner), nth) WHERE phase < 8;
+CREATE INDEX open_tasks ON longhaul.tasks (ord) WHERE phase < 8;
+CREATE INDEX waiting_tasks ON longhaul.tasks (not_before, ord) WHERE not_before IS NOT NULL;
+CREATE INDEX leased_tasks ON longhaul.tasks (lease_node, lease_until) WHERE lease_node IS NOT NULL;
+CREATE INDEX open_children ON longhaul.tasks (parent) WHERE parent IS NOT NULL AND phase < 8;
+CREATE INDEX expiring_tasks
+    ON longhaul.tasks ((coalesce(orphan_at, greatest(expires_at, coalesce(undo_until, 0)))))
+    WHERE expires_at IS NOT NULL OR orphan_at IS NOT NULL;
+CREATE UNIQUE INDEX joinable_tasks ON longhaul.tasks (sha256(owner), join_digest)
+    WHERE join_digest IS NOT NULL AND phase < 8;
+CREATE UNIQUE INDEX tasks_by_key ON longhaul.tasks (sha256(owner), once_key) WHERE once_key IS NOT NULL;
+
+CREATE TABLE longhaul.steps (
+    ord         bigint GENERATED ALWAYS AS IDENTITY,  -- within a task, the order in which they began
+    task        bigint NOT NULL,
+    key         bytea  NOT NULL,
+    fingerprint bytea  NOT NULL,
+    state       bigint NOT NULL,
+    name        bytea,                      -- of a question: its public name
+    asked       bigint,                     -- of a question: its place among the others
+    asked_at    bigint,
+    until       bigint,                     -- when it is due, or until when it can be answered
+    json        text
+);
+
+CREATE UNIQUE INDEX steps_by_key ON longhaul.steps (task, sha256(key));
+CREATE INDEX open_questions ON longhaul.steps (task, asked) WHERE state = 1;
+
+CREATE TABLE longhaul.parts (
+    task bigint NOT NULL,
+    nth  bigint NOT NULL,                   -- its number within its task, from 1 on
+    key  bytea  NOT NULL,
+    kind bigint NOT NULL,
+    text bytea  NOT NULL,
+    PRIMARY KEY (task, nth)
+);
+
+CREATE UNIQUE INDEX parts_by_key ON longhaul.parts (task, sha256(key));
+
+CREATE TABLE longhaul.streams (
+    ord        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    owner      bytea  NOT NULL,
+    session    bytea  NOT NULL,
+    name       bytea  NOT NULL,
+    last       bigint NOT NULL,             -- the number of its newest event
+    kept       bigint NOT NULL,             -- how many are kept: the newest, without a gap
+    bytes      bigint NOT NULL,             -- what they take
+    expires_at bigint NOT NULL
+);
+
+CREATE UNIQUE INDEX streams_by_name ON longhaul.streams (sha256(owner), session, name);
+CREATE INDEX expiring_streams ON longhaul.streams (expires_at);
+
+CREATE TABLE longhaul.events (
+    stream bigint NOT NULL,
+    nth    bigint NOT NULL,
+    room   bigint NOT NULL,                 -- what it takes
+    text   bytea  NOT NULL,
+    PRIMARY KEY (stream, nth)
+);
+
+CREATE TABLE longhaul.entries (
+    ord        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    is_own     bigint NOT NULL,             -- 0 the server's, 1 an owner's
+    owner      bytea  NOT NULL,
+    kind       bytea  NOT NULL,
+    name       bytea  NOT NULL,
+    version    bigint NOT NULL,
+    expires_at bigint,
+    value      bytea  NOT NULL
+);
+
+CREATE UNIQUE INDEX entries_by_name ON longhaul.entries (is_own, sha256(owner), kind, name);
+CREATE INDEX expiring_entries ON longhaul.entries (expires_at) WHERE expires_at IS NOT NULL;
+"#;
+
+/// The format that this release writes.
+fn newest() -> u32 {
+    MIGRATIONS.len() as u32
+}
+
+/// What a database turns out to be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Found {
+    /// Nothing yet.
+    Empty,
+    /// A store in this older version of the format.
+    Older,
+    /// A store that this release works with.
+    Current,
+}
+
+/// Makes sure that the database has the format of this release, or one that it can work with.
+///
+/// One node at a time changes anything; the others wait for it, and then find it done.
+///
+/// # Errors
+///
+/// [`StoreError::Newer`], [`StoreError::Foreign`], and those of the database.
+pub(super) async fn prepare(direct: &Direct) -> Result<(), StoreError> {
+    let (place, failed) = (&direct.place, |doing, error| direct.place.error(Fault::database(doing, error)));
+    let gate = direct.connect().await?;
+    let look = async || look(direct, &gate.client).await;
+    if look().await? == Found::Current {
+        return Ok(());
+    }
+    if direct.is_pooled {
+        let source = said(
+            "through a pooler the store's format cannot be changed; open it once directly, without `pooler`",
+        );
+        return Err(StoreError::Backend { doing: "preparing the store", source });
+    }
+    let waiting = format!("BEGIN; SELECT pg_advisory_xact_lock({MIGRATOR})");
+    gate.client
+        .batch_execute(&waiting)
+        .await
+        .map_err(|error| failed("waiting for a turn to migrate", error))?;
+    if look().await? != Found::Current {
+        let mut other = direct.connect().await?;
+        let made = async {
+            // Whoever is to keep the store need not be allowed to make schemas, where somebody made this one.
+            let has = "SELECT 1 FROM pg_namespace WHERE nspname = 'longhaul'";
+            if other.client.query_opt(has, &[]).await?.is_none() {
+                other.client.batch_execute("CREATE SCHEMA longhaul").await?;
+            }
+            // Old nodes go on meanwhile: rather than stand in their way, it is tried again.
+            other.client.batch_execute("SET lock_timeout = '5s'; SET statement_timeout = 0").await
+        };
+        made.await.map_err(|error| failed("preparing the store", error))?;
+        runner(place)?.run_async(&mut other.client).await.map_err(|error| StoreError::Backend {
+            doing: "bringing the store's format up to date",
+            source: std::sync::Arc::new(error),
+        })?;
+        tracing::info!(store = %place, format = newest(), "the store has the format of this release");
+    }
+    gate.client.batch_execute("COMMIT").await.map_err(|error| failed("preparing the store", error))
+}
+
+fn runner(place: &super::address::Place) -> Result<Runner, StoreError> {
+    let migrations =
+        MIGRATIONS.iter().map(|(name, sql)| Migration::unapplied(name, sql)).collect::<Result<Vec<_>, _>>();
+    let migrations = migrations.map_err(|error| corrupt(format!("the migrations of {place}: {error}")))?;
+    let mut runner =
+        Runner::new(&migrations).set_grouped(true).set_abort_divergent(true).set_abort_missing(false);
+    runner.set_migration_table_name("longhaul.migrations");
+    Ok(runner)
+}
+
+/// Looks at the database without changing it.
+async fn look(direct: &Direct, client: &tokio_postgres::Client) -> Result<Found, StoreError> {
+    let failed = |error| direct.place.error(Fault::database("reading the store's format", error));
+    let (is_kept, others): (bool, i64) = client
+        .query_typed_one(
+            "SELECT to_regclass('longhaul.migrations') IS NOT NULL, \
+             (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('longhaul'))",
+            &[],
+        )
+        .await
+        .and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .map_err(failed)?;
+    if !is_kept {
+        return match others {
+            0 => Ok(Found::Empty),
+            _ => Err(StoreError::Foreign {
+                place: direct.place.to_string().into(),
+                why: "its schema `longhaul` holds something else".to_owned(),
+            }),
+        };
+    }
+    let row = client
+        .query_typed_one("SELECT coalesce(max(version), 0)::bigint FROM longhaul.migrations", &[])
+        .await
+        .map_err(failed)?;
+    let found = u32::try_from(row.try_get::<_, i64>(0).map_err(failed)?).map_err(corrupt)?;
+    match found.cmp(&newest()) {
+        std::cmp::Ordering::Less => Ok(Found::Older),
+        std::cmp::Ordering::Equal => Ok(Found::Current),
+        std::cmp::Ordering::Greater => {
+            let row = client
+                .query_typed_one("SELECT readable_by FROM longhaul.store", &[])
+                .await
+                .map_err(failed)?;
+            if row.try_get::<_, i64>(0).map_err(failed)? <= i64::from(newest()) {
+                return Ok(Found::Current);
+            }
+            Err(StoreError::Newer { found, supported: newest() })
+        }
+    }
+}
+
+/// The advisory lock of whoever changes the format: "longhaul" in ASCII.
+const MIGRATOR: i64 = 0x6c6f_6e67_6861_756c;

@@ -1,0 +1,228 @@
+//! Opening a store: the database, its format, this node's place in it.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+        mpsc::sync_channel,
+    },
+    time::Duration,
+};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    Parting, Postgres, Site,
+    address::Address,
+    fault::Fault,
+    keeper::{self, Keeper},
+    link::{Connection, Direct},
+    migrations,
+    presence::Suspects,
+    sql,
+    time::ServerClock,
+};
+use crate::{Clock, Durability, NodeId, Settings, StoreError, Time, WatchHub, clock::StoreClock};
+
+/// How to open a store in a PostgreSQL database.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PostgresOptions {
+    /// How it behaves.
+    pub settings: Settings,
+    /// Where its time comes from; `None`: from the database's clock, whatever the nodes' own clocks say.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// How many operations run at once, each on a connection; those beyond wait. Default 16.
+    pub connections: usize,
+    /// How long one statement may take, and how long a connection is waited for, before an operation fails
+    /// ([`StoreError::Busy`], [`StoreError::Unreachable`]). Default 10 s.
+    pub patience: Duration,
+    /// For how long nobody takes the tasks of a node that has lost its session and not said that it goes: it may make
+    /// another, for the database was started again, or the way to it was cut for a moment. Default 1 s.
+    pub session_grace: Duration,
+    /// Whether there is a pooler before the database that gives each transaction another connection (PgBouncer with
+    /// `pool_mode = transaction`). Then nothing is prepared, other nodes' changes are noticed by looking (each 200 ms, while
+    /// anybody waits), and the tasks of a node that died without a word wait until their leases have run out. The format
+    /// of the store is brought up to date over a direct connection alone. Default `false`.
+    pub pooler: bool,
+}
+
+impl PostgresOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            settings: Settings::default(),
+            clock: None,
+            connections: 16,
+            patience: Duration::from_secs(10),
+            session_grace: Duration::from_secs(1),
+            pooler: false,
+        }
+    }
+
+    /// With these settings.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// On this clock, in the place of the database's.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// With so many connections for operations.
+    #[must_use]
+    pub fn with_connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// Waiting this long.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// With this time in which a node may come back.
+    #[must_use]
+    pub fn with_session_grace(mut self, grace: Duration) -> Self {
+        self.session_grace = grace;
+        self
+    }
+
+    /// Behind a pooler.
+    #[must_use]
+    pub fn with_pooler(mut self, pooler: bool) -> Self {
+        self.pooler = pooler;
+        self
+    }
+
+    /// Opens the store in this database, creating it if there is none, in the schema `longhaul`.
+    ///
+    /// The URL is `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. `sslmode` is `verify-full` unless the database is on this
+    /// machine, and else `disable` or `prefer`; `sslrootcert` names a file of authorities in the place of the system's. Of
+    /// several hosts, separated by commas, the one is taken that can be written to.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unreachable`], [`StoreError::Busy`]; [`StoreError::Newer`] for a store of a newer release that this one
+    /// cannot work beside, [`StoreError::Foreign`] for a schema that holds something else, [`StoreError::Backend`] for a URL
+    /// that is none and for whatever else the database says. None of them tells the password.
+    pub async fn open(self, url: &str) -> Result<Postgres, StoreError> {
+        let address = Address::parse(url)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("longhaul-store")
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Backend {
+                doing: "starting the store's threads",
+                source: Arc::new(error),
+            })?;
+        let opened = runtime.spawn(self.enter(address)).await;
+        match super::ended(opened) {
+            Ok((site, parting)) => Ok(Postgres { site, runtime: Some(runtime), parting: Some(parting) }),
+            Err(error) => {
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes this node known, and begins to keep its session.
+    async fn enter(self, address: Address) -> Result<(Arc<Site>, Parting), StoreError> {
+        let direct = Direct::new(address, self.pooler, self.patience);
+        migrations::prepare(&direct).await?;
+        let pool = direct.pool(self.connections)?;
+        let connection = direct.connect().await?;
+        let (stored, said) = times(&direct, &connection).await?;
+        let server_clock = self.clock.is_none().then(|| Arc::new(ServerClock::new(said)));
+        let source = match (self.clock, &server_clock) {
+            (Some(clock), _) => clock,
+            (None, Some(clock)) => Arc::<ServerClock>::clone(clock) as Arc<dyn Clock>,
+            (None, None) => Arc::new(ServerClock::new(said)),
+        };
+        let clock = StoreClock::resume(source, None);
+        clock.observe(stored);
+        let mut bits = [0; 10];
+        getrandom::fill(&mut bits).map_err(|error| StoreError::Backend {
+            doing: "drawing a node's name",
+            source: Arc::new(error),
+        })?;
+        let (hints, told) = mpsc::channel(MOST_HINTS);
+        let patience = self.patience.as_millis();
+        let site = Arc::new(Site {
+            pool,
+            place: direct.place.clone(),
+            direct,
+            settings: self.settings,
+            clock,
+            server_clock,
+            hub: WatchHub::new(),
+            node: NodeId::from_entropy(bits),
+            hints,
+            suspects: Suspects::new(self.session_grace),
+            is_pooled: self.pooler,
+            begin: if self.pooler {
+                format!("{}; SET LOCAL statement_timeout = {patience}", sql::BEGIN)
+            } else {
+                sql::BEGIN.to_owned()
+            },
+            patience: self.patience,
+            changes: AtomicU64::new(0),
+            shards: AtomicU64::new(u64::from(bits[0])),
+            durability: Mutex::new((Durability::Process, String::new())),
+        });
+        keeper::enter(&site, &connection).await?;
+        let (stop, stopped) = oneshot::channel();
+        let (ended, gone) = sync_channel(1);
+        let keeper = Keeper { site: site.clone(), hints: told, stop: stopped, ended, seen: HashMap::new() };
+        tokio::spawn(keeper.run(connection));
+        Ok((site, Parting { stop, gone: Mutex::new(gone) }))
+    }
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The greatest time stored, and what the database's clock says.
+async fn times(direct: &Direct, connection: &Connection) -> Result<(Time, Time), StoreError> {
+    let failed = |error| direct.place.error(Fault::database("reading the time", error));
+    let look = "SELECT time, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM longhaul.store";
+    let row = connection.client.query_typed_one(look, &[]).await.map_err(failed)?;
+    let time = |at| row.try_get(at).map(Time::from_unix_ms).map_err(failed);
+    Ok((time(0)?, time(1)?))
+}
+
+impl Site {
+    /// The figures that the next transaction adds to.
+    pub(super) fn next_shard(&self) -> i64 {
+        (self.shards.fetch_add(1, Ordering::Relaxed) % SHARDS) as i64
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site").field("place", &self.place).field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// Threads of a store: they do little more than wait for the database.
+const THREADS: usize = 2;
+
+/// How many of its own changes a node remembers to tell others of. What is beyond they notice by looking.
+const MOST_HINTS: usize = 4_096;
+
+/// The rows of the totals.
+const SHARDS: u64 = 16;

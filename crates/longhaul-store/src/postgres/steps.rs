@@ -1,0 +1,126 @@
+//! The steps and parts of tasks, each a row.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{
+    fault::{Fault, damaged},
+    link::Session,
+    sql,
+    tx::{Tx, int, time},
+    value::Value,
+};
+use crate::{
+    Batch, Question, Record, Step, StoreError,
+    row::{
+        Cells as _, part,
+        step::{self, Columns, is_asked},
+    },
+    transition::{Kept, Noted},
+};
+
+/// What is kept of a task beside its row, as far as a report is held against it.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    steps: HashMap<String, Step>,
+    parts: HashSet<Vec<u8>>,
+}
+
+impl Kept for Beside {
+    fn step(&mut self, key: &str) -> Result<Option<Step>, StoreError> {
+        Ok(self.steps.get(key).cloned())
+    }
+
+    fn has_part(&mut self, key: &str) -> Result<bool, StoreError> {
+        Ok(self.parts.contains(key.as_bytes()))
+    }
+}
+
+impl Beside {
+    /// Reads what this report needs.
+    pub(super) async fn of(tx: &Tx<'_>, task: u64, batch: &Batch) -> Result<Self, Fault> {
+        let mut beside = Self::default();
+        let waits = batch.park.iter().flat_map(|park| &park.children);
+        let steps = batch.steps.iter().map(|step| &step.key);
+        let keys: Vec<&[u8]> =
+            batch.forget.iter().chain(steps).chain(waits).map(|key| key.as_bytes()).collect();
+        for step in find(tx, task, &keys).await? {
+            beside.steps.insert(step.key.to_string(), step);
+        }
+        let keys: Vec<&[u8]> = batch.parts.iter().map(|part| part.key.as_bytes()).collect();
+        if !keys.is_empty() {
+            let values = [Value::count(task), Value::AllBytes(Some(&keys))];
+            for row in tx.query("reading the parts of a task", sql::PARTS_OF, &values).await? {
+                beside.parts.insert(row.bytes(0).map_err(damaged)?.unwrap_or_default().to_vec());
+            }
+        }
+        Ok(beside)
+    }
+}
+
+/// The step of a task under this key.
+pub(super) async fn find_one(tx: &Tx<'_>, task: u64, key: &str) -> Result<Option<Step>, Fault> {
+    Ok(find(tx, task, &[key.as_bytes()]).await?.pop())
+}
+
+async fn find(tx: &Tx<'_>, task: u64, keys: &[&[u8]]) -> Result<Vec<Step>, Fault> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let values = [Value::count(task), Value::AllBytes(Some(keys))];
+    let rows = tx.query("reading the steps of a task", sql::STEPS_OF, &values).await?;
+    rows.iter().map(|row| Ok(step::decode(row)?.1)).collect()
+}
+
+/// The steps of a task, in the order in which they began.
+pub(super) async fn all(session: &Session, task: u64) -> Result<Vec<Step>, Fault> {
+    let rows = session.query("reading the steps of a task", sql::STEPS, &[Value::count(task)]).await?;
+    rows.iter().map(|row| Ok(step::decode(row)?.1)).collect()
+}
+
+/// The questions of a task that wait for an answer, in the order in which they were asked.
+pub(super) async fn questions(session: &Session, task: u64) -> Result<Vec<Question>, Fault> {
+    let rows = session.query("reading the steps of a task", sql::QUESTIONS, &[Value::count(task)]).await?;
+    let steps = rows.iter().map(step::decode).collect::<Result<Vec<_>, _>>()?;
+    Ok(step::questions(steps))
+}
+
+/// Forgets some steps, puts each of the others in the place of the one under its key or behind the others, and new parts
+/// behind the parts, which the record counts already.
+pub(super) async fn note(tx: &mut Tx<'_>, task: u64, record: &Record, noted: &Noted) -> Result<(), Fault> {
+    let of = Value::count(task);
+    for key in &noted.forgotten {
+        tx.execute(sql::FORGET_STEP, &[of, Value::words(key)]).await?;
+    }
+    // New questions come behind those that wait already.
+    let last = if noted.steps.iter().any(is_asked) {
+        let found = tx.query("reading what a task asks", sql::LAST_ASKED, &[of]).await?;
+        int(found.first().ok_or_else(|| damaged("what a task asks"))?, 0)?
+    } else {
+        0
+    };
+    for step in &noted.steps {
+        let row = Columns::of(step);
+        let place = record.questions.iter().position(|question| question.step == step.key);
+        let asked = is_asked(step).then(|| last.saturating_add(1 + place.unwrap_or(0) as i64));
+        let values = [
+            of,
+            Value::words(&step.key),
+            Value::Bytes(Some(step.of.as_bytes().as_slice())),
+            Value::int(row.state),
+            Value::maybe_words(row.name),
+            Value::Int(asked),
+            time(row.asked_at),
+            time(row.until),
+            Value::Text(row.json),
+        ];
+        tx.execute(sql::PUT_STEP, &values).await?;
+    }
+    let before = u64::from(record.parts) - noted.parts.len() as u64;
+    for (nth, part) in (before + 1..).zip(&noted.parts) {
+        let kind = Value::int(part::kind(&part.content));
+        let values =
+            [of, Value::count(nth), Value::words(&part.key), kind, Value::words(part.content.as_str())];
+        tx.execute(sql::ADD_PART, &values).await?;
+    }
+    Ok(())
+}

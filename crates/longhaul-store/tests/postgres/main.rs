@@ -1,0 +1,9 @@
+//! The store in a PostgreSQL database: every promise, and what befalls databases and the ways to them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic where something it prepares fails")]
+
+mod formats;
+mod nodes;
+mod outages;
+mod promises;
+mod rig;
