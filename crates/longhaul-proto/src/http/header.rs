@@ -117,6 +117,10 @@ pub struct Accept {
 /// Reads an `Accept` header; without one, everything is accepted.
 pub fn accepts(header: Option<&str>) -> Accept {
     let Some(header) = header else { return Accept { json: true, events: true } };
+    // As the specification has clients write it.
+    if header == "application/json, text/event-stream" {
+        return Accept { json: true, events: true };
+    }
     let mut accept = Accept { json: false, events: false };
     for range in header.split(',') {
         if refuses(range) {

@@ -51,7 +51,7 @@ pub use guard::Guard;
 pub use introspection::Introspection;
 pub use issuer::Issuer;
 pub use protection::{Protection, ProtectionError};
-pub(crate) use proxy::LONGEST_BODY;
+pub(crate) use proxy::{Endpoint, LONGEST_BODY};
 pub use proxy::{InvalidClient, KnownClient, Proxy, Upstream};
 pub use refusal::Refusal;
 pub use resource::{InvalidResource, Resource};

@@ -12,6 +12,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use longhaul_proto::http::{Accept, status_of, write_comment, write_event, write_priming};
 use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId};
+use longhaul_tasks::environment::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
@@ -27,6 +28,21 @@ pub(super) enum Body {
     Whole(Option<Bytes>),
     /// Events, as they come.
     Events(Box<EventStream>),
+}
+
+/// An answer, as soon as there is one. What takes longer is a future of its own, so that no request that is answered at once
+/// has a place for it.
+pub(super) enum Reply<'a> {
+    /// It is there.
+    Now(Response<Body>),
+    /// It takes longer.
+    Later(BoxFuture<'a, Response<Body>>),
+}
+
+impl<'a> Reply<'a> {
+    pub(super) fn later(answer: impl Future<Output = Response<Body>> + Send + 'a) -> Self {
+        Self::Later(Box::pin(answer))
+    }
 }
 
 /// Where the messages of one answer come from.

@@ -6,10 +6,11 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::header::ALLOW;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Response, StatusCode};
 use longhaul_tasks::environment::BoxFuture;
 
 use super::answer::{Body, empty, no_room, text};
+use super::head::Head;
 use super::route::RequestBody;
 use super::{Endpoint, post};
 
@@ -44,29 +45,31 @@ pub enum NotTaken {
     NotNow,
 }
 
-/// Answers a callback; any other request is given back.
-pub(super) async fn answer<B: RequestBody>(
+/// Who takes the callback that a request for `path` is, and its token.
+pub(super) fn called<'a>(endpoint: &'a Endpoint, path: &'a str) -> Option<(&'a dyn Callbacks, &'a str)> {
+    let callbacks = endpoint.options.callbacks.as_deref()?;
+    Some((callbacks, path.strip_prefix(CALLBACKS)?))
+}
+
+/// Answers a callback.
+pub(super) async fn answer(
     endpoint: &Endpoint,
-    request: Request<B>,
-) -> Result<Response<Body>, Request<B>> {
-    let Some(callbacks) = &endpoint.options.callbacks else { return Err(request) };
-    if !request.uri().path().starts_with(CALLBACKS) {
-        return Err(request);
-    }
-    if *request.method() != Method::POST {
+    (callbacks, token): (&dyn Callbacks, &str),
+    head: &Head<'_>,
+    body: impl RequestBody,
+) -> Response<Body> {
+    if *head.method != Method::POST {
         let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "POST this".into());
         refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        return Ok(refusal);
+        return refusal;
     }
-    let (head, body) = request.into_parts();
-    let body = match post::read(endpoint, &head.headers, body, LONGEST_CALLBACK).await {
+    let body = match post::read(endpoint, head, body, LONGEST_CALLBACK).await {
         Ok(body) => body,
-        Err(refusal) => return Ok(*refusal),
+        Err(refusal) => return *refusal,
     };
-    let token = &head.uri.path()[CALLBACKS.len()..];
-    Ok(match callbacks.called(token, body).await {
+    match callbacks.called(token, body).await {
         Ok(()) => empty(StatusCode::NO_CONTENT),
         Err(NotTaken::Unknown) => text(StatusCode::NOT_FOUND, NotTaken::Unknown.to_string()),
         Err(NotTaken::NotNow) => no_room("the call cannot be recorded now: make it again later"),
-    })
+    }
 }

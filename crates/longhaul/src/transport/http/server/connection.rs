@@ -17,9 +17,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::answer::{Body, no_room};
+use super::head::Head;
 use super::peer::Known;
 use super::places::{Place, Places};
-use super::route::{asks_for_health, route};
+use super::route::route;
 use super::service::AnswerBody;
 use super::stalled::UntilStalled;
 use super::waiting::{Connection, OpenRequest, Standing};
@@ -149,16 +150,17 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
     open.in_time().await;
-    let ends = spare.is_some() && request.version() < Version::HTTP_2;
+    let (parts, body) = request.into_parts();
+    let ends = spare.is_some() && parts.version < Version::HTTP_2;
+    let head = Head::of(&parts);
     let place = match spare {
-        Some(places) if !asks_for_health(&request) => match places.take_soon().await {
+        Some(places) if !head.asks_for_health() => match places.take_soon().await {
             Some(place) => Some(place),
             None => return ending(no_room(FULL), ends).map(|body| AnswerBody::new(body).holding(open, None)),
         },
         _ => None,
     };
-    let request = request.map(|body| open.body(body));
-    let mut response = route(&endpoint, known, request).await;
+    let mut response = route(&endpoint, known, &head, open.body(body)).await;
     if let Some(stream) = response.extensions_mut().remove::<Standing>() {
         open.stands(stream);
     }

@@ -1,11 +1,11 @@
 //! Who comes in: what the guard says of a request, as an answer of HTTP. Without one everybody does, and is
 //! nobody in particular.
 
-use http::{HeaderMap, Request, Response};
+use http::Response;
 
 use super::answer::Body;
+use super::head::Head;
 use super::peer::Known;
-use super::route::RequestBody;
 use super::{Endpoint, Options};
 use crate::server::{Caller, Scopes};
 
@@ -15,8 +15,8 @@ use guarded as on;
 use open as on;
 
 /// The answer to a request for what everybody may read, signed in or not. Nothing else is public.
-pub(super) fn public<B>(endpoint: &Endpoint, request: &Request<B>) -> Option<Response<Body>> {
-    on::public(endpoint, request)
+pub(super) fn public(endpoint: &Endpoint, head: &Head<'_>) -> Option<Response<Body>> {
+    on::public(endpoint, head)
 }
 
 /// Whether there is something at `path` that everybody may read, in whatever page.
@@ -24,14 +24,8 @@ pub(super) fn is_public(endpoint: &Endpoint, path: &str) -> bool {
     on::is_public(endpoint, path)
 }
 
-/// The answer to a request for a token, or to what leads to one; whoever asks has none yet. Any other request is given
-/// back.
-pub(super) async fn granting<B: RequestBody>(
-    endpoint: &Endpoint,
-    request: Request<B>,
-) -> Result<Request<B>, Box<Response<Body>>> {
-    on::granting(endpoint, request).await
-}
+/// Who answers a request for a token, or for what leads to one, whoever asks having none yet; and the answer.
+pub(super) use on::{granted, grantor};
 
 /// Who asks, as its credential proves; where none is asked for, who it is `known` to be without.
 ///
@@ -40,11 +34,10 @@ pub(super) async fn granting<B: RequestBody>(
 /// The answer to a request without a credential that counts here.
 pub(super) async fn admit(
     endpoint: &Endpoint,
-    headers: &HeaderMap,
-    query: Option<&str>,
+    head: &Head<'_>,
     known: Known,
 ) -> Result<Caller, Box<Response<Body>>> {
-    on::admit(endpoint, headers, query, known).await
+    on::admit(endpoint, head, known).await
 }
 
 /// The refusal of a caller whose credential lacks some of the scopes `needed`, with the way to get them.
@@ -57,18 +50,19 @@ mod guarded {
     use std::time::Duration;
 
     use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-    use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+    use http::{HeaderValue, Method, Response, StatusCode};
 
     use super::super::answer::{Body, empty, text};
+    use super::super::head::Head;
     use super::super::peer::Known;
     use super::super::route::RequestBody;
     use super::super::{Endpoint, Options, Peer, post};
-    use crate::auth::{Guard, LONGEST_BODY, Refusal};
+    use crate::auth::{self, Guard, LONGEST_BODY, Refusal};
     use crate::server::{Caller, Scopes};
 
-    pub(super) fn public<B>(endpoint: &Endpoint, request: &Request<B>) -> Option<Response<Body>> {
-        let document = endpoint.options.guard.as_ref()?.metadata(request.uri().path())?;
-        let mut response = match *request.method() {
+    pub(super) fn public(endpoint: &Endpoint, head: &Head<'_>) -> Option<Response<Body>> {
+        let document = endpoint.options.guard.as_ref()?.metadata(head.path())?;
+        let mut response = match *head.method {
             Method::GET => Response::new(Body::Whole(Some(document.clone()))),
             Method::OPTIONS => empty(StatusCode::NO_CONTENT),
             _ => text(StatusCode::METHOD_NOT_ALLOWED, "GET this document".into()),
@@ -88,28 +82,44 @@ mod guarded {
         endpoint.options.guard.as_ref().is_some_and(|guard| guard.metadata(path).is_some())
     }
 
-    pub(super) async fn granting<B: RequestBody>(
+    /// What answers whoever has no token yet.
+    pub(in super::super) enum Grantor<'a> {
+        /// An endpoint of the authorization server.
+        Server(&'a Guard, auth::Endpoint),
+        /// Clients look for documents that others have. A token would not make them be here.
+        Nobody,
+    }
+
+    pub(in super::super) fn grantor<'a>(endpoint: &'a Endpoint, path: &str) -> Option<Grantor<'a>> {
+        let guard = endpoint.options.guard.as_ref()?;
+        match guard.endpoint(path) {
+            Some(place) => Some(Grantor::Server(guard, place)),
+            None => path.starts_with(WELL_KNOWN).then_some(Grantor::Nobody),
+        }
+    }
+
+    pub(in super::super) async fn granted(
+        grantor: Grantor<'_>,
         endpoint: &Endpoint,
-        request: Request<B>,
-    ) -> Result<Request<B>, Box<Response<Body>>> {
-        let Some(guard) = &endpoint.options.guard else { return Ok(request) };
-        let path = request.uri().path();
-        let Some(place) = guard.endpoint(path) else {
-            // Clients look for documents that others have. A token would not make them be here.
-            let nothing = || text(StatusCode::NOT_FOUND, "no such document is here".into());
-            return if path.starts_with(WELL_KNOWN) { Err(Box::new(nothing())) } else { Ok(request) };
+        head: &Head<'_>,
+        body: impl RequestBody,
+    ) -> Response<Body> {
+        let Grantor::Server(guard, place) = grantor else {
+            return text(StatusCode::NOT_FOUND, "no such document is here".into());
         };
-        let (head, body) = request.into_parts();
-        if head.method != place.method() {
+        if *head.method != place.method() {
             let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, format!("{} this", place.method()));
             let allowed = if place.method() == Method::GET { "GET" } else { "POST" };
             refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-            return Err(Box::new(refusal));
+            return refusal;
         }
-        let body = post::read(endpoint, &head.headers, body, LONGEST_BODY).await?;
+        let body = match post::read(endpoint, head, body, LONGEST_BODY).await {
+            Ok(body) => body,
+            Err(refusal) => return *refusal,
+        };
         let query = head.uri.query().unwrap_or_default();
-        let answer = guard.grant(place, &head.headers, query, &body).await;
-        Err(Box::new(answer.unwrap_or_default().map(|body| Body::Whole(Some(body)))))
+        let answer = guard.grant(place, head.headers, query, &body).await;
+        answer.unwrap_or_default().map(|body| Body::Whole(Some(body)))
     }
 
     /// What clients look for before they know anything (RFC 8615).
@@ -117,12 +127,12 @@ mod guarded {
 
     pub(super) async fn admit(
         endpoint: &Endpoint,
-        headers: &HeaderMap,
-        query: Option<&str>,
+        head: &Head<'_>,
         known: Known,
     ) -> Result<Caller, Box<Response<Body>>> {
-        let Some(guard) = &endpoint.options.guard else { return Ok(known.caller.unwrap_or_default()) };
-        guard.admit(headers, query).await.map_err(|refusal| {
+        let Some(guard) = &endpoint.options.guard else { return Ok(known.caller()) };
+        // Boxed: without a guard no request has a place for it.
+        Box::pin(guard.admit(head.headers, head.uri.query())).await.map_err(|refusal| {
             tracing::debug!(%refusal, "a request was not let in");
             let wait = known.peer.and_then(|Peer(peer)| guard.refused(peer, &refusal));
             Box::new(wait.map_or_else(|| turned_away(guard, &refusal), too_often))
@@ -163,14 +173,18 @@ mod guarded {
 
 #[cfg(not(feature = "auth"))]
 mod open {
-    use http::{HeaderMap, Request, Response};
+    use std::convert::Infallible;
+
+    use http::Response;
 
     use super::super::answer::Body;
+    use super::super::head::Head;
     use super::super::peer::Known;
+    use super::super::route::RequestBody;
     use super::super::{Endpoint, Options};
     use crate::server::{Caller, Scopes};
 
-    pub(super) fn public<B>(_: &Endpoint, _: &Request<B>) -> Option<Response<Body>> {
+    pub(super) fn public(_: &Endpoint, _: &Head<'_>) -> Option<Response<Body>> {
         None
     }
 
@@ -178,20 +192,25 @@ mod open {
         false
     }
 
-    pub(super) async fn granting<B>(
+    pub(in super::super) fn grantor(_: &Endpoint, _: &str) -> Option<Infallible> {
+        None
+    }
+
+    pub(in super::super) async fn granted(
+        grantor: Infallible,
         _: &Endpoint,
-        request: Request<B>,
-    ) -> Result<Request<B>, Box<Response<Body>>> {
-        Ok(request)
+        _: &Head<'_>,
+        _: impl RequestBody,
+    ) -> Response<Body> {
+        match grantor {}
     }
 
     pub(super) async fn admit(
         _: &Endpoint,
-        _: &HeaderMap,
-        _: Option<&str>,
+        _: &Head<'_>,
         known: Known,
     ) -> Result<Caller, Box<Response<Body>>> {
-        Ok(known.caller.unwrap_or_default())
+        Ok(known.caller())
     }
 
     pub(super) fn with_step_up(_: &Options, response: Response<Body>, _: &Scopes) -> Response<Body> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::http::Accept;
 use longhaul_proto::jsonrpc::{self, Code, ErrorObject, Notification, Request, RequestId};
@@ -10,8 +10,11 @@ use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 use tokio::sync::mpsc;
 
-use super::answer::{Body, Source, answer_with, empty, events, json, of_session, refusal, status_for, text};
-use super::route::{SESSION_ID, VERSION, not_allowed, value};
+use super::answer::{
+    Body, Reply, Source, answer_with, empty, events, json, of_session, refusal, status_for, text,
+};
+use super::head::Head;
+use super::route::{SESSION_ID, not_allowed};
 use super::session::{Session, StreamCarrier};
 use super::stream::Stream;
 use super::{Endpoint, RETRY_AFTER};
@@ -21,19 +24,19 @@ use crate::server::{Answered, Caller, Cx, Dispatched, Outgoing, Outlet};
 /// How many messages may wait in a session's own stream; more are lost.
 const STREAM_BOUND: usize = 64;
 
-pub(super) async fn answer(
-    endpoint: &Arc<Endpoint>,
+pub(super) fn answer<'a>(
+    endpoint: &'a Arc<Endpoint>,
     caller: Caller,
     session_id: Option<&str>,
     version: Option<&str>,
     accept: Accept,
     request: &Request<'_>,
     meta: RequestMeta<'_>,
-) -> Response<Body> {
+) -> Reply<'a> {
     let session = match (session_id, endpoint.options.sessions) {
         (Some(id), true) => match endpoint.sessions.find(id, caller.principal.as_ref()) {
             Some(session) => session,
-            None => return unknown_session(Some(&request.id)),
+            None => return Reply::Now(unknown_session(Some(&request.id))),
         },
         (_, false) if Dialect::newest_legacy().request(&request.method) != Some(Method::Initialize) => {
             endpoint.sessions.apart(
@@ -41,25 +44,26 @@ pub(super) async fn answer(
                 caller.principal.clone(),
             )
         }
-        _ => return without_session(endpoint, caller, request, meta),
+        _ => return Reply::Now(without_session(endpoint, caller, request, meta)),
     };
     // A poll is answered by one object, however long it takes (2025-11-25, Tasks, Getting Tasks).
     let polls = Dialect::newest_legacy().request(&request.method) == Some(Method::GetTask);
     let streams = accept.events && endpoint.options.sessions && !polls;
     match start(endpoint, &session, caller, request, meta) {
         Ok(Started::Answered(Answered::Result, out)) if streams && endpoint.options.always_stream => {
-            stream(endpoint, &session, Some(Outgoing::pushed(out)), mpsc::channel(1).1).await
+            let first = Some(Outgoing::pushed(out));
+            Reply::later(async move { stream(endpoint, &session, first, mpsc::channel(1).1).await })
         }
-        Ok(Started::Answered(answered, out)) => json(&endpoint.options, answered, out),
+        Ok(Started::Answered(answered, out)) => Reply::Now(json(&endpoint.options, answered, out)),
         Ok(Started::Running(Some(receiver), call)) if streams => {
-            stream_later(endpoint, &session, receiver, call).await
+            Reply::later(async move { stream_later(endpoint, &session, receiver, call).await })
         }
         Ok(Started::Running(receiver, _)) => {
             let mut accept = accept;
             accept.events = false;
-            answer_with(&endpoint.options, accept, Source::Apart(receiver)).await
+            Reply::later(answer_with(&endpoint.options, accept, Source::Apart(receiver)))
         }
-        Err(error) => refusal(StatusCode::OK, Some(&request.id), &error),
+        Err(error) => Reply::Now(refusal(StatusCode::OK, Some(&request.id), &error)),
     }
 }
 
@@ -295,12 +299,12 @@ pub(super) fn close(endpoint: &Endpoint, caller: &Caller, session_id: Option<&st
 pub(super) fn session_with_batches(
     endpoint: &Endpoint,
     caller: &Caller,
-    headers: &HeaderMap,
+    head: &Head<'_>,
 ) -> Option<Arc<Session>> {
     let session = if endpoint.options.sessions {
-        endpoint.sessions.find(value(headers, &SESSION_ID)?, caller.principal.as_ref())?
+        endpoint.sessions.find(head.session_id.text()?, caller.principal.as_ref())?
     } else {
-        let version = value(headers, &VERSION);
+        let version = head.version.text();
         endpoint.sessions.apart(
             Exchanges::of_header(&endpoint.dispatcher, endpoint.options.max_open, version),
             caller.principal.clone(),

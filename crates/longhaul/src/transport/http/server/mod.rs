@@ -9,6 +9,7 @@ mod callback;
 mod connection;
 mod cors;
 mod door;
+mod head;
 #[cfg(feature = "http2")]
 mod http2;
 mod legacy;

@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, StatusCode};
 use longhaul_proto::dialect::Dialect;
 use longhaul_proto::http::{Accept, HeaderText, MirroredHeaders};
 use longhaul_proto::jsonrpc::{ErrorObject, Request};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
 
-use super::answer::{Body, Sent, Source, answer_with, events, json, refusal, status_for, text};
-use super::route::{METHOD, NAME, VERSION, value};
+use super::answer::{Reply, Sent, Source, answer_with, events, json, refusal, status_for, text};
+use super::head::Head;
 use super::waiting::Standing;
 use super::{Endpoint, Place};
 use crate::server::{Answered, Caller, Dispatched, Exchange, Outlet, Principal};
 use crate::wire;
 
-pub(super) async fn answer(
-    endpoint: &Arc<Endpoint>,
+pub(super) fn answer<'a>(
+    endpoint: &'a Arc<Endpoint>,
     caller: Caller,
-    headers: &HeaderMap,
+    head: &Head<'_>,
     accept: Accept,
     request: &Request<'_>,
     meta: RequestMeta<'_>,
-) -> Response<Body> {
+) -> Reply<'a> {
     let mut accept = accept;
     let mut standing = None;
     match Dialect::claimed(meta.protocol_version.as_deref()).request(&request.method) {
@@ -31,7 +31,7 @@ pub(super) async fn answer(
         Some(Method::GetTask) => accept.events = false,
         Some(Method::Listen) if !accept.events => {
             let advice = "a subscription is a stream: send Accept: application/json, text/event-stream";
-            return text(StatusCode::NOT_ACCEPTABLE, advice.into());
+            return Reply::Now(text(StatusCode::NOT_ACCEPTABLE, advice.into()));
         }
         // Callers without a principal cannot be told apart.
         Some(Method::Listen) => {
@@ -41,23 +41,25 @@ pub(super) async fn answer(
     }
     let mut out = Vec::with_capacity(512);
     let is_found_again = meta.idempotency_key.is_some();
-    match start(endpoint, caller, headers, request, meta, &mut out) {
+    match start(endpoint, caller, head, request, meta, &mut out) {
         Ok((Dispatched::Answered(Answered::Result), _))
             if accept.events && endpoint.options.always_stream =>
         {
             let answer = Sent { id: None, message: out, answered: Some(Answered::Result) };
-            events(&endpoint.options, Source::Apart(None), Some(answer))
+            Reply::Now(events(&endpoint.options, Source::Apart(None), Some(answer)))
         }
-        Ok((Dispatched::Answered(answered), _)) => json(&endpoint.options, answered, out),
+        Ok((Dispatched::Answered(answered), _)) => Reply::Now(json(&endpoint.options, answered, out)),
         Ok((Dispatched::Pending(pending), place)) => {
             let source = Source::own(pending, place, is_found_again);
-            let mut response = answer_with(&endpoint.options, accept, source).await;
-            if let Some(stream) = standing {
-                response.extensions_mut().insert(stream);
-            }
-            response
+            Reply::later(async move {
+                let mut response = answer_with(&endpoint.options, accept, source).await;
+                if let Some(stream) = standing {
+                    response.extensions_mut().insert(stream);
+                }
+                response
+            })
         }
-        Err(error) => refusal(status_for(error.code), Some(&request.id), &error),
+        Err(error) => Reply::Now(refusal(status_for(error.code), Some(&request.id), &error)),
     }
 }
 
@@ -65,17 +67,16 @@ pub(super) async fn answer(
 fn start(
     endpoint: &Endpoint,
     mut caller: Caller,
-    headers: &HeaderMap,
+    head: &Head<'_>,
     request: &Request<'_>,
     meta: RequestMeta<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(Dispatched, Option<Place>), ErrorObject> {
     let known = Dialect::claimed(meta.protocol_version.as_deref()).request(&request.method);
-    let mirrored =
-        MirroredHeaders::new(value(headers, &VERSION), value(headers, &METHOD), value(headers, &NAME));
+    let mirrored = MirroredHeaders::new(head.version.text(), head.mcp_method.text(), head.mcp_name.text());
     mirrored.check(meta.protocol_version.as_deref(), &request.method, known, &request.params)?;
     if known == Some(Method::CallTool) {
-        endpoint.dispatcher.check_mirrored(&request.params, |name| header(headers, name))?;
+        endpoint.dispatcher.check_mirrored(&request.params, |name| header(head.headers, name))?;
     }
     let dialect = Dialect::of_request(&meta, None, "")?;
     let own = || endpoint.dispatcher.has_own_method(&request.method).then_some(Method::Own);

@@ -6,15 +6,16 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::header::{ACCEPT, ALLOW};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::header::ALLOW;
+use http::{HeaderValue, Method, Response, StatusCode};
 use longhaul_proto::http::{accepts, write_named_event};
 use longhaul_proto::jsonrpc::{DecodeError, Message};
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
 
 use super::answer::{Body, Sent, Source, empty, no_room, opened, refusal, text};
-use super::route::{FETCH_MODE, RequestBody, has_json, value};
+use super::head::Head;
+use super::route::RequestBody;
 use super::session::new_id;
 use super::{Endpoint, post};
 use crate::driver::{self, Callers, LAST_WORDS};
@@ -67,31 +68,33 @@ impl Pairs {
     }
 }
 
-/// The answer to a request that is part of this transport, where it is served.
-pub(super) async fn answer<B: RequestBody>(
+/// Whether a request for `path` is part of this transport, where it is served.
+pub(super) fn serves(endpoint: &Endpoint, path: &str) -> bool {
+    endpoint.options.legacy_sse && [STREAM, MESSAGES].contains(&path)
+}
+
+/// The answer to a request that is.
+pub(super) async fn answer(
     endpoint: &Arc<Endpoint>,
     caller: &Caller,
-    request: Request<B>,
-) -> Result<Response<Body>, Request<B>> {
-    if !endpoint.options.legacy_sse {
-        return Err(request);
-    }
-    match (request.method(), request.uri().path()) {
-        (&Method::GET, STREAM) if !takes_events(request.headers()) => {
-            Ok(text(StatusCode::NOT_ACCEPTABLE, "a GET opens a stream: accept text/event-stream".into()))
+    head: &Head<'_>,
+    body: impl RequestBody,
+) -> Response<Body> {
+    match (head.method, head.path()) {
+        (&Method::GET, STREAM) if !takes_events(head) => {
+            text(StatusCode::NOT_ACCEPTABLE, "a GET opens a stream: accept text/event-stream".into())
         }
-        (&Method::GET, STREAM) => Ok(open(endpoint, caller)),
-        (&Method::POST, MESSAGES) => Ok(take(endpoint, caller, request).await),
-        (_, STREAM) => Ok(allowed("GET", "GET opens the stream")),
-        (_, MESSAGES) => Ok(allowed("POST", "POST a message")),
-        _ => Err(request),
+        (&Method::GET, STREAM) => open(endpoint, caller),
+        (&Method::POST, MESSAGES) => take(endpoint, caller, head, body).await,
+        (_, STREAM) => allowed("GET", "GET opens the stream"),
+        _ => allowed("POST", "POST a message"),
     }
 }
 
 /// Whether a stream is what is asked for. A browser that goes somewhere takes anything, but no stream: the link may be
 /// of any site.
-fn takes_events(headers: &HeaderMap) -> bool {
-    accepts(value(headers, &ACCEPT)).events && value(headers, &FETCH_MODE) != Some("navigate")
+fn takes_events(head: &Head<'_>) -> bool {
+    accepts(head.accept.text()).events && head.fetch_mode.text() != Some("navigate")
 }
 
 /// `405`, where one method is taken.
@@ -181,20 +184,20 @@ async fn converse(
 async fn take(
     endpoint: &Arc<Endpoint>,
     caller: &Caller,
-    request: Request<impl RequestBody>,
+    head: &Head<'_>,
+    body: impl RequestBody,
 ) -> Response<Body> {
-    let (head, body) = request.into_parts();
     let id = head.uri.query().and_then(|query| query.strip_prefix("session="));
     let pair = id.and_then(|id| endpoint.pairs.lock().get(id).cloned());
     // Anybody else's is none.
     let Some(pair) = pair.filter(|pair| pair.principal == caller.principal) else {
         return text(StatusCode::NOT_FOUND, format!("no such stream: GET {STREAM} opens one"));
     };
-    if !has_json(&head.headers) {
+    if !head.has_json() {
         return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json".into());
     }
     let limit = endpoint.options.limits.max_bytes;
-    let message = match post::read(endpoint, &head.headers, body, limit).await {
+    let message = match post::read(endpoint, head, body, limit).await {
         Ok(message) => message,
         Err(response) => return *response,
     };

@@ -18,7 +18,7 @@ pub struct Peer(pub IpAddr);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// Who it is, where no credential is asked for.
-    pub(super) caller: Option<Caller>,
+    caller: Option<Box<Caller>>,
     /// Where it comes from.
     #[cfg(feature = "auth")]
     pub(super) peer: Option<Peer>,
@@ -27,11 +27,16 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// Who it is, where no credential is asked for.
+    pub(super) fn caller(self) -> Caller {
+        self.caller.map(|caller| *caller).unwrap_or_default()
+    }
+
     /// What these say.
     pub(super) fn of(extensions: &mut Extensions) -> Self {
         let peer: Option<Peer> = extensions.get().copied();
         Self {
-            caller: extensions.remove(),
+            caller: extensions.remove().map(Box::new),
             #[cfg(feature = "auth")]
             peer,
             origin: peer.map_or(Origin::Unknown, |Peer(ip)| Origin::Network(network(ip))),

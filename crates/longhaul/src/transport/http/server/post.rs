@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use http::header::{ACCEPT, CONTENT_LENGTH};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use longhaul_proto::dialect::{Dialect, Era, Revision};
 use longhaul_proto::http::{Accept, accepts};
 use longhaul_proto::jsonrpc::{ErrorObject, Message, is_batch};
 use longhaul_proto::model::RequestMeta;
 
-use super::answer::{Body, empty, no_room, refusal, text};
-use super::route::{RequestBody, SESSION_ID, VERSION, has_json, value};
+use super::answer::{Body, Reply, empty, no_room, refusal, text};
+use super::head::Head;
+use super::route::RequestBody;
 use super::{Endpoint, batch, legacy, modern};
 use crate::server::Caller;
 use crate::trace;
@@ -20,11 +20,11 @@ use crate::trace;
 pub(super) async fn answer(
     endpoint: &Arc<Endpoint>,
     caller: Caller,
-    request: Request<impl RequestBody>,
+    head: &Head<'_>,
+    body: impl RequestBody,
 ) -> Response<Body> {
-    let (head, body) = request.into_parts();
-    let accept = accepts(value(&head.headers, &ACCEPT));
-    if !has_json(&head.headers) {
+    let accept = accepts(head.accept.text());
+    if !head.has_json() {
         return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send Content-Type: application/json".into());
     }
     if !accept.json {
@@ -32,18 +32,21 @@ pub(super) async fn answer(
         return text(StatusCode::NOT_ACCEPTABLE, advice.into());
     }
     let limit = endpoint.options.limits.max_bytes;
-    let body = match read(endpoint, &head.headers, body, limit).await {
+    let body = match read(endpoint, head, body, limit).await {
         Ok(body) => body,
         Err(response) => return *response,
     };
     trace::received(&body);
     if is_batch(&body)
-        && let Some(session) = legacy::session_with_batches(endpoint, &caller, &head.headers)
+        && let Some(session) = legacy::session_with_batches(endpoint, &caller, head)
     {
-        return batch::answer(endpoint, &session, &caller, accept, &body).await;
+        return Box::pin(batch::answer(endpoint, &session, &caller, accept, &body)).await;
     }
     match Message::decode(&body, &endpoint.options.limits) {
-        Ok(message) => choose(endpoint, caller, &head.headers, accept, message).await,
+        Ok(message) => match choose(endpoint, caller, head, accept, message) {
+            Reply::Now(response) => response,
+            Reply::Later(response) => response.await,
+        },
         Err(error) => refusal(StatusCode::BAD_REQUEST, error.id(), &error.to_error_object()),
     }
 }
@@ -51,13 +54,13 @@ pub(super) async fn answer(
 /// The whole body, within the limits of size and time.
 pub(super) async fn read(
     endpoint: &Endpoint,
-    headers: &HeaderMap,
+    head: &Head<'_>,
     body: impl RequestBody,
     limit: usize,
 ) -> Result<Bytes, Box<Response<Body>>> {
     let too_long =
         || Box::new(text(StatusCode::PAYLOAD_TOO_LARGE, format!("a message may have {limit} bytes at most")));
-    let length = value(headers, &CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
+    let length = head.content_length.text().and_then(|length| length.parse::<usize>().ok());
     if length.is_some_and(|length| length > limit) {
         return Err(too_long());
     }
@@ -84,15 +87,15 @@ pub(super) async fn read(
 
 /// A request that says which modern revision it is in, in header or body, is modern; everything else
 /// belongs to a session. `initialize` opens one.
-async fn choose(
-    endpoint: &Arc<Endpoint>,
+fn choose<'a>(
+    endpoint: &'a Arc<Endpoint>,
     caller: Caller,
-    headers: &HeaderMap,
+    head: &'a Head<'a>,
     accept: Accept,
-    message: Message<'_>,
-) -> Response<Body> {
-    let version = value(headers, &VERSION);
-    let session_id = value(headers, &SESSION_ID);
+    message: Message<'a>,
+) -> Reply<'a> {
+    let version = head.version.text();
+    let session_id = head.session_id.text();
     let claims_modern = version.is_some_and(|version| !names_legacy(version));
     let unknown = version
         .filter(|version| Revision::from_date(version).is_none())
@@ -100,43 +103,48 @@ async fn choose(
     if let Some(error) = &unknown
         && !matches!(message, Message::Request(_))
     {
-        return refusal(StatusCode::BAD_REQUEST, None, error);
+        return Reply::Now(refusal(StatusCode::BAD_REQUEST, None, error));
     }
     match message {
         Message::Request(request) => {
             let meta = request.params.read::<RequestMeta<'_>>("_meta").map(Option::unwrap_or_default);
-            let meta = match meta.and_then(|meta| keyed(meta, headers)) {
+            let meta = match meta.and_then(|meta| keyed(meta, head)) {
                 Ok(meta) => meta,
-                Err(error) => return refusal(StatusCode::BAD_REQUEST, Some(&request.id), &error),
+                Err(error) => return Reply::Now(refusal(StatusCode::BAD_REQUEST, Some(&request.id), &error)),
             };
             // A body that names a revision too is first held against its headers.
             if let Some(error) = unknown.filter(|_| meta.protocol_version.is_none()) {
-                return refusal(StatusCode::BAD_REQUEST, Some(&request.id), &error);
+                return Reply::Now(refusal(StatusCode::BAD_REQUEST, Some(&request.id), &error));
             }
             if claims_modern || meta.protocol_version.is_some() {
-                return modern::answer(endpoint, caller, headers, accept, &request, meta).await;
+                return modern::answer(endpoint, caller, head, accept, &request, meta);
             }
-            legacy::answer(endpoint, caller, session_id, version, accept, &request, meta).await
+            legacy::answer(endpoint, caller, session_id, version, accept, &request, meta)
         }
         Message::Notification(notification) if !claims_modern => {
-            legacy::notice(endpoint, &caller, session_id, &notification)
+            Reply::Now(legacy::notice(endpoint, &caller, session_id, &notification))
         }
         // The modern era defines no notification over HTTP: closing the stream is what cancels.
-        Message::Notification(_) => empty(StatusCode::ACCEPTED),
+        Message::Notification(_) => Reply::Now(empty(StatusCode::ACCEPTED)),
         Message::Response(_) if claims_modern => {
             let error = ErrorObject::new(
                 longhaul_proto::jsonrpc::Code::INVALID_REQUEST,
                 "invalid request: this server asks nothing that a POST could answer",
             );
-            refusal(StatusCode::BAD_REQUEST, None, &error)
+            Reply::Now(refusal(StatusCode::BAD_REQUEST, None, &error))
         }
-        Message::Response(response) => legacy::response(endpoint, &caller, session_id, response).await,
+        Message::Response(response) => {
+            Reply::later(async move { legacy::response(endpoint, &caller, session_id, response).await })
+        }
     }
 }
 
 /// The same with the key that its header says (`Idempotency-Key`, as itself or as a string of RFC 9651).
-fn keyed<'m>(mut meta: RequestMeta<'m>, headers: &'m HeaderMap) -> Result<RequestMeta<'m>, ErrorObject> {
-    for key in headers.get_all("idempotency-key") {
+fn keyed<'m>(mut meta: RequestMeta<'m>, head: &Head<'m>) -> Result<RequestMeta<'m>, ErrorObject> {
+    if head.idempotency_key.first().is_none() {
+        return Ok(meta);
+    }
+    for key in head.headers.get_all("idempotency-key") {
         let unreadable = |_| ErrorObject::invalid_params("invalid params: Idempotency-Key is not ASCII text");
         let key = key.to_str().map_err(unreadable)?;
         let quoted = key.strip_prefix('"').and_then(|key| key.strip_suffix('"'));

@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 use tower_service::Service;
 
 use super::answer::Body as Answer;
+use super::head::Head;
 use super::peer::Known;
 use super::places::Place;
 use super::route::route;
@@ -104,7 +105,11 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let endpoint = Arc::clone(&self.0.endpoint);
         let known = Known::of(request.extensions_mut());
-        Box::pin(async move { Ok(route(&endpoint, known, request).await.map(AnswerBody::new)) })
+        let (parts, body) = request.into_parts();
+        Box::pin(async move {
+            let response = route(&endpoint, known, &Head::of(&parts), body).await;
+            Ok(response.map(AnswerBody::new))
+        })
     }
 }
 
