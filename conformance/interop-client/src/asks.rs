@@ -34,7 +34,8 @@ async fn must_be_visited(visit: &Visit) -> Result<()> {
 async fn samples(visit: &Visit) -> Result<()> {
     let said = visit.text_of("sample", &json!({ "prompt": "why" })).await?;
     ensure!(said == "a-model: a sample", "{said}");
-    ensure!(noted(&visit.user.samples) == ["why"], "{:?}", noted(&visit.user.samples));
+    let asked = noted(&visit.user.samples);
+    ensure!(asked.iter().filter(|prompt| *prompt == "why").count() == 1, "{asked:?}");
     Ok(())
 }
 
