@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use super::{LONGHAUL, Server, TOKEN, run};
 
@@ -91,4 +92,96 @@ fn a_server_that_cannot_be_reached_keeps_no_other_tool_from_being_served() {
     assert!(said.contains("  server   behind   1 tool   20"), "{said}");
     assert_eq!(run(folder.path(), &["call", server.url(), "say"]).1, "here\n");
     assert_eq!(run(folder.path(), &["call", server.url(), "b-say", "what=x"]).1, "x loudly\n");
+}
+
+const WORK: &str = r#"
+[tools.work]
+description = "Work until a file is there"
+command = ["sh", "-c", "echo run >> runs; while [ -e runs ] && [ ! -e go ]; do sleep 0.02; done; printf ended"]
+"#;
+
+/// Waits until a file has so many lines.
+fn lines(file: &Path, count: usize) {
+    let has = || fs::read_to_string(file).unwrap_or_default().lines().count();
+    let mut looks = 0;
+    while has() < count {
+        std::thread::sleep(Duration::from_millis(20));
+        looks += 1;
+        assert!(looks < 3000, "{} has {} lines, not {count}", file.display(), has());
+    }
+}
+
+/// A call that goes on as a task when this returns.
+fn begun(at: &Path, url: &str) -> String {
+    let call = |wait| run(at, &["call", "--wait", wait, "--json", url, "work"]);
+    let (code, said, err) =
+        Some(call("500ms")).filter(|(code, ..)| *code == 7).unwrap_or_else(|| call("30s"));
+    assert_eq!(code, 7, "{said}{err}");
+    let (_, listed, _) = run(at, &["tasks", "list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    listed["tasks"][0]["taskId"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned()
+}
+
+#[test]
+fn what_another_server_made_a_task_of_is_gone_on_with_after_a_kill_and_ends_with_ours() {
+    let folder = folder("", &format!("{WORK}task = \"after 50ms\""));
+    let (at, behind_at) = (folder.path(), folder.path().join("behind"));
+    let behind = start(&behind_at);
+    let front = format!("[servers.behind]\nurl = {:?}\ntask = \"after 50ms\"\n", behind.url());
+    fs::write(at.join("longhaul.toml"), front).unwrap();
+    let server = start(at);
+    let id = begun(at, server.url());
+    lines(&behind_at.join("runs"), 1);
+    // It is killed, and what it has begun elsewhere goes on there.
+    drop(server);
+    let server = start(at);
+    let cancelled = begun(at, server.url());
+    let open = |at: &Path| {
+        let (_, listed, _) = run(at, &["tasks", "list", "--json"]);
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let open = |task: &&serde_json::Value| task["status"] == "working";
+        listed["tasks"].as_array().unwrap().iter().filter(open).count()
+    };
+    assert_ne!(id, cancelled);
+    assert_eq!(open(&behind_at), 2);
+    let (code, _, err) = run(at, &["tasks", "cancel", &cancelled, "--url", server.url()]);
+    assert_eq!(code, 0, "{err}");
+    let mut looks = 0;
+    while open(&behind_at) != 1 {
+        std::thread::sleep(Duration::from_millis(20));
+        looks += 1;
+        assert!(looks < 3000, "what was cancelled here goes on there");
+    }
+    fs::write(behind_at.join("go"), "").unwrap();
+    let (code, said, err) = run(at, &["tasks", "wait", &id, "--url", server.url()]);
+    assert_eq!(code, 0, "{said}{err}");
+    assert_eq!(run(at, &["tasks", "result", &id]).1, "ended\n");
+    lines(&behind_at.join("runs"), 2);
+    assert_eq!(fs::read_to_string(behind_at.join("runs")).unwrap(), "run\nrun\n", "each began once");
+}
+
+#[test]
+fn a_call_whose_answer_died_with_us_is_lost_or_made_again_as_its_operator_says() {
+    for (rerun, runs) in [("never", 1), ("restart", 2)] {
+        let folder = folder("", &format!("{WORK}task = \"never\"\nannotations.readOnlyHint = true\n"));
+        let (at, behind_at) = (folder.path(), folder.path().join("behind"));
+        let front = over_pipes(&format!("task = \"after 50ms\"\nrerun = \"{rerun}\""));
+        fs::write(at.join("longhaul.toml"), front).unwrap();
+        let server = start(at);
+        let id = begun(at, server.url());
+        lines(&behind_at.join("runs"), 1);
+        drop(server);
+        let server = start(at);
+        if runs == 2 {
+            lines(&behind_at.join("runs"), 2);
+        }
+        fs::write(behind_at.join("go"), "").unwrap();
+        let (code, said, err) = run(at, &["tasks", "wait", &id, "--url", server.url()]);
+        let (_, result, lost) = run(at, &["tasks", "result", &id]);
+        match runs {
+            1 => assert!(code == 1 && lost.contains("the process that ran it is gone"), "{said}{err}{lost}"),
+            _ => assert!(code == 0 && result == "ended\n", "{said}{err}{result}"),
+        }
+        assert_eq!(fs::read_to_string(behind_at.join("runs")).unwrap(), "run\n".repeat(runs));
+    }
 }

@@ -83,7 +83,8 @@ pub struct UpstreamPolicy {
     pub ttl: Duration,
     /// When a task of it for which nobody comes back is an orphan, and what becomes of it then.
     pub orphan: OrphanRule,
-    /// What becomes of a call when this server dies: `Never` again, or `Restart`.
+    /// What becomes of a call when this server dies: `Never` again, or `Restart`. What has become a task of the other
+    /// server's is gone on with, whatever this says.
     pub rerun: Rerun,
     /// How long a call is held open for a caller that knows no tasks.
     pub hold: Duration,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::Cx;
-use longhaul::client::{CallOptions, Client, Error, Started, TaskHandle};
+use longhaul::client::{CallOptions, Error, Started, TaskHandle};
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{CallToolResult, Progress, Task};
 use longhaul::server::{ToolFuture, ToolHandler};
@@ -14,27 +14,36 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::connection::{Upstream, in_words};
+use super::durable;
 use crate::config::{UpstreamPolicy, format_duration};
 
 /// A tool of another server, as it is called here.
 #[derive(Clone)]
 pub(super) struct Called(Arc<Parts>);
 
-struct Parts {
-    upstream: Arc<Upstream>,
+pub(super) struct Parts {
+    pub(super) upstream: Arc<Upstream>,
     /// Its name there.
-    tool: String,
-    may_repeat: bool,
+    pub(super) tool: String,
+    pub(super) may_repeat: bool,
+    /// Its server can make tasks of calls, which outlive us.
+    may_be_task: bool,
     timeout: Option<Duration>,
     idle: Option<Duration>,
 }
 
 impl Called {
-    pub(super) fn new(upstream: &Arc<Upstream>, tool: &str, policy: &UpstreamPolicy) -> Self {
+    pub(super) fn new(
+        upstream: &Arc<Upstream>,
+        tool: &str,
+        policy: &UpstreamPolicy,
+        may_be_task: bool,
+    ) -> Self {
         Self(Arc::new(Parts {
             upstream: Arc::clone(upstream),
             tool: tool.to_owned(),
             may_repeat: policy.rerun == Rerun::Restart,
+            may_be_task,
             timeout: policy.timeout,
             idle: policy.idle,
         }))
@@ -51,8 +60,14 @@ impl ToolHandler for Called {
 }
 
 impl Parts {
-    async fn call(&self, cx: &Cx, arguments: &RawValue) -> Result<CallToolResult, ErrorObject> {
-        let calling = Box::pin(self.call_until_answered(cx, arguments));
+    async fn call(self: &Arc<Self>, cx: &Cx, arguments: &RawValue) -> Result<CallToolResult, ErrorObject> {
+        let calling = Box::pin(async {
+            if self.may_be_task {
+                durable::call(self, cx, arguments).await
+            } else {
+                self.call_until_answered(cx, arguments).await
+            }
+        });
         let Some(limit) = self.timeout else { return calling.await };
         tokio::time::timeout(limit, calling).await.unwrap_or_else(|_| {
             let limit = format_duration(limit);
@@ -73,8 +88,14 @@ impl Parts {
                 Err(error) => return Ok(CallToolResult::error(error.to_string())),
             };
             tries -= 1;
-            match self.call_once(cx, &client, arguments).await {
-                Err(Error::Died { .. } | Error::Lost { .. } | Error::SessionLost { .. }) if tries > 0 => {
+            let calling = self.relaying(cx, |options| async {
+                match client.start(&self.tool, arguments, options).await? {
+                    Started::Result(result) => Ok(result),
+                    Started::Task(task) => Followed::new(task).ended(cx).await,
+                }
+            });
+            match calling.await {
+                Err(error) if is_gone(&error) && tries > 0 => {
                     cx.status("its server ended: calling it again");
                 }
                 answered => return self.answer(answered),
@@ -82,23 +103,17 @@ impl Parts {
         }
     }
 
-    async fn call_once(
+    /// What comes of calling with the options that are given, while progress is passed on.
+    pub(super) async fn relaying<F: Future>(
         &self,
         cx: &Cx,
-        client: &Client,
-        arguments: &RawValue,
-    ) -> Result<CallToolResult, Error> {
+        calling: impl FnOnce(CallOptions) -> F,
+    ) -> F::Output {
         let (told, mut news) = watch::channel(None::<Progress>);
         let mut options =
             CallOptions::default().on_progress(move |progress| drop(told.send_replace(Some(progress))));
         options.idle = self.idle;
-        let calling = async {
-            match client.start(&self.tool, arguments, options).await? {
-                Started::Result(result) => Ok(result),
-                Started::Task(task) => Followed::new(task).ended(cx).await,
-            }
-        };
-        let mut calling = std::pin::pin!(calling);
+        let mut calling = std::pin::pin!(calling(options));
         loop {
             tokio::select! {
                 biased;
@@ -114,7 +129,10 @@ impl Parts {
     }
 
     /// What the caller is told.
-    fn answer(&self, answered: Result<CallToolResult, Error>) -> Result<CallToolResult, ErrorObject> {
+    pub(super) fn answer(
+        &self,
+        answered: Result<CallToolResult, Error>,
+    ) -> Result<CallToolResult, ErrorObject> {
         let error = match answered {
             Ok(mut result) => {
                 // Who answers here is this server.
@@ -149,7 +167,19 @@ impl Parts {
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// How often a call is made that may be made again.
-const TRIES: u32 = 5;
+pub(super) const TRIES: u32 = 5;
+
+/// Whether an error says that the server, or its session, is not there any more.
+pub(super) fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Died { .. } | Error::Lost { .. } | Error::SessionLost { .. })
+}
+
+/// What a task says of itself, said of ours.
+pub(super) fn say(cx: &Cx, task: &Task) {
+    if let Some(message) = &task.status_message {
+        cx.status(message.as_str());
+    }
+}
 
 /// A task of the other server's. If nobody waits for it any more, it is cancelled.
 struct Followed {
@@ -163,12 +193,7 @@ impl Followed {
     }
 
     async fn ended(mut self, cx: &Cx) -> Result<CallToolResult, Error> {
-        let told = |task: &Task| {
-            if let Some(message) = &task.status_message {
-                cx.status(message.as_str());
-            }
-        };
-        let ended = self.task.watch(told).await;
+        let ended = self.task.watch(|task| say(cx, task)).await;
         self.is_over = true;
         ended
     }

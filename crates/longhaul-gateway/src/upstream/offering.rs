@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use longhaul::Tool;
 use longhaul::client::{Client, Error};
-use longhaul::proto::model::{self, SubscriptionFilter};
-use longhaul::server::{BuildError, Catalogue, ChangeError, TaskPolicy};
+use longhaul::proto::model::{self, SubscriptionFilter, TaskSupport};
+use longhaul::server::{BuildError, Catalogue, ChangeError, TaskMode, TaskPolicy};
+use longhaul::store::Rerun;
 use tokio::time::sleep;
 
 use super::call::Called;
@@ -121,7 +122,7 @@ impl Offered {
             format!("it has no tool `{shown}`, of which `[servers.{server}.tools]` says something")
         }));
         for tool in listed {
-            let Some((name, text)) = self.offer(tool, &mut notes) else { continue };
+            let Some((name, text)) = self.offer(client, tool, &mut notes) else { continue };
             offered.insert(name, text);
         }
         for gone in self.tools.keys().filter(|name| !offered.contains_key(*name)) {
@@ -140,7 +141,12 @@ impl Offered {
     }
 
     /// Offers one tool, if it is not offered as it is already: its name here, and all that is said of it.
-    fn offer(&self, mut definition: model::Tool, notes: &mut Vec<String>) -> Option<(String, String)> {
+    fn offer(
+        &self,
+        client: &Client,
+        mut definition: model::Tool,
+        notes: &mut Vec<String>,
+    ) -> Option<(String, String)> {
         let config = self.upstream.config();
         let own = std::mem::take(&mut definition.name);
         let shown = own.escape_debug().to_string();
@@ -175,12 +181,13 @@ impl Offered {
             }
             None => {}
         }
-        let tool = self.tool(definition.clone(), &own, policy);
+        let may_be_task = policy.task != TaskMode::Never && makes_tasks(client, &definition);
+        let tool = self.tool(definition.clone(), &own, policy, may_be_task);
         let put = match self.catalogue.put(tool) {
             // The tool is of use without its picture.
             Err(ChangeError::Refused(BuildError::Icon { .. })) => {
                 definition.icons.clear();
-                self.catalogue.put(self.tool(definition, &own, policy))
+                self.catalogue.put(self.tool(definition, &own, policy, may_be_task))
             }
             put => put,
         };
@@ -193,13 +200,23 @@ impl Offered {
         }
     }
 
-    fn tool(&self, definition: model::Tool, own: &str, policy: &UpstreamPolicy) -> Tool {
-        let called = Called::new(&self.upstream, own, policy);
-        Tool::raw(definition, called)
-            .untrusted_annotations()
-            .task(task_policy(policy))
-            .scopes(policy.scopes.clone())
+    fn tool(&self, definition: model::Tool, own: &str, said: &UpstreamPolicy, may_be_task: bool) -> Tool {
+        let called = Called::new(&self.upstream, own, said, may_be_task);
+        let mut policy = task_policy(said);
+        if may_be_task && policy.rerun == Rerun::Never {
+            // Its work is entered again to go on with what it has begun there, and begins nothing twice.
+            policy.rerun = Rerun::Resumable;
+        }
+        // What it is asked it is asked where it stands: made again in rounds, it would call again.
+        let tool = Tool::raw(definition, called).untrusted_annotations().reentrant(false);
+        tool.task(policy).scopes(said.scopes.clone())
     }
+}
+
+/// Whether its server may make a task of a call.
+fn makes_tasks(client: &Client, tool: &model::Tool) -> bool {
+    let says_by_tool = client.dialect().asks_for_tasks();
+    client.capabilities().tasks && (!says_by_tool || tool.task_support != TaskSupport::Forbidden)
 }
 
 fn task_policy(said: &UpstreamPolicy) -> TaskPolicy {

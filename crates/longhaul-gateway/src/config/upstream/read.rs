@@ -293,7 +293,7 @@ fn rerun(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Rerun> {
         let message = format!("`rerun = \"{word}\"` is not for calls of another server: {}", section.place);
         let diagnostic = Diagnostic::error(message)
             .at(entry.span.clone(), "not for a call")
-            .note("the answer to a call is lost with this server, and the other one cannot be asked for it")
+            .note("a call of which the other server has made a task is gone on with in any case; of any other the answer is lost with this server")
             .fix("let it be called again", vec![Edit::new(entry.span.clone(), "\"restart\"")])
             .fix("or end it as lost", vec![Edit::new(entry.span, "\"never\"")]);
         reader.push(diagnostic);
