@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use longhaul_store::{
     Answered, CallKey, CancelAsked, Cancellation, Counts, Cursor, Erasure, Filter, Limits, Outcome, Owner,
-    Page, Record, Reply, Scope, StoreError, TaskId, TaskStore,
+    Page, Record, Reply, Scope, StoreError, TaskId, TaskStore, TaskWatch,
 };
 use tokio::sync::watch;
 
@@ -63,6 +63,9 @@ pub struct Pace {
     pub strand_after: Duration,
     /// How often to do what time demands. Default 30 s.
     pub sweep_every: Duration,
+    /// How often whoever waits for a task looks at it without having been told of a change, for a store may lose what it
+    /// tells. Default 30 s.
+    pub look_every: Duration,
     /// How often to look whether whatever is open has something that will move it on. Default 5 min.
     pub check_every: Duration,
     /// The least time between two reports of one task to the store. Default 1 s.
@@ -94,6 +97,7 @@ impl Default for Pace {
             recover_every: Duration::from_secs(2),
             strand_after: Duration::from_secs(10),
             sweep_every: Duration::from_secs(30),
+            look_every: Duration::from_secs(30),
             check_every: Duration::from_secs(5 * 60),
             report_every: Duration::from_secs(1),
             hot_wait: Duration::from_secs(2),
@@ -206,6 +210,7 @@ impl Engine {
         let environment = Arc::clone(&self.0.environment);
         environment.spawn(Box::pin(recovery::keep_recovering(Arc::clone(&self.0))));
         environment.spawn(Box::pin(recovery::keep_sweeping(Arc::clone(&self.0))));
+        environment.spawn(Box::pin(runs::keep_looking(Arc::clone(&self.0))));
         environment.spawn(Box::pin(stranded::keep_telling(Arc::clone(&self.0))));
         environment.spawn(Box::pin(witness::keep_checking(Arc::clone(&self.0))));
         Ok(taken)
@@ -344,7 +349,7 @@ impl Engine {
         let mut watch = self.0.store.watch(id);
         loop {
             match self.0.store.get(scope, id).await? {
-                Some(record) if !record.is_terminal() => watch.changed().await,
+                Some(record) if !record.is_terminal() => self.told(&mut watch).await,
                 ended => return Ok(ended),
             }
         }
@@ -364,9 +369,17 @@ impl Engine {
         let mut watch = self.0.store.watch(id);
         loop {
             match self.0.store.get(scope, id).await? {
-                Some(record) if record.seq <= seen => watch.changed().await,
+                Some(record) if record.seq <= seen => self.told(&mut watch).await,
                 changed => return Ok(changed),
             }
+        }
+    }
+
+    /// Completes once a task may have changed, or it is time to look all the same.
+    async fn told(&self, watch: &mut TaskWatch) {
+        tokio::select! {
+            () = watch.changed() => {}
+            () = self.0.environment.sleep(self.0.pace.look_every) => {}
         }
     }
 

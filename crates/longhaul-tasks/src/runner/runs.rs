@@ -274,6 +274,15 @@ pub(super) async fn renew_leases(inner: Arc<Inner>) {
     }
 }
 
+/// Has every run look at its task now and then, for ever: of what another node has done with it the store may have told
+/// nobody.
+pub(super) async fn keep_looking(inner: Arc<Inner>) {
+    loop {
+        inner.environment.sleep(inner.pace.look_every).await;
+        inner.runs.tell_all(Control::LookAgain);
+    }
+}
+
 /// Until when a lease lasts that is renewed now.
 pub(super) fn lasts(inner: &Inner) -> Time {
     inner.store.now().after(inner.store.lease())

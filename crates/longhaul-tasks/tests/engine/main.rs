@@ -4,6 +4,7 @@
 
 mod aging;
 mod claimed_back;
+mod deaf;
 mod fencing;
 mod figures;
 mod joining;
