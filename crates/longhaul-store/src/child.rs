@@ -66,7 +66,9 @@ pub struct Children {
     pub open: u32,
     /// Those of its own that have ended while it had not.
     pub ended: u32,
-    /// Of one above which no task is open: how many were made below it, in all generations, while that was so.
+    /// Of one above which no task is open: how many were made below it, in all generations, while that was so. Bytes count
+    /// too, as [`max_descendant_bytes`](crate::Limits::max_descendant_bytes) says: of any other it is those of what has ended
+    /// below it, which pass to its parent when it ends.
     pub below: u32,
 }
 

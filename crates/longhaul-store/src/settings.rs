@@ -76,6 +76,10 @@ pub struct Limits {
     pub max_children: u32,
     /// Tasks that are made in all below one above which no task is open, however many of them have ended. Default 10,000.
     pub max_descendants: u32,
+    /// Bytes of what those are made with, and of what is kept of them once they have ended (steps, parts, outcomes). Whatever
+    /// uses up a share of it as large as one of [`max_descendants`](Self::max_descendants) counts as one more of them. Default
+    /// 1 GiB.
+    pub max_descendant_bytes: u64,
     /// Events kept of one stream; beyond, the oldest go. Default 1,000.
     pub max_stream_events: u64,
     /// Bytes of events kept of one stream, each counted as 512 bytes more than its text; beyond, the oldest go.
@@ -115,6 +119,7 @@ impl Default for Limits {
             max_depth: 8,
             max_children: 256,
             max_descendants: 10_000,
+            max_descendant_bytes: 1 << 30,
             max_stream_events: 1_000,
             max_stream_bytes: 4 << 20,
             max_event_bytes_per_owner: 64 << 20,

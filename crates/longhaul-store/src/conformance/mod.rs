@@ -215,6 +215,7 @@ pub const CHECKS: &[Check] = checks! {
         a_task_that_ends_ends_its_children_and_theirs,
         a_task_that_cannot_do_without_a_child_fails_with_it,
         children_are_bounded,
+        bytes_below_a_task_are_bounded,
         a_parent_that_is_forgotten_leaves_what_outlives_it,
         a_child_whose_step_is_forgotten_is_a_child_still,
         an_end_that_meets_a_park_is_never_lost,

@@ -281,6 +281,33 @@ pub(super) async fn children_are_bounded(backend: &dyn Backend) {
     assert_eq!(quota(refused(store, &a, child("d", store)).await), (Quota::Descendants, 4));
 }
 
+pub(super) async fn bytes_below_a_task_are_bounded(backend: &dyn Backend) {
+    let limits = Limits { max_descendants: 6, max_descendant_bytes: 6_000, ..Limits::default() };
+    let one = one_with(backend, Settings { limits, ..Settings::default() });
+    let store = &*one.store;
+    let large = json(&format!("\"{}\"", "x".repeat(1_500)));
+    let is_full = |error| matches!(error, StoreError::Overloaded { what: Quota::Descendants, limit: 6 });
+    let parent = create(store, task("p")).await;
+    // One, and one more for what it is made with.
+    let mut heavy = child("a", store);
+    heavy.task.arguments = large.clone();
+    spawn(store, &parent, heavy).await;
+    let a = claim(store, "a").await;
+    spawn(store, &a, child("aa", store)).await;
+    let aa = claim(store, "aa").await;
+    store.finish(&aa.id, aa.epoch, Outcome::result(large, false), Batch::new()).await.unwrap();
+    spawn(store, &parent, child("b", store)).await;
+    // With it come what its child came to, and the step that tells it so.
+    finish(store, &a).await;
+    assert!(
+        is_full(refused(store, &parent, child("c", store)).await),
+        "three were made, of three more shares"
+    );
+    // Another task has all of its own.
+    let other = create(store, task("q")).await;
+    spawn(store, &other, child("e", store)).await;
+}
+
 pub(super) async fn a_parent_that_is_forgotten_leaves_what_outlives_it(backend: &dyn Backend) {
     let one = one(backend);
     let store = &*one.store;

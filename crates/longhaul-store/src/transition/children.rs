@@ -48,10 +48,12 @@ pub fn spawn(
     if depth > limits.max_depth {
         return full(Quota::Depth, limits.max_depth);
     }
-    if below.below >= limits.max_descendants {
+    let made_with = (child.task.arguments.as_str().len() + child.task.caller.as_str().len()) as u64;
+    let counted = below.below.saturating_add(shares(made_with, limits).saturating_add(1));
+    if counted > limits.max_descendants {
         return full(Quota::Descendants, limits.max_descendants);
     }
-    below.below += 1;
+    below.below = counted;
     if parent.children.open >= limits.max_children {
         return full(Quota::Children, limits.max_children);
     }
@@ -83,6 +85,10 @@ pub fn hear(
     };
     parent.children.open = parent.children.open.saturating_sub(1);
     parent.children.ended = parent.children.ended.saturating_add(1);
+    // What is kept of it, and of those below it, is the parent's to answer for, and in the end that of the topmost.
+    let kept = child.step_bytes + child.part_bytes + outcome.len() as u64;
+    let below = child.children.below.saturating_add(shares(kept, &settings.limits));
+    parent.children.below = parent.children.below.saturating_add(below);
     let noted =
         match known {
             Some(step) if matches!(&step.state, StepState::Child(id) if *id == child.id) => Noted::one(
@@ -99,6 +105,12 @@ pub fn hear(
         parent.phase = Phase::Queued { not_before: now };
     }
     noted
+}
+
+/// As how many tasks below one so many bytes count.
+fn shares(bytes: u64, limits: &Limits) -> u32 {
+    let share = limits.max_descendant_bytes / u64::from(limits.max_descendants.max(1));
+    u32::try_from(bytes / share.max(1)).unwrap_or(u32::MAX)
 }
 
 /// Ends an open task with the one that made it and has ended; `false` if it goes on.
