@@ -21,6 +21,9 @@ pub(super) const CLIENT: &str = "interop-client";
 
 /// The visits of the stage `interop`.
 pub(super) const VISITS: &[Visit] = &[
+    // First, for it is built while the others wait.
+    Visit::new("rmcp", Over::Stdio, None, "offer,asks,tasks"),
+    Visit::new("rmcp", Over::Stdio, LEGACY, "offer"),
     Visit::new("everything", Over::Stdio, None, "everything"),
     Visit::new("everything", Over::Http, None, "everything"),
     Visit::new("everything", Over::Sse, None, "everything"),
@@ -51,7 +54,11 @@ const SERVERS: &[(&str, Theirs)] = &[
     ("typescript-v1", Theirs::Node("serve_v1.mjs")),
     ("typescript-v2", Theirs::Node("serve_v2.mjs")),
     (FASTMCP, Theirs::Python("serve_fastmcp.py")),
+    ("rmcp", Theirs::Rust("rmcp-rig")),
 ];
+
+/// The crate of those in Rust, which is apart from the workspace.
+const RUST: &str = "conformance/interop/rmcp/Cargo.toml";
 
 /// Some checks of our client with one server.
 #[derive(Debug)]
@@ -74,6 +81,8 @@ enum Theirs {
     Node(&'static str),
     /// One in Python.
     Python(&'static str),
+    /// One in Rust, by the name of its program.
+    Rust(&'static str),
 }
 
 /// How it is reached.
@@ -164,6 +173,7 @@ impl Visit {
         let mut command = match theirs {
             Theirs::Everything(script) | Theirs::Node(script) => rigs.node.script(site, script),
             Theirs::Python(script) => rigs.python.script(site, &format!("{PYTHON}/{script}")),
+            Theirs::Rust(name) => built(site, name)?,
         };
         match (theirs, address) {
             (Theirs::Everything(_), None) => command.arg("stdio"),
@@ -176,6 +186,17 @@ impl Visit {
         };
         Ok(command)
     }
+}
+
+/// A program of the crate that is apart, built if it is not.
+fn built(site: &Site, name: &str) -> Result<Command> {
+    let folder = site.target.join("interop").join("rust");
+    let mut build = site.cargo(&["build", "--locked", "--quiet", "--manifest-path", RUST, "--target-dir"]);
+    let ran = site.run(build.arg(&folder))?;
+    if !ran.success {
+        bail!("{name} cannot be built");
+    }
+    Ok(Command::new(folder.join("debug").join(name)))
 }
 
 /// What starts a Redis that keeps nothing on the disk.
