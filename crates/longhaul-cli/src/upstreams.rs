@@ -47,7 +47,7 @@ impl Upstreams {
         let names = Arc::new(Names::new(config.names()));
         let mut all = Vec::new();
         for server in &config.servers {
-            all.push(Upstream::new(server.clone(), options(server).await?));
+            all.push(Upstream::tended(server.clone(), options(server).await?));
         }
         for upstream in &all {
             tokio::spawn(keep_offered(Arc::clone(upstream), catalogue.clone(), Arc::clone(&names)));

@@ -87,7 +87,10 @@ fn a_server_that_cannot_be_reached_keeps_no_other_tool_from_being_served() {
     let folder = folder(&format!("{own}{gone}{}", over_pipes("prefix = \"b-\"")), SAY);
     let server = start(folder.path());
     let said = &server.said;
-    assert!(said.contains("  server   gone   not reached, and tried again: cannot reach "), "{said}");
+    assert!(
+        said.contains("  server   gone   not reached, and tried again: its program `/nowhere/server`"),
+        "{said}"
+    );
     assert!(said.contains("secret   not reached, and tried again: the environment variable"), "{said}");
     assert!(said.contains("  server   behind   1 tool   20"), "{said}");
     assert_eq!(run(folder.path(), &["call", server.url(), "say"]).1, "here\n");
@@ -183,5 +186,31 @@ fn a_call_whose_answer_died_with_us_is_lost_or_made_again_as_its_operator_says()
             _ => assert!(code == 0 && result == "ended\n", "{said}{err}{result}"),
         }
         assert_eq!(fs::read_to_string(behind_at.join("runs")).unwrap(), "run\n".repeat(runs));
+    }
+}
+
+#[test]
+fn nothing_of_a_server_outlives_us_though_we_are_killed() {
+    let script = "setsid sleep 987 & echo $! >> pids; echo $$ >> pids; \"$0\" serve --stdio; sleep 986";
+    let front =
+        format!("[servers.behind]\ncommand = [\"sh\", \"-c\", {script:?}, {LONGHAUL:?}]\ncwd = \"behind\"\n");
+    let folder = folder(&front, SAY);
+    let (at, pids) = (folder.path(), folder.path().join("behind/pids"));
+    let server = start(at);
+    assert!(server.said.contains("  server   behind   1 tool   20"), "{}", server.said);
+    assert_eq!(run(at, &["call", server.url(), "say", "what=hush"]).1, "hush loudly\n");
+    lines(&pids, 2);
+    // It is killed: nobody tells the others to end.
+    drop(server);
+    let living = || {
+        let pids = fs::read_to_string(&pids).unwrap();
+        let stat = |pid: &str| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        pids.lines().map(stat).filter(|stat| !stat.is_empty() && !stat.contains(") Z ")).count()
+    };
+    let mut looks = 0;
+    while living() > 0 {
+        std::thread::sleep(Duration::from_millis(20));
+        looks += 1;
+        assert!(looks < 3000, "{} of its processes live", living());
     }
 }

@@ -67,5 +67,7 @@ pub use spec::{Noted, Spec, SpecError};
 pub use state::State;
 pub use status::Status;
 pub use supervisor::supervise;
+#[cfg(target_os = "linux")]
+pub use supervisor::tend;
 
 pub(crate) use program::{DEFAULT_PATH, is_executable};

@@ -1,20 +1,25 @@
 //! The one connection to a server: opened when it is needed, and again when it has ended.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::client::{Client, Command, Options, Target};
+use longhaul::client::{Client, Command, Error, Options, Target};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::offering::Seen;
+use crate::command::{DEFAULT_PATH, is_executable};
 use crate::config::{Machine, Reach, UpstreamServer, format_duration};
 
 /// A server whose tools are served on.
 pub struct Upstream {
     config: UpstreamServer,
     options: Options,
+    /// This program can tend the other one.
+    is_tended: bool,
     state: Mutex<State>,
     /// How many connections there have been.
     opened: watch::Sender<u64>,
@@ -50,13 +55,24 @@ pub struct Unreached {
 impl Upstream {
     /// A server as it is configured. `options` say who signs in there, if anybody does.
     pub fn new(config: UpstreamServer, options: Options) -> Arc<Self> {
+        Self::with(config, options, false)
+    }
+
+    /// The same, by a program that does what [`tend`](crate::command::tend) does when it is called
+    /// `tend PID PROGRAM …`: then nothing of a server that is a program outlives this one. On Linux; elsewhere as
+    /// [`new`](Self::new).
+    pub fn tended(config: UpstreamServer, options: Options) -> Arc<Self> {
+        Self::with(config, options, cfg!(target_os = "linux"))
+    }
+
+    fn with(config: UpstreamServer, options: Options, is_tended: bool) -> Arc<Self> {
         let (opened, seen) = (watch::Sender::new(0), watch::Sender::new(Seen::default()));
         let name = config.name.clone();
         let options = options
             // What it gives is for the caller to judge.
             .validate(false)
             .on_stderr(move |line| tracing::info!(server = name, line, "a server said"));
-        Arc::new(Self { config, options, state: Mutex::default(), opened, seen })
+        Arc::new(Self { config, options, is_tended, state: Mutex::default(), opened, seen })
     }
 
     /// The server as it is configured.
@@ -154,6 +170,9 @@ impl Upstream {
         let within = self.config.start_within;
         match timeout(within, Client::connect_with(target, options)).await {
             Ok(Ok(client)) => Ok(client),
+            Ok(Err(Error::Died { status, last_words, .. })) => {
+                Err(format!("it ended ({status}) and said: {}", last_words.trim()))
+            }
             Ok(Err(error)) => Err(in_words(&error)),
             Err(_) => Err(format!("it has not answered within {}", format_duration(within))),
         }
@@ -166,7 +185,14 @@ impl Upstream {
                 let env = configured.environment(&Machine).map_err(|error| in_words(&error))?;
                 let mut argv = configured.argv.iter();
                 let program = argv.next().map(String::as_str).unwrap_or_default();
-                let mut command = Command::new(program).args(argv).current_dir(&configured.cwd).env_clear();
+                find(program, &configured.cwd, &env)?;
+                let command = if self.is_tended {
+                    let words = ["tend".to_owned(), std::process::id().to_string(), program.to_owned()];
+                    Command::new("/proc/self/exe").args(words)
+                } else {
+                    Command::new(program)
+                };
+                let mut command = command.args(argv).current_dir(&configured.cwd).env_clear();
                 for (name, value) in env {
                     command = command.env(name, value);
                 }
@@ -202,6 +228,19 @@ impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upstream").field("config", &self.config).finish_non_exhaustive()
     }
+}
+
+/// Whether the program is there.
+fn find(program: &str, cwd: &Path, env: &[(OsString, OsString)]) -> Result<(), String> {
+    let is_there = |place: &Path| is_executable(place).unwrap_or(false);
+    let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
+    let path = path.unwrap_or_else(|| OsStr::new(DEFAULT_PATH));
+    let found = if program.contains('/') {
+        is_there(&cwd.join(program))
+    } else {
+        std::env::split_paths(path).any(|folder| is_there(&cwd.join(folder).join(program)))
+    };
+    if found { Ok(()) } else { Err(format!("its program `{}` is not found", program.escape_debug())) }
 }
 
 /// An error with its causes.

@@ -10,6 +10,8 @@ mod ending;
 mod peers;
 mod program;
 mod signals;
+#[cfg(target_os = "linux")]
+mod tend;
 mod watch;
 
 use std::{
@@ -19,6 +21,9 @@ use std::{
     process::ExitCode,
     time::SystemTime,
 };
+
+#[cfg(target_os = "linux")]
+pub use tend::tend;
 
 use super::{
     crash::crash_point,

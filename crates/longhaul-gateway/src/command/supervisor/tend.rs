@@ -1,0 +1,145 @@
+//! Tends a program that serves whoever started this process, over the streams that this one was given: once either of the
+//! two has ended, so does everything that the program has started, wherever it went.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Write as _},
+    os::unix::process::ExitStatusExt as _,
+    process::{Child, Command, ExitCode, ExitStatus},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fd::OwnedFd,
+    io::Errno,
+    process::{Pid, PidfdFlags, WaitOptions, getpid, getppid, pidfd_open, set_child_subreaper, wait},
+    stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
+};
+
+use super::{ending::Ending, signals::Signals};
+use crate::command::process;
+
+/// Runs `program` for the process with the number `starter`, which must be this one's parent. This is what
+/// `longhaul tend PID PROGRAM …` does; a server starts it for a server that it serves on, people do not.
+///
+/// The program gets the standard streams of this process, which keeps none of them. SIGTERM ends it and all that it has
+/// started, at once the orderly and after a second the other way; so does the end of `starter`, however it came, once the
+/// program has had two seconds to end by itself when its input did.
+///
+/// The exit code is the program's, 128 and the number of the signal that ended it, or 127 when it could not be started.
+pub fn tend(starter: i32, program: &OsString, arguments: &[OsString]) -> ExitCode {
+    match Tended::start(starter, program, arguments) {
+        Ok(tended) => tended.run(),
+        Err(error) => {
+            let said = format!("{} cannot be started: {error}\n", program.to_string_lossy());
+            // Without a stderr the exit code has to do.
+            let _said = io::stderr().write_all(said.as_bytes());
+            ExitCode::from(127)
+        }
+    }
+}
+
+/// A program that runs.
+struct Tended {
+    program: Child,
+    status: Option<ExitStatus>,
+    starter: OwnedFd,
+    signals: Signals,
+    ending: Option<Ending>,
+    /// When the program should have ended by itself, its starter being gone.
+    orphaned_until: Option<Instant>,
+}
+
+impl Tended {
+    fn start(starter: i32, program: &OsString, arguments: &[OsString]) -> io::Result<Self> {
+        let signals = Signals::handle()?;
+        let gone = || io::Error::other("whoever started this is gone");
+        let pid = Pid::from_raw(starter).ok_or_else(gone)?;
+        let starter = pidfd_open(pid, PidfdFlags::empty())?;
+        // The number could be another's by now, and then the parent is another, too.
+        if getppid() != Some(pid) {
+            return Err(gone());
+        }
+        set_child_subreaper(Some(getpid()))?;
+        let program = Command::new(program).args(arguments).spawn()?;
+        // What of them is held here would keep the other side from seeing that the program has closed it.
+        let null = File::options().read(true).write(true).open("/dev/null")?;
+        dup2_stdin(&null)?;
+        dup2_stdout(&null)?;
+        dup2_stderr(&null)?;
+        Ok(Self { program, status: None, starter, signals, ending: None, orphaned_until: None })
+    }
+
+    fn run(mut self) -> ExitCode {
+        loop {
+            self.reap();
+            let now = Instant::now();
+            let is_told = self.signals.take_terminate();
+            let is_late = self.orphaned_until.is_some_and(|until| now >= until);
+            if self.ending.is_none() && (is_told || is_late || self.status.is_some()) {
+                self.ending = Some(Ending::begin(now, GRACE, None));
+            }
+            if let Some(ending) = &mut self.ending {
+                let is_given_up = ending.advance(now, None);
+                if is_given_up || self.status.is_some() && process::living_descendants_of_self().is_empty() {
+                    return code(self.status);
+                }
+            }
+            self.wait();
+        }
+    }
+
+    /// Takes note of what has ended: the program, or what it left to us.
+    fn reap(&mut self) {
+        if self.status.is_none() {
+            // It is asked for by its number first: whoever waits for any child would take its status away.
+            self.status = self.program.try_wait().ok().flatten();
+        }
+        if self.status.is_some() {
+            while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        }
+    }
+
+    /// Waits until something has happened, or should.
+    fn wait(&mut self) {
+        let now = Instant::now();
+        let ending = self.ending.as_ref().map(Ending::deadline);
+        let until = [ending, self.orphaned_until].into_iter().flatten().min();
+        let patience =
+            until.map_or(LONGEST_WAIT, |until| until.saturating_duration_since(now).min(LONGEST_WAIT));
+        let patience = Timespec {
+            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(1),
+            tv_nsec: patience.subsec_nanos().into(),
+        };
+        let mut waits = vec![PollFd::new(self.signals.wake(), PollFlags::IN)];
+        if self.orphaned_until.is_none() {
+            waits.push(PollFd::new(&self.starter, PollFlags::IN));
+        }
+        let polled = poll(&mut waits, Some(&patience));
+        let is_orphaned = waits.get(1).is_some_and(|starter| !starter.revents().is_empty());
+        if is_orphaned {
+            self.orphaned_until = Some(Instant::now() + PATIENCE);
+        }
+        // A wait that fails must not become a loop that never rests.
+        if polled.is_err_and(|error| error != Errno::INTR) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+fn code(status: Option<ExitStatus>) -> ExitCode {
+    let Some(status) = status else { return ExitCode::FAILURE };
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// How long what is told to end may take for it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How long a program may take to end by itself once whoever it serves is gone.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long nothing is looked at: a signal that comes just before is seen then.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
