@@ -28,6 +28,16 @@ pub(super) struct Address {
     pub(super) config: Config,
     pub(super) tls: MakeRustlsConnect,
     pub(super) place: Place,
+    /// Whether there is a pooler before it.
+    pub(super) is_pooled: bool,
+}
+
+/// What of a URL is ours, and not the driver's to read.
+#[derive(Default)]
+struct Ours {
+    mode: Option<String>,
+    roots: Option<String>,
+    pooler: Option<String>,
 }
 
 impl Address {
@@ -36,10 +46,15 @@ impl Address {
     /// With TLS the server's certificate is always held against the host's name and the system's authorities, or those of
     /// `sslrootcert`. Without a word about it TLS is a must, but for a server on this machine.
     pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
-        let (url, mode, roots) = split(url);
+        let (url, Ours { mode, roots, pooler }) = split(url);
         let mut config: Config =
             url.parse().map_err(|error: tokio_postgres::Error| refused(error.to_string()))?;
         let place = place(&config);
+        let is_pooled = match pooler.as_deref() {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(other) => return Err(refused(format!("pooler is {other}; it can be true or false"))),
+        };
         let mode = match mode.as_deref() {
             None if config.get_hosts().iter().all(is_here) => SslMode::Disable,
             None | Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
@@ -65,7 +80,7 @@ impl Address {
             // Of several the one that takes writes, whichever that is after a failover.
             config.target_session_attrs(tokio_postgres::config::TargetSessionAttrs::ReadWrite);
         }
-        Ok(Self { config, tls, place })
+        Ok(Self { config, tls, place, is_pooled })
     }
 }
 
@@ -76,25 +91,20 @@ impl fmt::Debug for Address {
 }
 
 /// Takes what the driver does not read out of a URL's query.
-fn split(url: &str) -> (String, Option<String>, Option<String>) {
-    let (mut mode, mut roots) = (None, None);
-    let Some((before, query)) = url.split_once('?') else { return (url.to_owned(), None, None) };
-    let rest: Vec<&str> = query
-        .split('&')
-        .filter(|pair| match pair.split_once('=') {
-            Some(("sslmode", value)) => {
-                mode = Some(value.to_owned());
-                false
-            }
-            Some(("sslrootcert", value)) => {
-                roots = Some(value.replace("%2F", "/").replace("%2f", "/"));
-                false
-            }
-            _ => !pair.is_empty(),
-        })
-        .collect();
-    let url = if rest.is_empty() { before.to_owned() } else { format!("{before}?{}", rest.join("&")) };
-    (url, mode, roots)
+fn split(url: &str) -> (String, Ours) {
+    let mut ours = Ours::default();
+    let Some((before, query)) = url.split_once('?') else { return (url.to_owned(), ours) };
+    let mut theirs = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("sslmode", value)) => ours.mode = Some(value.to_owned()),
+            Some(("sslrootcert", value)) => ours.roots = Some(value.replace("%2F", "/").replace("%2f", "/")),
+            Some(("pooler", value)) => ours.pooler = Some(value.to_owned()),
+            _ => theirs.push(pair),
+        }
+    }
+    let url = if theirs.is_empty() { before.to_owned() } else { format!("{before}?{}", theirs.join("&")) };
+    (url, ours)
 }
 
 fn is_here(host: &Host) -> bool {
@@ -184,5 +194,13 @@ mod tests {
         assert_eq!(mode("postgres://ann@db.example/tasks?sslmode=disable"), SslMode::Disable);
         assert!(Address::parse("postgres://ann@db.example/tasks?sslmode=perhaps").is_err());
         assert!(Address::parse("postgres://ann@db.example/tasks?sslrootcert=/no/such/file").is_err());
+    }
+
+    #[test]
+    fn a_url_says_whether_there_is_a_pooler() {
+        let pooled = |url: &str| Address::parse(url).map(|address| address.is_pooled);
+        assert!(!pooled("postgres://localhost/tasks").unwrap());
+        assert!(pooled("postgres://localhost/tasks?pooler=true&connect_timeout=3").unwrap());
+        assert!(pooled("postgres://localhost/tasks?pooler=maybe").is_err());
     }
 }

@@ -44,7 +44,7 @@ pub(super) async fn spawn(
 }
 
 /// The topmost of the open tasks above this one.
-async fn top(tx: &Tx<'_>, record: &Record) -> Result<Option<(Place, Record)>, Fault> {
+async fn top(tx: &mut Tx<'_>, record: &Record) -> Result<Option<(Place, Record)>, Fault> {
     let (mut top, mut above) = (None, record.parent.clone());
     while let Some(link) = above {
         let found = tx.load(&link.task).await?.filter(|(_, found)| !found.is_terminal());
@@ -86,7 +86,7 @@ fn has_family(record: &Record) -> bool {
 }
 
 /// A task of the family; one that is damaged must not keep the others from their end.
-async fn load(tx: &Tx<'_>, id: &TaskId) -> Result<Option<(Place, Record)>, Fault> {
+async fn load(tx: &mut Tx<'_>, id: &TaskId) -> Result<Option<(Place, Record)>, Fault> {
     match tx.load(id).await {
         Ok(found) => Ok(found),
         Err(fault) => pass_over(id, fault).map(|()| None),

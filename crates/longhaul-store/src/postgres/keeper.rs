@@ -124,10 +124,9 @@ impl Keeper {
             payload.push(' ');
             payload.push_str(next.as_str());
         }
-        if !self.site.is_pooled {
-            ask(&self.site, connection, "SELECT pg_notify('longhaul', $1)", &[Value::text(&payload)]).await?;
-        }
-        Ok(())
+        ask(&self.site, connection, "SELECT pg_notify('longhaul', $1)", &[Value::text(&payload)])
+            .await
+            .map(drop)
     }
 
     /// Looks for changes that no hint has told of, while anybody waits for one.
@@ -162,13 +161,9 @@ impl Keeper {
 /// Makes this node known on a new session: it is alive as long as that.
 pub(super) async fn enter(site: &Site, connection: &Connection) -> Result<(), StoreError> {
     if !site.is_pooled {
-        let hold = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
-        let rows = ask(site, connection, hold, &[Value::text(site.node.as_str())]).await?;
-        if !rows.first().is_some_and(|row| row.get::<_, bool>(0)) {
-            // An earlier session of ours whose end the database has not noticed yet.
-            let error = std::io::Error::other("this node's earlier session still holds its lock");
-            return Err(site.place.unreachable(error));
-        }
+        // It waits for whoever just looks whether we live, and for an earlier session of ours to be noticed to be over.
+        let hold = "SELECT pg_advisory_lock(hashtextextended($1, 0))";
+        ask(site, connection, hold, &[Value::text(site.node.as_str())]).await?;
         ask(site, connection, "LISTEN longhaul", &[]).await?;
     }
     refresh(site, connection).await

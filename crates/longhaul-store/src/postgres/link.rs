@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use futures_util::future::{join, join_all};
 use tokio_postgres::{AsyncMessage, Client, Error, Row, types::ToSql};
 
 use super::{
@@ -36,7 +37,7 @@ pub(super) struct Connection {
 
 impl Direct {
     pub(super) fn new(address: Address, is_pooled: bool, patience: Duration) -> Self {
-        let Address { mut config, tls, place } = address;
+        let Address { mut config, tls, place, .. } = address;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(patience.min(LONGEST_CONNECT));
         }
@@ -88,6 +89,9 @@ impl Direct {
     }
 }
 
+/// A statement and its values.
+pub(super) type Asked<'a> = (&'static str, Vec<Value<'a>>);
+
 /// A connection that is one operation's alone meanwhile.
 pub(super) struct Session {
     /// `None` once it was thrown away.
@@ -132,20 +136,52 @@ impl Session {
 
     /// Begins a transaction.
     pub(super) async fn begin(&mut self, how: &str) -> Result<(), Fault> {
-        self.is_open = true;
-        self.batch("beginning a transaction", how).await
+        self.begin_with(how, &[]).await.map(drop)
     }
 
-    /// Commits. Whatever goes wrong on the way to the database leaves it open whether that happened.
-    pub(super) async fn commit(&mut self) -> Result<(), Fault> {
-        match self.client().batch_execute("COMMIT").await {
-            Ok(()) => {
+    /// Begins a transaction with these statements, all of which are on their way before the first is answered.
+    pub(super) async fn begin_with(
+        &mut self,
+        how: &str,
+        first: &[Asked<'_>],
+    ) -> Result<Vec<Vec<Row>>, Fault> {
+        self.is_open = true;
+        let doing = "beginning a transaction";
+        self.prepare(first).await.map_err(|error| Fault::database(doing, error))?;
+        let begun = self.client().batch_execute(how);
+        // Each is sent when it is first looked at, which is in this order.
+        let answers = join_all(first.iter().map(|(sql, values)| self.ask(sql, values)));
+        let (begun, answers) = join(begun, answers).await;
+        begun.map_err(|error| Fault::database(doing, error))?;
+        let failed = |error| Fault::database("reading what a transaction is about", error);
+        answers.into_iter().map(|answer| answer.map_err(failed)).collect()
+    }
+
+    /// Runs the last statements and commits, all on their way before the first is answered. Whatever goes wrong with the
+    /// connection meanwhile leaves it open whether that happened.
+    pub(super) async fn commit_with(&mut self, last: &[Asked<'_>]) -> Result<(), Fault> {
+        self.prepare(last).await.map_err(|error| Fault::database("committing", error))?;
+        let answers = join_all(last.iter().map(|(sql, values)| self.ask(sql, values)));
+        let (answers, committed) = join(answers, self.client().batch_execute("COMMIT")).await;
+        // After a statement that failed, a commit is none.
+        match answers.into_iter().map(|answer| answer.map(drop)).chain([committed]).find_map(Result::err) {
+            None => {
                 self.is_open = false;
                 Ok(())
             }
-            Err(error) if super::fault::is_lost(&error) => Err(Fault::InDoubt { error }),
-            Err(error) => Err(Fault::database("committing", error)),
+            Some(error) if super::fault::is_lost(&error) => Err(Fault::InDoubt { error }),
+            Some(error) => Err(Fault::database("committing", error)),
         }
+    }
+
+    /// Makes sure that statements which are sent together are known: to prepare one in between would let others pass it.
+    async fn prepare(&self, asked: &[Asked<'_>]) -> Result<(), Error> {
+        if !self.is_pooled {
+            for (sql, _) in asked {
+                self.client().prepare_cached(sql).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes back what was not committed. A connection on which that fails is thrown away.
@@ -153,10 +189,6 @@ impl Session {
         if self.is_open && self.client().batch_execute("ROLLBACK").await.is_ok() {
             self.is_open = false;
         }
-    }
-
-    async fn batch(&self, doing: &'static str, sql: &str) -> Result<(), Fault> {
-        self.client().batch_execute(sql).await.map_err(|error| Fault::database(doing, error))
     }
 }
 

@@ -47,6 +47,17 @@ pub struct PostgresOptions {
     /// anybody waits), and the tasks of a node that died without a word wait until their leases have run out. The format
     /// of the store is brought up to date over a direct connection alone. Default `false`.
     pub pooler: bool,
+    password: Option<Password>,
+}
+
+/// It is not shown.
+#[derive(Clone)]
+struct Password(String);
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password")
+    }
 }
 
 impl PostgresOptions {
@@ -60,6 +71,7 @@ impl PostgresOptions {
             patience: Duration::from_secs(10),
             session_grace: Duration::from_secs(1),
             pooler: false,
+            password: None,
         }
     }
 
@@ -105,19 +117,30 @@ impl PostgresOptions {
         self
     }
 
+    /// With this password, where the URL has none.
+    #[must_use]
+    pub fn with_password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(Password(password.into()));
+        self
+    }
+
     /// Opens the store in this database, creating it if there is none, in the schema `longhaul`.
     ///
     /// The URL is `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. `sslmode` is `verify-full` unless the database is on this
-    /// machine, and else `disable` or `prefer`; `sslrootcert` names a file of authorities in the place of the system's. Of
-    /// several hosts, separated by commas, the one is taken that can be written to.
+    /// machine, and else `disable` or `prefer`; `sslrootcert` names a file of authorities in the place of the system's. `pooler=true` is
+    /// [`pooler`](Self::pooler). Of several hosts, separated by commas, the one is taken that can be written to.
     ///
     /// # Errors
     ///
     /// [`StoreError::Unreachable`], [`StoreError::Busy`]; [`StoreError::Newer`] for a store of a newer release that this one
     /// cannot work beside, [`StoreError::Foreign`] for a schema that holds something else, [`StoreError::Backend`] for a URL
     /// that is none and for whatever else the database says. None of them tells the password.
-    pub async fn open(self, url: &str) -> Result<Postgres, StoreError> {
-        let address = Address::parse(url)?;
+    pub async fn open(mut self, url: &str) -> Result<Postgres, StoreError> {
+        let mut address = Address::parse(url)?;
+        self.pooler |= address.is_pooled;
+        if let (Some(Password(password)), None) = (&self.password, address.config.get_password()) {
+            address.config.password(password);
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("longhaul-store")

@@ -5,7 +5,7 @@ use super::{
     fault::{Fault, damaged, pass_over},
     sql,
     steps::{self, Beside},
-    tx::{Operation, Tx},
+    tx::{First, Operation, Tx},
     value::Value,
 };
 use crate::{
@@ -22,7 +22,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    async fn load(&self, tx: &Tx<'_>) -> Result<Option<(Place, Record)>, Fault> {
+    async fn load(&self, tx: &mut Tx<'_>) -> Result<Option<(Place, Record)>, Fault> {
         let scope = self.owner.as_ref().map_or(Scope::Operator, Scope::Owner);
         let found = tx.load(&self.id).await?;
         Ok(found.filter(|(place, record)| place.is_visible() && scope.sees(&record.owner)))
@@ -36,7 +36,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    async fn load(&self, tx: &Tx<'_>) -> Result<(Place, Record), Fault> {
+    async fn load(&self, tx: &mut Tx<'_>) -> Result<(Place, Record), Fault> {
         tx.load(&self.id).await?.ok_or_else(|| self.is_lost().into())
     }
 
@@ -49,6 +49,10 @@ pub(super) struct Create(pub(super) NewTask);
 
 impl Operation for Create {
     type Done = Created;
+
+    fn first(&self) -> First<'_> {
+        First::Account(&self.0.owner)
+    }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Created, Fault> {
         let (mut record, noted) = transition::create(&self.0, &tx.site.node, tx.now(), tx.settings())?;
@@ -110,6 +114,10 @@ pub(super) struct ClaimOne {
 impl Operation for ClaimOne {
     type Done = Option<Record>;
 
+    fn first(&self) -> First<'_> {
+        First::Task(&self.id)
+    }
+
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<Record>, Fault> {
         match tx.load(&self.id).await? {
             Some((place, record)) => claim(tx, place, record, &self.dead).await,
@@ -169,6 +177,10 @@ pub(super) struct Release(pub(super) Held);
 impl Operation for Release {
     type Done = Record;
 
+    fn first(&self) -> First<'_> {
+        First::Task(&self.0.id)
+    }
+
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Record, Fault> {
         let (place, mut record) = self.0.load(tx).await?;
         let was_open = !record.is_terminal();
@@ -185,6 +197,10 @@ pub(super) struct Write {
 
 impl Operation for Write {
     type Done = u64;
+
+    fn first(&self) -> First<'_> {
+        First::Task(&self.held.id)
+    }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<u64, Fault> {
         let (Held { epoch, .. }, batch) = (&self.held, &self.batch);
@@ -221,6 +237,10 @@ pub(super) struct Finish {
 impl Operation for Finish {
     type Done = Finished;
 
+    fn first(&self) -> First<'_> {
+        First::Task(&self.held.id)
+    }
+
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Finished, Fault> {
         let (place, mut record) = self.held.load(tx).await?;
         if !place.is_visible() {
@@ -247,6 +267,10 @@ pub(super) struct Answer {
 impl Operation for Answer {
     type Done = Answered;
 
+    fn first(&self) -> First<'_> {
+        First::Task(&self.target.id)
+    }
+
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Answered, Fault> {
         let Some((place, mut record)) = self.target.load(tx).await? else { return Ok(Answered::NotFound) };
         let learnt = transition::answer(&mut record, &self.replies, tx.now(), &tx.settings().limits)?;
@@ -266,6 +290,10 @@ pub(super) struct Cancel {
 impl Operation for Cancel {
     type Done = Cancellation;
 
+    fn first(&self) -> First<'_> {
+        First::Task(&self.target.id)
+    }
+
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Cancellation, Fault> {
         let Some((place, mut record)) = self.target.load(tx).await? else {
             return Ok(Cancellation::NotFound);
@@ -282,6 +310,10 @@ pub(super) struct AskToCancel(pub(super) Cancel);
 
 impl Operation for AskToCancel {
     type Done = CancelAsked;
+
+    fn first(&self) -> First<'_> {
+        First::Task(&self.0.target.id)
+    }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<CancelAsked, Fault> {
         let Some((place, mut record)) = self.0.target.load(tx).await? else {
@@ -308,6 +340,10 @@ pub(super) struct CameBack(pub(super) Target);
 impl Operation for CameBack {
     type Done = bool;
 
+    fn first(&self) -> First<'_> {
+        First::Task(&self.0.id)
+    }
+
     async fn run(&self, tx: &mut Tx<'_>) -> Result<bool, Fault> {
         let Some((place, mut record)) = self.0.load(tx).await? else { return Ok(false) };
         let is_new = transition::came_back(&mut record, tx.now());
@@ -322,6 +358,10 @@ pub(super) struct Erase(pub(super) Target);
 
 impl Operation for Erase {
     type Done = Erasure;
+
+    fn first(&self) -> First<'_> {
+        First::Task(&self.0.id)
+    }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Erasure, Fault> {
         let Some((place, mut record)) = self.0.load(tx).await? else { return Ok(Erasure::NotFound) };
@@ -349,6 +389,10 @@ pub(super) struct Sweep(pub(super) TaskId);
 
 impl Operation for Sweep {
     type Done = Done;
+
+    fn first(&self) -> First<'_> {
+        First::Task(&self.0)
+    }
 
     async fn run(&self, tx: &mut Tx<'_>) -> Result<Done, Fault> {
         let now = tx.now();

@@ -71,7 +71,10 @@ pub(super) const ERASE: &str = "UPDATE longhaul.tasks SET phase = 9, not_before 
 pub(super) const REMOVE: &str = "DELETE FROM longhaul.tasks WHERE ord = $1";
 
 /// Nobody else changes what an owner has until this transaction is over.
-pub(super) const LOCK_ACCOUNT: &str = "INSERT INTO longhaul.accounts (who) VALUES (sha256($1)) \
+pub(super) const HOLD_ACCOUNT: &str =
+    "SELECT open, retained, last FROM longhaul.accounts WHERE who = sha256($1) FOR UPDATE";
+
+pub(super) const MAKE_ACCOUNT: &str = "INSERT INTO longhaul.accounts (who) VALUES (sha256($1)) \
     ON CONFLICT (who) DO UPDATE SET open = accounts.open RETURNING open, retained, last";
 
 pub(super) const ACCOUNT: &str = "SELECT event_bytes, entries FROM longhaul.accounts WHERE who = sha256($1)";

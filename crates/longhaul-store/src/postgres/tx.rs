@@ -21,7 +21,28 @@ pub(super) trait Operation: Send + Sync + 'static {
     /// What it comes to.
     type Done: Send + 'static;
 
+    /// What is held before anything else, so that it is asked for together with the transaction.
+    fn first(&self) -> First<'_> {
+        First::Nothing
+    }
+
     fn run<'a>(&'a self, tx: &'a mut Tx<'_>) -> impl Future<Output = Result<Self::Done, Fault>> + Send + 'a;
+}
+
+/// What an operation holds first.
+pub(super) enum First<'a> {
+    Task(&'a TaskId),
+    /// To make a task of this owner's.
+    Account(&'a Owner),
+    Nothing,
+}
+
+/// What was read together with the beginning of a transaction.
+enum Ahead {
+    Task(TaskId, Option<Row>),
+    /// The owner's account, the totals, and the number of the next change.
+    Account(Option<Row>, Row, i64),
+    Nothing,
 }
 
 /// A transaction under way.
@@ -34,6 +55,7 @@ pub(super) struct Tx<'s> {
     changes: Vec<TaskId>,
     /// Whether anything was written.
     is_dirty: bool,
+    ahead: Ahead,
 }
 
 /// What is added to the account of an owner, whose name is the key; the server has none.
@@ -60,7 +82,8 @@ impl<'s> Tx<'s> {
         family: Option<&TaskId>,
     ) -> Result<(O::Done, Vec<TaskId>), Fault> {
         let mut session = Session::take(&site.pool, site.is_pooled).await?;
-        session.begin(&site.begin).await?;
+        let first = if family.is_some() { First::Nothing } else { operation.first() };
+        let ahead = begin(&mut session, &site.begin, first).await?;
         let mut tx = Tx {
             session,
             site,
@@ -68,16 +91,15 @@ impl<'s> Tx<'s> {
             added: BTreeMap::new(),
             changes: Vec::new(),
             is_dirty: false,
+            ahead,
         };
         let done = async {
             tx.hold_family().await?;
-            let done = operation.run(&mut tx).await?;
-            tx.flush().await?;
-            Ok(done)
+            operation.run(&mut tx).await
         };
         match done.await {
             Ok(done) if tx.is_dirty => {
-                tx.session.commit().await?;
+                tx.commit().await?;
                 Ok((done, tx.changes))
             }
             Ok(done) => {
@@ -131,9 +153,12 @@ impl<'s> Tx<'s> {
     }
 
     /// Holds a task that is no tombstone, and reads it and its place.
-    pub(super) async fn load(&self, id: &TaskId) -> Result<Option<(Place, Record)>, Fault> {
-        let found = self.query("reading a task", sql::LOCK, &[Value::text(id.as_str())]).await?;
-        match found.first() {
+    pub(super) async fn load(&mut self, id: &TaskId) -> Result<Option<(Place, Record)>, Fault> {
+        let found = match std::mem::replace(&mut self.ahead, Ahead::Nothing) {
+            Ahead::Task(first, found) if first == *id => found,
+            _ => self.query("reading a task", sql::LOCK, &[Value::text(id.as_str())]).await?.pop(),
+        };
+        match &found {
             Some(row) => self.read(row).await,
             None => Ok(None),
         }
@@ -194,27 +219,46 @@ impl<'s> Tx<'s> {
     /// Refuses a task there is no room for. The owner's account is held from then on, and the number of its next task is
     /// given.
     pub(super) async fn admit(&mut self, owner: &Owner, limits: &Limits) -> Result<u64, Fault> {
-        let doing = "reading an owner's account";
-        let name = encode_owner(owner);
-        let account = self.query(doing, sql::LOCK_ACCOUNT, &[Value::words(name)]).await?;
-        let account = account.first().ok_or(Fault::Again)?;
-        let totals = self.query(doing, sql::TOTALS, &[]).await?;
-        let totals = totals.first().ok_or_else(|| damaged("the totals"))?;
+        let (account, totals) = match &self.ahead {
+            Ahead::Account(account, totals, _) => (account.clone(), totals.clone()),
+            _ => {
+                let doing = "reading an owner's account";
+                let account =
+                    self.query(doing, sql::HOLD_ACCOUNT, &[Value::words(encode_owner(owner))]).await?.pop();
+                let totals = self.query(doing, sql::TOTALS, &[]).await?.pop();
+                (account, totals.ok_or_else(|| damaged("the totals"))?)
+            }
+        };
+        let account = match account {
+            Some(account) => account,
+            // The first of its owner.
+            None => {
+                let name = Value::words(encode_owner(owner));
+                let made = self.query("making an owner's account", sql::MAKE_ACCOUNT, &[name]).await?;
+                made.into_iter().next().ok_or(Fault::Again)?
+            }
+        };
         let mine = *self.added(owner);
         let counted = |row: &Row, at, mine: i64| -> Result<u64, Fault> {
             Ok(u64::try_from(int(row, at)? + mine).unwrap_or(0))
         };
-        let (open, retained) = (counted(totals, 0, mine.open)?, counted(totals, 1, mine.retained)?);
-        let (own_open, own_retained) = (counted(account, 0, mine.open)?, counted(account, 1, mine.retained)?);
+        let (open, retained) = (counted(&totals, 0, mine.open)?, counted(&totals, 1, mine.retained)?);
+        let (own_open, own_retained) =
+            (counted(&account, 0, mine.open)?, counted(&account, 1, mine.retained)?);
         limits.admit(owner, open, retained, own_open, own_retained)?;
-        Ok(counted(account, 2, mine.last)? + 1)
+        Ok(counted(&account, 2, mine.last)? + 1)
     }
 
     /// Adds a new record as its owner's `nth` and numbers its creation; `false` if its id is taken, be it by a tombstone.
     pub(super) async fn insert(&mut self, record: &mut Record, nth: u64) -> Result<bool, Fault> {
-        let next = self.query("numbering a change", sql::NEXT_SEQ, &[]).await?;
-        let next = next.first().ok_or_else(|| damaged("the numbers of changes"))?;
-        record.seq = u64::try_from(int(next, 0)?).map_err(damaged)?;
+        let next = match std::mem::replace(&mut self.ahead, Ahead::Nothing) {
+            Ahead::Account(_, _, next) => next,
+            _ => {
+                let next = self.query("numbering a change", sql::NEXT_SEQ, &[]).await?;
+                int(next.first().ok_or_else(|| damaged("the numbers of changes"))?, 0)?
+            }
+        };
+        record.seq = u64::try_from(next).map_err(damaged)?;
         let at = Standing::of(record);
         let (retention, retention_ms) = row::encode_retention(record.retention);
         let (version, parent) = (record.version.to_string(), record.parent.as_ref());
@@ -463,34 +507,51 @@ impl<'s> Tx<'s> {
         self.added.entry(Some(encode_owner(owner).to_owned())).or_default()
     }
 
-    /// Writes the figures last, for others wait for them until the commit.
-    async fn flush(&mut self) -> Result<(), Fault> {
-        let added = std::mem::take(&mut self.added);
-        let mut all = Added::default();
-        for (owner, added) in &added {
+    /// Commits, with the figures last, for others wait for them until then.
+    async fn commit(&mut self) -> Result<(), Fault> {
+        let number = |number| Value::Int(Some(number));
+        let (mut last, mut all) = (Vec::new(), Added::default());
+        for (owner, added) in &self.added {
             all.open += added.open;
             all.retained += added.retained;
             all.event_bytes += added.event_bytes;
             all.entries += added.entries;
             let Some(owner) = owner else { continue };
             let numbers = [added.open, added.retained, added.last, added.event_bytes, added.entries];
-            if numbers == [0; 5] {
-                continue;
+            if numbers != [0; 5] {
+                let values = [Value::words(owner)].into_iter().chain(numbers.map(number));
+                last.push((sql::ADD_TO_ACCOUNT, values.collect()));
             }
-            let [open, retained, last, event_bytes, entries] = numbers.map(|number| Value::Int(Some(number)));
-            let who = Value::words(owner);
-            self.execute(sql::ADD_TO_ACCOUNT, &[who, open, retained, last, event_bytes, entries]).await?;
             if added.takes() {
-                self.execute(sql::REMOVE_EMPTY_ACCOUNT, &[who]).await?;
+                last.push((sql::REMOVE_EMPTY_ACCOUNT, vec![Value::words(owner)]));
             }
         }
         let numbers = [all.open, all.retained, all.event_bytes, all.entries];
         if numbers != [0; 4] {
-            let [open, retained, event_bytes, entries] = numbers.map(|number| Value::Int(Some(number)));
-            let shard = Value::int(self.site.next_shard());
-            self.execute(sql::ADD_TO_TOTALS, &[shard, open, retained, event_bytes, entries]).await?;
+            let values = [Value::int(self.site.next_shard())].into_iter().chain(numbers.map(number));
+            last.push((sql::ADD_TO_TOTALS, values.collect()));
         }
-        Ok(())
+        self.session.commit_with(&last).await
+    }
+}
+
+/// Begins a transaction together with what it holds first.
+async fn begin(session: &mut Session, how: &str, first: First<'_>) -> Result<Ahead, Fault> {
+    match first {
+        First::Nothing => session.begin(how).await.map(|()| Ahead::Nothing),
+        First::Task(id) => {
+            let mut rows = session.begin_with(how, &[(sql::LOCK, vec![Value::text(id.as_str())])]).await?;
+            Ok(Ahead::Task(id.clone(), rows.pop().and_then(|mut rows| rows.pop())))
+        }
+        First::Account(owner) => {
+            let account = (sql::HOLD_ACCOUNT, vec![Value::words(encode_owner(owner))]);
+            let asked = [account, (sql::TOTALS, Vec::new()), (sql::NEXT_SEQ, Vec::new())];
+            let mut rows = session.begin_with(how, &asked).await?.into_iter().map(|mut rows| rows.pop());
+            let mut next = || rows.next().flatten();
+            let account = next();
+            let (Some(totals), Some(number)) = (next(), next()) else { return Err(damaged("the totals")) };
+            Ok(Ahead::Account(account, totals, int(&number, 0)?))
+        }
     }
 }
 
