@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use longhaul::client::{AsTask, CallOptions, Client, Command, Options, Target};
 use longhaul::proto::dialect::Revision;
-use longhaul::proto::model::{CallToolResult, Tool};
+use longhaul::proto::model::{CallToolResult, CreateMessageResult, ElicitResult, Root, Tool};
 use longhaul::server::{Catalogue, local_user};
 use longhaul::{Server, driver};
 use longhaul_gateway::config::check;
@@ -26,6 +26,11 @@ pub(crate) struct Front {
 impl Front {
     /// The everything server behind one with these lines in its section.
     pub(crate) async fn with(lines: &str) -> Self {
+        Self::speaking(lines, Options::default()).await
+    }
+
+    /// The same, spoken to with these options.
+    async fn speaking(lines: &str, options: Options) -> Self {
         let text = format!("[servers.every]\ncommand = [{EVERYTHING:?}, \"--stdio\"]\ncwd = \"/\"\n{lines}");
         let config = check("longhaul.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}")).config;
         let (server, catalogue): (Server, Catalogue) =
@@ -34,7 +39,7 @@ impl Front {
         let names = Arc::new(Names::new(config.names()));
         let mut upstreams = Vec::new();
         for server in config.servers {
-            let upstream = Upstream::new(server, Options::default());
+            let upstream = Upstream::new(server, options.clone());
             tokio::spawn(keep_offered(Arc::clone(&upstream), catalogue.clone(), Arc::clone(&names)));
             let mut seen = upstream.seen();
             let listed = seen.wait_for(|seen| matches!(seen, Seen::Listed { .. }));
@@ -137,5 +142,82 @@ async fn a_server_that_ended_is_started_by_the_next_call() {
         assert_eq!(said.content[0].as_text(), Some("here"));
         front.upstreams[0].close().await;
     }
+    front.close().await;
+}
+
+/// A client whose user, model and folder are somebody's.
+fn of(name: &'static str, revision: Revision) -> Options {
+    let order = format!(r#"{{"name":"{name}","cups":2,"size":"small"}}"#);
+    let order = serde_json::value::RawValue::from_string(order).unwrap();
+    Options::default()
+        .revision(revision)
+        .on_form(move |_| {
+            let order = order.clone();
+            async move { ElicitResult::accepted(order) }
+        })
+        .on_sample(move |_| async move { Ok(CreateMessageResult::new("a model", name)) })
+        .on_roots(move || async move { vec![Root::new(format!("file:///{name}"))] })
+}
+
+async fn text(client: &Client, tool: &str, arguments: &Value) -> String {
+    match client.call(tool, arguments).await {
+        Ok(result) => result.content[0].as_text().unwrap().to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_asks_is_put_to_whoever_made_the_call_and_to_nobody_else() {
+    let [modern, legacy, ..] = Revision::ALL;
+    let message = json!({ "message": "What?" });
+    let front = Front::with("").await;
+    for revision in [modern, legacy] {
+        let (ann, bob) = (front.client(of("ann", revision)).await, front.client(of("bob", revision)).await);
+        let nothing = json!({});
+        // What belongs to which call is said, so that they may be made at once.
+        let said = tokio::join!(
+            text(&ann, "ask_model", &message),
+            text(&bob, "ask_model", &message),
+            text(&ann, "ask_user", &message),
+            text(&bob, "ask_user", &message),
+            text(&ann, "ask_roots", &nothing),
+            text(&bob, "ask_roots", &nothing),
+        );
+        assert_eq!((said.0.as_str(), said.1.as_str()), ("ann", "bob"), "{revision}");
+        assert_eq!((said.2.as_str(), said.3.as_str()), ("2 small for ann", "2 small for bob"), "{revision}");
+        assert_eq!((said.4.as_str(), said.5.as_str()), ("file:///ann", "file:///bob"), "{revision}");
+        ann.close().await;
+        // Who cannot be asked is not, and somebody else is not either.
+        let shy = front.client(Options::default().revision(revision)).await;
+        let refused = text(&shy, "ask_model", &message).await;
+        assert!(refused.contains("nobody here can give one"), "{refused}");
+        bob.close().await;
+    }
+    front.close().await;
+}
+
+#[tokio::test]
+async fn a_question_that_may_be_anybodys_is_put_to_nobody() {
+    let front = Front::speaking("", Options::default().revision(Revision::ALL[1])).await;
+    let (asked, mut is_asked) = tokio::sync::mpsc::channel(1);
+    let (answer, answered) = tokio::sync::watch::channel(false);
+    let ann = Options::default().on_roots(move || {
+        let (asked, mut answered) = (asked.clone(), answered.clone());
+        async move {
+            asked.send(()).await.unwrap();
+            answered.wait_for(|answered| *answered).await.unwrap();
+            vec![Root::new("file:///ann")]
+        }
+    });
+    let (ann, bob) = (front.client(ann).await, front.client(of("bob", Revision::ALL[0])).await);
+    let anns = tokio::spawn(async move { text(&ann, "ask_roots", &json!({})).await });
+    is_asked.recv().await.unwrap();
+    // Two calls are under way in one session, and its requests do not say of which they are.
+    let refused = text(&bob, "ask_roots", &json!({})).await;
+    assert!(refused.contains("nobody can tell whom this is for"), "{refused}");
+    answer.send_replace(true);
+    assert_eq!(anns.await.unwrap(), "file:///ann");
+    assert_eq!(text(&bob, "ask_roots", &json!({})).await, "file:///bob");
+    bob.close().await;
     front.close().await;
 }

@@ -68,6 +68,7 @@ impl Parts {
                 self.call_until_answered(cx, arguments).await
             }
         });
+        let calling = self.upstream.callers.calling(cx, calling);
         let Some(limit) = self.timeout else { return calling.await };
         tokio::time::timeout(limit, calling).await.unwrap_or_else(|_| {
             let limit = format_duration(limit);

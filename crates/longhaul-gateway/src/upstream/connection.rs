@@ -10,6 +10,7 @@ use longhaul::client::{Client, Command, Error, Options, Target};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::asking::Callers;
 use super::offering::Seen;
 use crate::command::{DEFAULT_PATH, is_executable};
 use crate::config::{Machine, Reach, UpstreamServer, format_duration};
@@ -20,6 +21,8 @@ pub struct Upstream {
     options: Options,
     /// This program can tend the other one.
     is_tended: bool,
+    /// Who waits for it.
+    pub(super) callers: Callers,
     state: Mutex<State>,
     /// How many connections there have been.
     opened: watch::Sender<u64>,
@@ -67,12 +70,17 @@ impl Upstream {
 
     fn with(config: UpstreamServer, options: Options, is_tended: bool) -> Arc<Self> {
         let (opened, seen) = (watch::Sender::new(0), watch::Sender::new(Seen::default()));
-        let name = config.name.clone();
+        let (name, callers) = (config.name.clone(), Callers::default());
+        let asked = callers.clone();
         let options = options
             // What it gives is for the caller to judge.
             .validate(false)
+            .on_question(move |question| {
+                let callers = asked.clone();
+                async move { callers.ask(question).await }
+            })
             .on_stderr(move |line| tracing::info!(server = name, line, "a server said"));
-        Arc::new(Self { config, options, is_tended, state: Mutex::default(), opened, seen })
+        Arc::new(Self { config, options, is_tended, callers, state: Mutex::default(), opened, seen })
     }
 
     /// The server as it is configured.
@@ -149,6 +157,7 @@ impl Upstream {
             }
             sleep_until(again).await;
         }
+        self.callers.begin_anew();
         match self.connect().await {
             Ok(client) => {
                 let open = Open { client: client.clone(), since: Instant::now() };

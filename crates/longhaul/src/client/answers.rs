@@ -26,20 +26,25 @@ pub(crate) struct Answers {
     /// Whoever samples can do so with tools.
     pub(super) with_tools: bool,
     pub(super) roots: Option<Answer<(), Vec<Root>>>,
+    /// Who answers everything, in the place of all of them.
+    pub(super) any: Option<Answer<InputRequest, Result<Box<RawValue>, ErrorObject>>>,
 }
 
 impl Answers {
     /// Whether anything can be asked.
     pub(super) fn is_empty(&self) -> bool {
-        self.form.is_none() && self.page.is_none() && self.sample.is_none() && self.roots.is_none()
+        let Self { form, page, sample, with_tools: _, roots, any } = self;
+        form.is_none() && page.is_none() && sample.is_none() && roots.is_none() && any.is_none()
     }
 
     /// Says what can be asked.
     pub(super) fn declare(&self, capabilities: &mut ClientCapabilities) {
-        let elicits = Elicitation::new(self.form.is_some(), self.page.is_some());
+        let any = self.any.is_some();
+        let elicits = Elicitation::new(any || self.form.is_some(), any || self.page.is_some());
         capabilities.elicitation = (elicits.form || elicits.url).then_some(elicits);
-        capabilities.sampling = self.sample.as_ref().map(|_| Sampling::new(self.with_tools, false));
-        capabilities.roots = self.roots.is_some();
+        let samples = any || self.sample.is_some();
+        capabilities.sampling = samples.then(|| Sampling::new(any || self.with_tools, false));
+        capabilities.roots = any || self.roots.is_some();
     }
 
     /// The answer to a question, as JSON.
@@ -52,6 +57,9 @@ impl Answers {
         question: InputRequest,
         pages: &Pages,
     ) -> Result<Box<RawValue>, ErrorObject> {
+        if let Some(any) = &self.any {
+            return any(question).await;
+        }
         let unasked = ErrorObject::method_not_found(question.method());
         match question {
             InputRequest::Elicit(ElicitParams::Form(form)) => {
@@ -78,7 +86,16 @@ impl Answers {
     ///
     /// When nobody is asked such things, or the page cannot be one.
     pub(super) async fn visit(&self, page: ElicitUrl, pages: &Pages) -> Result<ElicitAction, ErrorObject> {
-        let ask = self.page.as_ref().ok_or_else(|| ErrorObject::method_not_found("elicitation/create"))?;
+        let ask = match (&self.page, &self.any) {
+            (_, Some(any)) => {
+                let answer = any(InputRequest::Elicit(ElicitParams::Url(page))).await?;
+                let answer: ElicitResult = serde_json::from_str(answer.get())
+                    .map_err(|error| ErrorObject::internal(error.to_string()))?;
+                return Ok(answer.action);
+            }
+            (Some(ask), None) => ask,
+            (None, None) => return Err(ErrorObject::method_not_found("elicitation/create")),
+        };
         if !page.url.starts_with("https://") && !page.url.starts_with("http://") {
             return Err(ErrorObject::invalid_params("a page to visit must be at an http or https URL"));
         }
@@ -99,7 +116,10 @@ fn written<T: Serialize>(answer: &T) -> Result<Box<RawValue>, ErrorObject> {
 
 impl fmt::Debug for Answers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { form, page, sample, with_tools: _, roots } = self;
+        let Self { form, page, sample, with_tools: _, roots, any } = self;
+        if any.is_some() {
+            return f.write_str("Answers(all)");
+        }
         let answered = (form.is_some(), page.is_some(), sample.is_some(), roots.is_some());
         write!(f, "Answers(form, page, sample, roots: {answered:?})")
     }

@@ -8,7 +8,7 @@ use longhaul_proto::dialect::Revision;
 use longhaul_proto::jsonrpc::{ErrorObject, Limits};
 use longhaul_proto::model::{
     CreateMessageParams, CreateMessageResult, ElicitAction, ElicitForm, ElicitResult, ElicitUrl,
-    Implementation, LoggingLevel, Progress, Root,
+    Implementation, InputRequest, LoggingLevel, Progress, Root,
 };
 use longhaul_tasks::environment::BoxFuture;
 use serde_json::value::RawValue;
@@ -333,6 +333,31 @@ impl Options {
     #[must_use]
     pub fn host_tasks(mut self, hosting: Hosting) -> Self {
         self.hosting = Some(hosting);
+        self
+    }
+
+    /// Answers whatever servers ask, in the place of all that answers one kind of question: for a program that stands between
+    /// a server and those who can be asked. An answer is the JSON of a result as the question wants it; an error is said to
+    /// the server where it can be told one.
+    ///
+    /// It is called in the future that makes the call where the server asks by answering it (2026-07-28), and apart from it
+    /// where the server asks by a request, which does not say to what call it belongs.
+    ///
+    /// ```
+    /// use longhaul::client::Options;
+    /// use longhaul::proto::jsonrpc::ErrorObject;
+    ///
+    /// let options = Options::default()
+    ///     .on_question(|question| async move { Err(ErrorObject::method_not_found(question.method())) });
+    /// # drop(options);
+    /// ```
+    #[must_use]
+    pub fn on_question<F: Future<Output = Result<Box<RawValue>, ErrorObject>> + Send + 'static>(
+        mut self,
+        answer: impl Fn(InputRequest) -> F + Send + Sync + 'static,
+    ) -> Self {
+        self.answers.any =
+            Some(Arc::new(move |question| -> BoxFuture<'static, _> { Box::pin(answer(question)) }));
         self
     }
 

@@ -150,6 +150,26 @@ impl Cx {
         })
     }
 
+    /// Asks the client what somebody else has asked, and gives its answer as it comes: the JSON of the result that such a
+    /// question has. A page is checked as [`elicit_url`](Self::elicit_url) does.
+    ///
+    /// ```
+    /// # use longhaul::{Cx, proto::model::InputRequest, server::ToolError};
+    /// async fn pass_on(cx: Cx, question: InputRequest) -> Result<String, ToolError> {
+    ///     Ok(cx.ask(question).await?.get().to_owned())
+    /// }
+    /// ```
+    pub fn ask(&self, question: InputRequest) -> Ask<Box<RawValue>> {
+        let (kind, checked) = match &question {
+            InputRequest::Elicit(ElicitParams::Url(page)) => ("elicit", address::check(&page.url)),
+            InputRequest::Elicit(ElicitParams::Form(_)) => ("elicit", Ok(())),
+            InputRequest::Sample(_) => ("sample", Ok(())),
+            InputRequest::ListRoots => ("roots", Ok(())),
+        };
+        let question = checked.map(|()| question).map_err(|what| AskError::NoPage { what });
+        Ask::new(self, kind, question, |_, answer| read(answer))
+    }
+
     /// Whether the client can be asked so, and there is a way to ask it.
     ///
     /// What a tool is told is told once of each kind and stays so, also when its work is entered again, on whichever
