@@ -75,8 +75,18 @@ fn a_server_over_http_is_shown_what_signs_in_and_callers_are_not() {
     drop(behind);
     let (code, _, err) = run(at, &["call", server.url(), "say", "what=hush"]);
     assert_eq!(code, 1, "{err}");
+    // Its tools are others by then, which is found out as well.
+    let config = at.join("behind/longhaul.toml");
+    let more = "[tools.sing]\ndescription = \"Sing\"\ncommand = [\"printf\", \"la\"]\n";
+    fs::write(&config, format!("{}{more}", fs::read_to_string(&config).unwrap())).unwrap();
     let _behind = Server::start(&at.join("behind"), &["--http", &place]);
     assert_eq!(run(at, &["call", server.url(), "say", "what=hush"]).1, "hush loudly\n");
+    let mut looks = 0;
+    while run(at, &["call", server.url(), "sing"]).1 != "la\n" {
+        std::thread::sleep(Duration::from_millis(100));
+        looks += 1;
+        assert!(looks < 600, "what it has by now is not served");
+    }
 }
 
 #[test]

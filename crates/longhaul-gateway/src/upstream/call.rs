@@ -145,6 +145,7 @@ impl Parts {
             Err(error) => error,
         };
         let (server, tool) = (&self.upstream.config().name, &self.tool);
+        self.upstream.doubted.notify_one();
         tracing::warn!(server, tool, error = in_words(&error), "a call of another server failed");
         Ok(match error {
             // What it said last is for its operator, and logged.

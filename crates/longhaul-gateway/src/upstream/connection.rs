@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::client::{Client, Command, Error, Options, Target};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::asking::Callers;
@@ -26,6 +26,8 @@ pub struct Upstream {
     state: Mutex<State>,
     /// How many connections there have been.
     opened: watch::Sender<u64>,
+    /// Told when a call has failed such that it may have been away.
+    pub(super) doubted: Notify,
     /// What is known of what it offers.
     pub(super) seen: watch::Sender<Seen>,
 }
@@ -75,12 +77,23 @@ impl Upstream {
         let options = options
             // What it gives is for the caller to judge.
             .validate(false)
+            // It is listed when it may have changed.
+            .cache(false)
             .on_question(move |question| {
                 let callers = asked.clone();
                 async move { callers.ask(question).await }
             })
             .on_stderr(move |line| tracing::info!(server = name, line, "a server said"));
-        Arc::new(Self { config, options, is_tended, callers, state: Mutex::default(), opened, seen })
+        Arc::new(Self {
+            config,
+            options,
+            is_tended,
+            callers,
+            state: Mutex::default(),
+            opened,
+            doubted: Notify::new(),
+            seen,
+        })
     }
 
     /// The server as it is configured.

@@ -51,7 +51,14 @@ pub async fn keep_offered(upstream: Arc<Upstream>, catalogue: Catalogue, names: 
                 let opened = offered.upstream.openings();
                 match offered.follow(&client).await {
                     // It is started again by the next call, if there is one.
-                    Ok(()) => drop(offered.upstream.opened_after(opened).await),
+                    Ok(_) if client.has_ended() => drop(offered.upstream.opened_after(opened).await),
+                    // Nor is it told that it was away, but by calls that fail.
+                    Ok(Heard::Nothing) => {
+                        offered.upstream.doubted.notified().await;
+                        sleep(PAUSE).await;
+                    }
+                    // There may have been changes since.
+                    Ok(Heard::Changes) => sleep(PAUSE).await,
                     Err(error) => {
                         offered.failed(in_words(&error).into());
                         sleep(PAUSE).await;
@@ -69,8 +76,15 @@ pub async fn keep_offered(upstream: Arc<Upstream>, catalogue: Catalogue, names: 
     }
 }
 
-/// Between two tries to reach a server that nobody calls.
-const PAUSE: Duration = Duration::from_secs(5);
+/// Between two tries to reach a server that nobody calls, or to hear of its changes again.
+const PAUSE: Duration = Duration::from_secs(3);
+
+/// What was heard of the changes of a server, which is heard no more.
+enum Heard {
+    Changes,
+    /// It tells of none.
+    Nothing,
+}
 
 /// The tools of one server as they are offered.
 struct Offered {
@@ -94,19 +108,19 @@ impl Offered {
     }
 
     /// Lists what there is now and whenever it changes, until the connection has ended.
-    async fn follow(&mut self, client: &Client) -> Result<(), Error> {
+    async fn follow(&mut self, client: &Client) -> Result<Heard, Error> {
         self.list(client).await?;
         let filter = SubscriptionFilter::default().lists();
         let Ok(mut changes) = client.subscribe(filter).await else {
             // It tells of nothing. That it ends is found out by whoever calls it.
-            return Ok(());
+            return Ok(Heard::Nothing);
         };
         // It may have changed before it was asked to tell.
         self.list(client).await?;
         loop {
             match changes.next().await {
                 Ok(Some(_)) => self.list(client).await?,
-                Ok(None) | Err(_) => return Ok(()),
+                Ok(None) | Err(_) => return Ok(Heard::Changes),
             }
         }
     }
