@@ -17,6 +17,8 @@ use crate::{other_users, shell, systemd, upstreams};
 /// What the store had when the server began.
 pub(crate) struct Open {
     pub(crate) counts: Counts,
+    /// What its acknowledged writes survive, where that is for somebody else to set.
+    pub(crate) survives: Option<String>,
     /// How many tasks it took up.
     pub(crate) taken_up: usize,
     /// The tools of those that are not in its configuration.
@@ -36,6 +38,9 @@ pub(crate) fn show(
     anstream::eprintln!("longhaul {}   {name} {}", env!("CARGO_PKG_VERSION"), config.server.version);
     anstream::eprintln!("  config   {}", file.display());
     anstream::eprintln!("  store    {}   {}", config.store.url, open_tasks(open.counts.open, open.taken_up));
+    if let Some(survives) = &open.survives {
+        anstream::eprintln!("  writes   {}", clean::line(survives, 400));
+    }
     anstream::eprintln!("  tools    {}", if tools.is_empty() { "none".to_owned() } else { tools.join(" ") });
     for server in &upstreams.servers {
         anstream::eprintln!("  server   {server}");

@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 use longhaul::store::{Memory, Registry, StoreError, TaskStore};
 use longhaul_gateway::command::RunsDir;
-use longhaul_gateway::config::{self, Machine, StoreUrl};
-use longhaul_store::Sqlite;
+use longhaul_gateway::config::{self, Machine, PostgresUrl, StoreUrl};
 use longhaul_store::sealed::{Sealed, is_sealed};
+use longhaul_store::{Postgres, PostgresOptions, Sqlite};
 
 use crate::failure::{Failure, Outcome, chain};
 
@@ -18,12 +18,14 @@ use crate::failure::{Failure, Outcome, chain};
 pub(crate) struct Store {
     pub(crate) tasks: Arc<dyn TaskStore>,
     pub(crate) registry: Arc<dyn Registry>,
+    /// What an acknowledged write survives, where that is for somebody else to set.
+    pub(crate) survives: Option<String>,
 }
 
 impl Store {
     fn of<S: TaskStore + Registry + 'static>(store: Arc<S>) -> Self {
         let tasks: Arc<dyn TaskStore> = Arc::<S>::clone(&store);
-        Self { tasks, registry: store }
+        Self { tasks, registry: store, survives: None }
     }
 }
 
@@ -38,7 +40,23 @@ pub(crate) async fn open(store: &config::Store) -> Outcome<Store> {
             let sqlite = Sqlite::open(path).with_context(|| format!("the store {url} cannot be opened"))?;
             with_keys(sqlite, store).await
         }
+        StoreUrl::Postgres(url) => {
+            let postgres = database(url).await?;
+            let survives = format!("{} ({})", postgres.durability(), postgres.commits());
+            let opened = with_keys(postgres, store).await?;
+            Ok(Store { survives: Some(survives), ..opened })
+        }
     }
+}
+
+/// A URL without a password goes with that of the environment, as for every program on PostgreSQL.
+async fn database(url: &PostgresUrl) -> Outcome<Postgres> {
+    let mut options = PostgresOptions::new();
+    if let Ok(password) = std::env::var("PGPASSWORD") {
+        options = options.with_password(password);
+    }
+    let opened = options.open(url.expose()).await;
+    Ok(opened.with_context(|| format!("the store {url} cannot be opened"))?)
 }
 
 async fn with_keys<S: TaskStore + Registry + 'static>(opened: S, store: &config::Store) -> Outcome<Store> {
@@ -79,7 +97,7 @@ fn no_file(path: &Path) -> Option<String> {
 pub(crate) fn url(text: &str) -> Result<StoreUrl, String> {
     text.parse::<StoreUrl>().map_err(|error| match error.suggestion(text) {
         Some(meant) => format!("{error}; did you mean `{meant}`?"),
-        None => format!("{error}; a store is `sqlite:FILE` or `memory:`"),
+        None => format!("{error}; a store is `sqlite:FILE`, `postgres://HOST/DATABASE` or `memory:`"),
     })
 }
 
@@ -92,12 +110,18 @@ pub(crate) struct Runs {
 }
 
 /// Opens the directory of runs: beside the SQLite file, or where `state` says. Runs of a store in memory end with
-/// their server, for nobody would know of them.
-pub(crate) fn runs(store: &config::Store) -> anyhow::Result<Runs> {
+/// their server, for nobody would know of them. A database has no folder beside it: where there are commands, somebody has
+/// to say which is theirs.
+pub(crate) fn runs(store: &config::Store, has_commands: bool) -> Outcome<Runs> {
     let (path, scratch) = match (&store.state, &store.url) {
         (Some(state), _) => (state.join("runs"), None),
         (None, StoreUrl::Sqlite(path)) => (beside(path), None),
-        (None, StoreUrl::Memory) => {
+        (None, StoreUrl::Postgres(url)) if has_commands => {
+            let missing =
+                format!("commands keep their run files in a folder of this machine, and {url} has none");
+            return Err(Failure::usage(missing).next("name one: --state DIR, or `state` of `[store]`"));
+        }
+        (None, StoreUrl::Memory | StoreUrl::Postgres(_)) => {
             let scratch = Scratch::new()?;
             (scratch.0.clone(), Some(scratch))
         }

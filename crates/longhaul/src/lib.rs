@@ -37,6 +37,7 @@
 //! | `auth` | bearer tokens for servers over HTTP, and who they prove to call: `auth` |
 //! | `schema-validation` | `Tool::validated`: tools whose JSON Schemas are known only when the program runs; clients hold results against the schemas of their tools |
 //! | `sealed` | `store::sealed`: what tasks carry, sealed where it is kept |
+//! | `postgres` | `store::Postgres`: tasks in a PostgreSQL database that the nodes of a fleet share |
 //! | `sqlite` | `store::Sqlite`: tasks in one file, which survive the process and the loss of power |
 
 pub mod audit;

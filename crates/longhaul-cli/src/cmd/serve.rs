@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Serve one client over standard input and output.
     #[arg(long)]
     stdio: bool,
-    /// Where tasks are kept: sqlite:FILE or memory:.
+    /// Where tasks are kept: sqlite:FILE, postgres://USER@HOST/DATABASE (its password in PGPASSWORD) or memory:.
     #[arg(long, value_name = "URL", value_parser = store::url)]
     store: Option<StoreUrl>,
     /// Where commands keep their run files. Default: beside the SQLite file.
@@ -138,9 +138,10 @@ fn log() {
 async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     // Bound before anything is taken up: a second server on one address must leave the tasks alone.
     let listener = if args.stdio { None } else { Some(bind(&config.http.listen).await?) };
-    let store::Store { tasks: store, registry } = store::open(&config.store).await?;
+    let store::Store { tasks: store, registry, survives } = store::open(&config.store).await?;
     let guard = guard(config, args, Arc::clone(&registry))?;
-    let store::Runs { dir: runs, scratch: _removed_at_the_end } = store::runs(&config.store)?;
+    let store::Runs { dir: runs, scratch: _removed_at_the_end } =
+        store::runs(&config.store, !config.tools.is_empty())?;
     let mut server = Server::new(config.server.name.as_str(), config.server.version.as_str())
         .store(Arc::clone(&store))
         .drafted_tasks(config.server.drafted_tasks)
@@ -175,6 +176,7 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
     }
     let open = banner::Open {
         counts: dispatcher.engine().counts().await?,
+        survives,
         taken_up,
         foreign: if taken_up > 0 {
             foreign_tools(config, &upstreams, &*store).await?

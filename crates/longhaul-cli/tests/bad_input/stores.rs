@@ -51,6 +51,20 @@ fn what_is_no_store_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn a_database_that_cannot_be_reached_is_named_without_its_password() {
+    let place = Place::new("");
+    let mut server =
+        Server::launch(&place, &["--store", "postgres://ann:hunter2@127.0.0.1:1/tasks?sslmode=prefer"], &[]);
+    assert!(!server.serves(), "it serves; it said:\n{}", server.said());
+    assert_eq!(server.ended().code(), Some(1));
+    let said = server.said();
+    let shown = "postgres://127.0.0.1:1/tasks";
+    assert!(said.starts_with(&format!("error: the store {shown} cannot be opened: ")), "{said}");
+    assert!(said.contains(&format!("the database {shown} cannot be reached")), "{said}");
+    assert!(!said.contains("hunter2") && !said.contains("ann:"), "{said}");
+}
+
+#[test]
 fn a_store_of_a_newer_release_is_refused_and_left_as_it_is() {
     let place = Place::new("");
     let mut server = Server::start(&place);

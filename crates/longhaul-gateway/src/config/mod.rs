@@ -70,7 +70,7 @@ pub use self::{
     sealing::{Sealing, SealingError},
     server::Server,
     size::{SizeError, format_size, parse_size},
-    store::{Store, StoreUrl, StoreUrlError},
+    store::{PostgresUrl, Store, StoreUrl, StoreUrlError},
     template::escape_placeholders,
     tool::{Annotations, CommandTool, Progress},
     upstream::{Reach, UpstreamCommand, UpstreamPolicy, UpstreamServer, UpstreamUrl},

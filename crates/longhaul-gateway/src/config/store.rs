@@ -48,6 +48,16 @@ impl Store {
         let mut store = Self::defaults(base);
         if let Some(text) = reader.text(section, "url") {
             match text.value.parse::<StoreUrl>() {
+                Ok(StoreUrl::Postgres(url)) if url.has_password() => {
+                    let message = format!("`url` of {} has a password", section.place);
+                    let help = "leave it out, and set PGPASSWORD where the server starts";
+                    reader.push(Diagnostic::error(message).help(help));
+                }
+                // The line may show a password.
+                Err(error @ StoreUrlError::Unescaped) => {
+                    let message = format!("`url` of {} names no store: {error}", section.place);
+                    reader.push(Diagnostic::error(message).help(URL_FORM));
+                }
                 Ok(url) => store.url = url.resolved(base),
                 Err(error) => {
                     let message = format!("`url` of {} names no store: {error}", section.place);
@@ -92,15 +102,57 @@ impl Store {
 pub enum StoreUrl {
     /// `sqlite:PATH`: one file.
     Sqlite(PathBuf),
+    /// `postgres://HOST/DATABASE`: a database that the nodes of a fleet share.
+    Postgres(PostgresUrl),
     /// `memory:`: nothing outlives the process.
     Memory,
+}
+
+/// The URL of a PostgreSQL database. What is shown of it has neither a user, a password nor settings.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PostgresUrl(String);
+
+impl PostgresUrl {
+    /// All of it, a password included.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is a password in it.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        let user = self.authority().rsplit_once('@').map_or("", |(user, _)| user);
+        let settings = self.0.split_once('?').map_or("", |(_, settings)| settings);
+        user.contains(':') || settings.split('&').any(|setting| setting.starts_with("password="))
+    }
+
+    fn authority(&self) -> &str {
+        let rest = self.0.split_once("//").map_or("", |(_, rest)| rest);
+        rest.split(['/', '?']).next().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let authority = self.authority();
+        let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+        let behind = self.0.split_once("//").map_or("", |(_, rest)| &rest[authority.len()..]);
+        write!(f, "postgres://{hosts}{}", behind.split('?').next().unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl StoreUrl {
     fn resolved(self, base: &Path) -> Self {
         match self {
             Self::Sqlite(path) => Self::Sqlite(base.join(path)),
-            Self::Memory => Self::Memory,
+            other => other,
         }
     }
 }
@@ -118,6 +170,17 @@ impl FromStr for StoreUrl {
                 "" => Err(StoreUrlError::NoFile),
                 path => Ok(Self::Sqlite(path.into())),
             },
+            // Both names are in use elsewhere.
+            "postgres" | "postgresql" => match PostgresUrl(text.to_owned()) {
+                url if !rest.starts_with("//") || url.authority().is_empty() => {
+                    Err(StoreUrlError::NoDatabase)
+                }
+                // What stands before it may be a password, and would be shown.
+                url if text.matches('@').count() > url.authority().matches('@').count() => {
+                    Err(StoreUrlError::Unescaped)
+                }
+                url => Ok(Self::Postgres(url)),
+            },
             "memory" if rest.is_empty() => Ok(Self::Memory),
             "memory" => Err(StoreUrlError::MemoryTakesNothing),
             _ => Err(StoreUrlError::UnknownScheme { scheme: scheme.chars().take(40).collect() }),
@@ -129,6 +192,7 @@ impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Postgres(url) => url.fmt(f),
             Self::Memory => f.write_str("memory:"),
         }
     }
@@ -147,8 +211,10 @@ pub enum StoreUrlError {
     /// There is no `scheme:`.
     #[error("it has no scheme")]
     NoScheme,
-    /// The scheme is none of ours; no store on the network is.
-    #[error("there is no `{scheme}:` store in this release: use sqlite:FILE or memory:")]
+    /// The scheme is none of ours.
+    #[error(
+        "there is no `{scheme}:` store in this release: use sqlite:FILE, postgres://HOST/DATABASE or memory:"
+    )]
     UnknownScheme {
         /// The scheme as written.
         scheme: String,
@@ -156,6 +222,12 @@ pub enum StoreUrlError {
     /// `sqlite:` without a file.
     #[error("`sqlite:` needs a file")]
     NoFile,
+    /// `postgres:` without a database.
+    #[error("`postgres:` needs a host and a database, as in postgres://USER@HOST/DATABASE")]
+    NoDatabase,
+    /// An `@` behind the host: something before it is not as it must be written.
+    #[error("write what is special in a user or a password of `postgres:` as %2F, %3F, %40 and the like")]
+    Unescaped,
     /// `memory:` with something behind it.
     #[error("`memory:` takes nothing behind it")]
     MemoryTakesNothing,
@@ -169,7 +241,7 @@ impl StoreUrlError {
             Self::NoScheme if written == "memory" => Some("memory:".to_owned()),
             Self::NoScheme if !written.is_empty() => Some(format!("sqlite:{written}")),
             Self::UnknownScheme { scheme } => {
-                let near = nearest(scheme, ["sqlite", "memory"])?;
+                let near = nearest(scheme, ["sqlite", "postgres", "memory"])?;
                 Some(format!("{near}{}", &written[scheme.len()..]))
             }
             Self::MemoryTakesNothing => Some("memory:".to_owned()),
@@ -178,7 +250,7 @@ impl StoreUrlError {
     }
 }
 
-const URL_FORM: &str = "a store is `sqlite:FILE` or `memory:`";
+const URL_FORM: &str = "a store is `sqlite:FILE`, `postgres://HOST/DATABASE` or `memory:`";
 const MAX_RUN_BYTES: u64 = 10 << 30;
 const MAX_RUN_BYTES_MIN: u64 = 1 << 20;
 
@@ -194,10 +266,32 @@ mod tests {
         assert_eq!(parsed("longhaul.db"), Err(StoreUrlError::NoScheme));
         assert_eq!(parsed("sqlite:"), Err(StoreUrlError::NoFile));
         assert_eq!(parsed("memory:x"), Err(StoreUrlError::MemoryTakesNothing));
-        for scheme in ["postgres", "redis", "mysql"] {
+        assert!(matches!(parsed("postgres://h/db"), Ok(StoreUrl::Postgres(_))));
+        assert_eq!(parsed("postgres:"), Err(StoreUrlError::NoDatabase));
+        for unescaped in ["postgres://ann:hunt/er2@h/db", "postgres://ann:hunt?er2@h/db"] {
+            let error = parsed(unescaped).unwrap_err();
+            assert_eq!(error, StoreUrlError::Unescaped);
+            assert!(!error.to_string().contains("hunt"), "{error}");
+        }
+        for scheme in ["redis", "mysql"] {
             let error = parsed(&format!("{scheme}://user:hunter2@h/db")).unwrap_err();
             assert_eq!(error, StoreUrlError::UnknownScheme { scheme: scheme.into() });
             assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+    }
+
+    #[test]
+    fn of_a_database_nothing_secret_is_shown() {
+        for (text, shown, secret) in [
+            ("postgres://ann:hunter2@h:6432/db?sslmode=prefer", "postgres://h:6432/db", true),
+            ("postgresql://ann:hunt@er2@h/db", "postgres://h/db", true),
+            ("postgres://h/db?user=ann&password=hunter2", "postgres://h/db", true),
+            ("postgres://ann@%2Frun%2Fpostgresql/db", "postgres://%2Frun%2Fpostgresql/db", false),
+            ("postgres://h", "postgres://h", false),
+        ] {
+            let Ok(StoreUrl::Postgres(url)) = text.parse() else { panic!("{text} is one") };
+            assert_eq!((url.to_string().as_str(), url.has_password()), (shown, secret));
+            assert_eq!((format!("{url:?}").as_str(), url.expose()), (shown, text));
         }
     }
 }

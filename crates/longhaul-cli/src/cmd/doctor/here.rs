@@ -57,27 +57,28 @@ async fn look_at_store(config: &Config, report: &mut Report) -> Outcome<()> {
         StoreUrl::Sqlite(path) if !path.exists() => {
             return report.ok("store", format!("{} will be made when the server starts", path.display()));
         }
-        StoreUrl::Sqlite(path) => path,
+        StoreUrl::Sqlite(path) => Some(path),
+        StoreUrl::Postgres(_) => None,
     };
-    let opened = match store::open(&config.store).await {
-        Ok(opened) => opened.tasks,
+    let (opened, survives) = match store::open(&config.store).await {
+        Ok(opened) => (opened.tasks, opened.survives),
         Err(failure) => return report.failure("store", &failure),
     };
     let counts = match opened.counts().await {
         Ok(counts) => counts,
         Err(error) => return report.failure("store", &error.into()),
     };
-    let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let size = config::format_size(size);
-    let found = format!(
-        "{}: {} open of {} tasks, about {size}, {}",
-        path.display(),
-        counts.open,
-        counts.retained,
-        opened.durability()
-    );
+    let (place, size) = match path {
+        Some(path) => {
+            let size = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+            (path.display().to_string(), format!(", about {}", config::format_size(size)))
+        }
+        None => (config.store.url.to_string(), String::new()),
+    };
+    let survives = survives.unwrap_or_else(|| opened.durability().to_string());
+    let found = format!("{place}: {} open of {} tasks{size}, {survives}", counts.open, counts.retained);
     match opened.durability() {
-        Durability::Disk => report.ok("store", found)?,
+        Durability::Disk | Durability::Replicated => report.ok("store", found)?,
         _ => report.warn("store", found, "a power cut may take back what was acknowledged")?,
     }
     // The store goes by the latest time that it has seen, so that nothing expires twice.

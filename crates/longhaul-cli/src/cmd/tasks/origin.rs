@@ -25,7 +25,7 @@ pub(crate) struct OriginArgs {
     /// Ask this server, by id; it lists nothing. A URL, or a name such as vscode:ci.
     #[arg(long, value_name = "URL", global = true, conflicts_with = "store")]
     url: Option<String>,
-    /// The store: sqlite:FILE.
+    /// The store: sqlite:FILE or postgres://USER@HOST/DATABASE.
     #[arg(long, value_name = "URL", global = true, value_parser = store::url)]
     store: Option<StoreUrl>,
     /// Where commands keep their run files. Default: beside the SQLite file.
@@ -135,7 +135,7 @@ impl OriginArgs {
                 return Err(Failure::usage(format!("there is no store {}", path.display()))
                     .next("`longhaul serve` makes it; is this where it was started?"));
             }
-            StoreUrl::Sqlite(_) => {}
+            StoreUrl::Sqlite(_) | StoreUrl::Postgres(_) => {}
         }
         let store = store::open(&settings).await?.tasks;
         Ok(Local { store, settings, found_by: self.as_options() })
@@ -324,6 +324,6 @@ impl Local {
 
     /// Where the commands of these tasks keep their files.
     pub(crate) fn runs(&self) -> Outcome<RunsDir> {
-        Ok(store::runs(&self.settings)?.dir)
+        Ok(store::runs(&self.settings, true)?.dir)
     }
 }
