@@ -38,6 +38,8 @@ pub(crate) struct Server {
     alias: Option<String>,
     /// The token that the host shows it.
     bearer: Option<Secret>,
+    /// What else it sends it with each request.
+    headers: Vec<(String, Secret)>,
 }
 
 /// What is never shown.
@@ -98,8 +100,16 @@ impl TargetArgs {
             options = options.bearer(token(name)?);
         } else if let Some(Secret(token)) = &server.bearer {
             options = options.bearer(token.as_str());
+        } else if server.shows_itself() {
+            // What it is shown says who asks.
         } else if let Some(store) = state::tokens() {
             options = options.oauth(OAuth::new().store(store));
+        }
+        for (name, Secret(value)) in &server.headers {
+            // A token that is named here comes before what the host shows.
+            if !(name.eq_ignore_ascii_case("authorization") && self.token_env.is_some()) {
+                options = options.header(name.as_str(), value.as_str());
+            }
         }
         Ok(options)
     }
@@ -107,12 +117,15 @@ impl TargetArgs {
 
 impl Server {
     pub(crate) fn url(url: &str) -> Self {
-        Self { reach: Reach::Url(url.to_owned()), alias: None, bearer: None }
+        Self::at(Reach::Url(url.to_owned()))
     }
 
     pub(crate) fn command(words: Vec<OsString>, folder: Option<PathBuf>) -> Self {
-        let reach = Reach::Command { words, folder, env: Variables::default() };
-        Self { reach, alias: None, bearer: None }
+        Self::at(Reach::Command { words, folder, env: Variables::default() })
+    }
+
+    fn at(reach: Reach) -> Self {
+        Self { reach, alias: None, bearer: None, headers: Vec::new() }
     }
 
     /// The server that a word of the command line names: a URL, or what a host has under a name.
@@ -128,6 +141,17 @@ impl Server {
     /// The same with a token, unless the command line gives one.
     pub(crate) fn with_bearer(self, token: String) -> Self {
         Self { bearer: Some(Secret(token)), ..self }
+    }
+
+    /// The same with a header, which is sent to its URL and nowhere else.
+    pub(crate) fn with_header(mut self, name: String, value: String) -> Self {
+        self.headers.push((name, Secret(value)));
+        self
+    }
+
+    /// Whether what it is sent says who asks.
+    fn shows_itself(&self) -> bool {
+        self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
     }
 
     /// The same with variables for its command.
@@ -272,5 +296,29 @@ mod tests {
         let failure = server.connect(hasty, true).await.unwrap_err();
         assert_eq!(failure.exit, Exit::Unreachable);
         assert!(failure.line().contains("does not answer"), "{failure:?}");
+    }
+
+    #[tokio::test]
+    async fn what_a_host_sends_with_it_goes_to_its_url_and_is_never_shown() {
+        use tokio::io::AsyncReadExt as _;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Server::url(&format!("http://{}/mcp", listener.local_addr().unwrap()));
+        let server = server
+            .with_header("X-Key".to_owned(), "s3cret".to_owned())
+            .with_header("Authorization".to_owned(), "Basic czpz".to_owned());
+        assert!(!format!("{server:?}").contains("s3cret"));
+        let args = TargetArgs { revision: None, token_env: None, command: Vec::new() };
+        let heard = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut bytes = vec![0; 4096];
+            let read = stream.read(&mut bytes).await.unwrap();
+            String::from_utf8_lossy(&bytes[..read]).into_owned()
+        };
+        tokio::select! {
+            heard = heard => {
+                assert!(heard.contains("x-key: s3cret") && heard.contains("authorization: Basic czpz"), "{heard}");
+            }
+            connected = server.connect(args.options(&server).unwrap(), true) => panic!("{connected:?}"),
+        }
     }
 }

@@ -28,7 +28,8 @@ pub(crate) fn with_entry(
     let servers = servers.as_object_mut().ok_or_else(|| format!("`{}` is no object", host.member))?;
     let was = servers.insert(name.to_owned(), Value::Object(entry.clone()));
     let after = match (is_toml, was) {
-        (true, Some(_)) => return Err(format!("it has a server `{name}` already: change that one by hand")),
+        (true, Some(was)) if was == Value::Object(entry.clone()) => before.to_owned(),
+        (true, Some(_)) => replaced(host, before, name, entry)?,
         (true, None) => appended(host, before, name, entry)?,
         (false, _) => edited(host, before, name, entry)?,
     };
@@ -67,13 +68,53 @@ fn input(value: &Value) -> CstInputValue {
     }
 }
 
-/// A table may stand at the end of any TOML.
-fn appended(host: &Host, before: &str, name: &str, entry: &Map<String, Value>) -> Result<String, String> {
+/// The entry as a table.
+fn table(host: &Host, name: &str, entry: &Map<String, Value>) -> Result<String, String> {
     let mut table = Map::new();
     table.insert(name.to_owned(), Value::Object(entry.clone()));
     let mut whole = Map::new();
     whole.insert(host.member.to_owned(), Value::Object(table));
-    let table = toml::to_string(&whole).map_err(|error| error.to_string())?;
+    toml::to_string(&whole).map_err(|error| error.to_string())
+}
+
+/// The tables of the entry make way for the new one, which stands where the first of them stood. What is written in any other
+/// way, or over lines that look like a table's beginning, does not come out as it should, and is refused by who looks at that.
+fn replaced(host: &Host, before: &str, name: &str, entry: &Map<String, Value>) -> Result<String, String> {
+    let mut new = Some(table(host, name, entry)?);
+    let (mut after, mut is_own, mut above_next) = (String::new(), false, String::new());
+    for line in before.split_inclusive('\n') {
+        if line.trim_start().starts_with('[') {
+            let was_own = std::mem::replace(&mut is_own, is_of(line, host.member, name));
+            // Comments above a table are of that table.
+            let above = std::mem::take(&mut above_next);
+            if !(was_own && is_own) {
+                after.push_str(&above);
+            }
+            after.push_str(&new.take_if(|_| is_own).unwrap_or_default());
+        }
+        if !is_own {
+            after.push_str(line);
+        } else if line.trim().is_empty() || line.trim_start().starts_with('#') {
+            above_next.push_str(line);
+        } else {
+            above_next.clear();
+        }
+    }
+    match new {
+        Some(_) => Err(format!("its server `{name}` is no table of its own: change that one by hand")),
+        None => Ok(after + &above_next),
+    }
+}
+
+/// Whether a table that begins so is the entry of that name, or within it.
+fn is_of(line: &str, member: &str, name: &str) -> bool {
+    let read = toml::from_str::<Map<String, Value>>(line);
+    read.is_ok_and(|whole| whole.get(member).is_some_and(|servers| servers.get(name).is_some()))
+}
+
+/// A table may stand at the end of any TOML.
+fn appended(host: &Host, before: &str, name: &str, entry: &Map<String, Value>) -> Result<String, String> {
+    let table = table(host, name, entry)?;
     let gap = match before {
         "" => "",
         before if before.ends_with('\n') => "\n",
@@ -174,11 +215,28 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_added_to_toml_and_none_is_changed() {
+    fn a_table_is_added_to_toml_or_takes_the_place_of_its_own() {
         let before = "# Mine.\nmodel = \"x\"";
         let after = change("codex", "config.toml", before).unwrap();
         assert!(after.starts_with("# Mine.\nmodel = \"x\"\n\n[mcp_servers.ci]\n"), "{after}");
-        assert!(change("codex", "config.toml", &after).unwrap_err().contains("has a server `ci` already"));
+        assert_eq!(change("codex", "config.toml", &after).unwrap(), after, "it is there already");
+
+        let old = "# Mine.\n[mcp_servers.ci]\ncommand = \"old\" # once\nargs = [\n  \"a\",\n]\n\n[mcp_servers.ci.env]\nA = \"1\"\n\n";
+        let rest = "# Another's.\n[mcp_servers.\"ci2\"]\nurl = \"http://h\"\n\n[[more]]\nx = 1";
+        let after = change("codex", "config.toml", &format!("{old}{rest}")).unwrap();
+        let entry = "[mcp_servers.ci]\ntype = \"http\"\nurl = \"http://h/mcp\"\n";
+        assert_eq!(after, format!("# Mine.\n{entry}\n{rest}"));
+    }
+
+    #[test]
+    fn an_entry_that_is_no_table_of_its_own_is_left_alone() {
+        for before in [
+            "mcp_servers = { ci = { url = \"http://old\" } }\n",
+            "[mcp_servers]\nci.url = \"http://old\"\n",
+            "[mcp_servers.ci]\nargs = [\n  [\"nested\"],\n]\n",
+        ] {
+            assert!(change("codex", "config.toml", before).unwrap_err().contains("by hand"), "{before}");
+        }
     }
 
     #[test]

@@ -129,12 +129,7 @@ impl Entry {
                 {
                     server = server.with_bearer(token.trim().to_owned());
                 }
-                // What is in it is nobody's business.
-                _ => note(&format!(
-                    "note: the header `{}` of {} is not sent",
-                    clean::line(&name, 80),
-                    clean::line(&self.target(), 80)
-                )),
+                _ => server = server.with_header(name, value),
             }
         }
         Ok(server)
