@@ -10,10 +10,12 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 /// The answers of one server.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Cache {
     answers: HashMap<(Method, String), Answer>,
     bytes: usize,
+    /// How many answers are kept at most, and how many bytes of them. One that does not fit is not kept.
+    most: (usize, usize),
     /// How often the server has said that something changed.
     changes: u64,
 }
@@ -28,16 +30,15 @@ struct Answer {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked(u64);
 
-/// How many bytes of answers are kept at most. One that does not fit is not kept.
-const MAX_BYTES: usize = 8 << 20;
-
-/// How many answers are kept at most.
-const MAX_ANSWERS: usize = 256;
-
-/// A server that says a year is asked again nevertheless.
+/// For how long an answer is kept at most, whatever its server says.
 const LONGEST_TTL: Duration = Duration::from_secs(24 * 3600);
 
 impl Cache {
+    /// Keeps as many answers, and as many bytes of them.
+    pub(super) fn new(max_answers: usize, max_bytes: usize) -> Self {
+        Self { answers: HashMap::new(), bytes: 0, most: (max_answers, max_bytes), changes: 0 }
+    }
+
     /// The answer to a request of that method about `what`, if it may still be used.
     pub(super) fn find(&self, method: Method, what: &str, now: Instant) -> Result<String, Asked> {
         match self.answers.get(&(method, what.to_owned())) {
@@ -61,7 +62,8 @@ impl Cache {
         }
         self.answers.retain(|_, answer| now < answer.until);
         self.bytes = self.answers.values().map(|answer| answer.result.len()).sum();
-        if self.answers.len() >= MAX_ANSWERS || self.bytes + result.len() > MAX_BYTES {
+        let (max_answers, max_bytes) = self.most;
+        if self.answers.len() >= max_answers || self.bytes + result.len() > max_bytes {
             return;
         }
         self.bytes += result.len();
@@ -94,8 +96,12 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::Options;
+    use super::super::table::Table;
     use super::*;
 
+    const MAX_ANSWERS: usize = 8;
+    const MAX_BYTES: usize = 1 << 20;
     const LISTED: &str = r#"{"tools":[],"ttlMs":1000}"#;
 
     fn ask(cache: &Cache, method: Method, what: &str, now: Instant) -> Asked {
@@ -104,7 +110,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_used_for_as_long_as_it_says() {
-        let (mut cache, now) = (Cache::default(), Instant::now());
+        let (mut cache, now) = (Cache::new(MAX_ANSWERS, MAX_BYTES), Instant::now());
         let asked = ask(&cache, Method::ListTools, "", now);
         cache.keep(Method::ListTools, "", LISTED, asked, now);
         assert_eq!(cache.find(Method::ListTools, "", now).unwrap(), LISTED);
@@ -121,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_has_changed_is_asked_for_again() {
-        let (mut cache, now) = (Cache::default(), Instant::now());
+        let (mut cache, now) = (Cache::new(MAX_ANSWERS, MAX_BYTES), Instant::now());
         let asked = ask(&cache, Method::ListTools, "", now);
         for (method, what) in
             [(Method::ListTools, ""), (Method::ReadResource, "a:x"), (Method::ReadResource, "a:y")]
@@ -140,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let (mut cache, now) = (Cache::default(), Instant::now());
+        let (mut cache, now) = (Cache::new(MAX_ANSWERS, MAX_BYTES), Instant::now());
         let asked = ask(&cache, Method::ListTools, "", now);
         for n in 0..2 * MAX_ANSWERS {
             cache.keep(Method::ReadResource, &n.to_string(), LISTED, asked, now);
@@ -152,5 +158,16 @@ mod tests {
             cache.keep(Method::ReadResource, &n.to_string(), &large, asked, later);
         }
         assert_eq!(cache.answers.len(), 1, "what has run out makes room");
+    }
+
+    #[tokio::test]
+    async fn a_client_keeps_as_many_as_its_options_say() {
+        for most in [0, 1] {
+            let table = Table::new(Options::default().max_cached(most, 1 << 10));
+            let (mut cache, now) = (table.cache(), Instant::now());
+            let asked = ask(&cache, Method::ListTools, "", now);
+            cache.keep(Method::ListTools, "", LISTED, asked, now);
+            assert_eq!(cache.answers.len(), most);
+        }
     }
 }

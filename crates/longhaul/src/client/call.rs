@@ -211,30 +211,24 @@ impl Client {
     ) -> Result<Started, Error> {
         let sent = self.send_until_answered(name, arguments, options, task, page).await;
         let Some(page) = page else { return sent };
-        match sent {
+        let outcome = match sent {
             Ok(Started::Task(task)) => {
                 page.task(task.id()).await?;
-                Ok(Started::Task(task.on(page)))
+                return Ok(Started::Task(task.on(page)));
             }
-            Ok(Started::Result(result)) => {
-                let outcome = Ok(result);
-                page.settle(&outcome).await;
-                outcome.map(Started::Result)
-            }
-            Err(error @ Error::Answer(_)) if !error.is_throttled() => {
-                let outcome = Err(error);
-                page.settle(&outcome).await;
-                outcome.map(Started::Result)
-            }
-            Err(error) if page.is_left() || error.leaves_open() => {
-                page.leave();
-                Err(error)
-            }
+            Ok(Started::Result(result)) => Ok(result),
+            Err(error @ Error::Answer(_)) if !error.is_throttled() => Err(error),
             Err(error) => {
-                page.give_up().await;
-                Err(error)
+                if page.is_left() || error.leaves_open() {
+                    page.leave();
+                } else {
+                    page.give_up().await;
+                }
+                return Err(error);
             }
-        }
+        };
+        page.settle(&outcome).await;
+        outcome.map(Started::Result)
     }
 
     async fn send_until_answered(
@@ -321,7 +315,9 @@ impl Client {
         let answered = self.ask(request).await?;
         let called = self.dialect().read_call(&answered.result);
         Ok(match called.map_err(|error| Error::protocol(error.message))? {
-            Called::Result(result) => Round::Over(Started::Result(self.fitting(Some(name), result).await?)),
+            Called::Result(result) => {
+                Round::Over(Started::Result(self.fitting(Some(name), known, result).await?))
+            }
             Called::Task(task) => {
                 let reports = self.dialect().reports_progress_of_tasks();
                 if reports {

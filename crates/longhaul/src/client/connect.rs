@@ -159,7 +159,7 @@ async fn greet(
     match forced {
         Some(dialect) if dialect.era() == Era::Legacy => initialize(link, table, declaration, dialect).await,
         Some(dialect) => {
-            let idle = table.options().request_timeout;
+            let idle = greeting(link, table);
             let welcome = discover(link, declaration, dialect, idle).await??;
             if welcome.dialect.revision() != dialect.revision() {
                 let found = welcome.dialect.revision();
@@ -180,6 +180,16 @@ async fn greet(
             remembered.learn(welcome.dialect.era());
             Ok(welcome)
         }
+    }
+}
+
+/// How long a server may take to say what it is. A program may have to be fetched before it can.
+fn greeting(link: &Link, table: &Table) -> Duration {
+    let options = table.options();
+    if link.has_headers() {
+        options.greeting_timeout.min(options.request_timeout)
+    } else {
+        options.request_timeout
     }
 }
 
@@ -205,7 +215,7 @@ async fn probe(
     patience: Option<Duration>,
 ) -> Result<Welcome, Error> {
     let dialect = Dialect::newest_modern();
-    let idle = table.options().request_timeout;
+    let idle = greeting(link, table);
     let mut discovering = pin!(discover(link, declaration, dialect, idle));
     let discovered = match patience {
         None => discovering.await,
@@ -313,7 +323,7 @@ async fn initialize(
     dialect: &'static Dialect,
 ) -> Result<Welcome, Error> {
     let mut request = Outgoing::new(dialect, Method::Initialize, Arc::clone(declaration), |_| ())?;
-    request.idle = Some(table.options().request_timeout);
+    request.idle = Some(greeting(link, table));
     // The specification forbids to cancel it.
     request.cancellable = false;
     request.write = Box::new(move |id, _, out| dialect.write_initialize_request(out, id, declaration));

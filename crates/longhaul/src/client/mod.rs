@@ -26,6 +26,7 @@ mod asked;
 pub mod auth;
 mod cache;
 mod call;
+mod callbacks;
 mod connect;
 mod eras;
 pub(crate) mod error;

@@ -5,12 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_proto::dialect::Revision;
-use longhaul_proto::jsonrpc::{ErrorObject, Limits};
-use longhaul_proto::model::{
-    CreateMessageParams, CreateMessageResult, ElicitAction, ElicitForm, ElicitResult, ElicitUrl,
-    Implementation, InputRequest, LoggingLevel, Progress, Root,
-};
-use longhaul_tasks::environment::BoxFuture;
+use longhaul_proto::jsonrpc::Limits;
+use longhaul_proto::model::{Implementation, LoggingLevel, Progress};
 use serde_json::value::RawValue;
 
 use super::answers::Answers;
@@ -56,6 +52,9 @@ pub struct Options {
     pub discovery_timeout: Duration,
     /// How long one attempt to connect over HTTP may take. Default 10 s.
     pub connect_timeout: Duration,
+    /// How long to wait for a server over HTTP to say what it is, once it is connected to. It may have to be started first, so
+    /// who has such servers waits longer; other programs are waited for as long as for any request. Default 10 s.
+    pub greeting_timeout: Duration,
     /// How long a child process may take to end once its input is closed, and again once it is told to.
     /// Default 2 s.
     pub close_grace: Duration,
@@ -72,10 +71,17 @@ pub struct Options {
     /// Whether lists and resources are asked for again only once the time has passed that their server gave them, or it
     /// has said that they changed. Default `true`.
     pub cache: bool,
+    /// How many such answers are kept. Default 256.
+    pub max_cached: usize,
+    /// How many bytes of them are kept; one that does not fit is not. Default 8 MiB.
+    pub max_cached_bytes: usize,
+    /// How many changes of one subscription may wait to be read. Default 1,024.
+    pub max_unread: usize,
     /// Which servers turned out to be of which era. Default: none yet, and clones of these options learn together.
     pub eras: Eras,
-    /// Whether the structure of a result is held against the schema that its tool was listed with, as far as it was listed:
-    /// [`Error::Unfit`](super::Error::Unfit). Needs the feature `schema-validation`. Default `true`.
+    /// Whether the structure of a result is held against the schema that its tool was listed with:
+    /// [`Error::Unfit`](super::Error::Unfit). If the tools were not listed yet, they are when the first structure comes. Needs
+    /// the feature `schema-validation`. Default `true`.
     pub validate: bool,
     pub(crate) answers: Answers,
     pub(crate) hosting: Option<Hosting>,
@@ -101,12 +107,16 @@ impl Default for Options {
             request_timeout: Duration::from_secs(60),
             discovery_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(10),
+            greeting_timeout: Duration::from_secs(10),
             close_grace: Duration::from_secs(2),
             retry_for: Duration::from_secs(120),
             stuck_after: 60,
             max_questions: 64,
             max_pages: 64,
             cache: true,
+            max_cached: 256,
+            max_cached_bytes: 8 << 20,
+            max_unread: 1024,
             eras: Eras::default(),
             validate: true,
             answers: Answers::default(),
@@ -180,6 +190,13 @@ impl Options {
         self
     }
 
+    /// Waits this long for a server over HTTP to say what it is.
+    #[must_use]
+    pub fn greeting_timeout(mut self, greeting_timeout: Duration) -> Self {
+        self.greeting_timeout = greeting_timeout;
+        self
+    }
+
     /// Gives a child process this long to end.
     #[must_use]
     pub fn close_grace(mut self, close_grace: Duration) -> Self {
@@ -205,6 +222,20 @@ impl Options {
     #[must_use]
     pub fn cache(mut self, cache: bool) -> Self {
         self.cache = cache;
+        self
+    }
+
+    /// Keeps this many answers for later, and this many bytes of them.
+    #[must_use]
+    pub fn max_cached(mut self, answers: usize, bytes: usize) -> Self {
+        (self.max_cached, self.max_cached_bytes) = (answers, bytes);
+        self
+    }
+
+    /// Lets this many changes of one subscription wait to be read.
+    #[must_use]
+    pub fn max_unread(mut self, max_unread: usize) -> Self {
+        self.max_unread = max_unread;
         self
     }
 
@@ -236,88 +267,6 @@ impl Options {
         self
     }
 
-    /// Fills in the forms that servers ask for while they work, whether on a call or on a task. A question is answered
-    /// once, however often it is seen.
-    ///
-    /// Without this no server asks. Show who asks: the user decides what it learns.
-    ///
-    /// ```
-    /// use longhaul::client::Options;
-    /// use longhaul::proto::model::ElicitResult;
-    ///
-    /// let options = Options::default().on_form(|form| async move {
-    ///     println!("{}", form.message);
-    ///     ElicitResult::declined()
-    /// });
-    /// ```
-    #[must_use]
-    pub fn on_form<F: Future<Output = ElicitResult> + Send + 'static>(
-        mut self,
-        fill_in: impl Fn(ElicitForm) -> F + Send + Sync + 'static,
-    ) -> Self {
-        self.answers.form = Some(Arc::new(move |form| -> BoxFuture<'static, _> { Box::pin(fill_in(form)) }));
-        self
-    }
-
-    /// Asks the user whether to visit the pages that servers name, for what must not pass through this client.
-    ///
-    /// Show the whole URL and who asks, and open it only once the user agrees, where neither this program nor a model reads
-    /// the page. [`ElicitAction::Accept`] says that the user went there, not that what is to be done there is done.
-    ///
-    /// A request that is refused until pages were visited (2025-11-25) is made again once the user goes there, and again
-    /// until it is not refused any more: as soon as the server says that they are done, and now and then until it does. Each
-    /// page is asked about once. Who does not go there is given the server's error.
-    #[must_use]
-    pub fn on_page<F: Future<Output = ElicitAction> + Send + 'static>(
-        mut self,
-        ask: impl Fn(ElicitUrl) -> F + Send + Sync + 'static,
-    ) -> Self {
-        self.answers.page = Some(Arc::new(move |page| -> BoxFuture<'static, _> { Box::pin(ask(page)) }));
-        self
-    }
-
-    /// Calls `on_page_done` with the [id](ElicitUrl::id) of a page that the user went to, once its server says that they are
-    /// done there (2025-11-25). It must not block.
-    #[must_use]
-    pub fn on_page_done(mut self, on_page_done: impl Fn(String) + Send + Sync + 'static) -> Self {
-        self.on_page_done = Some(Arc::new(on_page_done));
-        self
-    }
-
-    /// Samples a model for servers that ask for it; an error is said to them where they can be told one.
-    #[must_use]
-    pub fn on_sample<F: Future<Output = Result<CreateMessageResult, ErrorObject>> + Send + 'static>(
-        mut self,
-        sample: impl Fn(CreateMessageParams) -> F + Send + Sync + 'static,
-    ) -> Self {
-        self.answers.sample =
-            Some(Arc::new(move |params| -> BoxFuture<'static, _> { Box::pin(sample(params)) }));
-        self
-    }
-
-    /// As [`on_sample`](Self::on_sample), for a model that can ask for the tools a server names: what it asks for goes back
-    /// to the server, which calls them.
-    #[must_use]
-    pub fn on_sample_with_tools<
-        F: Future<Output = Result<CreateMessageResult, ErrorObject>> + Send + 'static,
-    >(
-        mut self,
-        sample: impl Fn(CreateMessageParams) -> F + Send + Sync + 'static,
-    ) -> Self {
-        self.answers.with_tools = true;
-        self.on_sample(sample)
-    }
-
-    /// Says where servers may work. [`Client::roots_changed`](super::Client::roots_changed) tells them that it is elsewhere now.
-    #[must_use]
-    pub fn on_roots<F: Future<Output = Vec<Root>> + Send + 'static>(
-        mut self,
-        roots: impl Fn() -> F + Send + Sync + 'static,
-    ) -> Self {
-        self.answers.roots = Some(Arc::new(move |()| -> BoxFuture<'static, _> { Box::pin(roots()) }));
-        self
-    }
-
     /// Lets servers of 2025-11-25 have what they ask of the user ([`on_form`](Self::on_form), [`on_page`](Self::on_page)) and of
     /// the model ([`on_sample`](Self::on_sample)) done as tasks, for whose answers they may come back. Without this a client
     /// hosts none, and servers wait.
@@ -333,31 +282,6 @@ impl Options {
     #[must_use]
     pub fn host_tasks(mut self, hosting: Hosting) -> Self {
         self.hosting = Some(hosting);
-        self
-    }
-
-    /// Answers whatever servers ask, in the place of all that answers one kind of question: for a program that stands between
-    /// a server and those who can be asked. An answer is the JSON of a result as the question wants it; an error is said to
-    /// the server where it can be told one.
-    ///
-    /// It is called in the future that makes the call where the server asks by answering it (2026-07-28), and apart from it
-    /// where the server asks by a request, which does not say to what call it belongs.
-    ///
-    /// ```
-    /// use longhaul::client::Options;
-    /// use longhaul::proto::jsonrpc::ErrorObject;
-    ///
-    /// let options = Options::default()
-    ///     .on_question(|question| async move { Err(ErrorObject::method_not_found(question.method())) });
-    /// # drop(options);
-    /// ```
-    #[must_use]
-    pub fn on_question<F: Future<Output = Result<Box<RawValue>, ErrorObject>> + Send + 'static>(
-        mut self,
-        answer: impl Fn(InputRequest) -> F + Send + Sync + 'static,
-    ) -> Self {
-        self.answers.any =
-            Some(Arc::new(move |question| -> BoxFuture<'static, _> { Box::pin(answer(question)) }));
         self
     }
 
@@ -413,26 +337,6 @@ impl Options {
     #[must_use]
     pub fn oauth(mut self, oauth: super::auth::OAuth) -> Self {
         self.oauth = Some(oauth);
-        self
-    }
-
-    /// Calls `on_log` for each log message at least as severe as `level`. It must not block.
-    #[must_use]
-    pub fn on_log(
-        mut self,
-        level: LoggingLevel,
-        on_log: impl Fn(LogMessage) + Send + Sync + 'static,
-    ) -> Self {
-        self.log_level = Some(level);
-        self.on_log = Some(Arc::new(on_log));
-        self
-    }
-
-    /// Calls `on_stderr` for each line that a child process writes to its standard error, or to its standard
-    /// output without being a message. It must not block.
-    #[must_use]
-    pub fn on_stderr(mut self, on_stderr: impl Fn(String) + Send + Sync + 'static) -> Self {
-        self.on_stderr = Some(Arc::new(on_stderr));
         self
     }
 }

@@ -79,16 +79,12 @@ impl<'c> Rounds<'c> {
 
     /// The answer to one question. A call that is made anew after a crash may ask it anew.
     async fn answer_one(&self, key: &str, question: &RawValue) -> Result<Box<RawValue>, Error> {
-        let name = self.page.map(|page| (page, name_of(key, question.get())));
-        if let Some(answer) = name.as_ref().and_then(|(page, name)| page.earlier(name)) {
-            return Ok(answer);
+        let answering =
+            async { self.client.answer_to(key, question).await.ok_or(Error::InputRequired { task: None }) };
+        match self.page {
+            Some(page) => page.answer_once(&name_of(key, question.get()), answering, |error| error).await,
+            None => answering.await,
         }
-        let answer = self.client.answer_to(key, question).await;
-        let answer = answer.ok_or(Error::InputRequired { task: None })?;
-        if let Some((page, name)) = name {
-            page.answered(&name, &answer).await?;
-        }
-        Ok(answer)
     }
 
     /// Has the user visit the pages without which the request is refused: it is then to be made again. Those that they were

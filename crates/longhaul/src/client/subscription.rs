@@ -50,7 +50,7 @@ impl Client {
     ///
     /// When the server tells of nothing, or knows no such resource.
     pub async fn subscribe(&self, filter: SubscriptionFilter) -> Result<Subscription, Error> {
-        let told = Arc::new(Told::new(self.dialect()));
+        let told = Arc::new(Told::new(self.dialect(), self.options().max_unread));
         if self.dialect().name_of(Method::Listen).is_some() {
             self.listen(told, filter).await
         } else {

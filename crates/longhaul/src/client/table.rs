@@ -82,7 +82,8 @@ impl Table {
         let (origin, tools_changed) = (Instant::now(), AtomicBool::new(false));
         let over = watch::Sender::new(false);
         let (asked, open) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let (cache, pages, state) = (Mutex::default(), Pages::new(options.max_pages), Mutex::new(state));
+        let cache = Mutex::new(Cache::new(options.max_cached, options.max_cached_bytes));
+        let (pages, state) = (Pages::new(options.max_pages), Mutex::new(state));
         let host = options.hosting.as_ref().map(Host::new);
         Arc::new(Self { origin, options, tools_changed, asked, open, over, cache, pages, host, state })
     }
@@ -263,7 +264,11 @@ impl Table {
         let this = Arc::clone(self);
         Ok(async move {
             let answered = match noted {
-                Some((page, name)) => this.answer_noted(question, &page, &name).await,
+                Some((page, name)) => {
+                    let answering = this.options.answers.answer(question, &this.pages);
+                    let unnoted = |error: Error| ErrorObject::internal(error.to_string());
+                    page.answer_once(&name, answering, unnoted).await
+                }
                 None => this.options.answers.answer(question, &this.pages).await,
             };
             drop(open);
@@ -276,23 +281,6 @@ impl Table {
         let book = self.options.journal.as_ref()?;
         let task = Dialect::related_task(params)?;
         Some((book.of_task(&task)?, name_of(method, params)))
-    }
-
-    /// The answer to a question, which is noted before it is told. What was answered before a crash, and may not have come, is
-    /// told again.
-    async fn answer_noted(
-        &self,
-        question: InputRequest,
-        page: &Page,
-        name: &str,
-    ) -> Result<Box<RawValue>, ErrorObject> {
-        if let Some(answer) = page.earlier(name) {
-            return Ok(answer);
-        }
-        let answer = self.options.answers.answer(question, &self.pages).await?;
-        let noted = page.answered(name, &answer).await;
-        noted.map_err(|error| ErrorObject::internal(error.to_string()))?;
-        Ok(answer)
     }
 
     /// What is hosted for the server, if anything is.

@@ -279,7 +279,7 @@ impl TaskHandle {
 
     /// A result of it that was fetched apart.
     pub(super) async fn fitting(&self, result: &str) -> Result<CallToolResult, Error> {
-        self.client.fitting(self.tool(), read(result)?).await
+        self.client.fitting(self.tool(), self.client.tools_at_hand().await, read(result)?).await
     }
 
     /// What a task that has ended came to.
@@ -297,7 +297,10 @@ impl TaskHandle {
             return self.fitting(&self.patiently(|| self.ask(Method::TaskResult, None)).await?).await;
         }
         match (&task.result, &task.error) {
-            (Some(result), _) => self.client.fitting(self.tool(), result.clone()).await,
+            (Some(result), _) => {
+                let known = self.client.tools_at_hand().await;
+                self.client.fitting(self.tool(), known, result.clone()).await
+            }
             (None, Some(error)) => Err(Error::Answer(error.clone())),
             (None, None) => Err(Error::protocol("a task that has ended without result or error")),
         }

@@ -70,6 +70,8 @@ impl Change {
 /// Between who reads the connection and who holds a subscription.
 pub(crate) struct Told {
     dialect: &'static Dialect,
+    /// How many changes may wait to be read.
+    max_unread: usize,
     state: Mutex<State>,
     news: Notify,
 }
@@ -83,12 +85,9 @@ struct State {
     over: Option<Option<Error>>,
 }
 
-/// How many changes may wait to be read. A server has no reason to tell of so many at once.
-const MAX_UNREAD: usize = 1024;
-
 impl Told {
-    pub(super) fn new(dialect: &'static Dialect) -> Self {
-        Self { dialect, state: Mutex::default(), news: Notify::new() }
+    pub(super) fn new(dialect: &'static Dialect, max_unread: usize) -> Self {
+        Self { dialect, max_unread, state: Mutex::default(), news: Notify::new() }
     }
 
     /// Takes a notification that belongs to the subscription.
@@ -113,10 +112,10 @@ impl Told {
         if let Some(other) = state.changes.iter_mut().find(|other| change.is_told_by(other)) {
             // Of a task the latest counts.
             *other = change;
-        } else if state.changes.len() < MAX_UNREAD {
+        } else if state.changes.len() < self.max_unread {
             state.changes.push_back(change);
         } else {
-            tracing::warn!("a change is not told: {MAX_UNREAD} others have not been read");
+            tracing::warn!("a change is not told: {} others have not been read", self.max_unread);
         }
         drop(state);
         self.news.notify_one();
@@ -178,7 +177,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_read_is_kept_once_of_each_kind() {
-        let told = Told::new(Dialect::newest_modern());
+        const MAX_UNREAD: usize = 16;
+        let told = Told::new(Dialect::newest_modern(), MAX_UNREAD);
         for n in 0..2 * MAX_UNREAD {
             told.tell(Change::Tools);
             told.tell(Change::Resource(format!("a:{}", n % 2)));

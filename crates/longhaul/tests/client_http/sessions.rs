@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use longhaul::client::{Client, Error, Options};
 use longhaul::proto::dialect::{Era, Revision};
@@ -108,4 +109,14 @@ async fn messages_go_to_no_other_origin_than_the_stream_that_names_it() {
     let error = Client::connect(url.as_str()).await.unwrap_err();
     assert!(matches!(error, Error::Http { status: 405, .. }), "{error:?}");
     assert_eq!(heard.lock().unwrap().len(), 3, "a modern request, a handshake, a stream, and no more");
+}
+
+#[tokio::test]
+async fn who_listens_and_says_nothing_is_given_up_long_before_a_request_is() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let options = Options::default().greeting_timeout(Duration::from_millis(100));
+    let connecting =
+        tokio::time::timeout(Duration::from_secs(30), Client::connect_with(url.as_str(), options));
+    assert!(connecting.await.expect("it is given up").unwrap_err().is_timeout());
 }

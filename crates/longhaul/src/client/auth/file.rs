@@ -95,7 +95,7 @@ fn read(path: &Path) -> io::Result<Content> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Content::new()),
         Err(error) => return Err(error),
     };
-    check_folder(folder_of(path))?;
+    private::check_folder(path, NOT_OURS)?;
     check_private(&file)?;
     // What is in it stays out of the error.
     serde_json::from_reader(io::BufReader::new(file)).map_err(|error| {
@@ -124,19 +124,18 @@ fn change(path: &Path, change: impl FnOnce(&mut Content) -> bool) -> io::Result<
     file.sync_all()?;
     fs::rename(&new, path)?;
     // What got this one counts no more: without it the user would have to sign in again.
-    if cfg!(unix) { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
+    if cfg!(unix) { File::open(private::folder_of(path))?.sync_all() } else { Ok(()) }
 }
 
 /// An empty file beside the tokens, to be locked.
 fn open_lock(path: &Path, extension: &str) -> io::Result<File> {
-    private::folder().create(folder_of(path))?;
-    check_folder(folder_of(path))?;
+    private::folder().create(private::folder_of(path))?;
+    private::check_folder(path, NOT_OURS)?;
     private::file().create(true).truncate(false).open(path.with_extension(extension))
 }
 
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
-}
+/// What to do about a folder of others.
+const NOT_OURS: &str = "anybody may put another file in its place; keep tokens in a folder of your own";
 
 #[cfg(unix)]
 fn check_private(file: &File) -> io::Result<()> {
@@ -152,24 +151,8 @@ fn check_private(file: &File) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }
 
-/// Where anybody may replace a file, or lock what we wait for.
-#[cfg(unix)]
-fn check_folder(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-    if fs::metadata(folder)?.mode() & 0o002 == 0 {
-        return Ok(());
-    }
-    let what = "anybody may put another file in its place; keep tokens in a folder of your own";
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
-}
-
 #[cfg(not(unix))]
 fn check_private(_: &File) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn check_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 

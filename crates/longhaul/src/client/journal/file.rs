@@ -14,7 +14,8 @@ use crate::client::private;
 use crate::hex::hex;
 
 /// Keeps what a client notes in one file, which only its user can read and write (0600 where the system has such a thing),
-/// and one process at a time has. Clones share it; several clients of one process may.
+/// and one process at a time has. Clones share it; several clients of one process may. A folder in which anybody may put another
+/// one in its place is refused.
 ///
 /// What the calls were made with and what was answered stands in it as it is.
 #[derive(Clone, Debug)]
@@ -56,9 +57,8 @@ impl FileJournal {
     pub fn open_with(path: impl Into<PathBuf>, max_calls: usize) -> Result<Self, JournalError> {
         let path = path.into();
         let system = |error| failed("open", &path, error);
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            private::folder().create(folder).map_err(system)?;
-        }
+        private::folder().create(private::folder_of(&path)).map_err(system)?;
+        private::check_folder(&path, NOT_OURS).map_err(system)?;
         let lock = private::file().create(true).truncate(false).open(path.with_extension("lock"));
         let lock = lock.map_err(system)?;
         lock.try_lock().map_err(|error| match error {
@@ -216,9 +216,8 @@ fn said(line: &[u8]) -> Option<Said> {
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     // Elsewhere a folder cannot be opened.
-    if cfg!(unix) { File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all() } else { Ok(()) }
+    if cfg!(unix) { File::open(private::folder_of(path))?.sync_all() } else { Ok(()) }
 }
 
 fn failed(what: &str, path: &Path, error: io::Error) -> JournalError {
@@ -226,6 +225,9 @@ fn failed(what: &str, path: &Path, error: io::Error) -> JournalError {
 }
 
 /// What to do about a file that others can read.
+const NOT_OURS: &str = "anybody may put another journal in its place; keep it in a folder of your own";
+
+/// What to do about a file of others.
 const NOT_PRIVATE: &str = "it is another user's, or others can read it, and with it come to your tasks; `chmod 600` it, if it is yours";
 
 /// Bytes of a checksum.
@@ -350,5 +352,20 @@ mod tests {
             let error = FileJournal::open(&path).unwrap_err();
             assert!(format!("{error:?}").contains("chmod 600"), "{error:?}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn s53_a_folder_in_which_anybody_may_put_another_journal_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o777);
+        let path = folder.path().join("journal");
+        let refused = format!("{:?}", FileJournal::open(&path).unwrap_err());
+        assert!(refused.contains("a folder of your own"), "{refused}");
+        assert!(!path.exists(), "nothing is begun there");
+        mode(0o700);
+        FileJournal::open(&path).unwrap();
     }
 }

@@ -120,9 +120,21 @@ impl Page {
         self.note(Entry::Answered { question: question.to_owned(), answer: answer.to_owned() }).await
     }
 
-    /// What was answered to a question in an earlier life, once.
-    pub(in crate::client) fn earlier(&self, question: &str) -> Option<Box<RawValue>> {
-        lock(&self.earlier).remove(question)
+    /// The answer to a question: what was said in an earlier life, once, for it may not have come; else what is said now, which
+    /// is noted before it is told. `unnoted` says what comes of an answer that cannot be.
+    pub(in crate::client) async fn answer_once<E>(
+        &self,
+        question: &str,
+        answering: impl Future<Output = Result<Box<RawValue>, E>>,
+        unnoted: impl FnOnce(Error) -> E,
+    ) -> Result<Box<RawValue>, E> {
+        let earlier = lock(&self.earlier).remove(question);
+        if let Some(answer) = earlier {
+            return Ok(answer);
+        }
+        let answer = answering.await?;
+        self.answered(question, &answer).await.map_err(unnoted)?;
+        Ok(answer)
     }
 
     /// All that was answered in an earlier life.

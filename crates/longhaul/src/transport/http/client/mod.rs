@@ -283,7 +283,9 @@ fn is_ours(name: &HeaderName) -> bool {
 #[cfg(feature = "oauth")]
 fn authorizer(table: &Table, url: &Url, is_socket: bool) -> Option<Arc<crate::client::auth::Authorizer>> {
     let options = table.options();
-    let oauth = options.oauth.as_ref().filter(|_| options.bearer.is_none() && !is_socket)?;
+    let is_known = options.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    let is_known = is_known || options.bearer.is_some();
+    let oauth = options.oauth.as_ref().filter(|_| !is_known && !is_socket)?;
     Some(Arc::new(crate::client::auth::Authorizer::new(oauth.clone(), url.clone())))
 }
 
