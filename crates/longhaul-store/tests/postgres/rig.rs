@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write as _,
     os::unix::fs::chown,
     path::{Path, PathBuf},
     pin::pin,
@@ -61,13 +62,15 @@ impl Server {
     pub(crate) fn launch(&mut self) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log"));
         let mut guard = Command::new("sh");
-        guard
-            .arg("-c")
-            .arg(r#"trap '' INT; "$@" & server=$!; cat > /dev/null; kill -QUIT $server; wait $server"#);
+        guard.arg("-c").arg(GUARD);
         guard.arg("guard").args(self.prefix()).arg(self.bin.join("postgres")).arg("-D").arg(self.data());
         guard.arg("-k").arg(&self.folder).args(["-c", "listen_addresses=", "-c", "max_connections=300"]);
         guard.args(["-c", "shared_buffers=32MB", "-c", "unix_socket_permissions=0777"]);
-        guard.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log.expect("a log"));
+        guard
+            .current_dir(&self.folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log.expect("a log"));
         self.guard = Some(guard.spawn().expect("sh can be started"));
         let patience = Instant::now() + LONGEST_START;
         while !self.answers() {
@@ -117,7 +120,9 @@ impl Server {
     pub(crate) fn kill(&mut self) {
         kill_process(self.postmaster(), Signal::KILL).expect("the server can be killed");
         if let Some(mut guard) = self.guard.take() {
-            drop(guard.stdin.take());
+            let mut words = guard.stdin.take().expect("it is written to once");
+            words.write_all(b"keep\n").expect("the guard listens");
+            drop(words);
             guard.wait().expect("the guard ends");
         }
     }
@@ -242,6 +247,10 @@ fn unprivileged() -> Option<(u32, u32)> {
     let of = |name| Some((id(&["-u", name])?, id(&["-g", name])?));
     Some(of("postgres").or_else(|| of("nobody")).expect("somebody who may do little"))
 }
+
+/// Runs the server until its input ends, or says that its folder, which is its own, is kept.
+const GUARD: &str = r#"trap '' INT; "$@" & server=$!; read -r word
+    kill -QUIT $server; wait $server; [ "$word" = keep ] || rm -rf "$PWD""#;
 
 /// Ends whatever still goes on in a database and empties it.
 const EMPTY: &str = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity \
