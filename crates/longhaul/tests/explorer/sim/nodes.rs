@@ -51,6 +51,7 @@ struct Node {
 fn pace() -> Pace {
     let mut pace = Pace::default();
     (pace.recover_every, pace.sweep_every) = (Duration::from_secs(5), Duration::from_secs(20));
+    pace.look_every = Duration::from_secs(20);
     pace
 }
 
@@ -111,8 +112,14 @@ impl Nodes {
         // A clock that is wrong by as much as a bad one is.
         let drift = slots[slot].random.below(10_000) as i64 - 5_000;
         let pace = pace();
-        let looks =
-            vec![pace.recover_every, pace.sweep_every, pace.strand_after, pace.renew_every, pace.check_every];
+        let looks = vec![
+            pace.recover_every,
+            pace.sweep_every,
+            pace.look_every,
+            pace.strand_after,
+            pace.renew_every,
+            pace.check_every,
+        ];
         let home = executor.settle(drift, looks);
         let link =
             Arc::new(Link::new(memory.another_node(), executor, ledger, &slots[slot].weather, *max_open));
