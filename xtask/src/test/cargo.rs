@@ -27,11 +27,11 @@ pub(super) fn clippy(site: &Site) -> Result<Tally> {
     Ok(Tally::one(site.run(&mut lint(site, &["--workspace", "--all-targets", "--all-features"]))?.success))
 }
 
-/// No warning in any library with each of its features alone and with none.
+/// No warning in any library with none of its features, nor with one of any two without the other.
 pub(super) fn features(site: &Site) -> Result<Tally> {
     system::require_component(site, "clippy", "clippy")?;
     let mut tally = Tally::default();
-    for arguments in alone(&Workspace::members(&site.root)?) {
+    for arguments in some(&Workspace::members(&site.root)?) {
         let mut command = lint(site, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
         // It leaves a processor to what runs beside it.
         tally += Tally::one(site.run(command.env("CARGO_BUILD_JOBS", "1"))?.success);
@@ -117,24 +117,40 @@ pub(super) fn docs(site: &Site) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Each library with none and with one of its features, a list of arguments each.
-fn alone(workspace: &Workspace) -> Vec<Vec<String>> {
+/// Each library with none of its features, and with some such that of any two there is a run with the one and without
+/// the other: what one needs of another and does not say is seen. A list of arguments each.
+fn some(workspace: &Workspace) -> Vec<Vec<String>> {
     let mut runs = Vec::new();
     for package in workspace.our_packages().filter(|package| package.builds("lib")) {
         // A private feature changes a build for its own purpose and is linted with all the others.
-        let features: Vec<&String> =
-            package.features.keys().filter(|name| *name != "default" && !name.starts_with("__")).collect();
+        let features: Vec<&str> = (package.features.keys().map(String::as_str))
+            .filter(|name| *name != "default" && !name.starts_with("__"))
+            .collect();
         if package.features.is_empty() {
             continue;
         }
         let of = |more: &[&str]| {
-            let start = ["-p", &package.name, "--lib"].into_iter().chain(more.iter().copied());
-            start.map(str::to_owned).collect::<Vec<_>>()
+            let start = ["-p", &package.name, "--lib", "--no-default-features"].into_iter();
+            start.chain(more.iter().copied()).map(str::to_owned).collect::<Vec<_>>()
         };
-        runs.push(of(&["--no-default-features"]));
-        runs.extend(features.iter().map(|feature| of(&["--no-default-features", "--features", feature])));
+        runs.push(of(&[]));
+        runs.extend(apart(&features).iter().map(|features| of(&["--features", &features.join(",")])));
     }
     runs
+}
+
+/// As few sets as tell each feature from every other, both ways: no feature is in all the sets that another is in, for
+/// each is in as many of them as any other, and no two in the same (Sperner's theorem).
+fn apart<'f>(features: &[&'f str]) -> Vec<Vec<&'f str>> {
+    let is_half = |members: &u32, sets: u32| members.count_ones() == sets.div_ceil(2);
+    let codes = |sets: u32| (0..1u32 << sets).filter(move |members| is_half(members, sets));
+    let fits = |sets: &u32| codes(*sets).count() >= features.len();
+    let sets = if features.is_empty() { 0 } else { (1..u32::BITS).find(fits).unwrap_or_default() };
+    let coded: Vec<(u32, &str)> = codes(sets).zip(features.iter().copied()).collect();
+    let of = |set: u32| {
+        coded.iter().filter(|(members, _)| members >> set & 1 == 1).map(|(_, name)| *name).collect()
+    };
+    (0..sets).map(of).collect()
 }
 
 #[cfg(test)]
@@ -142,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_feature_of_a_library_is_linted_alone() {
+    fn of_two_features_each_is_linted_without_the_other() {
         let workspace = Workspace::parse(
             r#"{"packages": [
                 {"name": "a", "id": "a", "manifest_path": "/r/crates/a/Cargo.toml", "dependencies": [],
@@ -152,7 +168,7 @@ mod tests {
             ], "workspace_root": "/r", "target_directory": "/r/target", "workspace_members": ["a", "b"], "resolve": null}"#,
         )
         .unwrap();
-        let runs: Vec<String> = alone(&workspace).iter().map(|run| run.join(" ")).collect();
+        let runs: Vec<String> = some(&workspace).iter().map(|run| run.join(" ")).collect();
         assert_eq!(
             runs,
             [
@@ -161,5 +177,23 @@ mod tests {
                 "-p a --lib --no-default-features --features y",
             ]
         );
+    }
+
+    #[test]
+    fn any_two_features_are_told_apart_in_a_few_runs() {
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"];
+        for count in 0..=names.len() {
+            let features = &names[..count];
+            let sets = apart(features);
+            for one in features {
+                assert!(sets.iter().any(|set| set.contains(one)), "{one} of {count}");
+                for other in features.iter().filter(|other| *other != one) {
+                    let apart = sets.iter().any(|set| set.contains(one) && !set.contains(other));
+                    assert!(apart, "{one} without {other}, of {count}");
+                }
+            }
+        }
+        assert_eq!(apart(&names).len(), 6);
+        assert_eq!(apart(&names[..1]), [["a"]]);
     }
 }

@@ -59,8 +59,12 @@ const STAGES: &[Stage] = &[
     Stage::new("docs", "the documentation builds without a warning", cargo::docs),
     Stage::new("build", "every test and every program builds", cargo::build),
     // Those after it build nothing, and mostly wait: for processes and for times.
-    Stage::new("features", "no warning, under any feature of a library alone and none", cargo::features)
-        .beside(),
+    Stage::new(
+        "features",
+        "no warning in a library with none of its features, nor with some of any two",
+        cargo::features,
+    )
+    .beside(),
     Stage::new("tests", "unit, integration and documentation tests of every crate", cargo::tests),
     Stage::new(
         "crash",
