@@ -503,7 +503,7 @@ fn output_is_followed_to_its_last_byte() {
 fn a_wait_that_runs_out_leaves_the_task_and_says_so() {
     let folder = folder();
     let server = Server::start(folder.path());
-    let (code, _, err) = run(folder.path(), &["call", "--wait", "700ms", &server.url, "work"]);
+    let (code, _, err) = run(folder.path(), &["call", "--wait", "3s", &server.url, "work"]);
     assert_eq!(code, 7, "{err}");
     assert!(err.contains("is still running\nhelp: longhaul tasks watch work-"), "{err}");
     let (code, _, err) = run(folder.path(), &["call", "--wait", "500ms", "--no-task", &server.url, "work"]);

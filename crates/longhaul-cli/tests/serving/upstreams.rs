@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{LONGHAUL, Server, TOKEN, run};
+use super::{LONGHAUL, Server, TOKEN, left_running, run};
 
 /// A folder in which `longhaul.toml` serves another configuration on, `behind/longhaul.toml`.
 fn folder(front: &str, behind: &str) -> tempfile::TempDir {
@@ -126,9 +126,7 @@ fn lines(file: &Path, count: usize) {
 
 /// A call that goes on as a task when this returns.
 fn begun(at: &Path, url: &str) -> String {
-    let call = |wait| run(at, &["call", "--wait", wait, "--json", url, "work"]);
-    let (code, said, err) =
-        Some(call("500ms")).filter(|(code, ..)| *code == 7).unwrap_or_else(|| call("30s"));
+    let (code, said, err) = left_running(|wait| run(at, &["call", "--wait", wait, "--json", url, "work"]));
     assert_eq!(code, 7, "{said}{err}");
     let (_, listed, _) = run(at, &["tasks", "list", "--json"]);
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
