@@ -123,8 +123,14 @@ fn some(workspace: &Workspace) -> Vec<Vec<String>> {
     let mut runs = Vec::new();
     for package in workspace.our_packages().filter(|package| package.builds("lib")) {
         // A private feature changes a build for its own purpose and is linted with all the others.
-        let features: Vec<&str> = (package.features.keys().map(String::as_str))
-            .filter(|name| *name != "default" && !name.starts_with("__"))
+        // One that is only passed on to a library of ours is linted there.
+        let is_ours = |turned_on: &String| turned_on.starts_with("longhaul") && turned_on.contains('/');
+        let is_passed_on = |turns_on: &[String]| !turns_on.is_empty() && turns_on.iter().all(is_ours);
+        let features: Vec<&str> = (package.features.iter())
+            .filter(|(name, turns_on)| {
+                *name != "default" && !name.starts_with("__") && !is_passed_on(turns_on)
+            })
+            .map(|(name, _)| name.as_str())
             .collect();
         if package.features.is_empty() {
             continue;
@@ -162,7 +168,8 @@ mod tests {
         let workspace = Workspace::parse(
             r#"{"packages": [
                 {"name": "a", "id": "a", "manifest_path": "/r/crates/a/Cargo.toml", "dependencies": [],
-                 "features": {"default": ["x"], "x": [], "y": [], "__z": []}, "targets": [{"kind": ["lib"]}]},
+                 "features": {"default": ["x"], "x": [], "y": ["x"], "on": ["longhaul-store/on"], "__z": []},
+                 "targets": [{"kind": ["lib"]}]},
                 {"name": "b", "id": "b", "manifest_path": "/r/crates/b/Cargo.toml", "dependencies": [],
                  "features": {"x": []}, "targets": [{"kind": ["bin"]}]}
             ], "workspace_root": "/r", "target_directory": "/r/target", "workspace_members": ["a", "b"], "resolve": null}"#,
