@@ -1,5 +1,6 @@
 //! A record as a row and back, for every backend that keeps rows.
 
+pub(crate) mod entry;
 pub(crate) mod part;
 pub(crate) mod step;
 

@@ -1,7 +1,5 @@
 //! The entries of the registry.
 
-use std::time::Duration;
-
 use tokio_postgres::Row;
 
 use super::{
@@ -17,7 +15,10 @@ use super::{
 use crate::{
     Entry, EntryKey, Holder, Owner, Registry, StoreFuture, Swap, Time, Value as Wanted, Version,
     registry::check,
-    row::{Cells as _, decode_owner, encode_owner},
+    row::{
+        Cells as _, decode_owner, encode_owner,
+        entry::{Bytes, Key},
+    },
 };
 
 impl Registry for Postgres {
@@ -71,40 +72,11 @@ impl Registry for Postgres {
     }
 }
 
-/// A key that can be kept.
-struct Key {
-    owner: Option<Owner>,
-    kind: String,
-    name: String,
-}
-
-impl Key {
-    fn of(key: EntryKey<'_>) -> Self {
-        let owner = match key.holder {
-            Holder::Owner(owner) => Some(owner.clone()),
-            Holder::Server => None,
-        };
-        Self { owner, kind: key.kind.to_owned(), name: key.name.to_owned() }
-    }
-
-    /// Whose, of what kind, and its name.
-    fn values(&self) -> [Value<'_>; 4] {
-        let owner = self.owner.as_ref().map_or("", encode_owner);
-        let is_own = Value::int(self.owner.is_some());
-        [is_own, Value::words(owner), Value::words(&self.kind), Value::words(&self.name)]
-    }
-}
-
-/// A value that can be kept.
-struct Bytes {
-    bytes: Vec<u8>,
-    ttl: Option<Duration>,
-}
-
-impl Bytes {
-    fn of(value: Wanted<'_>) -> Self {
-        Self { bytes: value.bytes.to_owned(), ttl: value.ttl }
-    }
+/// Whose, of what kind, and its name.
+fn values(key: &Key) -> [Value<'_>; 4] {
+    let owner = key.owner.as_ref().map_or("", encode_owner);
+    let is_own = Value::int(key.owner.is_some());
+    [is_own, Value::words(owner), Value::words(&key.kind), Value::words(&key.name)]
 }
 
 struct Find(Key);
@@ -115,7 +87,7 @@ impl Look for Find {
     const SEVERAL: bool = false;
 
     async fn look(&self, session: &Session, site: &Site) -> Result<Option<Entry>, Fault> {
-        let rows = session.query("reading an entry", sql::ENTRY, &self.0.values()).await?;
+        let rows = session.query("reading an entry", sql::ENTRY, &values(&self.0)).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         Ok(Some(stored(row)?.1).filter(|entry| entry.lives(site.clock.now())))
     }
@@ -173,7 +145,7 @@ impl Look for Names {
     const SEVERAL: bool = false;
 
     async fn look(&self, session: &Session, site: &Site) -> Result<Vec<String>, Fault> {
-        let [is_own, owner, kind, _] = self.of.values();
+        let [is_own, owner, kind, _] = values(&self.of);
         let after = Value::maybe_words(self.after.as_deref());
         let now = Value::int(site.clock.now().unix_ms());
         let values = [is_own, owner, kind, after, now, Value::count(self.limit as u64)];
@@ -207,7 +179,7 @@ fn stored(row: &Row) -> Result<(i64, Entry), Fault> {
 
 /// The row of an entry, be it past its time, which is held.
 async fn find(tx: &Tx<'_>, key: &Key) -> Result<Option<(i64, Entry)>, Fault> {
-    let rows = tx.query("reading an entry", sql::HOLD_ENTRY, &key.values()).await?;
+    let rows = tx.query("reading an entry", sql::HOLD_ENTRY, &values(key)).await?;
     rows.first().map(stored).transpose()
 }
 
@@ -224,7 +196,7 @@ async fn set(tx: &mut Tx<'_>, key: &Key, found: Option<(i64, Entry)>, value: &By
             tx.execute(sql::UPDATE_ENTRY, &[Value::int(ord), number, expires_at, bytes]).await?;
         }
         None => {
-            let [is_own, owner, kind, name] = key.values();
+            let [is_own, owner, kind, name] = values(key);
             let values = [is_own, owner, kind, name, number, expires_at, bytes];
             if tx.execute(sql::ADD_ENTRY, &values).await?.is_empty() {
                 // Somebody else has just made it.

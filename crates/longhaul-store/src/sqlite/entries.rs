@@ -1,14 +1,16 @@
 //! The entries of the registry.
 
-use std::time::Duration;
-
 use rusqlite::{OptionalExtension as _, params};
 
 use super::{SWEPT_AT_ONCE, Sqlite, WRITE, events::is_any_due, sql, tx::Tx};
 use crate::{
     Entry, EntryKey, Holder, Owner, Registry, StoreError, StoreFuture, Swap, Time, Value, Version,
     registry::check,
-    row::{decode_owner, encode_owner, signed},
+    row::{
+        decode_owner, encode_owner,
+        entry::{Bytes, Key},
+        signed,
+    },
 };
 
 impl Registry for Sqlite {
@@ -93,41 +95,6 @@ impl Registry for Sqlite {
     }
 }
 
-/// A key that can wait in line.
-#[derive(Clone, Debug)]
-struct Key {
-    owner: Option<Owner>,
-    kind: String,
-    name: String,
-}
-
-impl Key {
-    fn of(key: EntryKey<'_>) -> Self {
-        let owner = match key.holder {
-            Holder::Owner(owner) => Some(owner.clone()),
-            Holder::Server => None,
-        };
-        Self { owner, kind: key.kind.to_owned(), name: key.name.to_owned() }
-    }
-
-    fn holder(&self) -> (bool, &str) {
-        holder(self.owner.as_ref().map_or(Holder::Server, Holder::Owner))
-    }
-}
-
-/// A value that can wait in line.
-#[derive(Clone)]
-struct Bytes {
-    bytes: Vec<u8>,
-    ttl: Option<Duration>,
-}
-
-impl Bytes {
-    fn of(value: Value<'_>) -> Self {
-        Self { bytes: value.bytes.to_owned(), ttl: value.ttl }
-    }
-}
-
 fn holder(holder: Holder<'_>) -> (bool, &str) {
     match holder {
         Holder::Owner(owner) => (true, encode_owner(owner)),
@@ -143,7 +110,7 @@ fn stored(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, Entry)> {
 
 /// The row of an entry, be it past its time.
 fn find(tx: &Tx<'_>, key: &Key) -> Result<Option<(i64, Entry)>, StoreError> {
-    let (is_own, owner) = key.holder();
+    let (is_own, owner) = holder(key.owner.as_ref().map_or(Holder::Server, Holder::Owner));
     tx.prepare(sql::ENTRY)?
         .query_row(params![is_own, owner, key.kind, key.name], stored)
         .optional()
@@ -160,7 +127,7 @@ fn set(tx: &mut Tx<'_>, key: &Key, found: Option<(i64, Entry)>, value: &Bytes) -
     match found {
         Some((ord, _)) => tx.execute(sql::UPDATE_ENTRY, params![ord, number, expires_at, value.bytes])?,
         None => {
-            let (is_own, owner) = key.holder();
+            let (is_own, owner) = holder(key.owner.as_ref().map_or(Holder::Server, Holder::Owner));
             let values = params![is_own, owner, key.kind, key.name, number, expires_at, value.bytes];
             tx.execute(sql::ADD_ENTRY, values)?
         }
