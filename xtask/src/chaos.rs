@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::site::{Ran, Site};
+use crate::stamp;
 use crate::tally::Tally;
 use crate::test::libtest::Tests;
 use crate::test::{TESTED, program};
@@ -81,19 +82,79 @@ pub(crate) fn drive(site: &Site, what: &str, arguments: &[String]) -> Result<Tal
     Ok(counted(&ran))
 }
 
-/// Lets servers crash at every operation of their store; with `pairs` two of them, one after the other.
+/// Lets servers crash at every operation of their store.
 ///
 /// # Errors
 ///
 /// When the tests cannot be run.
-pub(crate) fn explore(site: &Site, pairs: bool) -> Result<Tally> {
-    let mut command =
-        site.cargo(&["test", "--locked", "-p", "longhaul", "--features", "sqlite", "--test", "explorer"]);
-    if pairs {
-        command.env("LONGHAUL_EXPLORE", "pairs");
-    }
-    let ran = site.run(&mut command)?;
+pub(crate) fn explore(site: &Site) -> Result<Tally> {
+    let ran = site.run(&mut explorer(site))?;
+    tell_explored(&ran.lines);
     Ok(Tests::read(&ran.lines, ran.success).tally)
+}
+
+/// Lets two of them crash, one after the other, for so many minutes. With `resume` what was tried before is not tried again.
+///
+/// # Errors
+///
+/// When the tests cannot be run, or what was tried before is not this code.
+pub(crate) fn explore_pairs(site: &Site, resume: bool, minutes: u64) -> Result<Tally> {
+    let notes = site.target.join("explored");
+    if !resume {
+        stamp::clear(&notes)?;
+    }
+    let is_explored = |path: &str| EXPLORED.iter().any(|part| path.starts_with(part));
+    stamp::begin(&notes, &stamp::of(&site.root, is_explored)?)?;
+    let mut command = explorer(site);
+    command.env("LONGHAUL_EXPLORE", "pairs").env("LONGHAUL_EXPLORED", &notes);
+    command.env("LONGHAUL_EXPLORE_MINUTES", minutes.to_string());
+    let ran = site.run(&mut command)?;
+    if tell_explored(&ran.lines) > 0 {
+        println!("go on with the others: cargo xtask chaos explore --pairs --resume");
+    }
+    Ok(Tests::read(&ran.lines, ran.success).tally)
+}
+
+/// What crashes in the explorer, and what it crashes in.
+const EXPLORED: [&str; 6] = [
+    "Cargo.lock",
+    "crates/longhaul-proto/src/",
+    "crates/longhaul-store/src/",
+    "crates/longhaul-tasks/src/",
+    "crates/longhaul/src/",
+    "crates/longhaul/tests/explorer/",
+];
+
+fn explorer(site: &Site) -> Command {
+    site.cargo(&["test", "--locked", "-p", "longhaul", "--features", "sqlite", "--test", "explorer"])
+}
+
+/// Says how many crashes tests have tried, if any; how many of their stories there was no time to tell to the end.
+pub(crate) fn tell_explored(lines: &[String]) -> usize {
+    let told: Vec<Explored> = lines.iter().filter_map(|line| Explored::read(line)).collect();
+    let left = told.iter().filter(|story| !story.is_whole).count();
+    if !told.is_empty() {
+        let points: usize = told.iter().map(|story| story.points).sum();
+        let whole = told.len() - left;
+        println!("explored: {points} crashes, {whole} of {} stories to the end", told.len());
+    }
+    left
+}
+
+/// What a test says of a scenario on a store.
+#[derive(Debug)]
+struct Explored {
+    points: usize,
+    is_whole: bool,
+}
+
+impl Explored {
+    /// Reads `explored NAME: N crash points, STORE`.
+    fn read(line: &str) -> Option<Self> {
+        let (_, said) = line.split_once("explored ")?;
+        let (points, rest) = said.rsplit_once(": ")?.1.split_once(" crash points")?;
+        Some(Self { points: points.parse().ok()?, is_whole: !rest.starts_with(" so far") })
+    }
 }
 
 /// Plays so many seeds of the simulator, from `seed` on; without a number that one alone, line by line.
@@ -162,6 +223,14 @@ fn counts(line: &str) -> Option<Tally> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn crashes_are_counted_and_so_is_what_is_left() {
+        let read = |line: &str| Explored::read(line).map(|told| (told.points, told.is_whole));
+        assert_eq!(read("explored k01: it crashes: 12 crash points, SQLite"), Some((12, true)));
+        assert_eq!(read("explored k01: 7 crash points so far, memory"), Some((7, false)));
+        assert_eq!(read("test scenarios::explored ... ok"), None);
+    }
 
     #[test]
     fn the_last_line_is_counted() {

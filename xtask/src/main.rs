@@ -8,9 +8,11 @@ mod fuzz;
 mod interop;
 mod limits;
 mod mutants;
+mod package;
 mod requirements;
 mod sabotage;
 mod site;
+mod stamp;
 mod tally;
 mod test;
 mod tidy;
@@ -47,7 +49,7 @@ Examples:
   cargo xtask bench                 our speed against our peers', and the goals
   cargo xtask chaos --kills 200     random kills of the program under load
   cargo xtask chaos load            ten thousand tasks on three nodes, which are killed a thousand times
-  cargo xtask chaos explore         a crash at every operation of the store, one at a time
+  cargo xtask chaos explore         a crash at every operation of the store, one at a time (--pairs: two)
   cargo xtask chaos sim --seed 7    thirty days of misfortune in simulated time, told line by line
   cargo xtask sabotage              a guard less, one after the other: its test must fail
   cargo xtask fuzz --seconds 600    stories that fail, or reach what none did before
@@ -73,6 +75,8 @@ enum Command {
     Requirements,
     /// Write LIMITS.md: every bound of the code, and what becomes of what goes beyond it
     Limits,
+    /// Make every published crate's archive as a registry gets it, and build each from its archive
+    Package,
     /// Measure our speed against our peers' in one run
     #[command(after_help = bench_help())]
     Bench {
@@ -81,6 +85,9 @@ enum Command {
         /// How often each is measured
         #[arg(long, value_name = "N", default_value = "7")]
         rounds: NonZeroUsize,
+        /// Write what was found to benches/RESULTS.md
+        #[arg(long)]
+        keep: bool,
     },
     /// Kill the program at random under load, then check every task's history
     #[command(args_conflicts_with_subcommands = true)]
@@ -155,6 +162,17 @@ enum Command {
         #[arg(last = true)]
         command: Vec<String>,
     },
+    /// Put servers that others wrote behind ours, and see that clients see the same and that nothing is left of them
+    #[command(
+        after_help = "Examples:\n  cargo xtask behind everything rmcp\n  cargo xtask behind --sessions 1000 rmcp"
+    )]
+    Behind {
+        /// Servers to put there; all of them by default
+        servers: Vec<String>,
+        /// How many sessions are begun and end, each in its own way
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        sessions: usize,
+    },
     /// Have our client visit servers that others wrote
     #[command(after_help = "Example:\n  cargo xtask visit everything python")]
     Visit {
@@ -195,9 +213,15 @@ enum Chaos {
     },
     /// Let a server end before and after every operation of its store, scenario by scenario
     Explore {
-        /// And the next one too: some minutes
+        /// And the next one too: hours, which need not be in a row
         #[arg(long)]
         pairs: bool,
+        /// Pairs that were tried before are not tried again
+        #[arg(long, requires = "pairs")]
+        resume: bool,
+        /// How long to go on with pairs
+        #[arg(long, default_value_t = 50)]
+        minutes: u64,
     },
     /// Let a fleet have thirty days of misfortune in simulated time, once for each seed
     Sim {
@@ -252,8 +276,8 @@ fn tidy_help() -> String {
 fn bench_help() -> String {
     format!(
         "Benches:\n{}\nThe server has the first processor to itself and the load the second: leave both alone meanwhile.\n\
-         The first run builds the peers. benches/README.md says what is compared, and how it came out.\n\n\
-         Examples:\n  cargo xtask bench\n  cargo xtask bench --rounds 3 http",
+         The first run builds the peers. benches/README.md says what is compared, benches/RESULTS.md how it came out.\n\n\
+         Examples:\n  cargo xtask bench --keep\n  cargo xtask bench --rounds 3 http",
         bench::benches()
     )
 }
@@ -285,8 +309,8 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<Tally> {
     Ok(match command {
         Command::Test { stages } => test::run(&site(test::BUDGET)?, &stages)?,
-        Command::Bench { benches, rounds } => {
-            let tally = bench::run(&site(bench::BUDGET)?, &benches, rounds)?;
+        Command::Bench { benches, rounds, keep } => {
+            let tally = bench::run(&site(bench::BUDGET)?, &benches, rounds, keep)?;
             println!("bench: {tally}");
             tally
         }
@@ -296,10 +320,15 @@ fn run(command: Command) -> Result<Tally> {
             println!("tidy: {tally}");
             tally
         }
+        Command::Package => package::run(&site(test::BUDGET)?)?,
         Command::Limits => limits::write(&site(test::BUDGET)?.root)?,
         Command::Requirements => requirements::write(&site(test::BUDGET)?.root)?,
-        Command::Chaos { instead: Some(Chaos::Explore { pairs }), .. } => {
-            chaos::explore(&site(chaos::BUDGET)?, pairs)?
+        Command::Chaos { instead: Some(Chaos::Explore { pairs: false, .. }), .. } => {
+            chaos::explore(&site(chaos::BUDGET)?)?
+        }
+        Command::Chaos { instead: Some(Chaos::Explore { resume, minutes, .. }), .. } => {
+            let time = chaos::BUDGET + Duration::from_secs(minutes.saturating_mul(60));
+            chaos::explore_pairs(&site(time)?, resume, minutes)?
         }
         Command::Chaos { instead: Some(Chaos::Sim { seeds, seed, at_once }), .. } => chaos::simulate(
             &site(chaos::BUDGET)?,
@@ -349,6 +378,11 @@ fn run(command: Command) -> Result<Tally> {
             let target = url.map_or(Target::Command(command), Target::Url);
             let tally = interop::run(&site(test::BUDGET)?, &checks, &client, &target)?;
             println!("interop: {tally}");
+            tally
+        }
+        Command::Behind { servers, sessions } => {
+            let tally = interop::behind(&site(test::BUDGET)?, &servers, sessions)?;
+            println!("behind: {tally}");
             tally
         }
         Command::Visit { servers } => {

@@ -1,10 +1,8 @@
 //! The machine and the projections broken in every small way there is, one at a time: their tests must notice.
 
 use std::collections::BTreeMap;
-use std::collections::hash_map::DefaultHasher;
 use std::fmt::{self, Write as _};
 use std::fs;
-use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
@@ -15,7 +13,7 @@ use serde::Deserialize;
 
 use crate::site::Site;
 use crate::tally::Tally;
-use crate::{tidy, tools};
+use crate::{stamp, tools};
 
 /// How long all of it may take.
 pub(crate) const BUDGET: Duration = Duration::from_secs(4 * 60 * 60);
@@ -120,9 +118,11 @@ pub(crate) fn run(site: &Site, shard: Option<Shard>, resume: bool) -> Result<Tal
     let program = tools::require_cargo_mutants(site)?;
     let place = site.target.join("mutants");
     let here = Part::new(&place, shard);
-    let stamp = stamp(&site.root)?;
+    let is_broken =
+        |path: &str| BROKEN.iter().any(|folder| path.starts_with(folder)) && !path.ends_with("tests.rs");
+    let stamp = stamp::of(&site.root, is_broken)?;
     if !resume {
-        here.clear()?;
+        stamp::clear(&here.folder)?;
     }
     here.begin(&stamp)?;
     let mutants = || {
@@ -237,25 +237,13 @@ impl Part {
         Self { shard, folder: place.join(format!("{}-of-{}", shard.number, shard.of)) }
     }
 
-    fn clear(&self) -> Result<()> {
-        if self.folder.exists() {
-            fs::remove_dir_all(&self.folder)
-                .with_context(|| format!("cannot empty {}", self.folder.display()))?;
-        }
-        Ok(())
-    }
-
     /// Notes of what code these are the mutants.
     fn begin(&self, stamp: &str) -> Result<()> {
-        fs::create_dir_all(&self.folder)?;
-        if self.stamp().is_some_and(|of| of != stamp) {
-            bail!("what is broken has changed since: begin anew, without --resume");
-        }
-        Ok(fs::write(self.folder.join("of"), stamp)?)
+        stamp::begin(&self.folder, stamp)
     }
 
     fn stamp(&self) -> Option<String> {
-        fs::read_to_string(self.folder.join("of")).ok()
+        stamp::read(&self.folder)
     }
 
     /// Notes which mutants there are.
@@ -293,17 +281,6 @@ impl Part {
         fs::write(self.folder.join("verdicts"), text)?;
         Ok(all)
     }
-}
-
-/// What is broken, in a few characters.
-fn stamp(root: &Path) -> Result<String> {
-    let mut digest = DefaultHasher::new();
-    for path in tidy::committable(root)? {
-        if BROKEN.iter().any(|folder| path.starts_with(folder)) && !path.ends_with("tests.rs") {
-            (&path, fs::read(root.join(&path))?).hash(&mut digest);
-        }
-    }
-    Ok(format!("{:016x}", digest.finish()))
 }
 
 #[cfg(test)]

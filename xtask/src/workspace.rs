@@ -32,6 +32,8 @@ pub(crate) struct Package {
     /// Its features and what each turns on.
     pub(crate) features: BTreeMap<String, Vec<String>>,
     targets: Vec<Target>,
+    /// The registries it may go to; `None` is any.
+    publish: Option<Vec<String>>,
     id: String,
 }
 
@@ -47,6 +49,7 @@ pub(crate) struct Dependency {
 /// One thing a package builds.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Target {
+    name: String,
     /// `lib`, `bin`, `test` and so on.
     kind: Vec<String>,
 }
@@ -174,6 +177,17 @@ impl Package {
     /// Whether it builds something of this kind: `lib`, `bin`, `test` and so on.
     pub(crate) fn builds(&self, kind: &str) -> bool {
         self.targets.iter().any(|target| target.kind.iter().any(|one| one == kind))
+    }
+
+    /// The names of its programs.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
+        let is_program = |target: &&Target| target.kind.iter().any(|kind| kind == "bin");
+        self.targets.iter().filter(is_program).map(|target| target.name.as_str())
+    }
+
+    /// Whether anybody is to find it in a registry.
+    pub(crate) fn is_published(&self) -> bool {
+        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 }
 

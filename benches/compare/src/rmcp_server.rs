@@ -15,10 +15,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
-/// As ours has.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 #[derive(Clone)]
 struct Echo {
     tool_router: Arc<ToolRouter<Self>>,
@@ -51,7 +47,7 @@ impl ServerHandler for Echo {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     match std::env::args().nth(1).as_deref() {
         Some("stdio") => {
             Echo::new().serve(rmcp::transport::stdio()).await?.waiting().await?;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::{JoinSet, LocalSet};
@@ -115,23 +115,74 @@ impl Caller {
         loop {
             ensure!(self.stream.read_buf(&mut self.buffer).await? > 0, "the connection was closed");
             let Some(end) = memchr::memmem::find(&self.buffer, b"\r\n\r\n") else { continue };
-            let body = end + 4..end + 4 + content_length(&self.buffer[..end + 2])?;
-            if self.buffer.len() >= body.end {
-                ensure!(self.buffer.len() == body.end, "more than one answer");
-                return Ok(body);
+            let (head, body) = (&self.buffer[..end + 2], end + 4);
+            ensure!(head.starts_with(b"HTTP/1.1 200 "), "not a success: {}", String::from_utf8_lossy(head));
+            let Some(length) = value(head, b"\r\ncontent-length: ") else {
+                if let Some(body) = chunks(&mut self.buffer, body)? {
+                    return Ok(body);
+                }
+                continue;
+            };
+            let length: usize = std::str::from_utf8(length)?.parse().context("a content-length")?;
+            if self.buffer.len() >= body + length {
+                ensure!(self.buffer.len() == body + length, "more than one answer");
+                return Ok(body..body + length);
             }
         }
     }
 }
 
-fn content_length(head: &[u8]) -> Result<usize> {
-    if !head.starts_with(b"HTTP/1.1 200 ") {
-        bail!("not a success: {}", String::from_utf8_lossy(head));
+/// The value of a header, whose name stands between a line's end and a space.
+fn value<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
+    // Ours has small letters, and costs nothing then.
+    let start = memchr::memmem::find(head, name)
+        .or_else(|| head.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name)))?;
+    head[start + name.len()..].split(|byte| *byte == b'\r').next()
+}
+
+/// Joins the chunks of a body where they lie, once the last is there; returns where the body is.
+fn chunks(buffer: &mut [u8], start: usize) -> Result<Option<std::ops::Range<usize>>> {
+    ensure!(
+        value(&buffer[..start], b"\r\ntransfer-encoding: ") == Some(b"chunked"),
+        "neither a length nor chunks: {}",
+        String::from_utf8_lossy(&buffer[..start])
+    );
+    if !buffer.ends_with(b"\r\n0\r\n\r\n") {
+        return Ok(None);
     }
-    let name = b"\r\ncontent-length: ";
-    let start = memchr::memmem::find(head, name).map(|at| at + name.len());
-    let digits = start.map(|start| &head[start..]).and_then(|rest| rest.split(|b| *b == b'\r').next());
-    digits
-        .and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok())
-        .with_context(|| format!("no content-length: {}", String::from_utf8_lossy(head)))
+    let (mut from, mut to) = (start, start);
+    loop {
+        let line = memchr::memmem::find(&buffer[from..], b"\r\n").context("a chunk without a size")?;
+        let size = usize::from_str_radix(std::str::from_utf8(&buffer[from..from + line])?, 16)?;
+        if size == 0 {
+            return Ok(Some(start..to));
+        }
+        let chunk = from + line + 2;
+        ensure!(chunk + size + 2 <= buffer.len(), "a chunk is longer than the answer");
+        buffer.copy_within(chunk..chunk + size, to);
+        (from, to) = (chunk + size + 2, to + size);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_joined_where_they_lie() {
+        let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let mut buffer = [head.as_slice(), b"3\r\nabc\r\n2\r\nde\r\n"].concat();
+        assert_eq!(chunks(&mut buffer, head.len()).unwrap(), None);
+        buffer.extend_from_slice(b"0\r\n\r\n");
+        let body = chunks(&mut buffer, head.len()).unwrap().unwrap();
+        assert_eq!(&buffer[body], b"abcde");
+        assert!(chunks(&mut b"HTTP/1.1 200 OK\r\n\r\nabc".to_vec(), 19).is_err());
+    }
+
+    #[test]
+    fn a_header_is_found_in_any_case() {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nx: y\r\n";
+        assert_eq!(value(head, b"\r\ncontent-length: "), Some(b"12".as_slice()));
+        assert_eq!(value(head, b"\r\nage: "), None);
+    }
 }

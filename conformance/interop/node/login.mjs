@@ -15,6 +15,7 @@ import { startBound } from "./bound.mjs";
 import { startChromium } from "./chromium.mjs";
 import { freePlace, startGuarded } from "./guarded.mjs";
 import { startIssuer } from "./oidc.mjs";
+import { freeAddress, startServer } from "./server.mjs";
 import { report } from "./tap.mjs";
 
 const [program, browser] = process.argv.slice(2);
@@ -81,6 +82,7 @@ const passed = await report("login with a browser", [
   ["a person signs in and agrees, and the program calls", signsIn],
   ["a token is renewed while a task runs, and nobody is asked", renews],
   ["programs that run at once share one token and lose none", shares],
+  ["a server behind another is called with what its operator signed in for, and renewed", isServedOn],
   ["who lacks a scope is told so, agrees to more, and the call succeeds", stepsUp],
   ["who was signed out by the authorization server is told how to sign in", isSignedOut],
   ["a client that was registered beforehand proves itself, then and later", isKnown],
@@ -116,6 +118,23 @@ async function shares() {
   assert.ok(renewed() > before, "none was renewed");
   // Whoever shows a token that gets others a second time loses everything.
   assert.equal(takenBack, 0);
+}
+
+async function isServedOn() {
+  const front = await startServer(program, await freeAddress(), `[servers.guarded]\nurl = "${URL}"\n`, env);
+  try {
+    const before = renewed();
+    assert.equal(await call(front.url, "echo", "message=hi"), "hi");
+    await sleep((SHORT - 29) * 1000);
+    assert.equal(await call(front.url, "echo", "message=still"), "still");
+    assert.ok(renewed() > before, "none was renewed");
+    // What it may not do it may not do for others.
+    const refused = await longhaul("call", front.url, "deploy");
+    assert.equal(refused.code, 1, refused.err);
+    assert.match(refused.out, /longhaul login/);
+  } finally {
+    await front.close();
+  }
 }
 
 async function stepsUp() {

@@ -1,4 +1,5 @@
-// A server on `@modelcontextprotocol/sdk`, for our client: `serve_v1.mjs (--stdio | --http HOST:PORT)`.
+// A server on `@modelcontextprotocol/sdk`, for our client: `serve_v1.mjs (--stdio | --http HOST:PORT | --sse HOST:PORT)`.
+// With `--sse` it is a server of 2024-11-05, over HTTP+SSE at `/sse`.
 
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
@@ -6,11 +7,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { InMemoryTaskMessageQueue, InMemoryTaskStore } from "@modelcontextprotocol/sdk/experimental/tasks";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
+import { SSEServerTransport } from "@modelcontextprotocol/sdk/server/sse.js";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";
 import {
   CreateMessageResultSchema,
   ElicitResultSchema,
+  InitializeRequestSchema,
   SubscribeRequestSchema,
   UnsubscribeRequestSchema,
   UrlElicitationRequiredError,
@@ -23,14 +26,22 @@ const FORM = { type: "object", properties: { name: { type: "string" } }, require
 
 const said = (text) => ({ content: [{ type: "text", text }] });
 
+/** As of servers that keep tasks in a database: who comes back in another session finds what it has begun. */
+class Tasks extends InMemoryTaskStore {
+  lookup(taskId) {
+    return super.lookup(taskId, undefined);
+  }
+}
+
+const taskStore = new Tasks();
+const taskMessageQueue = new InMemoryTaskMessageQueue();
+
 function rig() {
   const capabilities = {
     logging: {},
     resources: { subscribe: true, listChanged: true },
     tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } },
   };
-  const taskStore = new InMemoryTaskStore();
-  const taskMessageQueue = new InMemoryTaskMessageQueue();
   const server = new McpServer({ name: "rig", version: "1" }, { capabilities, taskStore, taskMessageQueue });
   offered(server);
   asking(server);
@@ -211,6 +222,38 @@ async function listen(address) {
   web.listen(Number(port), host);
 }
 
+/** As servers of 2024-11-05 do it: a stream of events, and a place beside it for messages. */
+function listenOld(address) {
+  const [host, port] = address.split(":");
+  const sessions = new Map();
+  const web = createServer(async (request, response) => {
+    const { pathname, searchParams } = new URL(request.url, "http://rig");
+    if (request.method === "GET" && pathname === "/sse") {
+      const transport = new SSEServerTransport("/messages", response);
+      sessions.set(transport.sessionId, transport);
+      response.on("close", () => sessions.delete(transport.sessionId));
+      await aged(rig()).connect(transport);
+      return;
+    }
+    const transport = request.method === "POST" && sessions.get(searchParams.get("sessionId"));
+    if (transport) await transport.handlePostMessage(request, response);
+    else response.writeHead(404).end();
+  });
+  web.listen(Number(port), host);
+}
+
+/** The server, which speaks 2024-11-05 whatever it is asked for. */
+function aged(made) {
+  const { server } = made;
+  server.setRequestHandler(InitializeRequestSchema, async (request) => {
+    const { capabilities, ...welcome } = await server._oninitialize(request);
+    const { tasks, completions, ...known } = capabilities;
+    return { ...welcome, capabilities: known, protocolVersion: "2024-11-05" };
+  });
+  return made;
+}
+
 const [way, address] = process.argv.slice(2);
 if (way === "--http") await listen(address);
+else if (way === "--sse") listenOld(address);
 else await rig().connect(new StdioServerTransport());

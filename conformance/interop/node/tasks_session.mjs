@@ -34,7 +34,8 @@ export function sessionChecks(dialect, target) {
 
 const TASKS = "io.modelcontextprotocol/tasks";
 
-async function withSession(dialect, target, use) {
+/** Runs `use` with tasks of a dialect, and closes the connection whatever happens. */
+export async function withSession(dialect, target, use) {
   const extensions = { [TASKS]: {} };
   const { client, transport } = await connectModern(
     target,
@@ -53,7 +54,7 @@ async function withSession(dialect, target, use) {
     const options = { endpointId: "server-under-test", ...(dialect === "d3" ? besides : {}) };
     const session = createTaskSessionFromClient(client, options);
     assert.ok(session.capabilities.execution, "the server declares no tasks");
-    await use({ client, session, wire, preference: dialect === "d2" ? "require" : "allow" });
+    return await use({ client, session, wire, preference: dialect === "d2" ? "require" : "allow" });
   } finally {
     await client.close();
   }

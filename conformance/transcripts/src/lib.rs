@@ -25,7 +25,7 @@ pub fn server(name: &str) -> Option<Server> {
         "listed" => Some(listed()),
         "once" => Some(once()),
         "pushed" => Some(pushed()),
-        "drafted" => Some(hosts().drafted_tasks(true)),
+        "drafted" => Some(drafted()),
         _ => None,
     }
 }
@@ -127,6 +127,12 @@ async fn approve(cx: Cx, Nothing {}: Nothing) -> Result<&'static str, ToolError>
         Elicited::Accepted(Approve { go: true }) => "gone on",
         _ => "stayed",
     })
+}
+
+/// What may be a task as SEP-1686 drafted it, one that asks among them.
+fn drafted() -> Server {
+    let approve = Tool::typed("approve", "Ask, then end", approve).task(TaskPolicy::always());
+    hosts().tool(approve).drafted_tasks(true)
 }
 
 /// What the transcripts of hosts call: three tools, two of which may become tasks.

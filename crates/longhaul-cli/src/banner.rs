@@ -9,10 +9,18 @@ use longhaul::auth::Resource;
 use longhaul::proto::dialect::Revision;
 use longhaul::proto::http::AllowList;
 use longhaul::store::Counts;
-use longhaul_gateway::config::{Auth, Config, EnvSource, Listen};
+use longhaul_gateway::config::{Auth, Config, EnvSource, Listen, Role};
 
 use crate::term::clean;
 use crate::{other_users, shell, systemd, upstreams};
+
+/// How people come to the pages.
+pub(crate) enum Page {
+    /// With this key, once.
+    Key(String),
+    /// With a token of their own.
+    Token,
+}
 
 /// What the store had when the server began.
 pub(crate) struct Open {
@@ -21,6 +29,8 @@ pub(crate) struct Open {
     pub(crate) survives: Option<String>,
     /// How many tasks it took up.
     pub(crate) taken_up: usize,
+    /// Whether the configuration is read again whenever it is written.
+    pub(crate) watched: bool,
     /// The tools of those that are not in its configuration.
     pub(crate) foreign: BTreeSet<Arc<str>>,
 }
@@ -30,13 +40,21 @@ pub(crate) fn show(
     config: &Config,
     file: &Path,
     listening: Option<(&Listen, &AllowList)>,
+    page: Option<&Page>,
     open: &Open,
     upstreams: &upstreams::Lines,
 ) {
     let tools: Vec<&str> = config.names().collect();
     let name = clean::line(&config.server.name, 128);
     anstream::eprintln!("longhaul {}   {name} {}", env!("CARGO_PKG_VERSION"), config.server.version);
-    anstream::eprintln!("  config   {}", file.display());
+    anstream::eprintln!("  config   {}{}", file.display(), if open.watched { ", watching" } else { "" });
+    match config.server.role {
+        Role::All => {}
+        Role::Front => {
+            anstream::eprintln!("  role     front: workers on the same store do what is called here")
+        }
+        Role::Worker => anstream::eprintln!("  role     worker: it answers nobody"),
+    }
     anstream::eprintln!("  store    {}   {}", config.store.url, open_tasks(open.counts.open, open.taken_up));
     if let Some(survives) = &open.survives {
         anstream::eprintln!("  writes   {}", clean::line(survives, 400));
@@ -54,14 +72,28 @@ pub(crate) fn show(
         anstream::eprintln!("  note     {note}");
     }
     match listening {
+        Some((Listen::Address(address), _)) if config.server.role == Role::Worker => {
+            anstream::eprintln!("ready    http://{address}/healthz   and /readyz");
+        }
+        Some((place, _)) if config.server.role == Role::Worker => {
+            anstream::eprintln!("ready    {place}   /healthz and /readyz");
+        }
         Some((place @ Listen::Socket(_), _)) => {
             anstream::eprintln!("  mcp      {place}   {}", revisions());
             anstream::eprintln!("ready    next: longhaul tools {}", shell::word(&place.to_string()));
         }
         Some((&Listen::Address(address), allow)) => {
             let hosts = config.http.allowed_hosts.as_deref().unwrap_or_default();
-            let url = format!("http://{}/mcp", host(address, hosts, allow));
+            let host = host(address, hosts, allow);
+            let url = format!("http://{host}/mcp");
             anstream::eprintln!("  mcp      {url}   {}", revisions());
+            match page {
+                Some(Page::Key(key)) => anstream::eprintln!("  page     http://{host}/?key={key}   (once)"),
+                Some(Page::Token) => {
+                    anstream::eprintln!("  page     http://{host}/   (sign in with a token)")
+                }
+                None => {}
+            }
             let name = shell::word(&name);
             let (known, token) = config.auth.as_ref().map(sign_in).unwrap_or_default();
             let url = known.unwrap_or(&url);
@@ -120,8 +152,19 @@ fn foreign(tools: &BTreeSet<Arc<str>>) -> Option<String> {
     })
 }
 
+/// The URL of the endpoint, for those on this machine.
+pub(crate) fn endpoint(place: &Listen, config: &Config, allow: &AllowList) -> String {
+    match place {
+        Listen::Socket(_) => place.to_string(),
+        Listen::Address(address) => {
+            let hosts = config.http.allowed_hosts.as_deref().unwrap_or_default();
+            format!("http://{}/mcp", host(*address, hosts, allow))
+        }
+    }
+}
+
 /// A host and port under which the server lets callers in: that of others, where it is served to others.
-fn host(address: SocketAddr, hosts: &[String], allow: &AllowList) -> String {
+pub(crate) fn host(address: SocketAddr, hosts: &[String], allow: &AllowList) -> String {
     let (ip, port) = (address.ip(), address.port());
     let named = hosts.iter().map(|host| if has_port(host) { host.clone() } else { format!("{host}:{port}") });
     let own = match ip {

@@ -103,6 +103,22 @@ impl Failure {
     }
 }
 
+/// A command line that is none, as a program is told of it.
+impl From<clap::Error> for Failure {
+    fn from(error: clap::Error) -> Self {
+        let text = error.render().to_string();
+        let (said, more) = text.split_once("\n\n").unwrap_or((&text, ""));
+        let said = said.strip_prefix("error: ").unwrap_or("the command line says too little");
+        let message = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lines = || more.lines().map(str::trim);
+        // What follows `--` is a command here, and no value.
+        let tip =
+            lines().filter_map(|line| line.strip_prefix("tip: ")).find(|tip| !tip.starts_with("to pass "));
+        let usage = lines().find_map(|line| line.strip_prefix("Usage: "));
+        Self::usage(message).next(tip.or(usage).unwrap_or("--help shows what can be said"))
+    }
+}
+
 /// A failure of the program's own surroundings.
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {

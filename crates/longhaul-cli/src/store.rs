@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use longhaul::store::{Memory, Registry, StoreError, TaskStore};
+use longhaul::store::{EventStore, Memory, Registry, StoreError, TaskStore};
 use longhaul_gateway::command::RunsDir;
-use longhaul_gateway::config::{self, Machine, PostgresUrl, StoreUrl};
+use longhaul_gateway::config::{self, DatabaseUrl, Machine, StoreUrl};
 use longhaul_store::sealed::{Sealed, is_sealed};
-use longhaul_store::{Postgres, PostgresOptions, Sqlite};
+use longhaul_store::{Postgres, PostgresOptions, Redis, RedisOptions, Sqlite, SqliteOptions};
 
 use crate::failure::{Failure, Outcome, chain};
 
@@ -18,26 +18,38 @@ use crate::failure::{Failure, Outcome, chain};
 pub(crate) struct Store {
     pub(crate) tasks: Arc<dyn TaskStore>,
     pub(crate) registry: Arc<dyn Registry>,
+    /// What was sent in the streams of sessions.
+    pub(crate) events: Arc<dyn EventStore>,
     /// What an acknowledged write survives, where that is for somebody else to set.
     pub(crate) survives: Option<String>,
 }
 
 impl Store {
-    fn of<S: TaskStore + Registry + 'static>(store: Arc<S>) -> Self {
+    fn of<S: TaskStore + EventStore + Registry + 'static>(store: Arc<S>) -> Self {
         let tasks: Arc<dyn TaskStore> = Arc::<S>::clone(&store);
-        Self { tasks, registry: store, survives: None }
+        let events: Arc<dyn EventStore> = Arc::<S>::clone(&store);
+        Self { tasks, registry: store, events, survives: None }
     }
 }
 
 /// Opens the store, with its keys if it is sealed.
 pub(crate) async fn open(store: &config::Store) -> Outcome<Store> {
+    open_as(store, |path| Sqlite::open(path)).await
+}
+
+/// The same for a verb that mostly looks: a file that cannot be written can still be read.
+pub(crate) async fn open_or_read(store: &config::Store) -> Outcome<Store> {
+    open_as(store, |path| SqliteOptions::new().open_or_read(path)).await
+}
+
+async fn open_as(store: &config::Store, sqlite: fn(&Path) -> Result<Sqlite, StoreError>) -> Outcome<Store> {
     match &store.url {
         StoreUrl::Memory => with_keys(Memory::new(), store).await,
         url @ StoreUrl::Sqlite(path) => {
             if let Some(problem) = no_file(path) {
                 return Err(anyhow::anyhow!("the store {url} cannot be opened: {problem}").into());
             }
-            let sqlite = Sqlite::open(path).with_context(|| format!("the store {url} cannot be opened"))?;
+            let sqlite = sqlite(path).with_context(|| format!("the store {url} cannot be opened"))?;
             with_keys(sqlite, store).await
         }
         StoreUrl::Postgres(url) => {
@@ -46,11 +58,17 @@ pub(crate) async fn open(store: &config::Store) -> Outcome<Store> {
             let opened = with_keys(postgres, store).await?;
             Ok(Store { survives: Some(survives), ..opened })
         }
+        StoreUrl::Redis(url) => {
+            let redis = server(url).await?;
+            let survives = format!("{} ({})", redis.durability(), redis.commits());
+            let opened = with_keys(redis, store).await?;
+            Ok(Store { survives: Some(survives), ..opened })
+        }
     }
 }
 
 /// A URL without a password goes with that of the environment, as for every program on PostgreSQL.
-async fn database(url: &PostgresUrl) -> Outcome<Postgres> {
+async fn database(url: &DatabaseUrl) -> Outcome<Postgres> {
     let mut options = PostgresOptions::new();
     if let Ok(password) = std::env::var("PGPASSWORD") {
         options = options.with_password(password);
@@ -59,7 +77,20 @@ async fn database(url: &PostgresUrl) -> Outcome<Postgres> {
     Ok(opened.with_context(|| format!("the store {url} cannot be opened"))?)
 }
 
-async fn with_keys<S: TaskStore + Registry + 'static>(opened: S, store: &config::Store) -> Outcome<Store> {
+/// The same for a Redis server.
+async fn server(url: &DatabaseUrl) -> Outcome<Redis> {
+    let mut options = RedisOptions::new();
+    if let Ok(password) = std::env::var("REDISCLI_AUTH") {
+        options = options.with_password(password);
+    }
+    let opened = options.open(url.expose()).await;
+    Ok(opened.with_context(|| format!("the store {url} cannot be opened"))?)
+}
+
+async fn with_keys<S: TaskStore + EventStore + Registry + 'static>(
+    opened: S,
+    store: &config::Store,
+) -> Outcome<Store> {
     let url = &store.url;
     let Some(sealing) = &store.sealing else {
         if is_sealed(&opened).await? {
@@ -97,7 +128,9 @@ fn no_file(path: &Path) -> Option<String> {
 pub(crate) fn url(text: &str) -> Result<StoreUrl, String> {
     text.parse::<StoreUrl>().map_err(|error| match error.suggestion(text) {
         Some(meant) => format!("{error}; did you mean `{meant}`?"),
-        None => format!("{error}; a store is `sqlite:FILE`, `postgres://HOST/DATABASE` or `memory:`"),
+        None => format!(
+            "{error}; a store is `sqlite:FILE`, `postgres://HOST/DATABASE`, `redis://HOST` or `memory:`"
+        ),
     })
 }
 
@@ -116,12 +149,12 @@ pub(crate) fn runs(store: &config::Store, has_commands: bool) -> Outcome<Runs> {
     let (path, scratch) = match (&store.state, &store.url) {
         (Some(state), _) => (state.join("runs"), None),
         (None, StoreUrl::Sqlite(path)) => (beside(path), None),
-        (None, StoreUrl::Postgres(url)) if has_commands => {
+        (None, StoreUrl::Postgres(url) | StoreUrl::Redis(url)) if has_commands => {
             let missing =
                 format!("commands keep their run files in a folder of this machine, and {url} has none");
             return Err(Failure::usage(missing).next("name one: --state DIR, or `state` of `[store]`"));
         }
-        (None, StoreUrl::Memory | StoreUrl::Postgres(_)) => {
+        (None, StoreUrl::Memory | StoreUrl::Postgres(_) | StoreUrl::Redis(_)) => {
             let scratch = Scratch::new()?;
             (scratch.0.clone(), Some(scratch))
         }

@@ -42,6 +42,25 @@ pub(crate) struct Server {
     headers: Vec<(String, Secret)>,
 }
 
+/// A word that has to be the URL of a server over HTTP.
+///
+/// # Errors
+///
+/// That it is none, and what one looks like.
+pub(crate) fn http_url(word: &str) -> Outcome<&str> {
+    let url = reqwest::Url::parse(word).ok();
+    let is_http = url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if is_http && !word.contains(char::is_control) {
+        return Ok(word);
+    }
+    let failure = Failure::usage(format!("`{}` is no URL of a server", clean::line(word, 400)));
+    Err(if looks_like_host(word) {
+        failure.next(format!("did you mean `http://{}`?", clean::line(word, 400)))
+    } else {
+        failure.next("one begins with http:// or https://, such as http://127.0.0.1:8420/mcp")
+    })
+}
+
 /// What is never shown.
 #[derive(Clone)]
 struct Secret(String);
@@ -193,7 +212,12 @@ impl Server {
                 connecting.await
             }
         };
-        connected.map_err(|error| match (&self.reach, &error) {
+        connected.map_err(|error| self.failure(error))
+    }
+
+    /// Why it was not connected to.
+    pub(crate) fn failure(&self, error: Error) -> Failure {
+        match (&self.reach, &error) {
             (Reach::Command { .. }, Error::Unreachable { target, cause, .. }) => {
                 let message = format!("the command `{target}` cannot be started: {cause}");
                 Failure::new(Exit::Unreachable, "unreachable", message).next(
@@ -209,7 +233,7 @@ impl Server {
                 Failure::new(Exit::Unreachable, "unreachable", message).next(help)
             }
             _ => error.into(),
-        })
+        }
     }
 
     /// What a person calls it.
@@ -269,14 +293,17 @@ fn token(name: &str) -> Outcome<String> {
 
 fn no_url(word: &str, verb: &str) -> Failure {
     let failure = Failure::usage(format!("`{word}` is no URL, and no command follows after `--`"));
-    let looks_like_host = word.contains(':') && word.contains('/') || word.starts_with("localhost");
-    if looks_like_host {
+    if looks_like_host(word) {
         failure.next(format!("did you mean `http://{word}`?"))
     } else {
         failure.next(format!(
             "longhaul {verb} http://127.0.0.1:8420/mcp …, or longhaul {verb} … -- command that serves"
         ))
     }
+}
+
+fn looks_like_host(word: &str) -> bool {
+    word.contains(':') && word.contains('/') && !word.contains("://") || word.starts_with("localhost")
 }
 
 pub(crate) fn revision(date: &str) -> Result<Revision, String> {

@@ -8,7 +8,7 @@ use longhaul::client::Options;
 use longhaul::client::auth::OAuth;
 use longhaul::server::Catalogue;
 use longhaul_gateway::config::{Config, Reach, UpstreamServer};
-use longhaul_gateway::upstream::{Names, Seen, Upstream, keep_offered};
+use longhaul_gateway::upstream::{Seen, Upstream, Upstreams as Serving};
 use tokio::time::{Instant, timeout_at};
 
 use crate::failure::Outcome;
@@ -18,18 +18,9 @@ use crate::{identity, state};
 /// How long `serve` waits for other servers to say what they have. Whoever takes longer is listed once it has.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The server, with room for tools that come later, where the configuration names servers that have some.
-pub(crate) fn room_for(server: Server, config: &Config) -> (Server, Option<Catalogue>) {
-    if config.servers.is_empty() {
-        return (server, None);
-    }
-    let (server, catalogue) = server.tasks_to_come(true).dynamic();
-    (server, Some(catalogue))
-}
-
 /// Every server of a configuration.
-#[derive(Debug, Default)]
-pub(crate) struct Upstreams(Vec<Arc<Upstream>>);
+#[derive(Clone, Debug)]
+pub(crate) struct Upstreams(Serving);
 
 /// What a person is told of them.
 #[derive(Debug, Default)]
@@ -41,24 +32,29 @@ pub(crate) struct Lines {
 }
 
 impl Upstreams {
-    /// Starts serving them on, and waits a moment for what they have.
-    pub(crate) async fn open(config: &Config, catalogue: Option<Catalogue>) -> Outcome<Self> {
-        let Some(catalogue) = catalogue else { return Ok(Self::default()) };
-        let names = Arc::new(Names::new(config.names()));
+    /// Those of that configuration.
+    pub(crate) async fn new(config: &Config) -> Outcome<Self> {
         let mut all = Vec::new();
         for server in &config.servers {
-            all.push(Upstream::tended(server.clone(), options(server).await?));
+            all.push(upstream(server).await?);
         }
-        for upstream in &all {
-            tokio::spawn(keep_offered(Arc::clone(upstream), catalogue.clone(), Arc::clone(&names)));
-        }
+        Ok(Self(Serving::new(all, config.names())))
+    }
+
+    /// The server, with room for what they have, though there be none yet.
+    pub(crate) fn room(&self, server: Server) -> (Server, Catalogue) {
+        self.0.room(server)
+    }
+
+    /// Starts serving them on, and waits a moment for what they have.
+    pub(crate) async fn open(&self, catalogue: &Catalogue) {
+        self.0.keep_offered(catalogue);
         let until = Instant::now() + PATIENCE;
-        for upstream in &all {
+        for upstream in self.0.iter() {
             let mut seen = upstream.seen();
             // Who has not answered by then is said to be waited for.
             let _ = timeout_at(until, seen.wait_for(|seen| !matches!(seen, Seen::Nothing))).await;
         }
-        Ok(Self(all))
     }
 
     /// The names of their tools, as far as they are known.
@@ -67,28 +63,49 @@ impl Upstreams {
             Seen::Listed { tools, .. } => tools.clone(),
             Seen::Nothing | Seen::Failed { .. } => Vec::new(),
         };
-        self.0.iter().flat_map(of).collect()
+        self.0.iter().flat_map(|upstream| of(&upstream)).collect()
+    }
+
+    /// Each of them.
+    pub(crate) fn all(&self) -> Vec<Arc<Upstream>> {
+        self.0.iter().collect()
+    }
+
+    /// Takes the name of one more tool of the configuration.
+    ///
+    /// # Errors
+    ///
+    /// The server that has a tool of this name.
+    pub(crate) fn take_tool(&self, name: &str) -> Result<(), String> {
+        self.0.take_tool(name)
+    }
+
+    /// Serves on these from here on, in the order of `names`, and those of before that are named.
+    pub(crate) fn change(&self, put: Vec<Arc<Upstream>>, names: &[String], catalogue: &Catalogue) {
+        self.0.change(put, names, catalogue);
     }
 
     /// What a person is told.
     pub(crate) fn lines(&self) -> Lines {
         let mut lines = Lines::default();
-        for upstream in &self.0 {
+        for upstream in self.0.iter() {
             let name = &upstream.config().name;
             lines.servers.push(match &*upstream.seen().borrow() {
-                Seen::Nothing => format!("{name}   has not answered yet: its tools are listed once it has"),
+                Seen::Nothing => format!("{name}   has not answered yet: what it has is listed once it has"),
                 Seen::Failed { why } => {
                     format!("{name}   not reached, and tried again: {}", clean::line(why, 400))
                 }
-                Seen::Listed { tools, revision, notes } => {
+                Seen::Listed { tools, prompts, resources, templates, revision, notes } => {
                     lines
                         .notes
                         .extend(notes.iter().map(|note| format!("{name}: {}", clean::line(note, 400))));
-                    let count = match tools.len() {
-                        1 => "1 tool".to_owned(),
-                        count => format!("{count} tools"),
-                    };
-                    format!("{name}   {count}   {revision}")
+                    let has = counts(&[
+                        (tools.len(), "tool"),
+                        (*prompts, "prompt"),
+                        (*resources, "resource"),
+                        (*templates, "template"),
+                    ]);
+                    format!("{name}   {has}   {revision}")
                 }
             });
         }
@@ -97,12 +114,27 @@ impl Upstreams {
 
     /// Ends the connections, with the processes at their other ends.
     pub(crate) async fn close(self) {
-        let mut closing = tokio::task::JoinSet::new();
-        for upstream in self.0 {
-            closing.spawn(async move { upstream.close().await });
-        }
-        closing.join_all().await;
+        self.0.close().await;
     }
+}
+
+/// A server as it is configured, with who is signed in there.
+///
+/// # Errors
+///
+/// When what is kept of signing in cannot be read.
+pub(crate) async fn upstream(server: &UpstreamServer) -> Outcome<Arc<Upstream>> {
+    Ok(Upstream::tended(server.clone(), options(server).await?))
+}
+
+/// How many there are of each kind, but of those of which there are none; always of the first.
+fn counts(kinds: &[(usize, &str)]) -> String {
+    let has_any = |(place, (count, _)): &(usize, &(usize, &str))| *place == 0 || *count > 0;
+    let words = kinds.iter().enumerate().filter(has_any).map(|(_, (count, kind))| match count {
+        1 => format!("1 {kind}"),
+        count => format!("{count} {kind}s"),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Who is signed in at a server, if anybody is.

@@ -7,7 +7,9 @@
 
 use std::{collections::BTreeSet, env, ffi::OsString, fs, io, path::Path};
 
-use longhaul_gateway::config::{Colour, Severity, Sources, StoreUrl, check_with, load};
+use longhaul_gateway::config::{
+    Colour, REFERENCE, Severity, Sources, StoreUrl, check_with, file_schema, load,
+};
 
 /// A machine where `CI_TOKEN` is set and `/run/secrets/token` holds one.
 struct Known;
@@ -53,6 +55,94 @@ fn every_mistake_is_shown_to_the_byte() {
     }
     assert!(wrong.is_empty(), "these differ from what is expected:\n\n{}", wrong.join("\n"));
     assert_eq!(cases, names(&folder, "stderr"), "each mistake needs its expected text, and no more of them");
+}
+
+/// Mistakes that an editor finds by the schema. What it cannot know (other keys, how long a duration is, what a placeholder means)
+/// is left to the program.
+const SEEN_BY_EDITORS: &[&str] = &[
+    "answers_by_the_model",
+    "auth_proxy",
+    "auth_token_in_the_file",
+    "bad_duration",
+    "bad_env",
+    "bad_limit",
+    "bad_scope",
+    "bad_size",
+    "bad_store_keys",
+    "bad_task_word",
+    "cancel_by_the_command",
+    "command_as_one_string",
+    "command_with_a_number",
+    "default_of_wrong_type",
+    "enum_wrong",
+    "job_that_calls_back",
+    "job_with_unknown_keys",
+    "key_not_of_this_type",
+    "many_at_once",
+    "misspelled_command",
+    "page_for_operators_of_nothing",
+    "rerun_not_for_commands",
+    "server_and_its_secrets",
+    "server_of_both_kinds",
+    "tool_not_a_table",
+    "tools_not_a_table",
+    "unknown_annotation",
+    "unknown_key_far_from_all",
+    "unknown_key_of_input",
+    "unknown_key_with_a_near_one",
+    "unknown_section",
+    "unknown_type",
+    "unknown_word",
+    "word_that_is_no_text",
+    "wrong_type",
+];
+
+#[test]
+fn an_editor_finds_what_the_schema_can_say_and_nothing_else() {
+    let schema = jsonschema::draft4::new(&file_schema()).unwrap();
+    let valid = |text: &str| {
+        let table = toml::from_str::<toml::Table>(text).ok()?;
+        Some(schema.is_valid(&serde_json::to_value(table).unwrap()))
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for example in [
+        "examples/quickstart/longhaul.toml",
+        "examples/existing-server/longhaul.toml",
+        "examples/http-job/longhaul.toml",
+        "conformance/interop/longhaul.toml",
+    ] {
+        assert_eq!(valid(&fs::read_to_string(root.join(example)).unwrap()), Some(true), "{example}");
+    }
+    assert_eq!(valid(REFERENCE), Some(true));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config_mistakes");
+    let mut seen = Vec::new();
+    for name in names(&folder, "toml") {
+        let text = fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap();
+        if valid(&text) == Some(false) {
+            let checked = check_with("longhaul.toml", &text, &Known);
+            assert!(checked.is_err(), "{name}: the program takes what the schema refuses");
+            seen.push(name);
+        }
+    }
+    assert_eq!(seen, SEEN_BY_EDITORS);
+}
+
+#[test]
+fn the_configurations_of_the_readme_are_valid() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    let blocks: Vec<&str> =
+        readme.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() > 3);
+    let schema = jsonschema::draft4::new(&file_schema()).unwrap();
+    for block in blocks {
+        let table: toml::Table = toml::from_str(block).unwrap();
+        let mistakes: Vec<_> = schema
+            .iter_errors(&serde_json::to_value(table).unwrap())
+            .map(|error| error.to_string())
+            .collect();
+        assert!(mistakes.is_empty(), "{mistakes:?} in\n{block}");
+    }
 }
 
 fn names(folder: &Path, extension: &str) -> BTreeSet<String> {

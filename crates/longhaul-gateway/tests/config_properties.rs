@@ -2,8 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test, and what it is built of, fails by panicking")]
 
-use longhaul_gateway::config::{CommandTool, check, escape_placeholders};
+use std::sync::LazyLock;
+
+use longhaul_gateway::config::{CommandTool, check, escape_placeholders, file_schema};
 use proptest::{collection::vec, prelude::*};
+
+/// What editors hold a configuration against.
+static SCHEMA: LazyLock<jsonschema::Validator> =
+    LazyLock::new(|| jsonschema::draft4::new(&file_schema()).unwrap());
 
 /// A text of the characters that shells, option parsers and templates care about, and any others.
 fn hostile() -> impl Strategy<Value = String> {
@@ -163,7 +169,11 @@ proptest! {
         ],
     ) {
         match check("longhaul.toml", &text) {
-            Ok(checked) => prop_assert_eq!(checked.warnings.errors(), 0),
+            Ok(checked) => {
+                prop_assert_eq!(checked.warnings.errors(), 0);
+                let json = serde_json::to_value(toml::from_str::<toml::Table>(&text).unwrap()).unwrap();
+                prop_assert!(SCHEMA.is_valid(&json), "without mistakes, and not valid:\n{text}");
+            }
             Err(mistakes) => {
                 prop_assert!(mistakes.errors() > 0);
                 prop_assert!(mistakes.to_string().contains("error: "));

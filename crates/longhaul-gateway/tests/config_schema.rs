@@ -6,7 +6,7 @@ use longhaul::{
     server::TaskMode,
     store::{OnOrphan, OrphanRule, Rerun},
 };
-use longhaul_gateway::config::{CommandTool, Config, Join, Output, Polls, StoreUrl, check};
+use longhaul_gateway::config::{CommandTool, Config, Join, Output, Polls, Role, StoreUrl, check};
 
 fn config(text: &str) -> Config {
     match check("longhaul.toml", text) {
@@ -108,7 +108,8 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!(config.http.max_body, 4 << 20);
     assert_eq!((config.polls, config.audit.is_none()), (Polls::default(), true));
     assert_eq!((config.polls.each, config.polls.in_all, config.polls.in_vain), (200, 10_000, 300));
-    assert!(!config.server.drafted_tasks);
+    assert!(config.page.enabled && config.page.operators.is_none());
+    assert!(!config.server.drafted_tasks && config.server.role == Role::All);
     assert_eq!(config.store.url, StoreUrl::Sqlite("longhaul.db".into()));
     assert_eq!(config.store.state, None);
     assert_eq!((config.store.max_run_bytes, config.store.sealing), (10 << 30, None));
@@ -132,6 +133,7 @@ fn everything_that_is_said_is_taken() {
         title = "CI"
         instructions = "Test before you build."
         drafted_tasks = true
+        role = "front"
 
         [store]
         url = "sqlite:state/tasks.db"
@@ -145,6 +147,10 @@ fn everything_that_is_said_is_taken() {
         legacy_sse = true
         http2 = true
         max_body = "64KiB"
+
+        [page]
+        enabled = false
+        operators = "longhaul:operator"
 
         [polls]
         each = 5
@@ -194,7 +200,7 @@ fn everything_that_is_said_is_taken() {
     assert_eq!((config.server.name.as_str(), config.server.version.as_str()), ("ci", "1.2.3"));
     assert_eq!(config.server.title.as_deref(), Some("CI"));
     assert_eq!(config.server.instructions.as_deref(), Some("Test before you build."));
-    assert!(config.server.drafted_tasks);
+    assert!(config.server.drafted_tasks && config.server.role == Role::Front);
     assert_eq!(config.store.url, StoreUrl::Sqlite("state/tasks.db".into()));
     assert_eq!(config.store.state, Some("/var/lib/longhaul".into()));
     assert_eq!(config.store.max_run_bytes, 1_000_000_000);
@@ -206,6 +212,8 @@ fn everything_that_is_said_is_taken() {
         "an empty list denies, none decides"
     );
     assert_eq!((config.http.max_body, config.http.legacy_sse, config.http.http2), (64 << 10, true, true));
+    assert!(!config.page.enabled);
+    assert_eq!(config.page.operators.as_ref().unwrap().to_string(), "longhaul:operator");
     assert_eq!((config.polls.each, config.polls.in_all, config.polls.in_vain), (5, 50, 7));
     let audit = config.audit.clone().unwrap();
     assert_eq!((audit.path, audit.max_file, audit.max_files), ("trail".into(), 1 << 20, 9));

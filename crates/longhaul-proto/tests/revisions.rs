@@ -272,3 +272,11 @@ fn a_result_that_asks_is_of_its_own_type() {
     assert_eq!(written["inputRequests"]["roots"]["method"], "roots/list");
     assert_eq!(written["inputRequests"]["who"]["params"]["message"], "Who?");
 }
+
+#[test]
+fn an_answer_that_is_none_is_refused_in_words() {
+    for (dialect, _) in dialects() {
+        let said = dialect.read_call("3").unwrap_err().message;
+        assert!(said.contains("expected the result of a call"), "{said}");
+    }
+}

@@ -134,7 +134,7 @@ impl StoreClock {
     }
 
     /// Never falls behind a time that another process has stored.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
     pub(crate) fn observe(&self, stored: Time) {
         // Under one guard: whoever reads meanwhile may already have been told a later time than `stored`.
         let mut state = self.lock();

@@ -130,10 +130,10 @@ pub enum StoreError {
         #[source]
         source: Option<Source>,
     },
-    /// The file was removed or replaced while it was in use. Nothing that was acknowledged before can be found in it
+    /// The file was removed, replaced or cut short while it was in use. Nothing that was acknowledged before can be found in it
     /// unless it comes back.
     #[error(
-        "the store's file {place} was removed or replaced while it was in use; move it back, or restart to begin a new one"
+        "the store's file {place} was removed or replaced, or cut short, while it was in use; move it back, or restart to begin a new one"
     )]
     Gone {
         /// The file.
@@ -190,13 +190,13 @@ impl StoreError {
 }
 
 /// A stored value that cannot be one.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub(crate) fn corrupt(what: impl ToString) -> StoreError {
     StoreError::Corrupt { what: what.to_string(), source: None }
 }
 
 /// Words as a source.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub(crate) fn said(words: impl Into<Box<dyn Error + Send + Sync>>) -> Source {
     Source::from(words.into())
 }

@@ -12,6 +12,7 @@
 //! | (none) | the contract, and [`Memory`] |
 //! | `sqlite` | `Sqlite`: one file, shared by the processes of one machine |
 //! | `postgres` | `Postgres`: one database, shared by the nodes of a fleet |
+//! | `redis` | `Redis`: one Redis or Valkey server, shared by the nodes of a fleet |
 //! | `conformance` | `conformance`: the suite every backend passes, and a clock that tests step |
 //! | `sealed` | `sealed`: a store around a store, which keeps nothing that can be read without a key |
 //! | `wrap` | `wrap`: stores around stores, and one that lets things go wrong as planned |
@@ -37,6 +38,7 @@ pub mod conformance;
 pub mod crash_point;
 mod error;
 mod event_store;
+mod format;
 mod identity;
 mod json;
 mod memory;
@@ -51,17 +53,23 @@ mod part;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
+#[cfg(feature = "redis")]
+mod redis;
 mod registry;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod row;
 #[cfg(feature = "sealed")]
 pub mod sealed;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod server_clock;
 mod settings;
 mod shared;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod step;
 mod stored;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod suspects;
 mod task_store;
 mod time;
 mod tool_version;
@@ -70,12 +78,15 @@ mod watch;
 #[cfg(any(test, feature = "wrap"))]
 pub mod wrap;
 
+#[cfg(feature = "redis")]
+pub use self::redis::{Redis, RedisOptions};
 pub use child::{ChildEnd, Children, NewChild, Parent};
 #[cfg(any(test, feature = "conformance"))]
 pub use clock::StepClock;
 pub use clock::{Clock, SystemClock};
 pub use error::{Quota, Source, StoreError};
 pub use event_store::{Event, EventStore, Stream};
+pub use format::Format;
 pub use identity::{Epoch, InvalidName, NodeId, TaskId};
 pub use json::Json;
 pub use memory::{Change, Memory, RowKey};

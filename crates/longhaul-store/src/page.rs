@@ -78,11 +78,11 @@ fn kind(scope: Scope<'_>) -> char {
 }
 
 /// The most rows one page looks at.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub(crate) const LONGEST_SCAN: usize = 5000;
 
 /// The payload bytes after which a page ends.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 pub(crate) const LARGEST_PAGE: usize = 4 << 20;
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! What callers call their calls: keys under which one is made once, and the ids of drafted tasks.
+//! What callers call their calls: keys under which one is made once, the ids of drafted tasks, and the states of calls in
+//! rounds.
 //!
-//! A store keeps both in one place, so that each kind has a prefix of its own.
+//! A store keeps all of them in one place, so that each kind has a prefix of its own.
 
 use longhaul_store::{CallKey, InvalidCallKey, Record};
 
@@ -9,6 +10,7 @@ pub const LONGEST: usize = 256;
 
 const IDEMPOTENCY: &str = "key:";
 const DRAFTED: &str = "task:";
+const STATE: &str = "state:";
 
 /// A key under which a call is made once.
 ///
@@ -26,6 +28,15 @@ pub fn idempotency(key: &str) -> Result<CallKey, InvalidCallKey> {
 /// When there can be no such id.
 pub fn drafted(id: &str) -> Result<CallKey, InvalidCallKey> {
     of_kind(DRAFTED, id)
+}
+
+/// What the states of one call in rounds are called: whichever of them is brought, and however often, one task is begun.
+///
+/// # Errors
+///
+/// When there can be no such name.
+pub fn state(name: &str) -> Result<CallKey, InvalidCallKey> {
+    of_kind(STATE, name)
 }
 
 /// What the caller of this task calls it, if it is a drafted one.
@@ -47,6 +58,7 @@ mod tests {
     #[test]
     fn kinds_are_apart_and_no_name_is_odd() {
         assert_ne!(idempotency("a").unwrap(), drafted("a").unwrap());
+        assert_ne!(idempotency("a").unwrap(), state("a").unwrap());
         for odd in ["", "a b", "a\r\nb", "\u{e9}", &"x".repeat(LONGEST + 1)] {
             assert!(idempotency(odd).is_err() && drafted(odd).is_err(), "{odd:?}");
         }

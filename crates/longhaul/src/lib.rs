@@ -38,8 +38,11 @@
 //! | `schema-validation` | `Tool::validated`: tools whose JSON Schemas are known only when the program runs; clients hold results against the schemas of their tools |
 //! | `sealed` | `store::sealed`: what tasks carry, sealed where it is kept |
 //! | `postgres` | `store::Postgres`: tasks in a PostgreSQL database that the nodes of a fleet share |
+//! | `redis` | `store::Redis`: tasks on a Redis or Valkey server that the nodes of a fleet share |
 //! | `sqlite` | `store::Sqlite`: tasks in one file, which survive the process and the loss of power |
 
+#[cfg(feature = "macros")]
+mod attributes;
 pub mod audit;
 #[cfg(feature = "auth")]
 pub mod auth;
@@ -62,9 +65,9 @@ mod trace;
 pub mod transport;
 mod wire;
 
-pub use client::Client;
 #[cfg(feature = "macros")]
-pub use longhaul_macros::{prompt, resource, tool};
+pub use attributes::{prompt, resource, tool};
+pub use client::Client;
 pub use longhaul_proto as proto;
 pub use longhaul_tasks as tasks;
 pub use longhaul_tasks::store;

@@ -399,6 +399,30 @@ async fn what_a_task_asks_is_answered_and_nobody_is_asked_twice() {
     assert_eq!(*asked.lock().unwrap(), ["Go?", "sample 7", "Sure?"]);
 }
 
+/// D8 of `conformance/REQUIREMENTS.md`.
+#[tokio::test(start_paused = true)]
+async fn d8_an_old_answer_that_comes_again_asks_nobody_and_ends_nothing() {
+    let (options, asked) = answering();
+    let (client, mut peer) = peer::modern(options).await;
+    let calling = spawn_call(&client);
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, d3("working", json!({ "resultType": "task" }))).await;
+    let (working, asking) = (d3("working", json!({})), waits_for(json!({"a": form("Go?")})));
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, asking.clone()).await;
+    let update = peer.expect("tasks/update").await;
+    peer.answer(&update, json!({ "resultType": "complete" })).await;
+    // Something on the way has kept them.
+    for old in [working.clone(), asking, working.clone(), working] {
+        let get = peer.expect("tasks/get").await;
+        peer.answer(&get, old).await;
+    }
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, d3("completed", json!({ "result": text("built") }))).await;
+    assert_eq!(calling.await.unwrap().unwrap(), "built");
+    assert_eq!(*asked.lock().unwrap(), ["Go?"]);
+}
+
 /// RP-05 of `conformance/REQUIREMENTS.md`.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_waits_and_asks_nothing_new_is_stuck_and_cancelled() {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use longhaul::driver;
-use longhaul::server::{Dispatcher, Principal, TaskPolicy, ToolError};
+use longhaul::server::{Dispatcher, Elicited, Principal, TaskPolicy, ToolError};
 use longhaul::store::Rerun;
 use longhaul::transport::memory;
 use longhaul::{Cx, Server, Tool};
@@ -40,6 +40,11 @@ struct Client {
 
 impl Client {
     async fn connect(dispatcher: &Dispatcher, principal: &str) -> Self {
+        Self::able(dispatcher, principal, json!({})).await
+    }
+
+    /// The same of a client that can do more.
+    async fn able(dispatcher: &Dispatcher, principal: &str, capabilities: Value) -> Self {
         let (ours, theirs) = memory::pair();
         let (reader, writer) = tokio::io::split(theirs);
         let principal = Principal::new(principal).unwrap();
@@ -48,7 +53,7 @@ impl Client {
         tokio::spawn(driver::serve(dispatcher.clone(), principal, reader, writer, options, never));
         let (reader, writer) = tokio::io::split(ours);
         let mut this = Self { reader: BufReader::new(reader), writer };
-        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {},
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": capabilities,
             "clientInfo": {"name": "t", "version": "1"}});
         this.ask(0, "initialize", params).await;
         this
@@ -59,9 +64,11 @@ impl Client {
         self.writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
+    /// The next message, for which a test waits an hour of its own time.
     async fn receive(&mut self) -> Value {
         let mut line = String::new();
-        self.reader.read_line(&mut line).await.unwrap();
+        let read = tokio::time::timeout(Duration::from_secs(3600), self.reader.read_line(&mut line)).await;
+        read.unwrap_or_else(|_| panic!("the server has said nothing for an hour")).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
     }
 
@@ -82,6 +89,12 @@ impl Client {
         let created = self.receive().await;
         assert_eq!(created["method"], "notifications/tasks/created", "{created}");
         assert_eq!(created["params"], related(task));
+    }
+
+    /// Answers what the server asks.
+    async fn reply(&mut self, asked: &Value, result: Value) {
+        let line = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+        self.writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
     async fn status(&mut self, id: u64, task: &str) -> Value {
@@ -132,6 +145,51 @@ async fn a_task_is_found_again_by_its_id_after_its_connection_is_lost() {
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     let other = next.ask(3, "tools/call", call("deploy", 11)).await;
     assert_eq!((&other["error"]["code"], runs.load(Ordering::SeqCst)), (&json!(-32602), 1), "{other}");
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Approve {
+    go: bool,
+}
+
+#[tokio::test(start_paused = true)]
+async fn r1_10_a_drafted_task_asks_its_caller_and_needs_an_answer_meanwhile() {
+    let work = |cx: Cx, _: Wait| async move {
+        let approved = |answer: Elicited<Approve>| answer.accepted().is_some_and(|it| it.go);
+        let first = approved(cx.elicit::<Approve>("Go?").await?);
+        let second = approved(cx.elicit::<Approve>("Really?").await?);
+        Ok::<_, ToolError>(format!("{first}, {second}"))
+    };
+    let mut policy = TaskPolicy::always();
+    policy.rerun = Rerun::Resumable;
+    let server = Server::new("test", "1").tool(Tool::typed("wait", "Wait", work).task(policy));
+    let dispatcher = server.drafted_tasks(true).dispatcher().unwrap();
+    dispatcher.start().await.unwrap();
+    let can = json!({"elicitation": {}});
+    let mut first = Client::able(&dispatcher, "ann", can.clone()).await;
+    first.begin(1, "deploy", 0).await;
+    let asked = first.receive().await;
+    assert_eq!(
+        (&asked["method"], &asked["params"]["message"]),
+        (&json!("elicitation/create"), &json!("Go?"))
+    );
+    assert_eq!(asked["params"]["_meta"], related("deploy")["_meta"], "{asked}");
+    assert_eq!(first.status(2, "deploy").await, "input_required");
+    first.reply(&asked, json!({"action": "accept", "content": {"go": true}})).await;
+    let second = first.receive().await;
+    assert_eq!(second["params"]["message"], "Really?", "{second}");
+    // Its caller is gone, and its work put aside. Whoever makes the request again is asked what is asked still.
+    drop(first);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let mut next = Client::able(&dispatcher, "ann", can).await;
+    next.begin(1, "deploy", 0).await;
+    let again = next.receive().await;
+    assert_eq!(again["params"]["message"], "Really?", "{again}");
+    assert_eq!(again["params"]["_meta"], related("deploy")["_meta"], "{again}");
+    next.reply(&again, json!({"action": "decline"})).await;
+    let answer = next.receive().await;
+    assert_eq!(answer["result"]["content"][0]["text"], "true, false", "{answer}");
+    assert_eq!(next.status(2, "deploy").await, "completed");
 }
 
 #[tokio::test(start_paused = true)]

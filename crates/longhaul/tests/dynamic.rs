@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use host::{Host, both_eras};
 use longhaul::proto::dialect::{Dialect, Era};
-use longhaul::proto::model;
-use longhaul::server::{Catalogue, ChangeError, Prompt, Resource, ResourceTemplate, TaskPolicy, ToolError};
+use longhaul::proto::model::{self, LoggingLevel};
+use longhaul::server::{
+    Catalogue, ChangeError, Prompt, Resource, ResourceTemplate, SubscriptionOptions, TaskPolicy, ToolError,
+};
 use longhaul::service::{Level, Trace};
 use longhaul::store::{Json, Memory, NewTask, Owner, TaskId, TaskStore as _};
 use longhaul::{Cx, Server, Tool};
@@ -291,4 +293,197 @@ async fn a_session_hears_of_the_parts_of_its_own_task_and_of_no_other() {
     host.result("resources/unsubscribe", parts(&id), "EmptyResult").await;
     gate.notify_one();
     not_updated(&mut host).await;
+}
+
+/// What is told of while anybody watches it, as the test sees it: how many tell of it now.
+fn elsewhere(server: Server) -> (Server, Arc<()>) {
+    let telling = Arc::new(());
+    let its = Arc::clone(&telling);
+    let server = server.tell_of_resources(move |what| {
+        let telling = Arc::clone(&its);
+        (what.uri != "app://silent").then_some(async move {
+            std::future::pending::<()>().await;
+            drop(telling);
+        })
+    });
+    (server.resource(Resource::text("app://silent", "silent", "s")), telling)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_tells_of_a_resource_runs_for_as_long_as_anybody_watches_it() {
+    let yield_to_it = || tokio::time::sleep(Duration::from_millis(1));
+    for dialect in both_eras() {
+        let (server, catalogue) = begin();
+        let (server, telling) = elsewhere(server);
+        let mut host = Host::new(server.dispatcher().unwrap(), dialect).await;
+        let none = Arc::strong_count(&telling);
+        let watched = json!({"uri": "app://watched"});
+        let subscription = match dialect.era() {
+            Era::Legacy => {
+                for _ in 0..2 {
+                    host.result("resources/subscribe", watched.clone(), "EmptyResult").await;
+                }
+                assert_eq!(host.error("resources/subscribe", json!({"uri": "app://silent"})).await.0, -32602);
+                None
+            }
+            Era::Modern => {
+                let filter = json!({"resourceSubscriptions": ["app://watched", "app://silent"]});
+                let (id, agreed) = listen(&mut host, filter).await;
+                assert_eq!(agreed, json!({"resourceSubscriptions": ["app://watched"]}));
+                Some(id)
+            }
+        };
+        assert_eq!(Arc::strong_count(&telling), none + 1);
+        catalogue.resource_updated("app://watched").unwrap();
+        assert_eq!(host.receive().await.unwrap()["method"], "notifications/resources/updated");
+        match subscription {
+            None => drop(host.result("resources/unsubscribe", watched, "EmptyResult").await),
+            Some(id) => {
+                let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+                host.send(cancelled).await;
+            }
+        }
+        yield_to_it().await;
+        assert_eq!(Arc::strong_count(&telling), none, "{}", dialect.revision());
+    }
+}
+
+/// Whatever a template matches can be watched, so that nobody may watch more of it than there is room for.
+#[tokio::test(start_paused = true)]
+async fn a_client_watches_so_many_resources_and_a_principal_so_many_in_all() {
+    let row = |id: u64| format!("db://{id}");
+    for dialect in both_eras() {
+        let rows = ResourceTemplate::typed("db://{id}", "rows", |_, Id { id }| async move { id.to_string() });
+        let (server, _catalogue) = begin();
+        let (server, telling) = elsewhere(server.resource_template(rows));
+        let bounds = SubscriptionOptions::default().max_resources(2).max_watched(10, 3);
+        let dispatcher = server.subscriptions(bounds).dispatcher().unwrap();
+        let none = Arc::strong_count(&telling);
+        let mut hosts =
+            [Host::new(dispatcher.clone(), dialect).await, Host::new(dispatcher.clone(), dialect).await];
+        match dialect.era() {
+            Era::Legacy => {
+                let watch = |id| json!({"uri": row(id)});
+                for id in [1, 2, 2] {
+                    hosts[0].result("resources/subscribe", watch(id), "EmptyResult").await;
+                }
+                assert_eq!(hosts[0].error("resources/subscribe", watch(3)).await.0, -32603);
+                hosts[1].result("resources/subscribe", watch(4), "EmptyResult").await;
+                let (code, message) = hosts[1].error("resources/subscribe", watch(5)).await;
+                assert!(code == -32603 && message.contains("limit of its caller"), "{code} {message}");
+                hosts[0].result("resources/unsubscribe", watch(1), "EmptyResult").await;
+                hosts[1].result("resources/subscribe", watch(5), "EmptyResult").await;
+            }
+            Era::Modern => {
+                let uris: Vec<String> = (0..100).map(|id| row(id / 2)).collect();
+                let filter = json!({ "resourceSubscriptions": uris });
+                let (first, agreed) = listen(&mut hosts[0], filter.clone()).await;
+                assert_eq!(agreed, json!({"resourceSubscriptions": [row(0), row(1)]}));
+                let (_, agreed) = listen(&mut hosts[1], filter.clone()).await;
+                assert_eq!(agreed, json!({"resourceSubscriptions": [row(0)]}));
+                assert_eq!(Arc::strong_count(&telling), none + 2, "one tells of each");
+                let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": first}});
+                hosts[0].send(cancelled).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                let (_, agreed) = listen(&mut hosts[1], filter).await;
+                assert_eq!(agreed, json!({"resourceSubscriptions": [row(0), row(1)]}));
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_session_watched_that_is_gone_takes_nobodys_room() {
+    let rows = ResourceTemplate::typed("db://{id}", "rows", |_, Id { id }| async move { id.to_string() });
+    let (server, _catalogue) = begin();
+    let (server, telling) = elsewhere(server.resource_template(rows));
+    let bounds = SubscriptionOptions::default().max_watched(10, 2);
+    let dispatcher = server.subscriptions(bounds).dispatcher().unwrap();
+    let none = Arc::strong_count(&telling);
+    let mut gone = Host::new(dispatcher.clone(), Dialect::newest_legacy()).await;
+    let mut here = Host::new(dispatcher.clone(), Dialect::newest_legacy()).await;
+    let watch = |id: u64| json!({"uri": format!("db://{id}")});
+    for id in [1, 2] {
+        gone.result("resources/subscribe", watch(id), "EmptyResult").await;
+    }
+    assert_eq!(here.error("resources/subscribe", watch(3)).await.0, -32603);
+    // It hangs up.
+    let served = {
+        let gone = gone;
+        gone.served
+    };
+    served.await.unwrap().unwrap();
+    for id in [3, 4] {
+        here.result("resources/subscribe", watch(id), "EmptyResult").await;
+    }
+    assert_eq!(here.error("resources/subscribe", watch(5)).await.0, -32603);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(Arc::strong_count(&telling), none + 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_described_by_hand_is_offered_and_changed_in_one_go() {
+    for dialect in both_eras() {
+        let (mut host, catalogue) = host(dialect).await;
+        let files = |n: u8| {
+            let definition = model::Resource::new(format!("f:{n}"), n.to_string()).with_title("F");
+            Resource::raw(definition, move |_| async move { n.to_string() })
+        };
+        let template = |uri: &str| {
+            let definition = model::ResourceTemplate::new(uri, uri);
+            ResourceTemplate::raw(definition, |_, uri| async move { uri.to_uppercase() })
+                .complete_any(|_, variable, typed| async move { vec![format!("{variable}={}", typed.value)] })
+        };
+        assert!(catalogue.renew(["app://watched"], (0..100).map(files)).unwrap().is_empty());
+        let templates = ["db://{id}", "any://{path*}", "broken{"].map(template);
+        assert!(catalogue.renew([""; 0], templates).unwrap().is_empty());
+        let refused = catalogue.renew(["none"], [tool("no good", "x"), tool("good", "x")]).unwrap();
+        assert_eq!(refused.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["no good"]);
+        if dialect.era() == Era::Legacy {
+            for list in ["tools", "resources"] {
+                let told = host.receive().await.unwrap();
+                assert_eq!(told["method"], format!("notifications/{list}/list_changed"));
+            }
+        }
+        assert_eq!(names(&mut host, "resources/list", "resources").await.len(), 100);
+        assert_eq!(names(&mut host, "tools/list", "tools").await, ["first", "good"]);
+        let read = host.ask("resources/read", json!({"uri": "f:7"})).await;
+        assert_eq!(read["result"]["contents"][0]["text"], "7");
+        let read = host.ask("resources/read", json!({"uri": "db://x"})).await;
+        assert_eq!(read["result"]["contents"][0]["text"], "DB://X");
+        for (template, variable) in [("db://{id}", "id"), ("any://{path*}", "path"), ("db://{id}", "other")] {
+            let params = json!({"ref": {"type": "ref/resource", "uri": template},
+                "argument": {"name": variable, "value": "v"}});
+            let completed = host.result("completion/complete", params, "CompleteResult").await;
+            assert_eq!(completed["completion"]["values"], json!([format!("{variable}=v")]));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_log_is_passed_on_to_who_wants_it() {
+    for dialect in both_eras() {
+        let (server, catalogue) = begin();
+        let mut host = Host::new(server.dispatcher().unwrap(), dialect).await;
+        let wanted = if dialect.era() == Era::Legacy { Some("info") } else { None };
+        catalogue
+            .add(Tool::typed("logs", "Log", |cx: Cx, Nothing {}| async move {
+                cx.pass_log(LoggingLevel::Debug, Some("disk"), &json!({"free": 1}));
+                cx.pass_log(LoggingLevel::Error, Some("disk"), &json!({"free": 0}));
+                json!(cx.log_level()).to_string()
+            }))
+            .unwrap();
+        if dialect.era() == Era::Legacy {
+            assert_eq!(host.receive().await.unwrap()["method"], "notifications/tools/list_changed");
+        }
+        let id = host.request("tools/call", json!({"name": "logs"})).await;
+        if wanted.is_some() {
+            let told = host.receive().await.unwrap();
+            host.check("LoggingMessageNotification", &told);
+            assert_eq!(told["params"], json!({"level": "error", "logger": "disk", "data": {"free": 0}}));
+        }
+        let answer = host.receive().await.unwrap();
+        assert_eq!(answer["id"], id, "{answer}");
+        assert_eq!(answer["result"]["content"][0]["text"], json!(wanted).to_string());
+    }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,12 +12,15 @@ use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use longhaul::proto::model::Progress;
-use longhaul::store::{Memory, Settings, SystemClock};
+use longhaul::store::{
+    self, Entry, EntryKey, Holder, Memory, Owner, Registry, Settings, StoreError, StoreFuture, Swap,
+    SystemClock, Version,
+};
 use longhaul::transport::http::server::{Options, SessionObserver, serve};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{RwLock, Semaphore};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct NoArguments {}
@@ -92,6 +96,19 @@ impl Host {
 
     async fn resume(&self, session: &str, last: &str) -> Events {
         Events::of(self.get(session, last).await)
+    }
+
+    /// Asks something in a session, and gives the status.
+    async fn ask(&self, session: &str) -> u16 {
+        let list = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/list"}).to_string();
+        let request = Request::post("/mcp").header("mcp-session-id", session);
+        self.send(request, list).await.status().as_u16()
+    }
+
+    /// Ends a session, and gives the status.
+    async fn end(&self, session: &str) -> u16 {
+        let request = Request::delete("/mcp").header("mcp-session-id", session);
+        self.send(request, String::new()).await.status().as_u16()
     }
 }
 
@@ -282,6 +299,247 @@ async fn every_answer_is_a_stream_where_that_is_asked_for() {
     assert!(answer.contains(r#""id":5"#), "{answer}");
     assert_eq!(stream.next().await, None);
     assert_eq!(host.resume(&session, &first).await.rest().await.len(), 1);
+}
+
+/// Two nodes that share what they keep of sessions, as the processes of a fleet do.
+async fn two_nodes(idle: Duration) -> (Host, Host) {
+    let store = Memory::new();
+    let options = || {
+        let options = Options::default().session_idle(idle);
+        options.events(store.another_node()).shared_sessions(store.another_node())
+    };
+    (Host::start(options()).await, Host::start(options()).await)
+}
+
+#[tokio::test]
+async fn a_session_goes_on_at_another_node_and_so_does_its_stream() {
+    let (one, other) = two_nodes(Duration::from_secs(60)).await;
+    let session = one.initialize("2025-11-25").await;
+    one.may_go_on.add_permits(1);
+    let mut stream = one.call(&session, "steps").await;
+    stream.next().await.unwrap();
+    let (last, _) = stream.next().await.unwrap();
+    drop(stream);
+    let resumed = other.resume(&session, &last).await;
+    one.may_go_on.add_permits(2);
+    let rest = resumed.rest().await;
+    assert_eq!(steps_of(&rest), [2.0, 3.0], "what the node sends that has the call: {rest:?}");
+    assert_eq!(rest.last().unwrap().1["result"]["content"][0]["text"], "done");
+    let end = &rest.last().unwrap().0;
+    assert_eq!(other.resume(&session, end).await.next().await, None, "an answer is the end");
+    // What belongs to no request comes by whichever node its client is at.
+    let request = Request::get("/mcp").header("mcp-session-id", &session);
+    let mut pushes = Events::of(one.send(request, String::new()).await);
+    let (last, _) = pushes.next().await.unwrap();
+    let mut resumed = other.resume(&session, &last).await;
+    let more = tokio::time::timeout(Duration::from_millis(50), resumed.next()).await;
+    assert!(more.is_err(), "it goes on: {more:?}");
+    // A call of its own, with what the handshake has settled.
+    other.may_go_on.add_permits(3);
+    let mut call = other.call(&session, "steps").await;
+    call.next().await.unwrap();
+    assert_eq!(steps_of(&call.rest().await), [1.0, 2.0, 3.0]);
+    assert_eq!(other.get(&"0".repeat(32), &last).await.status().as_u16(), 404, "what nobody opened");
+}
+
+#[tokio::test]
+async fn a_session_that_is_ended_at_one_node_ends_at_every_node() {
+    let (one, other) = two_nodes(Duration::from_millis(300)).await;
+    let session = one.initialize("2025-11-25").await;
+    let list = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/list"}).to_string();
+    let ask = async |host: &Host| {
+        let request = Request::post("/mcp").header("mcp-session-id", &session);
+        host.send(request, list.clone()).await.status().as_u16()
+    };
+    assert_eq!((ask(&other).await, ask(&one).await), (200, 200));
+    // Longer than either would leave it idle alone: it is still there.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!((ask(&other).await, ask(&one).await), (200, 200));
+    let gone = other.send(Request::delete("/mcp").header("mcp-session-id", &session), String::new()).await;
+    assert_eq!(gone.status().as_u16(), 204);
+    assert_eq!(ask(&other).await, 404);
+    let mut looks = 0;
+    while ask(&one).await != 404 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        looks += 1;
+        assert!(looks < 1000, "it does not hear of it");
+    }
+}
+
+/// By what a node shares its sessions: it counts, can be cut, and can be held up before it writes.
+#[derive(Debug)]
+struct Link {
+    store: Memory,
+    looks: AtomicUsize,
+    writes: AtomicUsize,
+    is_cut: AtomicBool,
+    /// Whoever has it for itself lets nothing be written.
+    gate: RwLock<()>,
+}
+
+impl Link {
+    fn over<'a, T: Send + 'a>(&'a self, doing: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        if !self.is_cut.load(Ordering::SeqCst) {
+            return doing;
+        }
+        let source = Arc::new(std::io::Error::other("the line is cut"));
+        Box::pin(std::future::ready(Err(StoreError::Backend { doing: "reaching the store", source })))
+    }
+
+    fn write<'a, T: Send + 'a>(&'a self, doing: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        let doing = self.over(doing);
+        Box::pin(async move {
+            self.writes.fetch_add(1, Ordering::SeqCst);
+            let _open = self.gate.read().await;
+            doing.await
+        })
+    }
+}
+
+impl Registry for Link {
+    fn entry<'a>(&'a self, key: EntryKey<'a>) -> StoreFuture<'a, Option<Entry>> {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.over(self.store.entry(key))
+    }
+
+    fn put<'a>(&'a self, key: EntryKey<'a>, value: store::Value<'a>) -> StoreFuture<'a, Entry> {
+        self.write(Registry::put(&self.store, key, value))
+    }
+
+    fn compare_and_set<'a>(
+        &'a self,
+        key: EntryKey<'a>,
+        expected: Option<Version>,
+        value: Option<store::Value<'a>>,
+    ) -> StoreFuture<'a, Swap> {
+        self.write(self.store.compare_and_set(key, expected, value))
+    }
+
+    fn names<'a>(
+        &'a self,
+        holder: Holder<'a>,
+        kind: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<String>> {
+        self.over(self.store.names(holder, kind, after, limit))
+    }
+
+    fn sweep_entries(&self, limit: usize) -> StoreFuture<'_, usize> {
+        self.over(self.store.sweep_entries(limit))
+    }
+}
+
+/// Two nodes that share their sessions, and by what.
+async fn linked_nodes(options: impl Fn() -> Options) -> [(Host, Arc<Link>); 2] {
+    let store = Memory::new();
+    let node = async || {
+        let link = Arc::new(Link {
+            store: store.another_node(),
+            looks: AtomicUsize::new(0),
+            writes: AtomicUsize::new(0),
+            is_cut: AtomicBool::new(false),
+            gate: RwLock::new(()),
+        });
+        let options = options().events(store.another_node()).shared_sessions(Arc::clone(&link));
+        (Host::start(options).await, link)
+    };
+    [node().await, node().await]
+}
+
+#[tokio::test]
+async fn a_session_that_goes_on_and_ends_elsewhere_does_not_come_back_where_it_began() {
+    let (one, other) = two_nodes(Duration::from_secs(60)).await;
+    let session = one.initialize("2025-11-25").await;
+    assert_eq!((other.ask(&session).await, other.end(&session).await), (200, 204));
+    assert_eq!((one.ask(&session).await, other.ask(&session).await), (404, 404));
+}
+
+#[tokio::test]
+async fn who_writes_of_a_session_after_it_was_ended_does_not_bring_it_back() {
+    let nodes = linked_nodes(Options::default).await;
+    // First where it began, then where it is gone on with.
+    for late in [0, 1] {
+        let ((late, link), (prompt, _)) = (&nodes[late], &nodes[1 - late]);
+        let session = nodes[0].0.initialize("2025-11-25").await;
+        let (held_up, written) = (link.gate.write().await, link.writes.load(Ordering::SeqCst));
+        let meanwhile = async {
+            while link.writes.load(Ordering::SeqCst) == written {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let done = (prompt.ask(&session).await, prompt.end(&session).await);
+            drop(held_up);
+            done
+        };
+        assert_eq!(tokio::join!(late.ask(&session), meanwhile), (404, (200, 204)));
+        assert_eq!((late.ask(&session).await, prompt.ask(&session).await), (404, 404));
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_may_go_on_elsewhere_is_not_said_to_have_ended() {
+    let [(one, link), (other, _)] = linked_nodes(Options::default).await;
+    let session = one.initialize("2025-11-25").await;
+    assert_eq!((one.ask(&session).await, other.ask(&session).await), (200, 200));
+    link.is_cut.store(true, Ordering::SeqCst);
+    assert_eq!(one.end(&session).await, 503);
+    link.is_cut.store(false, Ordering::SeqCst);
+    assert_eq!((one.end(&session).await, one.ask(&session).await), (204, 404));
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_gone_on_with_now_is_not_said_to_be_unknown() {
+    let [(one, _), (other, link)] = linked_nodes(|| Options::default().max_sessions(1)).await;
+    let session = one.initialize("2025-11-25").await;
+    assert_eq!(one.ask(&session).await, 200);
+    link.is_cut.store(true, Ordering::SeqCst);
+    assert_eq!(other.ask(&session).await, 503, "nobody knows");
+    link.is_cut.store(false, Ordering::SeqCst);
+    let its_own = other.initialize("2025-11-25").await;
+    assert_eq!((other.ask(&its_own).await, other.ask(&session).await), (200, 429), "no room");
+    assert_eq!((other.end(&its_own).await, other.ask(&session).await), (204, 200));
+}
+
+#[tokio::test]
+async fn a_session_that_is_used_is_looked_for_often_and_written_rarely() {
+    let idle = Duration::from_secs(3);
+    let [(one, link), _] = linked_nodes(|| Options::default().session_idle(idle)).await;
+    let session = one.initialize("2025-11-25").await;
+    let counts = || (link.looks.load(Ordering::SeqCst), link.writes.load(Ordering::SeqCst));
+    assert_eq!((one.ask(&session).await, counts()), (200, (1, 2)), "its handshake, and that it is used");
+    tokio::time::sleep(idle / 3).await;
+    assert_eq!((one.ask(&session).await, counts()), (200, (2, 2)));
+    let level =
+        json!({"jsonrpc": "2.0", "id": 6, "method": "logging/setLevel", "params": {"level": "error"}});
+    let chosen = one.send(Request::post("/mcp").header("mcp-session-id", &session), level.to_string()).await;
+    assert_eq!(chosen.status().as_u16(), 200);
+    tokio::time::sleep(idle / 3).await;
+    assert_eq!((one.ask(&session).await, counts().1), (200, 3), "what has changed is told");
+}
+
+#[tokio::test]
+async fn a_request_of_a_revision_without_sessions_looks_for_none() {
+    let [(one, link), _] = linked_nodes(Options::default).await;
+    for (revision, looks) in [("2026-07-28", 0), ("2025-11-25", 1)] {
+        let request = Request::post("/mcp").header("mcp-protocol-version", revision);
+        one.send(request.header("mcp-session-id", "0".repeat(32)), "{}".to_owned()).await;
+        assert_eq!(link.looks.load(Ordering::SeqCst), looks, "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_of_a_revision_that_only_a_later_release_knows_is_not_gone_on_with() {
+    let [(one, link), _] = linked_nodes(Options::default).await;
+    let opened = one.initialize("2025-11-25").await;
+    let owner = Owner::Anonymous;
+    let entry = link.store.entry(EntryKey::of(&owner, "session", &opened)).await.unwrap().unwrap();
+    let known = std::str::from_utf8(&entry.value).unwrap();
+    let later = known.replace("2025-11-25", "2099-01-01");
+    for (said, id, status) in [(known, "a".repeat(32), 200), (later.as_str(), "b".repeat(32), 404)] {
+        let key = EntryKey::of(&owner, "session", &id);
+        Registry::put(&link.store, key, store::Value::for_ever(said.as_bytes())).await.unwrap();
+        assert_eq!(one.ask(&id).await, status, "{said}");
+    }
 }
 
 /// Notes what it is told.

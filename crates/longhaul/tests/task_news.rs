@@ -184,6 +184,7 @@ fn agree(pushed: &Value, polled: &Value) {
     assert_eq!(pushed, polled);
 }
 
+/// D7 of `conformance/REQUIREMENTS.md`.
 #[tokio::test(start_paused = true)]
 async fn who_follows_a_task_hears_how_it_stands_and_then_of_each_change_until_it_ends() {
     let dispatcher = server(&Memory::new()).dispatcher().unwrap();

@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result};
 
-use super::figures::{Figures, print_table};
+use super::figures::Figures;
 use super::goal::Goal;
 use super::load;
 use super::programs::Programs;
+use super::report::Report;
 use super::server::Server;
 use crate::site::Site;
-use crate::tally::Tally;
 
 /// How many calls wait for their answers at a time, and how many are made.
 const LOADS: [(u32, u32); 2] = [(1, 20_000), (64, 60_000)];
@@ -28,9 +28,8 @@ struct Row {
     p99: Figures,
 }
 
-pub(super) fn run(_: &Site, programs: &Programs, rounds: usize) -> Result<Tally> {
-    let server = Server::start(&programs.bare_axum(), &[])?;
-    let mut sum = Tally::default();
+pub(super) fn run(_: &Site, programs: &Programs, rounds: usize, report: &mut Report) -> Result<()> {
+    let server = Server::start(&programs.bare_axum())?;
     for (in_flight, calls) in LOADS {
         let (mut ours, mut rmcp) = (Row::default(), Row::default());
         for _ in 0..rounds {
@@ -38,16 +37,18 @@ pub(super) fn run(_: &Site, programs: &Programs, rounds: usize) -> Result<Tally>
             rmcp.push(&load::of_client(&programs.rmcp_client(), server.url(), calls, in_flight)?)?;
         }
         let what = if in_flight == 1 { "one at a time".to_owned() } else { format!("{in_flight} in flight") };
-        print_table(
+        report.table(
             [&what, "CPU us/call", "calls/s", "p50 us", "p99 us"],
             &[ours.cells("longhaul"), rmcp.cells("rmcp 3.8.0")],
         );
+        let bars = [("longhaul", ours.cpu.median()), ("rmcp 3.8.0", rmcp.cpu.median())];
+        report.plot(&format!("CPU of a client per call, {what}, us"), &bars);
         let rate = format!("calls a second {what}, longhaul over rmcp");
-        sum += GOAL.judge(&rate, &ours.rate.over(&rmcp.rate));
-        sum += GOAL.judge(&format!("CPU per call {what}, rmcp over longhaul"), &rmcp.cpu.over(&ours.cpu));
-        sum += STALL.judge(&format!("p99 us {what}, longhaul"), &ours.p99);
+        report.judge(GOAL, &rate, &ours.rate.over(&rmcp.rate));
+        report.judge(GOAL, &format!("CPU per call {what}, rmcp over longhaul"), &rmcp.cpu.over(&ours.cpu));
+        report.judge(STALL, &format!("p99 us {what}, longhaul"), &ours.p99);
     }
-    Ok(sum)
+    Ok(())
 }
 
 impl Row {

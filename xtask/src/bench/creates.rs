@@ -5,13 +5,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::figures::{Figures, print_table};
+use super::figures::Figures;
 use super::goal::Goal;
 use super::load::{self, Found, pinned};
 use super::programs::Programs;
+use super::report::Report;
 use super::server::{PROCESSOR, Server};
 use crate::site::Site;
-use crate::tally::Tally;
 
 /// Callers at once; and so the most rows that can ever wait for one commit, which is what SQLite alone is given.
 const CALLERS: u32 = 64;
@@ -24,7 +24,7 @@ const CREATES: u32 = 20_000;
 /// How much of what SQLite does alone.
 const GOAL: Goal = Goal::AtLeast(0.35);
 
-pub(super) fn run(site: &Site, programs: &Programs, rounds: usize) -> Result<Tally> {
+pub(super) fn run(site: &Site, programs: &Programs, rounds: usize, report: &mut Report) -> Result<()> {
     let [mut ours, mut raw, mut cpu, mut p50, mut p99] = [(); 5].map(|()| Figures::default());
     for _ in 0..rounds {
         let folder = site.target.join("bench-creates");
@@ -42,20 +42,21 @@ pub(super) fn run(site: &Site, programs: &Programs, rounds: usize) -> Result<Tal
         fs::remove_dir_all(&folder).context("cannot remove the stores")?;
     }
     let none = String::new;
-    print_table(
+    report.table(
         ["", "rows/s", "CPU us/create", "p50 us", "p99 us"],
         &[
             ["SQLite alone".to_owned(), raw.to_string(), none(), none(), none()],
             ["longhaul".to_owned(), ours.to_string(), cpu.to_string(), p50.to_string(), p99.to_string()],
         ],
     );
-    Ok(GOAL.judge("durable creates, longhaul over SQLite alone", &ours.over(&raw)))
+    report.plot("rows on disk a second", &[("SQLite alone", raw.median()), ("longhaul", ours.median())]);
+    report.judge(GOAL, "durable creates, longhaul over SQLite alone", &ours.over(&raw));
+    Ok(())
 }
 
 /// Creates tasks through a server, which is then killed and its store counted.
 fn create(programs: &Programs, store: &Path) -> Result<(Found, f64)> {
-    let path = store.to_str().context("the build folder's name is not UTF-8")?;
-    let server = Server::start(&programs.server(), &["durable", path])?;
+    let server = Server::start(&programs.server().with("durable").with(store))?;
     load::over_http(programs, "creates", server.url(), WARM_UP, CALLERS)?;
     let before = server.cpu()?;
     let found = load::over_http(programs, "creates", server.url(), CREATES, CALLERS)?;

@@ -1,7 +1,8 @@
 //! What a figure must be.
 
+use std::fmt;
+
 use super::figures::Figures;
-use crate::tally::Tally;
 
 /// A bound on a figure.
 #[derive(Clone, Copy, Debug)]
@@ -15,24 +16,22 @@ pub(super) enum Goal {
 }
 
 impl Goal {
-    /// Says whether the goal is met.
-    pub(super) fn judge(self, what: &str, figures: &Figures) -> Tally {
-        let is_met = self.is_met(figures);
-        let bound = match self {
-            Self::AtMost(bound) => format!("at most {bound}"),
-            Self::AtLeast(bound) => format!("at least {bound}"),
-            Self::AlwaysUnder(bound) => format!("under {bound} in every round"),
-        };
-        println!("{}: {what}: {figures}; goal: {bound}", if is_met { "met" } else { "MISSED" });
-        Tally::one(is_met)
-    }
-
     /// No figures meet no goal.
-    fn is_met(self, figures: &Figures) -> bool {
+    pub(super) fn is_met(self, figures: &Figures) -> bool {
         match self {
             Self::AtMost(bound) => figures.median() <= bound,
             Self::AtLeast(bound) => figures.median() >= bound,
             Self::AlwaysUnder(bound) => figures.greatest() < bound,
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(bound) => write!(f, "at most {bound}"),
+            Self::AtLeast(bound) => write!(f, "at least {bound}"),
+            Self::AlwaysUnder(bound) => write!(f, "under {bound} in every round"),
         }
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::programs::Programs;
+use super::programs::{Launch, Programs};
 use crate::site::shown;
 
 /// The processor of the load.
@@ -86,10 +86,10 @@ pub(super) fn of_streams<F: DeserializeOwned>(
 /// # Errors
 ///
 /// When an answer is wrong or missing.
-pub(super) fn over_stdio(programs: &Programs, calls: u32, server: &Path) -> Result<Found> {
+pub(super) fn over_stdio(programs: &Programs, calls: u32, server: &Launch) -> Result<Found> {
     let mut command = pinned(PROCESSOR, &programs.load());
     command.args(["stdio", "--calls", &calls.to_string(), "--"]);
-    command.args(["taskset", "-c", super::server::PROCESSOR]).arg(server).arg("stdio");
+    command.args(["taskset", "-c", super::server::PROCESSOR]).args(server.words());
     found(&mut command)
 }
 

@@ -3,6 +3,7 @@
 //! The server has one processor to itself and the load another. What is compared runs in turn, round after round, and
 //! a ratio is taken within a round, so that a machine whose speed drifts changes figures and not ratios.
 
+mod bars;
 mod client;
 mod creates;
 mod figures;
@@ -11,29 +12,40 @@ mod http;
 mod load;
 mod machine;
 mod programs;
+mod report;
 mod server;
 mod stdio;
 mod streams;
 
 use std::num::NonZeroUsize;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
 use programs::Programs;
+use report::{Report, capitalized};
 
 /// The most time a run may take, a first build of the peers included.
 pub(crate) const BUDGET: Duration = Duration::from_secs(40 * 60);
 
 /// A bench: its name, what it measures, and how.
-type Bench = (&'static str, &'static str, fn(&Site, &Programs, usize) -> Result<Tally>);
+type Bench = (&'static str, &'static str, fn(&Site, &Programs, usize, &mut Report) -> Result<()>);
 
 const BENCHES: &[Bench] = &[
-    ("http", "CPU per tools/call over stateless HTTP, of a bare axum handler's and of rmcp's", http::run),
-    ("stdio", "pipelined tools/call over stdio, of rmcp's; and the memory that takes", stdio::run),
+    (
+        "http",
+        "CPU per tools/call over stateless HTTP, beside a bare axum handler's and our peers'",
+        http::run,
+    ),
+    (
+        "stdio",
+        "pipelined tools/call over stdio, beside a bare loop's and our peers'; and the memory that takes",
+        stdio::run,
+    ),
     (
         "streams",
         "8,000 open streams: memory for each, of a bare hyper server's; all hear of a change",
@@ -43,12 +55,13 @@ const BENCHES: &[Bench] = &[
     ("creates", "durable tasks over HTTP, of what SQLite alone does with the same rows", creates::run),
 ];
 
-/// Runs the benches named, or all, so many rounds each; each goal is a part that passes or fails.
+/// Runs the benches named, or all, so many rounds each; each goal is a part that passes or fails. What they find can be
+/// kept as a page.
 ///
 /// # Errors
 ///
 /// When a name is no bench, something cannot be built, or a server answers wrongly.
-pub(crate) fn run(site: &Site, names: &[String], rounds: NonZeroUsize) -> Result<Tally> {
+pub(crate) fn run(site: &Site, names: &[String], rounds: NonZeroUsize, keep: bool) -> Result<Tally> {
     if let Some(unknown) = names.iter().find(|name| BENCHES.iter().all(|(bench, _, _)| bench != name)) {
         let known: Vec<&str> = BENCHES.iter().map(|(name, _, _)| *name).collect();
         bail!("there is no bench {unknown:?}; name any of {}", known.join(", "));
@@ -59,16 +72,36 @@ pub(crate) fn run(site: &Site, names: &[String], rounds: NonZeroUsize) -> Result
     system::require(site, &system::TASKSET)?;
     let programs = Programs::build(site)?;
     println!("\n{}", machine::describe());
-    let mut sum = Tally::default();
+    let mut report = Report::default();
     for (name, what, bench) in
         BENCHES.iter().filter(|(bench, _, _)| names.is_empty() || names.iter().any(|name| name == bench))
     {
-        println!("\n== {name}: {what} ({rounds} rounds)");
-        println!("{}", machine::busy());
-        sum += bench(site, &programs, rounds.get())?;
+        report.begin(name, what, rounds.get());
+        report.remark(&machine::busy());
+        bench(site, &programs, rounds.get(), &mut report)?;
     }
     println!("\nafterwards {}", machine::busy());
-    Ok(sum)
+    if keep {
+        report.keep(&site.root.join("benches"), &head(site)?)?;
+        println!("kept in benches/RESULTS.md");
+    }
+    Ok(report.tally())
+}
+
+/// What stands above the results: of what they are, and how to have them again.
+fn head(site: &Site) -> Result<String> {
+    let rustc = Command::new("rustc").arg("-V").output().context("cannot run rustc")?;
+    let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(&site.root).output();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
+    Ok(format!(
+        "# Results\n\nWhat `cargo xtask bench --keep` found; it writes this page. [README.md](README.md) says what is \
+         compared and how. Figures are the median of all rounds and, in brackets, the least and the greatest; a ratio \
+         is taken within a round. The server has one processor and the load another.\n\n- {}\n- {}\n- commit {}\n\n\
+         To repeat it: `cargo xtask bench --keep`, on a machine that does nothing else.\n",
+        capitalized(&machine::describe()),
+        text(rustc.stdout),
+        text(commit.context("cannot run git")?.stdout),
+    ))
 }
 
 /// The benches, a line each, for the help text.
@@ -84,7 +117,7 @@ mod tests {
     #[test]
     fn an_unknown_bench_is_refused_with_the_known_ones() {
         let site = Site::new(".".into(), ".".into(), Instant::now());
-        let error = run(&site, &["htp".to_owned()], NonZeroUsize::MIN).unwrap_err().to_string();
+        let error = run(&site, &["htp".to_owned()], NonZeroUsize::MIN, false).unwrap_err().to_string();
         assert!(
             error.contains("\"htp\"") && error.contains("http, stdio, streams, client, creates"),
             "{error}"

@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::load::pinned;
+use super::programs::Launch;
 use crate::site::{kill_tree, shown};
 
 /// The processor of servers.
@@ -26,9 +25,9 @@ impl Server {
     /// # Errors
     ///
     /// When it cannot be started, or ends without printing one.
-    pub(super) fn start(program: &Path, arguments: &[&str]) -> Result<Self> {
-        let mut command = pinned(PROCESSOR, program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    pub(super) fn start(launch: &Launch) -> Result<Self> {
+        let mut command = Command::new("taskset");
+        command.args(["-c", PROCESSOR]).args(launch.words()).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot run {}", shown(&command)))?;
         let mut url = String::new();
         BufReader::new(child.stdout.take().context("a piped stdout")?).read_line(&mut url)?;
@@ -99,6 +98,8 @@ fn rss_in(status: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_listen_is_an_error() {
-        let error = Server::start(Path::new("true"), &[]).unwrap_err().to_string();
+        let error = Server::start(&PathBuf::from("true").into()).unwrap_err().to_string();
         assert!(error.contains("did not say where it listens"), "{error}");
     }
 }

@@ -3,13 +3,13 @@
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::figures::{Figures, print_table};
+use super::figures::Figures;
 use super::goal::Goal;
 use super::load;
 use super::programs::Programs;
+use super::report::Report;
 use super::server::Server;
 use crate::site::Site;
-use crate::tally::Tally;
 
 /// A machine lets a process have 20,000 open files; each end of a stream is one.
 const STREAMS: u32 = 8_000;
@@ -34,7 +34,7 @@ struct Row {
     told_past_slow: Figures,
 }
 
-pub(super) fn run(_: &Site, programs: &Programs, rounds: usize) -> Result<Tally> {
+pub(super) fn run(_: &Site, programs: &Programs, rounds: usize, report: &mut Report) -> Result<()> {
     let mut rows = [
         Row::new("bare hyper", "bare"),
         Row::new("GET, 2025-11-25", "legacy"),
@@ -49,13 +49,13 @@ pub(super) fn run(_: &Site, programs: &Programs, rounds: usize) -> Result<Tally>
         let [kb, told, told_past_slow] = [&row.kb, &row.told, &row.told_past_slow].map(ToString::to_string);
         [row.name.to_owned(), kb, told, told_past_slow]
     });
-    println!("{STREAMS} streams");
-    print_table(["", "kB/stream", "all told, ms", "past slow readers, ms"], &cells);
+    report.remark(&format!("{STREAMS} streams"));
+    report.table(["", "kB/stream", "all told, ms", "past slow readers, ms"], &cells);
+    report.plot("memory per open stream, kB", &rows.each_ref().map(|row| (row.name, row.kb.median())));
     let [bare, legacy, listen] = &rows;
-    let mut tally =
-        GOAL.judge("memory per GET stream and its session, over bare hyper", &legacy.kb.over(&bare.kb));
-    tally += GOAL.judge("memory per subscription, over bare hyper", &listen.kb.over(&bare.kb));
-    Ok(tally)
+    report.judge(GOAL, "memory per GET stream and its session, over bare hyper", &legacy.kb.over(&bare.kb));
+    report.judge(GOAL, "memory per subscription, over bare hyper", &listen.kb.over(&bare.kb));
+    Ok(())
 }
 
 impl Row {
@@ -67,8 +67,8 @@ impl Row {
     /// A server is measured once: what it has freed, it may keep.
     fn measure(&mut self, programs: &Programs) -> Result<()> {
         let server = match self.kind {
-            "bare" => Server::start(&programs.bare_streams(), &[])?,
-            _ => Server::start(&programs.server(), &["streams"])?,
+            "bare" => Server::start(&programs.bare_streams())?,
+            _ => Server::start(&programs.server().with("streams"))?,
         };
         let found: Found = load::of_streams(programs, server.url(), self.kind, STREAMS, server.pid())?;
         self.kb.push(found.kb);

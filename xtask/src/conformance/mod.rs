@@ -28,6 +28,15 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
     Ok(tally)
 }
 
+/// Installs the suite's packages.
+///
+/// # Errors
+///
+/// When they cannot be installed.
+pub(crate) fn set_up_suite(site: &Site) -> Result<()> {
+    set_up(site).map(drop)
+}
+
 /// The suite's packages, and a Node that runs them.
 fn set_up(site: &Site) -> Result<Node> {
     Node::with(site, "conformance", SUITE, OLDEST_NODE)

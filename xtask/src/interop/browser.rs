@@ -1,5 +1,5 @@
-//! A real browser: a page in it against the example that serves it (`examples/browser`), and a person before it who signs
-//! in for our program.
+//! A real browser: a page in it against the example that serves it (`examples/browser`), a person before it who signs
+//! in for our program, and the pages of the program itself (`conformance/page`).
 
 use anyhow::{Context, Result};
 
@@ -11,6 +11,7 @@ use crate::tools::{Node, system};
 use crate::wire::{self, Whose};
 
 const EXAMPLE: &str = "examples/browser";
+const OWN_PAGES: &str = "conformance/page";
 
 /// Its script needs a `WebSocket` of Node's own.
 const OLDEST_NODE: u32 = 22;
@@ -20,8 +21,26 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
     wire::held(site, Whose::All, |site| {
         let mut tally = pages(site)?;
         tally += person(site)?;
+        tally += own_pages(site)?;
         Ok(tally)
     })
+}
+
+/// Installs what it needs that no client of another language does.
+pub(super) fn set_up(site: &Site) -> Result<()> {
+    system::require(site, &system::CHROMIUM)?;
+    Node::with(site, "browser", EXAMPLE, OLDEST_NODE)?;
+    Node::with(site, "page", OWN_PAGES, OLDEST_NODE)?;
+    Ok(())
+}
+
+/// The pages of our program, as people see them.
+fn own_pages(site: &Site) -> Result<Tally> {
+    let node = Node::with(site, "page", OWN_PAGES, OLDEST_NODE)?;
+    let mut pages = node.script(site, "page.mjs");
+    pages.arg(program(site, super::Server::Commands.name())?).arg(system::CHROMIUM.name());
+    let ran = site.run(&mut pages)?;
+    Ok(Tap::read(&ran.lines).tally(ran.success))
 }
 
 /// A person who signs in with Chromium, for `longhaul login`.

@@ -1,9 +1,11 @@
 //! Clients in other languages against our server: which clients, which checks, over which transports. And our client
-//! against servers of others: `visit`.
+//! against servers of others: `visit`; and those behind ours: `behind`.
 
+mod behind;
 mod browser;
 mod server;
 mod tap;
+mod theirs;
 mod visit;
 
 use std::collections::BTreeSet;
@@ -18,6 +20,8 @@ use crate::tally::Tally;
 use crate::test::program;
 use crate::tools::{Node, Python, system};
 use crate::wire::{self, Whose};
+pub(crate) use behind::behind;
+use behind::{BEHIND, Behind, SESSIONS};
 pub(crate) use browser::stage as browser;
 pub(crate) use server::HttpServer;
 use tap::Tap;
@@ -26,8 +30,10 @@ use visit::{CLIENT, VISITS, Visit};
 
 const NODE: &str = "conformance/interop/node";
 /// The oldest Node the clients run on: the Inspector's.
-const OLDEST_NODE: u32 = 22;
+pub(crate) const OLDEST_NODE: u32 = 22;
 const PYTHON: &str = "conformance/interop/python";
+/// What is installed of Python, a path from the root.
+pub(crate) const PYTHON_PACKAGES: &str = "conformance/interop/python/requirements.txt";
 
 /// What is run in the stage `interop`: which server, a set of checks, over which transports.
 const STAGE: &[(Server, &str, &[Transport])] = &[
@@ -146,8 +152,8 @@ struct Rigs {
     python: Python,
 }
 
-/// The stage: builds our server, points every client at it, has our client visit the servers of others, and holds what all
-/// say against the schemas.
+/// The stage: builds our server, points every client at it, has our client visit the servers of others, puts
+/// those behind our server, and holds what all say against the schemas.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
     wire::held(site, Whose::All, clients_in_turn)
 }
@@ -161,7 +167,8 @@ fn clients_in_turn(site: &Site) -> Result<Tally> {
     let tries = STAGE.iter().flat_map(|(server, set, transports)| {
         transports.iter().map(move |over| Run::Clients(*server, set, *over))
     });
-    let runs: Vec<_> = tries.chain(VISITS.iter().map(Run::Ours)).collect();
+    let behind = BEHIND.iter().map(Run::Behind).chain([Run::Killed, Run::Sessions]);
+    let runs: Vec<_> = tries.chain(VISITS.iter().map(Run::Ours)).chain(behind).collect();
     let next = AtomicUsize::new(0);
     let next = &next;
     let runs = &runs;
@@ -173,6 +180,9 @@ fn clients_in_turn(site: &Site) -> Result<Tally> {
                 tally += match run {
                     Run::Clients(server, set, over) => run_once(site, rigs, *server, set, *over)?,
                     Run::Ours(visit) => visit.run(site, rigs)?,
+                    Run::Behind(behind) => behind.run(site, rigs)?,
+                    Run::Killed => behind::killed(site, rigs)?,
+                    Run::Sessions => behind::end_sessions(site, rigs, SESSIONS)?,
                 };
             }
             Ok(tally)
@@ -202,6 +212,12 @@ enum Run<'r> {
     Clients(Server, &'r str, Transport),
     /// One of others, by our client.
     Ours(&'r Visit),
+    /// One of others behind ours, by clients in other languages.
+    Behind(&'r Behind),
+    /// Ours before others, killed.
+    Killed,
+    /// Sessions of ours, of which nothing is left.
+    Sessions,
 }
 
 /// How many servers are tried at once.
@@ -255,6 +271,16 @@ pub(crate) fn run(site: &Site, sets: &[String], clients: &[String], target: &Tar
     Ok(tally)
 }
 
+/// Installs what the stages `interop` and `browser` need.
+///
+/// # Errors
+///
+/// When something cannot be installed.
+pub(crate) fn set_up(site: &Site) -> Result<()> {
+    Rigs::new(site)?;
+    browser::set_up(site)
+}
+
 /// The clients and their sets, a line each, for the help text.
 pub(crate) fn clients() -> String {
     CLIENTS.iter().map(|client| format!("  {:<18} {}\n", client.name, client.sets.join(", "))).collect()
@@ -264,7 +290,7 @@ impl Rigs {
     fn new(site: &Site) -> Result<Self> {
         system::require(site, &system::REDIS)?;
         let node = Node::with(site, "interop-node", NODE, OLDEST_NODE)?;
-        let python = Python::with(site, "interop-python", &format!("{PYTHON}/requirements.txt"))?;
+        let python = Python::with(site, "interop-python", PYTHON_PACKAGES)?;
         Ok(Self { node, python })
     }
 

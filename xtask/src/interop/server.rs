@@ -57,8 +57,28 @@ impl HttpServer {
     /// As [`HttpServer::start`].
     pub(crate) fn kill_and_start_again(&mut self) -> Result<()> {
         kill_tree(&mut self.child);
+        self.start_again()
+    }
+
+    /// Starts it anew on the same address, once it has ended.
+    ///
+    /// # Errors
+    ///
+    /// As [`HttpServer::start`].
+    pub(super) fn start_again(&mut self) -> Result<()> {
         self.child = self.command.spawn().context("cannot run the server again")?;
         self.listens()
+    }
+
+    /// Kills it where it stands, and nothing that it has started.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be killed.
+    pub(super) fn kill_alone(&mut self) -> Result<()> {
+        self.child.kill().context("the server cannot be killed")?;
+        self.child.wait().context("the server's end is not seen")?;
+        Ok(())
     }
 
     fn listens(&mut self) -> Result<()> {

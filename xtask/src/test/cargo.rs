@@ -1,17 +1,17 @@
 //! The stages that are cargo's own: format, lints, tests, documentation.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 
 use super::libtest::{self, Tests};
+use crate::chaos;
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
 use crate::wire::{self, Whose};
-use crate::workspace::Workspace;
+use crate::workspace::{Package, Workspace};
 
 /// Every file is formatted.
 pub(super) fn fmt(site: &Site) -> Result<Tally> {
@@ -24,31 +24,28 @@ pub(super) fn clippy(site: &Site) -> Result<Tally> {
     system::require_component(site, "clippy", "clippy")?;
     // The features that members of the workspace turn on for one another are nearly all there are: a run with those
     // alone would see nothing that this one does not.
-    Ok(Tally::one(site.run(&mut lint(site, &["--workspace", "--all-targets", "--all-features"]))?.success))
+    let all = ["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--all-features"];
+    Ok(Tally::one(site.run(site.cargo(&all).args(["--", "-D", "warnings"]))?.success))
 }
 
 /// No warning in any library with none of its features, nor with one of any two without the other.
 pub(super) fn features(site: &Site) -> Result<Tally> {
-    system::require_component(site, "clippy", "clippy")?;
     let mut tally = Tally::default();
     for arguments in some(&Workspace::members(&site.root)?) {
-        let mut command = lint(site, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        // What a missing feature leaves behind, the compiler sees: a name that is not there, or that nobody uses.
+        // Clippy has read the same lines with all features, and would take twice as long.
+        let mut command = site.cargo(&["rustc", "--quiet", "--locked", "--profile", "check"]);
+        command.args(arguments).args(["--", "-D", "warnings"]);
         // It leaves a processor to what runs beside it.
         tally += Tally::one(site.run(command.env("CARGO_BUILD_JOBS", "1"))?.success);
     }
     Ok(tally)
 }
 
-fn lint(site: &Site, what: &[&str]) -> Command {
-    let mut command = site.cargo(&["clippy", "--quiet", "--locked"]);
-    command.args(what).args(["--", "-D", "warnings"]);
-    command
-}
-
 /// The features without which a test would be left out in silence.
 pub(crate) const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul/oauth,longhaul/sqlite,\
-    longhaul-store/conformance,longhaul-store/postgres,longhaul-store/sealed,longhaul-store/sqlite,longhaul-store/wrap,\
-    longhaul-store/crash-points,longhaul-gateway/crash-points";
+    longhaul-store/conformance,longhaul-store/postgres,longhaul-store/redis,longhaul-store/sealed,longhaul-store/sqlite,\
+    longhaul-store/wrap,longhaul-store/crash-points,longhaul-gateway/crash-points";
 
 /// The program of this name, built with what the tests are built with: after them it is there already. Its crash
 /// points can be armed.
@@ -79,6 +76,9 @@ pub(super) fn build(site: &Site) -> Result<Tally> {
     Ok(Tally::one(ran.success))
 }
 
+/// How many test binaries are named that took longest.
+const TOLD: usize = 12;
+
 /// Every test of every crate, and the examples in the documentation; and that all our servers and clients have said in
 /// them is what the schemas say.
 pub(super) fn tests(site: &Site) -> Result<Tally> {
@@ -86,10 +86,16 @@ pub(super) fn tests(site: &Site) -> Result<Tally> {
     wire::held(site, Whose::Ours, run_tests)
 }
 
-fn run_tests(site: &Site) -> Result<Tally> {
+/// Installs what tests start.
+pub(super) fn set_up(site: &Site) -> Result<()> {
     // One of them looks for what is flushed, some start databases.
     system::require(site, &system::STRACE)?;
     system::require(site, &system::POSTGRES)?;
+    system::require(site, &system::REDIS)
+}
+
+fn run_tests(site: &Site) -> Result<Tally> {
+    set_up(site)?;
     let mut command =
         site.cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--features", TESTED]);
     // Tests panic on purpose, in processes of their own too, and a failed one says where it stands.
@@ -97,22 +103,34 @@ fn run_tests(site: &Site) -> Result<Tally> {
     command.env("LONGHAUL_SIM_SEEDS", SEEDS).env("LONGHAUL_SIM_THREADS", "2");
     let ran = site.run_telling(&mut command, libtest::failures)?;
     let tests = Tests::read(&ran.lines, ran.success);
+    chaos::tell_explored(&ran.lines);
     for name in &tests.ignored {
         println!("left out: {name}");
+    }
+    println!("the slowest:");
+    for (seconds, binary) in tests.took.iter().take(TOLD) {
+        println!("{seconds:>8.1} s  {binary}");
     }
     Ok(tests.tally)
 }
 
-/// The documentation builds without a warning: first of the libraries, then of the programs, one of which has the
-/// name of a library.
+/// The documentation builds without a warning: first of the libraries, then of the published programs, one of which
+/// has the name of a library.
 pub(super) fn docs(site: &Site) -> Result<Tally> {
     let workspace = Workspace::members(&site.root)?;
     let mut tally = Tally::default();
-    for (kind, option) in [("lib", "--lib"), ("bin", "--bins")] {
-        if workspace.our_packages().any(|package| package.builds(kind)) {
-            let mut command = site.cargo(&["doc", "--workspace", option, "--no-deps", "--locked", "--quiet"]);
-            tally += Tally::one(site.run(command.env("RUSTDOCFLAGS", "-D warnings"))?.success);
-        }
+    let mut doc = |which: &[&str]| {
+        // With all features: what others wrote has been read with these for the lints.
+        let mut command =
+            site.cargo(&["doc", "--workspace", "--all-features", "--no-deps", "--locked", "--quiet"]);
+        command.args(which).env("RUSTDOCFLAGS", "-D warnings");
+        tally += Tally::one(site.run(&mut command)?.success);
+        anyhow::Ok(())
+    };
+    doc(&["--lib"])?;
+    let published = workspace.our_packages().filter(|package| package.is_published());
+    for program in published.flat_map(Package::programs) {
+        doc(&["--bin", program])?;
     }
     Ok(tally)
 }
@@ -122,8 +140,8 @@ pub(super) fn docs(site: &Site) -> Result<Tally> {
 fn some(workspace: &Workspace) -> Vec<Vec<String>> {
     let mut runs = Vec::new();
     for package in workspace.our_packages().filter(|package| package.builds("lib")) {
-        // A private feature changes a build for its own purpose and is linted with all the others.
-        // One that is only passed on to a library of ours is linted there.
+        // A private feature changes a build for its own purpose and is checked with all the others.
+        // One that is only passed on to a library of ours is checked there.
         let is_ours = |turned_on: &String| turned_on.starts_with("longhaul") && turned_on.contains('/');
         let is_passed_on = |turns_on: &[String]| !turns_on.is_empty() && turns_on.iter().all(is_ours);
         let features: Vec<&str> = (package.features.iter())
@@ -164,14 +182,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_features_each_is_linted_without_the_other() {
+    fn of_two_features_each_is_checked_without_the_other() {
         let workspace = Workspace::parse(
             r#"{"packages": [
                 {"name": "a", "id": "a", "manifest_path": "/r/crates/a/Cargo.toml", "dependencies": [],
                  "features": {"default": ["x"], "x": [], "y": ["x"], "on": ["longhaul-store/on"], "__z": []},
-                 "targets": [{"kind": ["lib"]}]},
+                 "targets": [{"name": "a", "kind": ["lib"]}]},
                 {"name": "b", "id": "b", "manifest_path": "/r/crates/b/Cargo.toml", "dependencies": [],
-                 "features": {"x": []}, "targets": [{"kind": ["bin"]}]}
+                 "features": {"x": []}, "targets": [{"name": "b", "kind": ["bin"]}]}
             ], "workspace_root": "/r", "target_directory": "/r/target", "workspace_members": ["a", "b"], "resolve": null}"#,
         )
         .unwrap();

@@ -3,12 +3,14 @@
 use crate::tally::Tally;
 
 /// The tests of a run: how many passed and failed, and which were left out.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Tests {
     /// The sum over all binaries.
     pub(crate) tally: Tally,
     /// Names of the tests that were ignored.
     pub(crate) ignored: Vec<String>,
+    /// How many seconds each binary took, the slowest first.
+    pub(crate) took: Vec<(f64, String)>,
 }
 
 impl Tests {
@@ -16,9 +18,14 @@ impl Tests {
     /// died) counts as one failure.
     pub(crate) fn read(lines: &[String], success: bool) -> Self {
         let mut tests = Self::default();
+        let mut running = "";
         for line in lines {
-            if let Some(counts) = line.strip_prefix("test result: ") {
+            if let Some(binary) = binary(line) {
+                running = binary;
+            } else if let Some(counts) = line.strip_prefix("test result: ") {
                 tests.tally += Tally { passed: count(counts, "passed"), failed: count(counts, "failed") };
+                let seconds = counts.rsplit("finished in ").next().and_then(|took| took.strip_suffix('s'));
+                tests.took.extend(seconds.and_then(|s| Some((s.parse().ok()?, running.to_owned()))));
             } else if let Some((name, outcome)) =
                 line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "))
                 && outcome.starts_with("ignored")
@@ -29,8 +36,16 @@ impl Tests {
         if !success && tests.tally.failed == 0 {
             tests.tally += Tally::one(false);
         }
+        tests.took.sort_by(|(one, _), (other, _)| other.total_cmp(one));
         tests
     }
+}
+
+/// What cargo says that it runs: `name-0123456789abcdef`, or the crate whose documentation is tested.
+fn binary(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let crate_name = line.strip_prefix("Doc-tests ");
+    crate_name.or_else(|| Some(line.strip_prefix("Running ")?.rsplit('/').next()?.trim_end_matches(')')))
 }
 
 /// What `cargo test` said of what failed: the outputs of failed tests, the last words of a test binary that died, and
@@ -40,7 +55,7 @@ pub(crate) fn failures(lines: &[String]) -> Vec<&str> {
     let mut begun = 0;
     let mut is_told = false;
     for (at, line) in lines.iter().enumerate() {
-        if line.trim_start().starts_with("Running ") || line.trim_start().starts_with("Doc-tests ") {
+        if binary(line).is_some() {
             (begun, is_told) = (at, false);
             continue;
         }
@@ -85,6 +100,18 @@ mod tests {
             false,
         );
         assert_eq!(tests.tally, Tally { passed: 41, failed: 1 });
+    }
+
+    #[test]
+    fn the_slowest_binary_comes_first() {
+        let tests = read(
+            "     Running unittests src/lib.rs (target/debug/deps/quick-0a)\ntest result: ok. 1 passed; finished in 0.02s\n\
+             \x20    Running tests/slow/main.rs (target/debug/deps/slow-0b)\ntest result: ok. 1 passed; finished in 61.50s\n\
+             \x20  Doc-tests middle\ntest result: ok. 1 passed; finished in 3.00s",
+            true,
+        );
+        let took: Vec<(f64, &str)> = tests.took.iter().map(|(took, name)| (*took, name.as_str())).collect();
+        assert_eq!(took, [(61.5, "slow-0b"), (3.0, "middle"), (0.02, "quick-0a")]);
     }
 
     #[test]

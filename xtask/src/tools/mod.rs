@@ -11,10 +11,20 @@ pub(crate) use python::Python;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 
 use crate::site::Site;
+
+/// Held by whoever installs something: a stage that needs what another sets up just then waits for it.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+/// Waits until nothing else is installed.
+fn alone() -> MutexGuard<'static, ()> {
+    // What is half made is made again.
+    INSTALLING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A folder under `target/tools` and whether what is in it was made from the same inputs as now.
 #[derive(Debug)]

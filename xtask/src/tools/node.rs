@@ -29,6 +29,7 @@ impl Node {
     /// When npm is missing or a package cannot be installed.
     pub(crate) fn with(site: &Site, name: &str, source: &str, oldest: u32) -> Result<Self> {
         system::require(site, &system::NPM)?;
+        let _alone = super::alone();
         let program = match major_version("node") {
             Some(version) if version >= oldest => PathBuf::from("node"),
             _ => runtime(site, oldest)?,

@@ -22,6 +22,7 @@ impl Python {
     /// When Python is missing or a package cannot be installed.
     pub(crate) fn with(site: &Site, name: &str, requirements: &str) -> Result<Self> {
         system::require(site, &system::PYTHON)?;
+        let _alone = super::alone();
         let requirements = site.root.join(requirements);
         let folder = Folder::new(site, name, std::slice::from_ref(&requirements))?;
         let program = folder.path.join("bin/python");

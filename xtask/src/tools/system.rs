@@ -50,9 +50,12 @@ pub(crate) const CXX: Program = Program { name: "c++", probe: &["c++", "--versio
 pub(crate) const STRACE: Program =
     Program { name: "strace", probe: &["strace", "--version"], packages: &["strace"] };
 
-/// redis-server, in which a server of others keeps its tasks.
-pub(crate) const REDIS: Program =
-    Program { name: "redis-server", probe: &["redis-server", "--version"], packages: &["redis-server"] };
+/// redis-server, in which a fleet keeps its tasks, and a server of others.
+pub(crate) const REDIS: Program = Program {
+    name: "redis-server",
+    probe: &["sh", "-c", "redis-server --version && command -v setpriv"],
+    packages: &["redis-server", "util-linux"],
+};
 
 /// PostgreSQL's server, in which a fleet keeps its tasks. Debian has it where no path leads.
 pub(crate) const POSTGRES: Program = Program {
@@ -77,6 +80,10 @@ static LISTS_ARE_FRESH: AtomicBool = AtomicBool::new(false);
 ///
 /// When it is missing and cannot be installed here; the message has the line that installs it.
 pub(crate) fn require(site: &Site, program: &Program) -> Result<()> {
+    if is_there(program) {
+        return Ok(());
+    }
+    let _alone = super::alone();
     if is_there(program) {
         return Ok(());
     }

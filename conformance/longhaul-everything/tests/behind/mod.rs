@@ -9,10 +9,10 @@ use std::time::Duration;
 use longhaul::client::{AsTask, CallOptions, Client, Command, Options, Target};
 use longhaul::proto::dialect::Revision;
 use longhaul::proto::model::{CallToolResult, CreateMessageResult, ElicitResult, Root, Tool};
-use longhaul::server::{Catalogue, local_user};
+use longhaul::server::local_user;
 use longhaul::{Server, driver};
 use longhaul_gateway::config::check;
-use longhaul_gateway::upstream::{Names, Seen, Upstream, keep_offered};
+use longhaul_gateway::upstream::{Seen, Upstream, Upstreams};
 use serde_json::{Value, json};
 
 const EVERYTHING: &str = env!("CARGO_BIN_EXE_longhaul-everything");
@@ -33,18 +33,17 @@ impl Front {
     async fn speaking(lines: &str, options: Options) -> Self {
         let text = format!("[servers.every]\ncommand = [{EVERYTHING:?}, \"--stdio\"]\ncwd = \"/\"\n{lines}");
         let config = check("longhaul.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}")).config;
-        let (server, catalogue): (Server, Catalogue) =
-            Server::new("front", "1").tasks_to_come(true).dynamic();
+        let names: Vec<String> = config.names().map(str::to_owned).collect();
+        let upstreams: Vec<_> =
+            config.servers.into_iter().map(|server| Upstream::new(server, options.clone())).collect();
+        let serving = Upstreams::new(upstreams.clone(), names);
+        let (server, catalogue) = serving.room(Server::new("front", "1"));
         let dispatcher = server.dispatcher().unwrap();
-        let names = Arc::new(Names::new(config.names()));
-        let mut upstreams = Vec::new();
-        for server in config.servers {
-            let upstream = Upstream::new(server, options.clone());
-            tokio::spawn(keep_offered(Arc::clone(&upstream), catalogue.clone(), Arc::clone(&names)));
+        serving.keep_offered(&catalogue);
+        for upstream in &upstreams {
             let mut seen = upstream.seen();
             let listed = seen.wait_for(|seen| matches!(seen, Seen::Listed { .. }));
             drop(tokio::time::timeout(Duration::from_secs(60), listed).await.expect("it is listed").unwrap());
-            upstreams.push(upstream);
         }
         dispatcher.start().await.unwrap();
         Self { dispatcher, upstreams }

@@ -25,6 +25,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Find out whether entries were changed or taken out; ends with 1 if so.
+    #[command(after_help = "Example:\n  longhaul audit verify audit --head DIGEST")]
     Verify {
         /// The folder of the trail (`[audit] path`).
         folder: PathBuf,
@@ -33,6 +34,7 @@ enum Verb {
         head: Vec<String>,
     },
     /// Show what happened, a line each.
+    #[command(after_help = "Example:\n  longhaul audit show audit --task build-3q9v --json")]
     Show {
         /// The folder of the trail (`[audit] path`).
         folder: PathBuf,
@@ -53,7 +55,8 @@ pub(crate) fn run(args: &Args) -> Exit {
         Verb::Verify { folder, head } => verify(folder, head),
         Verb::Show { folder, task, who, json } => show(folder, task.as_deref(), who.as_deref(), *json),
     };
-    done.unwrap_or_else(|failure| failure.report(false))
+    let json = matches!(args.verb, Verb::Show { json: true, .. });
+    done.unwrap_or_else(|failure| failure.report(json))
 }
 
 fn verify(folder: &Path, kept: &[String]) -> Outcome<Exit> {

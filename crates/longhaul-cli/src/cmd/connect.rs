@@ -5,12 +5,14 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use longhaul_gateway::config::{self, Auth, Config, EnvSource, Listen};
+use longhaul_gateway::dashboard::Snippet;
 use serde_json::{Map, Value, json};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::hosts::{Here, Host, Variables, change, file};
 use crate::shell;
+use crate::target::http_url;
 use crate::term::{clean, note, print};
 
 /// Tell Claude Code, VS Code, Cursor and others of your server.
@@ -99,7 +101,7 @@ fn connect(args: &Args) -> Outcome {
 fn entry(args: &Args, host: &Host) -> Outcome<(String, Map<String, Value>)> {
     if let Some(url) = &args.url {
         let name = args.name.clone().unwrap_or_else(|| "longhaul".to_owned());
-        return Ok((name, at(host, url, None)?));
+        return Ok((name, at(host, http_url(url)?, None)?));
     }
     let config = match config::load(&args.file) {
         Ok(checked) => checked.config,
@@ -126,6 +128,23 @@ fn entry(args: &Args, host: &Host) -> Outcome<(String, Map<String, Value>)> {
         }
     };
     Ok((name, at(host, &url, config.auth.as_ref().and_then(token))?))
+}
+
+/// What to paste into each host, so that it knows a server at `url`, which was set up with `file`.
+pub(crate) fn snippets(config: &Config, file: &Path, url: &str) -> Vec<Snippet> {
+    let here = Here::now();
+    let url = known_as(config).unwrap_or_else(|| url.to_owned());
+    let snippet = |host: &'static Host| {
+        let path = host.project_file(&here).or_else(|| host.user_file(&here))?;
+        let entry = match host.name {
+            "claude-desktop" => started(host, file),
+            _ => at(host, &url, config.auth.as_ref().and_then(token)),
+        };
+        let text = change::alone(host, &path, &config.server.name, &entry.ok()?).ok()?;
+        let shown = path.strip_prefix(&here.folder).unwrap_or(&path).display().to_string();
+        Some(Snippet::new(host.title, format!("Into {shown}:"), text))
+    };
+    Host::all().iter().filter_map(snippet).collect()
 }
 
 /// The URL that tokens know it by.

@@ -13,6 +13,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, chain};
 use crate::identity::Identity;
 use crate::state;
+use crate::target::{Server, http_url};
 use crate::term::{clean, note};
 
 /// Sign in to a server with the browser, for `call`, `tools` and `tasks`.
@@ -47,6 +48,7 @@ pub(crate) struct Args {
 
 /// Forget the token for a server, and have it taken back.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  longhaul logout https://mcp.example.com/mcp")]
 pub(crate) struct OutArgs {
     /// The URL of the server.
     #[arg(value_name = "URL")]
@@ -65,6 +67,7 @@ pub(crate) fn run_out(args: &OutArgs) -> Exit {
 const PORT: u16 = 38420;
 
 async fn login(args: &Args) -> Outcome {
+    http_url(&args.url)?;
     let asked = Arc::new(AtomicBool::new(false));
     let (no_browser, was_asked) = (args.no_browser, Arc::clone(&asked));
     let open = move |address: &str| {
@@ -85,7 +88,7 @@ async fn login(args: &Args) -> Outcome {
     let identity = kept.as_ref().unwrap_or(&args.identity);
     let oauth = OAuth::new().browser(loopback).store(store.clone()).private_networks(args.private_network);
     let oauth = identity.applied(oauth)?.scopes(args.scope.clone().unwrap_or_default());
-    let client = Client::connect_with(args.url.as_str(), Options::default().oauth(oauth)).await?;
+    let client = connected(&args.url, Options::default().oauth(oauth)).await?;
     // Some servers tell everybody what they are, and nobody what they have.
     let listed = client.list_tools().await;
     client.close().await;
@@ -100,7 +103,13 @@ async fn login(args: &Args) -> Outcome {
     Ok(Exit::Done)
 }
 
+/// Connects to the server at `url`. One that says nothing is not reached.
+async fn connected(url: &str, options: Options) -> Outcome<Client> {
+    Client::connect_with(url, options).await.map_err(|error| Server::url(url).failure(error))
+}
+
 async fn logout(args: &OutArgs) -> Outcome {
+    http_url(&args.url)?;
     let store = store()?;
     let identity = Identity::load(&store, &args.url).await?.unwrap_or_default();
     let signed_out = identity.applied(OAuth::new().store(store.clone()))?.sign_out(&args.url).await?;
@@ -131,5 +140,22 @@ fn store() -> Outcome<FileTokens> {
 impl From<AuthError> for Failure {
     fn from(error: AuthError) -> Self {
         Self::new(Exit::SignIn, "auth_required", chain(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_says_nothing_is_not_reached() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let hasty = Options::default().request_timeout(Duration::from_millis(200));
+        let failure = connected(&url, hasty).await.unwrap_err();
+        assert_eq!(failure.exit, Exit::Unreachable);
+        assert!(failure.line().contains("does not answer"), "{failure:?}");
     }
 }

@@ -3,10 +3,16 @@
 pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod check;
+pub(crate) mod completions;
 pub(crate) mod connect;
 pub(crate) mod doctor;
 pub(crate) mod login;
+pub(crate) mod man;
+pub(crate) mod page;
+pub(crate) mod schema;
 pub(crate) mod serve;
+pub(crate) mod server_json;
+pub(crate) mod store;
 pub(crate) mod supervise;
 pub(crate) mod targets;
 pub(crate) mod tasks;

@@ -13,20 +13,23 @@ use longhaul::auth::{Guard, Resource};
 use longhaul::proto::http::AllowList;
 use longhaul::server::{Dispatcher, local_user};
 use longhaul::store::{Filter, Page, Registry, Scope, TaskStore};
-use longhaul::tasks::runner::Engine;
+use longhaul::tasks::runner::{Engine, Pace};
 use longhaul::transport::http::server as http;
 use longhaul::transport::stdio;
-use longhaul::{Server, driver};
-use longhaul_gateway::config::{self, Colour, Config, HttpJob, Listen, Machine, StoreUrl};
-use longhaul_gateway::http_job::{self, JobOverHttp};
-use longhaul_gateway::tool::{FoundRuns, Outputs, janitor, job_tool, tools};
+use longhaul::{Server, Tool, driver};
+use longhaul_gateway::command::RunsDir;
+use longhaul_gateway::config::{self, Colour, Config, Listen, Machine, Role, StoreUrl};
+use longhaul_gateway::http_job;
+use longhaul_gateway::tool::{FoundRuns, Outputs, janitor, job_tool, store_name, tools};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, chain};
+use crate::reload::{Reload, Served};
 use crate::term::note;
-use crate::{banner, store, upstreams};
+use crate::watch::Watch;
+use crate::{banner, pages, store, upstreams};
 
 /// Serve the tools of a configuration.
 #[derive(clap::Args, Debug)]
@@ -42,22 +45,37 @@ pub(crate) struct Args {
     /// Serve one client over standard input and output.
     #[arg(long)]
     stdio: bool,
-    /// Where tasks are kept: sqlite:FILE, postgres://USER@HOST/DATABASE (its password in PGPASSWORD) or memory:.
+    /// Where tasks are kept: sqlite:FILE, postgres://USER@HOST/DATABASE (its password in PGPASSWORD), redis://HOST (in REDISCLI_AUTH) or memory:.
     #[arg(long, value_name = "URL", value_parser = store::url)]
     store: Option<StoreUrl>,
     /// Where commands keep their run files. Default: beside the SQLite file.
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
+    /// What this server does among those on its store: answer and work (all), answer and leave the work to others (front), or
+    /// work and answer nothing but /healthz and /readyz (worker). Default all, or `[server] role`.
+    #[arg(long, value_name = "ROLE", value_parser = role)]
+    role: Option<Role>,
+    /// Serve no pages for people beside the endpoint, as `[page] enabled = false` does.
+    #[arg(long)]
+    no_page: bool,
+    /// Read the configuration again when asked to (SIGHUP), and not whenever it is written.
+    #[arg(long)]
+    no_watch: bool,
     /// Serve beyond this machine although nobody has to sign in: whoever reaches the address may call
     /// every tool.
     #[arg(long)]
     allow_anonymous: bool,
 }
 
+/// How often a worker looks for what is queued. Others are asked, and look for what is left over.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 /// How often run files are looked through.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: Args) -> Exit {
+    // Before it is read: what is written meanwhile is read again.
+    let watch = Watch::new(&args.file, !args.no_watch);
     let config = match config::load(&args.file) {
         Ok(checked) => {
             anstream::eprint!("{}", checked.warnings.render(Colour::Always));
@@ -69,6 +87,10 @@ pub(crate) fn run(args: Args) -> Exit {
         }
     };
     let config = with_flags(config, &args);
+    if let Some(refusal) = has_no_part(&config, &args) {
+        eprintln!("error: {refusal}");
+        return Exit::Usage;
+    }
     if let Some(refusal) = exposes_anonymously(&config, &args) {
         eprintln!("error: {refusal}");
         return Exit::Usage;
@@ -81,7 +103,7 @@ pub(crate) fn run(args: Args) -> Exit {
             return Exit::Failed;
         }
     };
-    let served = runtime.block_on(serve(&config, &args));
+    let served = runtime.block_on(serve(&config, &args, watch));
     // What still runs must not keep the process: commands live on by themselves.
     runtime.shutdown_background();
     match served {
@@ -101,12 +123,42 @@ fn with_flags(mut config: Config, args: &Args) -> Config {
     if let Some(listen) = &args.http {
         config.http.listen = listen.clone();
     }
+    if let Some(role) = args.role {
+        config.server.role = role;
+    }
+    config.page.enabled &= !args.no_page && config.server.role != Role::Worker;
     config
+}
+
+/// The word of a role.
+fn role(text: &str) -> Result<Role, String> {
+    let found = Role::ALL.into_iter().find(|(word, _)| *word == text);
+    found.map(|(_, role)| role).ok_or_else(|| "it is `all`, `front` or `worker`".to_owned())
+}
+
+/// Why a server in this role could do nothing, if it could not.
+fn has_no_part(config: &Config, args: &Args) -> Option<&'static str> {
+    match (config.server.role, &config.store.url) {
+        (Role::All, _) => None,
+        (_, StoreUrl::Memory) => Some(
+            "fronts and workers share a store, and nobody shares one in memory\n\
+             help: name one with --store, such as postgres://HOST/DATABASE",
+        ),
+        (Role::Worker, _) if args.stdio => Some(
+            "a worker answers nobody, and --stdio has somebody to answer\n\
+             help: leave out --stdio; where its /healthz is, --http says",
+        ),
+        _ => None,
+    }
 }
 
 /// Why these settings would let strangers in, if they would.
 fn exposes_anonymously(config: &Config, args: &Args) -> Option<String> {
     let listen = &config.http.listen;
+    // Of a worker nothing can be asked.
+    if config.server.role == Role::Worker {
+        return None;
+    }
     if config.auth.is_some() {
         return args.allow_anonymous.then(|| {
             "the configuration makes callers sign in, and --allow-anonymous lets everybody in\n\
@@ -135,49 +187,51 @@ fn log() {
     let _ = subscriber.try_init();
 }
 
-async fn serve(config: &Config, args: &Args) -> Outcome<()> {
+async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
+    let hangups = Watch::catch().context("signals cannot be caught")?;
     // Bound before anything is taken up: a second server on one address must leave the tasks alone.
     let listener = if args.stdio { None } else { Some(bind(&config.http.listen).await?) };
-    let store::Store { tasks: store, registry, survives } = store::open(&config.store).await?;
+    let store::Store { tasks: store, registry, events, survives } = store::open(&config.store).await?;
     let guard = guard(config, args, Arc::clone(&registry))?;
     let store::Runs { dir: runs, scratch: _removed_at_the_end } =
-        store::runs(&config.store, !config.tools.is_empty())?;
-    let mut server = Server::new(config.server.name.as_str(), config.server.version.as_str())
-        .store(Arc::clone(&store))
-        .drafted_tasks(config.server.drafted_tasks)
-        .polls(config.polls.options())
-        .resources(Arc::new(Outputs::new(Arc::clone(&store), runs.clone())));
+        store::runs(&config.store, !config.tools.is_empty() && config.server.role != Role::Front)?;
+    let runs = match &config.store.url {
+        // Nobody asks for its runs once it is gone.
+        StoreUrl::Memory => runs,
+        StoreUrl::Sqlite(_) | StoreUrl::Postgres(_) | StoreUrl::Redis(_) => {
+            runs.with_store(store_name(&*registry).await?)
+        }
+    };
     let audit = audit(config, &*store)?;
+    let mut server = named(config)
+        .store(Arc::clone(&store))
+        // Whoever was asked by one node may come back with answers to another.
+        .registry(Arc::clone(&registry))
+        .resources(Arc::new(Outputs::new(Arc::clone(&store), runs.clone())));
     if let Some(audit) = &audit {
         server = server.audit(audit.clone());
     }
-    if let Some(title) = &config.server.title {
-        server = server.title(title);
-    }
-    if let Some(instructions) = &config.server.instructions {
-        server = server.instructions(instructions);
-    }
     let tokens = http_job::Tokens::of(&*registry).await?;
-    let jobs = jobs(config, registry, &store, &tokens)?;
-    for tool in tools(config, &runs).into_iter().chain(jobs.iter().map(job_tool)) {
+    let jobs = http_job::Jobs::new(Arc::clone(&registry), Arc::clone(&store), tokens);
+    for tool in own_tools(config, &runs, &jobs)? {
         server = server.tool(tool);
     }
-    let (server, catalogue) = upstreams::room_for(server, config);
+    let upstreams = upstreams::Upstreams::new(config).await?;
+    let (server, catalogue) = upstreams.room(server);
     let dispatcher = server.dispatcher().context("the tools cannot be served")?;
     // A tool may have been renamed or removed since: its commands go on, and are cancelled, all the same.
     dispatcher.engine().reach_others(Arc::new(FoundRuns::new(runs.clone())));
     // Before the tasks are taken up: some may be of their tools.
-    let upstreams = upstreams::Upstreams::open(config, catalogue).await?;
+    upstreams.open(&catalogue).await;
     let taken_up =
         dispatcher.start().await.with_context(|| format!("the store {} cannot be used", config.store.url))?;
-    tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs, TIDY_EVERY));
-    if !jobs.is_empty() {
-        tokio::spawn(http_job::keep_tidy(jobs.clone(), TIDY_EVERY));
-    }
+    tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs.clone(), TIDY_EVERY));
+    tokio::spawn(http_job::keep_tidy(jobs.clone(), TIDY_EVERY));
     let open = banner::Open {
         counts: dispatcher.engine().counts().await?,
         survives,
         taken_up,
+        watched: !args.no_watch,
         foreign: if taken_up > 0 {
             foreign_tools(config, &upstreams, &*store).await?
         } else {
@@ -190,15 +244,38 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
         None => None,
     };
     let listening = place.as_ref().map(|place| (place, &allow));
-    banner::show(config, &args.file, listening, &open, &upstreams.lines());
+    let around =
+        pages::Around { config, file: &args.file, guard: guard.as_ref(), registry: &registry, runs: &runs };
+    let pages = match listening {
+        Some((place, allow)) => around.pages(place, allow, &dispatcher, upstreams.all()).await?,
+        None => None,
+    };
+    let (dashboard, page) = pages.unzip();
+    banner::show(config, &args.file, listening, page.as_ref(), &open, &upstreams.lines());
+    let served = Served {
+        catalogue,
+        upstreams: upstreams.clone(),
+        runs,
+        jobs: jobs.clone(),
+        pages: dashboard.clone(),
+    };
+    tokio::spawn(Reload::new(args.file.clone(), config.clone(), served).keep(watch, hangups));
     match listener {
         Some(listener) => {
-            let mut options = options(config, allow);
+            let mut options = options(config, allow).callbacks(http_job::Called::new(jobs));
             options.guard = guard;
-            if config.jobs.iter().any(|job| job.callback.is_some()) {
-                options = options.callbacks(http_job::Called::new(tokens, jobs));
+            if config.store.url != StoreUrl::Memory {
+                options = options.events(events).shared_sessions(registry);
             }
+            if let Some(dashboard) = dashboard {
+                options = options.pages(dashboard);
+            }
+            options.endpoint = config.server.role != Role::Worker;
+            let (engine, drain) = (dispatcher.engine().clone(), options.drain);
             serve_http(options, dispatcher, listener).await?;
+            if config.server.role == Role::Worker {
+                engine.finish(drain).await;
+            }
         }
         None => serve_stdio(dispatcher).await?,
     }
@@ -207,6 +284,31 @@ async fn serve(config: &Config, args: &Args) -> Outcome<()> {
         audit.flush();
     }
     Ok(())
+}
+
+/// A server that says of itself what the configuration says.
+fn named(config: &Config) -> Server {
+    let mut server = Server::new(config.server.name.as_str(), config.server.version.as_str())
+        .front(config.server.role == Role::Front)
+        .pace(pace(config.server.role))
+        .drafted_tasks(config.server.drafted_tasks)
+        .polls(config.polls.options());
+    if let Some(title) = &config.server.title {
+        server = server.title(title);
+    }
+    if let Some(instructions) = &config.server.instructions {
+        server = server.instructions(instructions);
+    }
+    server
+}
+
+/// Whoever is asked knows of work at once; a worker has to look.
+fn pace(role: Role) -> Pace {
+    let mut pace = Pace::default();
+    if role == Role::Worker {
+        pace.recover_every = LOOK_EVERY;
+    }
+    pace
 }
 
 /// Where it is noted what becomes of tasks, if the configuration says so. A server that cannot note it does not start.
@@ -221,28 +323,19 @@ fn audit(config: &Config, store: &dyn TaskStore) -> Outcome<Option<AuditFolder>>
     }
 }
 
-/// The APIs of jobs that are configured.
-fn jobs(
-    config: &Config,
-    registry: Arc<dyn Registry>,
-    store: &Arc<dyn TaskStore>,
-    tokens: &http_job::Tokens,
-) -> anyhow::Result<Vec<Arc<JobOverHttp>>> {
-    if config.jobs.is_empty() {
-        return Ok(Vec::new());
+/// The tools of the file itself.
+fn own_tools(config: &Config, runs: &RunsDir, jobs: &http_job::Jobs) -> anyhow::Result<Vec<Tool>> {
+    let mut all = tools(config, runs);
+    for job in &config.jobs {
+        all.push(job_tool(&jobs.put(job).context("no HTTP client for jobs can be made")?));
     }
-    let http = http_job::Http::new().context("no HTTP client for jobs can be made")?;
-    let ledger = http_job::Ledger::new(registry);
-    let job = |job: &HttpJob| {
-        let (http, ledger) = (http.clone(), ledger.clone());
-        JobOverHttp::new(Arc::new(job.clone()), http, ledger, Arc::clone(store), tokens.clone())
-    };
-    Ok(config.jobs.iter().map(|configured| Arc::new(job(configured))).collect())
+    Ok(all)
 }
 
 /// Who lets callers in, where they have to sign in. Whoever started us on its standard streams need not.
 fn guard(config: &Config, args: &Args, registry: Arc<dyn Registry>) -> Outcome<Option<Guard>> {
-    let Some(auth) = config.auth.as_ref().filter(|_| !args.stdio) else { return Ok(None) };
+    let signs_in = !args.stdio && config.server.role != Role::Worker;
+    let Some(auth) = config.auth.as_ref().filter(|_| signs_in) else { return Ok(None) };
     match auth.guard(&Machine, registry, &config.scopes()) {
         Ok(guard) => Ok(Some(guard)),
         Err(error) => Err(Failure::usage(format!("nobody could sign in: {}", chain(&error)))),

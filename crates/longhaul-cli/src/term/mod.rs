@@ -1,10 +1,10 @@
 //! The terminal: results on standard output, all else on standard error, nothing of it able to do harm.
 
-pub(crate) mod clean;
 mod show;
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
+pub(crate) use longhaul_gateway::clean;
 pub(crate) use show::{Manner, Show, counted};
 
 use crate::failure::{Failure, Outcome};
@@ -33,6 +33,12 @@ pub(crate) fn note(line: &str) {
 /// Whether a person reads standard error.
 pub(crate) fn is_watched() -> bool {
     std::io::stderr().is_terminal()
+}
+
+/// How many characters a line of the terminal has that standard output goes to, if it goes to one that says so.
+pub(crate) fn width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
 /// Whether standard output goes to a terminal.

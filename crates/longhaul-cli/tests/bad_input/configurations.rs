@@ -132,10 +132,13 @@ fn a_port_in_use_is_said_and_the_store_is_left_alone() {
 #[test]
 fn stores_of_kinds_to_come_are_refused() {
     let place = Place::new("");
-    for url in ["mysql://localhost/x", "redis://localhost"] {
+    for url in ["mysql://localhost/x", "mongodb://localhost"] {
         let (code, said) = run(&place, &["serve", "longhaul.toml", "--http", "127.0.0.1:0", "--store", url]);
         assert_eq!(code, 2, "a mistake in the command line: {said}");
-        assert!(said.contains("use sqlite:FILE, postgres://HOST/DATABASE or memory:"), "{said}");
+        assert!(
+            said.contains("use sqlite:FILE, postgres://HOST/DATABASE, redis://HOST or memory:"),
+            "{said}"
+        );
         fs::write(
             place.path("other.toml"),
             format!("[store]\nurl = \"{url}\"\n[tools.t]\ndescription = \"d\"\ncommand = [\"true\"]\n"),
@@ -144,7 +147,9 @@ fn stores_of_kinds_to_come_are_refused() {
         let (code, said) = run(&place, &["check", "other.toml"]);
         assert_ne!(code, 0, "{said}");
         assert!(
-            said.contains("in this release: use sqlite:FILE, postgres://HOST/DATABASE or memory:"),
+            said.contains(
+                "in this release: use sqlite:FILE, postgres://HOST/DATABASE, redis://HOST or memory:"
+            ),
             "{said}"
         );
     }

@@ -108,6 +108,35 @@ fn a_full_disk_outlasts_a_server_and_costs_no_task() {
     server.kill();
 }
 
+#[test]
+fn tasks_can_be_looked_at_where_nothing_can_be_written() {
+    let place = Place::new("");
+    let (disk, mut server) = on_small_disk(&place);
+    let task = begin(server.address(), "gate", json!({"key": "seen"}));
+    eventually("the command", || (place.begun("seen") == 1).then_some(()));
+    let look = || {
+        for verb in [&["list"][..], &["get", &task][..]] {
+            let place_of = ["--store", "sqlite:disk/tasks.db", "--state", "state", "--json"];
+            let said = place.program().arg("tasks").args(verb).args(place_of).output().unwrap();
+            assert_eq!(said.status.code(), Some(0), "{verb:?}: {}", String::from_utf8_lossy(&said.stderr));
+            let shown = String::from_utf8(said.stdout).unwrap();
+            assert!(shown.contains(&task), "{verb:?}: {shown}");
+        }
+    };
+    disk.fill();
+    look();
+    server.kill();
+    disk.remount("ro");
+    look();
+    disk.remount("rw");
+    disk.free();
+    fs::write(place.path("seen"), "").unwrap();
+    let mut server =
+        Server::start_with(&place, &["--store", "sqlite:disk/tasks.db", "--state", "state"], &[]);
+    assert_eq!(text(&ended(server.address(), &task)["result"]), "open");
+    server.kill();
+}
+
 /// K28 of `conformance/REQUIREMENTS.md`.
 #[test]
 fn a_disk_that_becomes_read_only_refuses_in_words() {

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 
 use serde_json::json;
 
-use crate::rig::modern::{begin, call, ended, text};
+use crate::rig::modern::{begin, call, ended, output, text};
 use crate::rig::place::Place;
 use crate::rig::scene::Scene;
 use crate::rig::server::Server;
@@ -96,6 +96,36 @@ fn s34_run_files_are_for_their_owner_only() {
         let mode = found.permissions().mode();
         assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
     }
+    scene.ends_well();
+}
+
+#[test]
+fn output_whose_files_are_gone_is_said_to_be_missing() {
+    let scene = Scene::new("");
+    let address = scene.server.address();
+    let robbed = begin(address, "gate", json!({"key": "robbed"}));
+    fs::write(scene.place.path("robbed"), "").unwrap();
+    assert_eq!(text(&ended(address, &robbed)["result"]), "open");
+    fs::remove_dir_all(scene.place.path("tasks.db.runs").join(&robbed)).unwrap();
+
+    let read = output(address, &robbed, "stdout");
+    let position = &read[0]["_meta"]["dev.longhaul/output"];
+    assert_eq!(position["gap"], json!({"from": 0, "to": 4}), "{read:?}");
+    assert_eq!((&position["total"], &position["done"]), (&json!(4), &json!(true)), "{read:?}");
+    let log = |more: &[&str]| {
+        let words = ["tasks", "log", &robbed, "--store", "sqlite:tasks.db"];
+        let said = scene.place.program().args(words).args(more).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (said.status.code(), text(said.stdout), text(said.stderr))
+    };
+    let (code, out, _) = log(&["--json"]);
+    assert_eq!(code, Some(0));
+    let line: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(line, json!({"text": "", "missing": 4, "next": 4, "done": true}));
+    let (_, out, err) = log(&[]);
+    assert!(out.is_empty() && err.contains("4 bytes are not kept"), "{out} {err}");
+    let (_, out, err) = log(&["--stderr"]);
+    assert!(out.is_empty() && err.is_empty(), "nothing was written there: {out} {err}");
     scene.ends_well();
 }
 

@@ -207,6 +207,64 @@ fn a_store_whose_file_is_removed_refuses_loudly_until_it_is_back() {
 }
 
 #[test]
+fn a_store_whose_file_is_cut_short_refuses_until_it_is_back() {
+    let place = Place::new("");
+    let file = place.path("tasks.db");
+    let mut server = Server::start(&place);
+    let task = begin(server.address(), "gate", json!({"key": "kept"}));
+    eventually("the command", || (place.begun("kept") == 1).then_some(()));
+    let whole = fs::read(&file).unwrap();
+    fs::File::create(&file).unwrap();
+    let refused = call(server.address(), "gate", json!({"key": "refused"}));
+    let message = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    assert!(message.contains("cut short"), "{message}");
+    assert_eq!(place.begun("refused"), 0, "what was refused did not run");
+    server.kill();
+    // It is not taken for a new one, which would cost the log that is still there.
+    let mut server = Server::launch(&place, &[], &[]);
+    let (status, said) = (server.ended(), server.said());
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("tasks.db-wal") && said.contains("put the file back"), "{said}");
+    fs::write(&file, whole).unwrap();
+    let mut server = Server::start(&place);
+    fs::write(place.path("kept"), "").unwrap();
+    assert_eq!(text(&ended(server.address(), &task)["result"]), "open");
+    server.kill();
+}
+
+#[test]
+fn a_store_that_was_away_finds_the_output_of_its_tasks() {
+    let place = Place::new("");
+    // Whatever SQLite has left of its log goes with the file.
+    let names = ["tasks.db", "tasks.db-wal", "tasks.db-shm"];
+    let away = |name: &str| place.path(&format!("away-{name}"));
+    let mut server = Server::start(&place);
+    let task = begin(server.address(), "gate", json!({"key": "kept"}));
+    fs::write(place.path("kept"), "").unwrap();
+    assert_eq!(text(&ended(server.address(), &task)["result"]), "open");
+    server.terminate();
+    server.ended();
+    for name in names.into_iter().filter(|name| place.path(name).exists()) {
+        fs::rename(place.path(name), away(name)).unwrap();
+    }
+    let mut server = Server::start(&place);
+    eventually("a word of the runs", || {
+        server.said().contains("1 run(s) in ").then(|| assert!(server.said().contains("another store")))
+    });
+    server.terminate();
+    server.ended();
+    for name in names {
+        let _none_of_it = fs::remove_file(place.path(name));
+        if away(name).exists() {
+            fs::rename(away(name), place.path(name)).unwrap();
+        }
+    }
+    let mut server = Server::start(&place);
+    assert_eq!(modern::output(server.address(), &task, "stdout")[0]["text"], "open");
+    server.kill();
+}
+
+#[test]
 fn a_store_in_memory_serves_and_ends_with_its_process() {
     let place = Place::new("");
     let mut server = Server::start_with(&place, &["--store", "memory:"], &[]);

@@ -75,7 +75,7 @@ fn s1_foreign_hosts_and_pages_are_turned_away_on_every_route() {
     let good = body("tools/call", json!({"name": "echo", "arguments": {"text": "x"}})).to_string();
     for attack in attacks {
         for verb in ["POST", "GET", "DELETE", "OPTIONS", "PUT"] {
-            for path in ["/mcp", "/", "/mcp/x"] {
+            for path in ["/mcp", "/", "/mcp/x", "/tasks/x", "/events", "/admin/api/tasks", "/page.css"] {
                 let mut all = attack.to_vec();
                 all.extend(headers("tools/call", "echo"));
                 let answer = send(address, &request(verb, path, &all, good.as_bytes()));

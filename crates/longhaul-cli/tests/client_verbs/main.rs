@@ -4,6 +4,8 @@
 
 mod answers;
 mod hosts;
+mod programs;
+mod shown;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -576,6 +578,8 @@ fn every_verb_explains_itself_with_an_example() {
         &[][..],
         &["serve"],
         &["check"],
+        &["schema"],
+        &["server-json"],
         &["connect"],
         &["targets"],
         &["doctor"],
@@ -591,6 +595,14 @@ fn every_verb_explains_itself_with_an_example() {
         &["tasks", "wait"],
         &["tasks", "answer"],
         &["tasks", "again"],
+        &["audit"],
+        &["audit", "verify"],
+        &["audit", "show"],
+        &["page"],
+        &["login"],
+        &["logout"],
+        &["completions"],
+        &["man"],
     ] {
         let words: Vec<&str> = verb.iter().copied().chain(["--help"]).collect();
         let (code, out, _) = run(folder.path(), &words);

@@ -2,11 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
 
+mod fleet;
+mod reload;
+mod store_verb;
 mod upstreams;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -51,20 +56,42 @@ fn run(folder: &Path, words: &[&str]) -> (i32, String, String) {
 struct Server {
     child: Child,
     said: String,
+    /// What it says from then on.
+    later: mpsc::Receiver<String>,
 }
 
 impl Server {
     fn start(folder: &Path, words: &[&str]) -> Self {
         let words: Vec<&str> = ["serve"].iter().chain(words).copied().collect();
-        let mut child = longhaul(folder, &words).spawn().unwrap();
+        Self::of(&mut longhaul(folder, &words))
+    }
+
+    /// The one that this starts.
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut said = String::new();
         while !said.lines().any(|line| line.starts_with("ready")) {
             let line = lines.next().unwrap_or_else(|| panic!("it ended; it said:\n{said}")).unwrap();
             said += &format!("{line}\n");
         }
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, said }
+        let (tell, later) = mpsc::channel();
+        std::thread::spawn(move || {
+            // Whoever does not listen any more keeps it from nothing.
+            lines.map_while(Result::ok).for_each(|line| drop(tell.send(line)));
+        });
+        Self { child, said, later }
+    }
+
+    /// Waits until it says so; what it said before that is over.
+    fn says(&self, what: &str) {
+        let mut heard = String::new();
+        while !heard.lines().last().is_some_and(|line| line.contains(what)) {
+            match self.later.recv_timeout(Duration::from_secs(60)) {
+                Ok(line) => heard += &format!("{line}\n"),
+                Err(error) => panic!("{what:?} is not said ({error}); this was:\n{heard}"),
+            }
+        }
     }
 
     fn url(&self) -> &str {
@@ -86,7 +113,7 @@ fn a_server_says_what_it_has_and_what_to_paste() {
     let server = Server::start(folder.path(), &["--http", "127.0.0.1:0"]);
     let said = &server.said;
     assert!(said.starts_with("longhaul ") && said.contains("   Ann's builds 2.5\n"), "{said}");
-    assert!(said.contains("  config   longhaul.toml\n  store    sqlite:"), "{said}");
+    assert!(said.contains("  config   longhaul.toml, watching\n  store    sqlite:"), "{said}");
     assert!(said.contains("longhaul.db   no open tasks\n  tools    say work\n"), "{said}");
     let url = server.url();
     assert!(said.contains(&format!("  mcp      {url}   20")), "{said}");
@@ -101,6 +128,40 @@ fn a_server_says_what_it_has_and_what_to_paste() {
     // While one node has it, another only counts it.
     let other = Server::start(folder.path(), &["--http", "127.0.0.1:0"]);
     assert!(other.said.contains("longhaul.db   1 open task\n"), "{}", other.said);
+}
+
+/// What a server answers to whoever follows a link.
+fn status(url: &str) -> u16 {
+    let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let request = format!("GET /{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn the_page_is_opened_by_a_link_that_is_good_once() {
+    let folder = folder("");
+    let server = Server::start(folder.path(), &["--http", "127.0.0.1:0"]);
+    let (_, link) = server.said.split_once("  page     ").unwrap();
+    let link = link.split_whitespace().next().unwrap();
+    assert_eq!((status(link), status(link)), (303, 401), "{link}");
+    let address = link.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let (code, another, err) = run(folder.path(), &["page", "--http", address]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!((status(another.trim()), status(another.trim())), (303, 401), "{another}");
+    drop(server);
+
+    for words in [&["--http", "127.0.0.1:0", "--no-page"][..], &["--http", "0.0.0.0:0", "--allow-anonymous"]]
+    {
+        let server = Server::start(folder.path(), words);
+        assert!(!server.said.contains("  page "), "{}", server.said);
+        assert_eq!(status(server.url().strip_suffix("mcp").unwrap()), 404, "{words:?}");
+    }
+    let (code, _, err) = run(folder.path(), &["page", "--store", "memory:"]);
+    assert_eq!(code, 2, "{err}");
 }
 
 #[test]
@@ -245,7 +306,7 @@ fn what_became_of_a_task_is_shown_and_what_was_changed_is_found() {
     let told = |words: &[&str]| {
         // An entry is written when it has happened, a moment after its caller knows.
         let mut told = (0..500).map(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
             run(at, &[&["audit", "show", "audit"], words].concat()).1
         });
         told.find(|told| told.contains("cancelled")).unwrap()

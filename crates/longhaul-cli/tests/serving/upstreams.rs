@@ -69,6 +69,14 @@ fn a_server_over_http_is_shown_what_signs_in_and_callers_are_not() {
     fs::write(at.join("longhaul.toml"), front(with_token)).unwrap();
     let server = start(at);
     assert!(server.said.contains("  server   behind   1 tool   20"), "{}", server.said);
+    // One that shows nothing, or the wrong thing, is told what its operator can do.
+    for (headers, advice) in [("", "`longhaul login http"), (with_token, "has to be another")] {
+        let other = tempfile::tempdir().unwrap();
+        fs::write(other.path().join("token"), "another").unwrap();
+        fs::write(other.path().join("longhaul.toml"), front(headers)).unwrap();
+        let shy = start(other.path());
+        assert!(shy.said.contains("behind   not reached") && shy.said.contains(advice), "{}", shy.said);
+    }
     assert_eq!(run(at, &["call", server.url(), "say", "what=hush"]).1, "hush loudly\n");
     // It ends and is there again, and nobody here has to do anything.
     let place = behind.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
@@ -110,7 +118,7 @@ fn a_server_that_cannot_be_reached_keeps_no_other_tool_from_being_served() {
 const WORK: &str = r#"
 [tools.work]
 description = "Work until a file is there"
-command = ["sh", "-c", "echo run >> runs; while [ -e runs ] && [ ! -e go ]; do sleep 0.02; done; printf ended"]
+command = ["sh", "-c", "echo run >> runs; echo '1/2 at work' >&3; while [ -e runs ] && [ ! -e go ]; do sleep 0.02; done; printf ended"]
 "#;
 
 /// Waits until a file has so many lines.
@@ -133,6 +141,21 @@ fn begun(at: &Path, url: &str) -> String {
     listed["tasks"][0]["taskId"].as_str().unwrap_or_else(|| panic!("{listed}")).to_owned()
 }
 
+/// Waits until a task says what the command says that another server runs for it: what it was told of that task is on
+/// disk by then.
+fn followed(at: &Path, url: &str, id: &str) {
+    let mut looks = 0;
+    loop {
+        let (_, said, err) = run(at, &["tasks", "get", "--json", "--url", url, id]);
+        if said.contains("at work") {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        looks += 1;
+        assert!(looks < 3000, "{said}{err}");
+    }
+}
+
 #[test]
 fn what_another_server_made_a_task_of_is_gone_on_with_after_a_kill_and_ends_with_ours() {
     let folder = folder("", &format!("{WORK}task = \"after 50ms\""));
@@ -143,6 +166,7 @@ fn what_another_server_made_a_task_of_is_gone_on_with_after_a_kill_and_ends_with
     let server = start(at);
     let id = begun(at, server.url());
     lines(&behind_at.join("runs"), 1);
+    followed(at, server.url(), &id);
     // It is killed, and what it has begun elsewhere goes on there.
     drop(server);
     let server = start(at);
@@ -172,7 +196,41 @@ fn what_another_server_made_a_task_of_is_gone_on_with_after_a_kill_and_ends_with
 }
 
 #[test]
-fn a_call_whose_answer_died_with_us_is_lost_or_made_again_as_its_operator_says() {
+fn a_task_of_a_program_that_ends_with_us_is_gone_on_with_called_again_or_lost() {
+    // Whether the program keeps its tasks, and what its operator says; how often it worked, and what comes of it.
+    for (kept, rerun, runs, comes) in [
+        // It says itself that what it ran has ended with it.
+        ("sqlite:tasks.db", "never", 1, &["ended by SIGTERM", "was cancelled"][..]),
+        ("memory:", "restart", 2, &["ended\n"]),
+        ("memory:", "never", 1, &["no such task"]),
+    ] {
+        let behind = format!("{WORK}task = \"after 50ms\"\n");
+        let front = format!(
+            "[servers.behind]\ncommand = [{LONGHAUL:?}, \"serve\", \"--stdio\", \"--store\", {kept:?}]\n\
+             cwd = \"behind\"\ntask = \"after 50ms\"\nrerun = {rerun:?}\n"
+        );
+        let folder = folder(&front, &behind);
+        let (at, behind_at) = (folder.path(), folder.path().join("behind"));
+        let server = start(at);
+        assert!(server.said.contains("  server   behind   1 tool   20"), "{}", server.said);
+        let id = begun(at, server.url());
+        followed(at, server.url(), &id);
+        // It is killed, and with it what is behind it.
+        drop(server);
+        let server = start(at);
+        lines(&behind_at.join("runs"), runs);
+        fs::write(behind_at.join("go"), "").unwrap();
+        let (code, said, err) = run(at, &["tasks", "wait", &id, "--url", server.url()]);
+        assert_eq!(code, i32::from(runs == 1), "{kept} {rerun}: {said}{err}");
+        let (_, result, why) = run(at, &["tasks", "result", &id]);
+        let came = format!("{result}{why}");
+        assert!(comes.iter().any(|words| came.contains(words)), "{kept} {rerun}: {came}");
+        assert_eq!(fs::read_to_string(behind_at.join("runs")).unwrap(), "run\n".repeat(runs));
+    }
+}
+
+#[test]
+fn s38_a_call_whose_answer_died_with_us_is_lost_or_made_again_as_its_operator_says() {
     for (rerun, runs) in [("never", 1), ("restart", 2)] {
         let folder = folder("", &format!("{WORK}task = \"never\"\nannotations.readOnlyHint = true\n"));
         let (at, behind_at) = (folder.path(), folder.path().join("behind"));
@@ -190,7 +248,7 @@ fn a_call_whose_answer_died_with_us_is_lost_or_made_again_as_its_operator_says()
         let (code, said, err) = run(at, &["tasks", "wait", &id, "--url", server.url()]);
         let (_, result, lost) = run(at, &["tasks", "result", &id]);
         match runs {
-            1 => assert!(code == 1 && lost.contains("the process that ran it is gone"), "{said}{err}{lost}"),
+            1 => assert!(code == 1 && lost.contains("it is not called twice"), "{said}{err}{lost}"),
             _ => assert!(code == 0 && result == "ended\n", "{said}{err}{result}"),
         }
         assert_eq!(fs::read_to_string(behind_at.join("runs")).unwrap(), "run\n".repeat(runs));
@@ -221,4 +279,32 @@ fn nothing_of_a_server_outlives_us_though_we_are_killed() {
         looks += 1;
         assert!(looks < 3000, "{} of its processes live", living());
     }
+}
+
+#[test]
+fn an_existing_server_is_made_durable_as_its_example_says() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/existing-server");
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for file in ["notes.sh", "today.txt"] {
+        fs::copy(example.join(file), at.join(file)).unwrap();
+    }
+    let text = fs::read_to_string(example.join("longhaul.toml")).unwrap();
+    let (before, behind) = text.split_once("task = \"after 1s\"").unwrap();
+    let sooner = format!("{before}task = \"after 50ms\"\nenv.NOTES_PAUSE = \"3\"{behind}");
+    fs::write(at.join("longhaul.toml"), sooner).unwrap();
+    let server = start(at);
+    let said = &server.said;
+    assert!(said.contains("  server   notes   1 tool, 1 prompt, 1 resource   2025-06-18\n"), "{said}");
+    let call = |wait: &str| run(at, &["call", "--wait", wait, "--json", server.url(), "index"]);
+    let (code, said, err) = left_running(call);
+    assert_eq!(code, 7, "{said}{err}");
+    let (_, listed, _) = run(at, &["tasks", "list", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let id = listed["tasks"][0]["taskId"].as_str().unwrap_or_else(|| panic!("{listed}"));
+    drop(server);
+    let server = start(at);
+    let (code, said, err) = run(at, &["tasks", "wait", id, "--url", server.url()]);
+    assert_eq!(code, 0, "{said}{err}");
+    assert_eq!(run(at, &["tasks", "result", id]).1, "8 words\n");
 }

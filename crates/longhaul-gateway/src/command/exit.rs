@@ -126,9 +126,7 @@ impl fmt::Display for Gap {
 #[non_exhaustive]
 pub enum StartFailure {
     /// No such program.
-    #[error(
-        "there is no program {program:?} in {searched}: install it, correct the name, or set PATH for this tool"
-    )]
+    #[error("{}", not_found(program, searched))]
     NotFound {
         /// The program as given.
         program: String,
@@ -168,6 +166,17 @@ pub enum StartFailure {
         /// What the system said.
         problem: String,
     },
+}
+
+/// A path is looked for nowhere else, so it is named once.
+fn not_found(program: &str, searched: &str) -> String {
+    if program.contains('/') {
+        format!("there is no program {searched}: install it, or correct its path")
+    } else {
+        format!(
+            "there is no program {program:?} in {searched}: install it, correct the name, or set PATH for this tool"
+        )
+    }
 }
 
 /// What the directory says about the end of its run.
@@ -262,6 +271,19 @@ mod tests {
         let run = RunDir::open(dir.path()).unwrap();
         reserve(&run).unwrap();
         (dir, run)
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named_once() {
+        let missing = |program: &str, searched: &str| {
+            let (program, searched) = (program.to_owned(), searched.to_owned());
+            StartFailure::NotFound { program, searched }.to_string()
+        };
+        let path = missing("/nonexistent/prog", "/nonexistent/prog");
+        assert_eq!(path, "there is no program /nonexistent/prog: install it, or correct its path");
+        assert!(
+            missing("prog", "/bin:/usr/bin").starts_with("there is no program \"prog\" in /bin:/usr/bin: ")
+        );
     }
 
     #[test]

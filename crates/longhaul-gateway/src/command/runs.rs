@@ -38,6 +38,7 @@ pub struct RunsDir {
     max_bytes: u64,
     supervisor: SupervisorProgram,
     outlive_server: bool,
+    store: Option<Arc<str>>,
     accounts: Arc<Mutex<Accounts>>,
     /// Held while it is decided whether one more run fits: by the latest count, if there was one.
     admission: Arc<Mutex<Option<Counted>>>,
@@ -125,6 +126,7 @@ impl RunsDir {
             max_bytes: Self::DEFAULT_MAX_BYTES,
             supervisor: SupervisorProgram::default(),
             outlive_server: true,
+            store: None,
             accounts: Arc::default(),
             admission: Arc::default(),
         };
@@ -153,6 +155,32 @@ impl RunsDir {
     pub const fn ending_with_server(mut self) -> Self {
         self.outlive_server = false;
         self
+    }
+
+    /// Says which store the tasks of these runs are in, by its [name](crate::tool::store_name()). Each run that is made notes it.
+    #[must_use]
+    pub fn with_store(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.store = Some(name.into());
+        self
+    }
+
+    /// Whether a run was made for this store, so that a task which is not in it is nowhere. One that names none was made for
+    /// none that has a name. `true` where there is no such run.
+    ///
+    /// # Errors
+    ///
+    /// When the id is none, or what the run was made with cannot be read.
+    pub fn is_of_store(&self, id: &str) -> Result<bool, RunsError> {
+        match RunDir::open(&self.dir(id)?) {
+            Ok(run) => Ok(state::spec(&run)?.store.as_deref() == self.store.as_deref()),
+            Err(error) if error.is_not_found() => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Where all of them are.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Whether runs may be [committed](super::Run::commit).
@@ -393,7 +421,9 @@ impl RunsDir {
     fn make(&self, id: &str, spec: &Spec, committed: bool, path: &Path) -> Result<(), RunsError> {
         let marker = nonce()?;
         let temporary = self.path.join(format!("{NEW}{id}-{marker}"));
-        let made = fill(&temporary, spec, committed, &marker).and_then(|()| {
+        let mut stored = StoredSpec::new(spec, marker);
+        stored.store = self.store.as_deref().map(str::to_owned);
+        let made = fill(&temporary, spec, committed, &stored).and_then(|()| {
             crash_point("run.publish.before");
             // Fails on a directory that is there and not empty, and a run directory never is.
             fs::rename(&temporary, path).map_err(FileError::at("create", path))?;
@@ -452,15 +482,14 @@ struct Accounts {
     admitted: HashMap<String, u64>,
 }
 
-fn fill(path: &Path, spec: &Spec, committed: bool, marker: &str) -> Result<(), FileError> {
+fn fill(path: &Path, spec: &Spec, committed: bool, stored: &StoredSpec) -> Result<(), FileError> {
     crash_point("run.create.before");
     fs::DirBuilder::new().mode(0o700).create(path).map_err(FileError::at("create", path))?;
     let run = RunDir::open(path)?;
     crash_point("run.create.after");
 
     crash_point("run.spec.before");
-    let stored = StoredSpec::new(spec, marker.to_owned());
-    let json = serde_json::to_vec(&stored).map_err(FileError::at("write", &run.file_path(SPEC)))?;
+    let json = serde_json::to_vec(stored).map_err(FileError::at("write", &run.file_path(SPEC)))?;
     if let Some(stdin) = &spec.stdin {
         run.create_flushed(STDIN, stdin)?;
     }

@@ -270,6 +270,9 @@ pub(super) struct StoredSpec {
     pub(super) progress: Option<String>,
     #[serde(default)]
     pub(super) note: Option<serde_json::Value>,
+    /// The store that its task is in, if that has a name.
+    #[serde(default)]
+    pub(super) store: Option<String>,
 }
 
 impl StoredSpec {
@@ -286,6 +289,7 @@ impl StoredSpec {
             max_output: spec.max_output,
             progress: spec.progress.clone(),
             note: spec.note.clone(),
+            store: None,
         }
     }
 

@@ -13,6 +13,7 @@ use super::{
     http::Http,
     job,
     machine::missing,
+    page::Page,
     polls::Polls,
     reader::{Entry, Reader, Section, quoted},
     server::Server,
@@ -21,6 +22,7 @@ use super::{
     store::Store,
     tool::read::{self, Context},
     upstream,
+    written::Written,
 };
 
 /// A configuration that can be used, with what its author should still look at.
@@ -130,7 +132,9 @@ fn check_in(name: &str, base: &Path, text: &str, sources: &dyn Sources) -> Resul
     }
 }
 
-fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) -> Config {
+/// Reads a whole configuration.
+pub(super) fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) -> Config {
+    reader.knows(root, &SECTIONS);
     for entry in root.entries() {
         if !SECTIONS.contains(&entry.key) {
             reader.push(unknown_section(&entry));
@@ -139,6 +143,7 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
     let server = reader.section(root, "server", "`[server]`".to_owned());
     let store = reader.section(root, "store", "`[store]`".to_owned());
     let http = reader.section(root, "http", "`[http]`".to_owned());
+    let page = reader.section(root, "page", "`[page]`".to_owned());
     let polls = reader.section(root, "polls", "`[polls]`".to_owned());
     let audit = reader.section(root, "audit", "`[audit]`".to_owned());
     let auth = reader.section(root, "auth", "`[auth]`".to_owned());
@@ -149,12 +154,14 @@ fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Context<'_>) 
             None => Store::defaults(context.base),
         },
         http: http.map(|section| Http::read(reader, &section, context.base)).unwrap_or_default(),
+        page: page.map(|section| Page::read(reader, &section)).unwrap_or_default(),
         polls: polls.map(|section| Polls::read(reader, &section)).unwrap_or_default(),
         audit: audit.and_then(|section| Audit::read(reader, &section, context.base)),
         auth: auth.map(|section| Auth::read(reader, &section, context)),
         tools: Vec::new(),
         jobs: Vec::new(),
         servers: Vec::new(),
+        written: Written::of(reader.source()),
     };
     let sections = ["tools", "jobs", "servers"].map(|key| entries(reader, root, key));
     let [Some(entries), Some(jobs), Some(servers)] = sections else { return config };
@@ -227,7 +234,7 @@ fn unknown_section(entry: &Entry<'_>) -> Diagnostic {
             vec![Edit::new(entry.key_span.clone(), near)],
         ),
         None => diagnostic.help(
-            "the sections are `[server]`, `[store]`, `[http]`, `[polls]`, `[audit]`, `[auth]`, `[tools.NAME]`, `[jobs.NAME]` and `[servers.NAME]`",
+            "the sections are `[server]`, `[store]`, `[http]`, `[page]`, `[polls]`, `[audit]`, `[auth]`, `[tools.NAME]`, `[jobs.NAME]` and `[servers.NAME]`",
         ),
     }
 }
@@ -272,7 +279,8 @@ fn others_can_write(_: &std::fs::Metadata) -> bool {
 /// The largest configuration file, in bytes.
 pub const MAX_FILE: u64 = 1 << 20;
 
-const SECTIONS: [&str; 9] = ["server", "store", "http", "polls", "audit", "auth", "tools", "jobs", "servers"];
+const SECTIONS: [&str; 10] =
+    ["server", "store", "http", "page", "polls", "audit", "auth", "tools", "jobs", "servers"];
 
 /// What the parser calls a key that is given twice; a test holds it to that.
 const DUPLICATE: &str = "duplicate key";

@@ -106,6 +106,11 @@ pub enum DurationError {
     Malformed,
 }
 
+/// The form of a duration as a pattern, but for the order of its units.
+pub(super) fn pattern() -> String {
+    format!(r"^\s*([0-9]+\s*({})\s*)+$", UNITS.map(|(name, _)| name).join("|"))
+}
+
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 #[cfg(test)]

@@ -15,21 +15,27 @@
 //! Relative paths (`cwd`, `file:` sources, `sqlite:` stores, `state`) start at the folder of the file, wherever the
 //! server is started.
 
+use std::collections::BTreeSet;
+
 use longhaul::server::Scopes;
 
 mod argument;
 mod audit;
 mod auth;
 mod bind;
+mod change;
 mod check;
 mod diagnostic;
 mod duration;
 mod environment;
+mod file_schema;
 mod http;
 mod input;
 mod job;
 mod listen;
 mod machine;
+mod outline;
+mod page;
 mod pattern;
 mod policy;
 mod polls;
@@ -45,6 +51,7 @@ mod tool;
 mod upstream;
 mod value;
 mod violation;
+mod written;
 
 pub(crate) use tool::read::COMPANIONS;
 
@@ -53,10 +60,12 @@ pub use self::{
     audit::Audit,
     auth::{Auth, AuthError, AuthIssuer, AuthProxy, AuthToken, PlainUpstream, TokenCheck},
     bind::{Bound, MAX_COMMAND_LINE},
+    change::{Changed, Changes},
     check::{Checked, MAX_FILE, check, check_with, load},
     diagnostic::{Colour, Diagnostic, Diagnostics, MAX_RENDERED, Severity},
     duration::{DurationError, format_duration, parse_duration},
     environment::{EnvError, EnvSource, MAX_VARIABLE, Machine, Sources},
+    file_schema::file_schema,
     http::Http,
     input::{Input, Kind, MAX_VALUE, Presence, Range, Text},
     job::{
@@ -64,13 +73,15 @@ pub use self::{
         StatusAt, Unfit,
     },
     listen::{InvalidListen, Listen},
+    outline::REFERENCE,
+    page::Page,
     pattern::Pattern,
     policy::{Join, Output},
     polls::Polls,
     sealing::{Sealing, SealingError},
-    server::Server,
+    server::{Role, Server},
     size::{SizeError, format_size, parse_size},
-    store::{PostgresUrl, Store, StoreUrl, StoreUrlError},
+    store::{DatabaseUrl, Store, StoreUrl, StoreUrlError},
     template::escape_placeholders,
     tool::{Annotations, CommandTool, Progress},
     upstream::{Reach, UpstreamCommand, UpstreamPolicy, UpstreamServer, UpstreamUrl},
@@ -88,6 +99,8 @@ pub struct Config {
     pub store: Store,
     /// Where the server listens.
     pub http: Http,
+    /// The pages for people at a browser.
+    pub page: Page,
     /// How much callers may ask about tasks.
     pub polls: Polls,
     /// Where it is noted what becomes of tasks; nowhere when `None`.
@@ -100,6 +113,8 @@ pub struct Config {
     pub jobs: Vec<HttpJob>,
     /// The MCP servers whose tools are served on, in the order of the file.
     pub servers: Vec<UpstreamServer>,
+    /// As it was written.
+    written: written::Written,
 }
 
 impl Config {
@@ -113,6 +128,21 @@ impl Config {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let tools = self.tools.iter().map(|tool| tool.name.as_str());
         tools.chain(self.jobs.iter().map(|job| job.name.as_str()))
+    }
+
+    /// The variables of the server's environment that something is read from: secrets, as a rule.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let text = "[tools.t]\ncommand = [\"t\"]\nenv.TOKEN = { from = \"env:CI_TOKEN\" }";
+    /// let config = longhaul_gateway::config::check("longhaul.toml", text)?.config;
+    /// assert_eq!(config.variables().into_iter().collect::<Vec<_>>(), ["CI_TOKEN"]);
+    /// # Ok::<(), longhaul_gateway::config::Diagnostics>(())
+    /// ```
+    #[must_use]
+    pub fn variables(&self) -> BTreeSet<String> {
+        self.written.variables()
     }
 
     /// Every scope that some tool asks for.

@@ -11,6 +11,7 @@ use toml::{
 use super::{
     diagnostic::{Diagnostic, Edit},
     duration::{DurationError, format_duration, parse_duration},
+    outline::{Asked, Form},
     size::{SizeError, format_size, parse_size},
     spelling::{listed, nearest},
 };
@@ -20,6 +21,8 @@ use super::{
 pub(super) struct Reader<'s> {
     source: &'s str,
     found: Vec<Diagnostic>,
+    /// What is looked for, where that is wanted.
+    asked: Option<Asked>,
 }
 
 /// A table of the file and what it describes, in words: "tool `test`".
@@ -68,7 +71,30 @@ impl<'s> Entry<'s> {
 
 impl<'s> Reader<'s> {
     pub(super) fn new(source: &'s str) -> Self {
-        Self { source, found: Vec::new() }
+        Self { source, found: Vec::new(), asked: None }
+    }
+
+    /// One that notes what is looked for.
+    pub(super) fn noting(source: &'s str) -> Self {
+        Self { source, found: Vec::new(), asked: Some(Asked::default()) }
+    }
+
+    pub(super) fn into_asked(self) -> Asked {
+        self.asked.unwrap_or_default()
+    }
+
+    /// A key of `section` is looked for in this form. The ways of reading below say so themselves.
+    pub(super) fn asks(&mut self, section: &Section<'_>, key: &str, form: impl FnOnce() -> Form) {
+        if let Some(asked) = &mut self.asked {
+            asked.form(section.span.start, key, form());
+        }
+    }
+
+    /// These are all the keys that `section` may have.
+    pub(super) fn knows(&mut self, section: &Section<'_>, known: &[&str]) {
+        if let Some(asked) = &mut self.asked {
+            asked.known(section.span.start, known);
+        }
     }
 
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
@@ -90,6 +116,7 @@ impl<'s> Reader<'s> {
 
     /// Reports every key of `section` that is not in `known`.
     pub(super) fn reject_unknown(&mut self, section: &Section<'_>, known: &[&str]) {
+        self.knows(section, known);
         for entry in section.entries() {
             if known.contains(&entry.key) {
                 continue;
@@ -114,6 +141,7 @@ impl<'s> Reader<'s> {
 
     /// A string.
     pub(super) fn text<'t>(&mut self, section: &Section<'t>, key: &str) -> Option<At<&'t str>> {
+        self.asks(section, key, || Form::Text);
         let entry = section.entry(key)?;
         if let DeValue::String(text) = entry.value {
             return Some(At { value: text, span: entry.span });
@@ -128,6 +156,7 @@ impl<'s> Reader<'s> {
     }
 
     pub(super) fn boolean(&mut self, section: &Section<'_>, key: &str) -> Option<At<bool>> {
+        self.asks(section, key, || Form::Boolean);
         let entry = section.entry(key)?;
         if let DeValue::Boolean(value) = entry.value {
             return Some(At { value: *value, span: entry.span });
@@ -139,6 +168,7 @@ impl<'s> Reader<'s> {
 
     /// A whole number that is at least `minimum`.
     pub(super) fn count_of(&mut self, section: &Section<'_>, key: &str, minimum: u32) -> Option<At<u32>> {
+        self.asks(section, key, || Form::Count(minimum));
         let entry = section.entry(key)?;
         let DeValue::Integer(number) = entry.value else {
             let diagnostic = self.wrong_type(&entry, &section.place, "a whole number");
@@ -167,6 +197,9 @@ impl<'s> Reader<'s> {
 
     /// The table that an entry is.
     pub(super) fn table<'t>(&mut self, entry: &Entry<'t>, place: String) -> Option<Section<'t>> {
+        if let Some(asked) = &mut self.asked {
+            asked.table(entry.key_span.start);
+        }
         if let DeValue::Table(table) = entry.value {
             return Some(Section { table, place, span: entry.key_span.clone() });
         }
@@ -178,6 +211,7 @@ impl<'s> Reader<'s> {
 
     /// A list of strings.
     pub(super) fn texts<'t>(&mut self, section: &Section<'t>, key: &str) -> Option<Vec<At<&'t str>>> {
+        self.asks(section, key, || Form::Texts);
         let entry = section.entry(key)?;
         let DeValue::Array(items) = entry.value else {
             let diagnostic = self.wrong_type(&entry, &section.place, "an array of strings");
@@ -211,6 +245,7 @@ impl<'s> Reader<'s> {
         key: &str,
         range: (Duration, Duration),
     ) -> Option<Duration> {
+        self.asks(section, key, || Form::Duration);
         let entry = section.entry(key)?;
         let DeValue::String(text) = entry.value else {
             let diagnostic = self.wrong_type(&entry, &section.place, "a duration such as \"1h30m\"");
@@ -269,6 +304,7 @@ impl<'s> Reader<'s> {
 
     /// A size in bytes within `range`, both ends allowed.
     pub(super) fn size(&mut self, section: &Section<'_>, key: &str, range: (u64, u64)) -> Option<u64> {
+        self.asks(section, key, || Form::Size);
         let entry = section.entry(key)?;
         let DeValue::String(text) = entry.value else {
             let diagnostic = self.wrong_type(&entry, &section.place, "a size such as \"16MiB\"");
@@ -322,6 +358,7 @@ impl<'s> Reader<'s> {
         words: &[(&str, T)],
     ) -> Option<T> {
         let names = || words.iter().map(|(word, _)| *word);
+        self.asks(section, key, || Form::Word(names().map(str::to_owned).collect()));
         let entry = section.entry(key)?;
         let DeValue::String(text) = entry.value else {
             let diagnostic = self.wrong_type(&entry, &section.place, &alternatives(names()));

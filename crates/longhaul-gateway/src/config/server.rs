@@ -19,6 +19,26 @@ pub struct Server {
     pub instructions: Option<String>,
     /// Whether calls can become tasks as SEP-1686 drafted them; no unless configured.
     pub drafted_tasks: bool,
+    /// What it does among the servers that share its store; everything unless configured.
+    pub role: Role,
+}
+
+/// What a server does among those that share its store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "whoever serves must know each")]
+pub enum Role {
+    /// `all`: it answers, and works on tasks.
+    #[default]
+    All,
+    /// `front`: it answers; what is called becomes a task of a worker.
+    Front,
+    /// `worker`: it works on tasks, and answers nobody.
+    Worker,
+}
+
+impl Role {
+    /// Every role by its word.
+    pub const ALL: [(&str, Self); 3] = [("all", Self::All), ("front", Self::Front), ("worker", Self::Worker)];
 }
 
 impl Default for Server {
@@ -29,14 +49,17 @@ impl Default for Server {
             title: None,
             instructions: None,
             drafted_tasks: false,
+            role: Role::All,
         }
     }
 }
 
 impl Server {
     pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>) -> Self {
-        reader.reject_unknown(section, &["name", "version", "title", "instructions", "drafted_tasks"]);
+        let keys = ["name", "version", "title", "instructions", "drafted_tasks", "role"];
+        reader.reject_unknown(section, &keys);
         let default = Self::default();
+        let role = reader.word(section, "role", &Role::ALL).unwrap_or_default();
         let mut filled = |key| {
             let text = reader.text(section, key)?;
             if text.value.trim().is_empty() {
@@ -52,6 +75,7 @@ impl Server {
             title: reader.owned(section, "title"),
             instructions: reader.owned(section, "instructions"),
             drafted_tasks: reader.boolean(section, "drafted_tasks").is_some_and(|drafted| drafted.value),
+            role,
         }
     }
 }

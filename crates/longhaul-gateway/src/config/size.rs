@@ -78,6 +78,11 @@ pub enum SizeError {
     Malformed,
 }
 
+/// The form of a size as a pattern.
+pub(super) fn pattern() -> String {
+    format!(r"^\s*[0-9]+\s*({})\s*$", UNITS.map(|(name, _)| name).join("|"))
+}
+
 const UNITS: [(&str, u64); 10] = [
     ("B", 1),
     ("KiB", 1 << 10),

@@ -49,9 +49,16 @@ impl Store {
         if let Some(text) = reader.text(section, "url") {
             match text.value.parse::<StoreUrl>() {
                 Ok(StoreUrl::Postgres(url)) if url.has_password() => {
-                    let message = format!("`url` of {} has a password", section.place);
-                    let help = "leave it out, and set PGPASSWORD where the server starts";
-                    reader.push(Diagnostic::error(message).help(help));
+                    reader.push(
+                        shows_a_password(section)
+                            .help("leave it out, and set PGPASSWORD where the server starts"),
+                    );
+                }
+                Ok(StoreUrl::Redis(url)) if url.has_password() => {
+                    reader.push(
+                        shows_a_password(section)
+                            .help("leave it out, and set REDISCLI_AUTH where the server starts"),
+                    );
                 }
                 // The line may show a password.
                 Err(error @ StoreUrlError::Unescaped) => {
@@ -86,6 +93,10 @@ impl Store {
     }
 }
 
+fn shows_a_password(section: &Section<'_>) -> Diagnostic {
+    Diagnostic::error(format!("`url` of {} has a password", section.place))
+}
+
 /// The address of a store.
 ///
 /// # Examples
@@ -103,16 +114,18 @@ pub enum StoreUrl {
     /// `sqlite:PATH`: one file.
     Sqlite(PathBuf),
     /// `postgres://HOST/DATABASE`: a database that the nodes of a fleet share.
-    Postgres(PostgresUrl),
+    Postgres(DatabaseUrl),
+    /// `redis://HOST`, `rediss://HOST` or `redis+unix:///SOCKET`: a Redis or Valkey server that the nodes of a fleet share.
+    Redis(DatabaseUrl),
     /// `memory:`: nothing outlives the process.
     Memory,
 }
 
-/// The URL of a PostgreSQL database. What is shown of it has neither a user, a password nor settings.
+/// The URL of a database. What is shown of it has neither a user, a password nor settings.
 #[derive(Clone, PartialEq, Eq)]
-pub struct PostgresUrl(String);
+pub struct DatabaseUrl(String);
 
-impl PostgresUrl {
+impl DatabaseUrl {
     /// All of it, a password included.
     #[must_use]
     pub fn expose(&self) -> &str {
@@ -124,7 +137,10 @@ impl PostgresUrl {
     pub fn has_password(&self) -> bool {
         let user = self.authority().rsplit_once('@').map_or("", |(user, _)| user);
         let settings = self.0.split_once('?').map_or("", |(_, settings)| settings);
-        user.contains(':') || settings.split('&').any(|setting| setting.starts_with("password="))
+        user.contains(':')
+            || settings
+                .split('&')
+                .any(|setting| ["password=", "pass="].iter().any(|word| setting.starts_with(word)))
     }
 
     fn authority(&self) -> &str {
@@ -133,16 +149,20 @@ impl PostgresUrl {
     }
 }
 
-impl fmt::Display for PostgresUrl {
+impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let authority = self.authority();
         let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
         let behind = self.0.split_once("//").map_or("", |(_, rest)| &rest[authority.len()..]);
-        write!(f, "postgres://{hosts}{}", behind.split('?').next().unwrap_or_default())
+        let scheme = match self.0.split(':').next().unwrap_or_default() {
+            "postgresql" => "postgres",
+            scheme => scheme,
+        };
+        write!(f, "{scheme}://{hosts}{}", behind.split('?').next().unwrap_or_default())
     }
 }
 
-impl fmt::Debug for PostgresUrl {
+impl fmt::Debug for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -171,7 +191,7 @@ impl FromStr for StoreUrl {
                 path => Ok(Self::Sqlite(path.into())),
             },
             // Both names are in use elsewhere.
-            "postgres" | "postgresql" => match PostgresUrl(text.to_owned()) {
+            "postgres" | "postgresql" => match DatabaseUrl(text.to_owned()) {
                 url if !rest.starts_with("//") || url.authority().is_empty() => {
                     Err(StoreUrlError::NoDatabase)
                 }
@@ -180,6 +200,18 @@ impl FromStr for StoreUrl {
                     Err(StoreUrlError::Unescaped)
                 }
                 url => Ok(Self::Postgres(url)),
+            },
+            "redis" | "rediss" | "valkey" | "valkeys" | "redis+unix" => match DatabaseUrl(text.to_owned()) {
+                url if !rest.starts_with("//")
+                    || url.authority().is_empty() != (scheme == "redis+unix")
+                    || rest.len() < 3 =>
+                {
+                    Err(StoreUrlError::NoServer)
+                }
+                url if text.matches('@').count() > url.authority().matches('@').count() => {
+                    Err(StoreUrlError::Unescaped)
+                }
+                url => Ok(Self::Redis(url)),
             },
             "memory" if rest.is_empty() => Ok(Self::Memory),
             "memory" => Err(StoreUrlError::MemoryTakesNothing),
@@ -192,7 +224,7 @@ impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
-            Self::Postgres(url) => url.fmt(f),
+            Self::Postgres(url) | Self::Redis(url) => url.fmt(f),
             Self::Memory => f.write_str("memory:"),
         }
     }
@@ -213,7 +245,7 @@ pub enum StoreUrlError {
     NoScheme,
     /// The scheme is none of ours.
     #[error(
-        "there is no `{scheme}:` store in this release: use sqlite:FILE, postgres://HOST/DATABASE or memory:"
+        "there is no `{scheme}:` store in this release: use sqlite:FILE, postgres://HOST/DATABASE, redis://HOST or memory:"
     )]
     UnknownScheme {
         /// The scheme as written.
@@ -225,8 +257,13 @@ pub enum StoreUrlError {
     /// `postgres:` without a database.
     #[error("`postgres:` needs a host and a database, as in postgres://USER@HOST/DATABASE")]
     NoDatabase,
+    /// `redis:` without a server.
+    #[error(
+        "`redis:` needs a host, as in redis://HOST or rediss://USER@HOST:PORT/0, or a socket: redis+unix:///SOCKET"
+    )]
+    NoServer,
     /// An `@` behind the host: something before it is not as it must be written.
-    #[error("write what is special in a user or a password of `postgres:` as %2F, %3F, %40 and the like")]
+    #[error("write what is special in a user or a password of a database as %2F, %3F, %40 and the like")]
     Unescaped,
     /// `memory:` with something behind it.
     #[error("`memory:` takes nothing behind it")]
@@ -241,7 +278,7 @@ impl StoreUrlError {
             Self::NoScheme if written == "memory" => Some("memory:".to_owned()),
             Self::NoScheme if !written.is_empty() => Some(format!("sqlite:{written}")),
             Self::UnknownScheme { scheme } => {
-                let near = nearest(scheme, ["sqlite", "postgres", "memory"])?;
+                let near = nearest(scheme, ["sqlite", "postgres", "redis", "memory"])?;
                 Some(format!("{near}{}", &written[scheme.len()..]))
             }
             Self::MemoryTakesNothing => Some("memory:".to_owned()),
@@ -250,7 +287,7 @@ impl StoreUrlError {
     }
 }
 
-const URL_FORM: &str = "a store is `sqlite:FILE`, `postgres://HOST/DATABASE` or `memory:`";
+const URL_FORM: &str = "a store is `sqlite:FILE`, `postgres://HOST/DATABASE`, `redis://HOST` or `memory:`";
 const MAX_RUN_BYTES: u64 = 10 << 30;
 const MAX_RUN_BYTES_MIN: u64 = 1 << 20;
 
@@ -273,7 +310,15 @@ mod tests {
             assert_eq!(error, StoreUrlError::Unescaped);
             assert!(!error.to_string().contains("hunt"), "{error}");
         }
-        for scheme in ["redis", "mysql"] {
+        for server in
+            ["redis://h", "rediss://ann@h:6380/1", "valkey://h", "redis+unix:///run/redis.sock?db=1"]
+        {
+            assert!(matches!(parsed(server), Ok(StoreUrl::Redis(_))), "{server}");
+        }
+        for none in ["redis:", "redis://", "redis+unix://", "redis+unix://h/socket", "redis:h"] {
+            assert_eq!(parsed(none), Err(StoreUrlError::NoServer), "{none}");
+        }
+        for scheme in ["mongodb", "mysql"] {
             let error = parsed(&format!("{scheme}://user:hunter2@h/db")).unwrap_err();
             assert_eq!(error, StoreUrlError::UnknownScheme { scheme: scheme.into() });
             assert!(!error.to_string().contains("hunter2"), "{error}");
@@ -288,8 +333,13 @@ mod tests {
             ("postgres://h/db?user=ann&password=hunter2", "postgres://h/db", true),
             ("postgres://ann@%2Frun%2Fpostgresql/db", "postgres://%2Frun%2Fpostgresql/db", false),
             ("postgres://h", "postgres://h", false),
+            ("rediss://ann:hunter2@h:6380/1?name=a", "rediss://h:6380/1", true),
+            ("redis+unix:///run/redis.sock?pass=hunter2", "redis+unix:///run/redis.sock", true),
+            ("redis://ann@h", "redis://h", false),
         ] {
-            let Ok(StoreUrl::Postgres(url)) = text.parse() else { panic!("{text} is one") };
+            let Ok(StoreUrl::Postgres(url) | StoreUrl::Redis(url)) = text.parse() else {
+                panic!("{text} is one")
+            };
             assert_eq!((url.to_string().as_str(), url.has_password()), (shown, secret));
             assert_eq!((format!("{url:?}").as_str(), url.expose()), (shown, text));
         }

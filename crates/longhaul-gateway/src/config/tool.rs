@@ -18,6 +18,7 @@ use super::{
 mod command;
 mod interpreter;
 pub(super) mod read;
+mod runs;
 mod script;
 pub(super) mod variable;
 

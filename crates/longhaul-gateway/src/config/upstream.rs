@@ -28,6 +28,12 @@ pub struct UpstreamServer {
     pub reach: Reach,
     /// What stands before the names of its tools; `None` puts `NAME_` before those that are taken.
     pub prefix: Option<String>,
+    /// The file with what its tools said of themselves when they were first seen; one that says something else is not served.
+    pub pins: Option<PathBuf>,
+    /// Whether its prompts are served.
+    pub prompts: bool,
+    /// Whether its resources are.
+    pub resources: bool,
     /// How long it may take to start and to say what it offers.
     pub start_within: Duration,
     /// What holds for its tools that are not mentioned.

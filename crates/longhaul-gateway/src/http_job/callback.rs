@@ -12,7 +12,7 @@ use longhaul::store::{Registry, StoreError, TaskId};
 use longhaul::tasks::environment::BoxFuture;
 use longhaul::transport::http::server::{Callbacks, NotTaken};
 
-use super::job::JobOverHttp;
+use super::jobs::Jobs;
 
 /// Makes and reads the tokens of one store. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -45,24 +45,22 @@ impl Tokens {
 
 /// Takes the calls of all APIs of one server.
 #[derive(Debug)]
-pub struct Called {
-    tokens: Tokens,
-    jobs: Vec<Arc<JobOverHttp>>,
-}
+pub struct Called(Jobs);
 
 impl Called {
     /// Takes those for these jobs.
     #[must_use]
-    pub fn new(tokens: Tokens, jobs: Vec<Arc<JobOverHttp>>) -> Self {
-        Self { tokens, jobs }
+    pub fn new(jobs: Jobs) -> Self {
+        Self(jobs)
     }
 }
 
 impl Callbacks for Called {
     fn called<'a>(&'a self, token: &'a str, body: Bytes) -> BoxFuture<'a, Result<(), NotTaken>> {
         Box::pin(async move {
-            let (key, name) = self.tokens.read(token).ok_or(NotTaken::Unknown)?;
-            let job = self.jobs.iter().find(|job| job.job().name == name).ok_or(NotTaken::Unknown)?;
+            let (key, name) = self.0.tokens().read(token).ok_or(NotTaken::Unknown)?;
+            let jobs = self.0.now();
+            let job = jobs.iter().find(|job| job.job().name == name).ok_or(NotTaken::Unknown)?;
             match job.called(&key, token, &body).await {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(NotTaken::Unknown),

@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use super::client::Http;
 use super::job::JobOverHttp;
+use super::jobs::Jobs;
 use super::ledger::{Handle, Kept, Ledger};
 use crate::config::HttpJob;
 
@@ -142,18 +143,20 @@ fn lock(busy: &Mutex<HashSet<TaskId>>) -> MutexGuard<'_, HashSet<TaskId>> {
 /// server can die between recording that a task is cancelled and telling the API.
 ///
 /// Only what the ledger knows is looked at: the jobs that are under way, and not the tasks that are kept.
-pub async fn keep_tidy(jobs: Vec<Arc<JobOverHttp>>, every: Duration) {
-    let Some(first) = jobs.first() else { return };
-    let ledger = first.ending().ledger.clone();
+pub async fn keep_tidy(jobs: Jobs, every: Duration) {
     loop {
-        if let Err(error) = tidy(&ledger, &jobs).await {
+        if let Err(error) = tidy(&jobs).await {
             tracing::warn!(%error, "old jobs could not be looked through");
         }
         sleep(every).await;
     }
 }
 
-async fn tidy(ledger: &Ledger, jobs: &[Arc<JobOverHttp>]) -> Result<(), StoreError> {
+async fn tidy(jobs: &Jobs) -> Result<(), StoreError> {
+    let (ledger, jobs, store) = (jobs.ledger(), jobs.now(), jobs.store());
+    if jobs.is_empty() {
+        return Ok(());
+    }
     let mut after: Option<String> = None;
     loop {
         let keys = ledger.keys(after.as_deref()).await?;
@@ -162,7 +165,7 @@ async fn tidy(ledger: &Ledger, jobs: &[Arc<JobOverHttp>]) -> Result<(), StoreErr
             let job = jobs.iter().find(|job| job.job().name == kept.known.tool);
             // Of an older release's only the task says which tool it was.
             let job = match (job, kept.known.tool.as_str()) {
-                (None, "") => tool_of(&jobs[0].ending().store, &key, jobs).await?,
+                (None, "") => tool_of(store, &key, &jobs).await?,
                 (job, _) => job,
             };
             if let Some(job) = job {

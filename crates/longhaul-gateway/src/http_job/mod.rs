@@ -10,6 +10,7 @@ mod client;
 mod end;
 mod follow;
 mod job;
+mod jobs;
 mod ledger;
 mod outcome;
 
@@ -17,4 +18,5 @@ pub use callback::{Called, Tokens};
 pub use client::Http;
 pub use end::keep_tidy;
 pub use job::JobOverHttp;
+pub use jobs::Jobs;
 pub use ledger::Ledger;

@@ -39,7 +39,7 @@ pub struct Tidied {
 }
 
 /// Ends runs whose task has ended, and removes those whose task is forgotten. Runs that belong to a call
-/// which is not on disk yet are left to their server.
+/// which is not on disk yet are left to their server, and those of [another store](RunsDir::with_store) to that.
 ///
 /// # Errors
 ///
@@ -55,12 +55,26 @@ struct Memory {
     cleared: HashSet<String>,
     /// What went wrong last with a run, so that it is said once.
     trouble: HashMap<String, String>,
+    /// How many runs of another store were left alone.
+    strangers: usize,
 }
 
 impl Memory {
     fn keep_only(&mut self, ids: &HashSet<String>) {
         self.cleared.retain(|id| ids.contains(id));
         self.trouble.retain(|id, _| ids.contains(id));
+    }
+
+    /// Notes how many runs of another store there are, and says so once: their tasks may be in a file that was moved.
+    fn left_alone(&mut self, strangers: usize, runs: &RunsDir) {
+        if strangers > self.strangers {
+            let dir = runs.path().display();
+            tracing::warn!(
+                "{strangers} run(s) in {dir} belong to another store and are left alone, but count: put that store's file \
+                 back, or remove their directories if it is gone for good"
+            );
+        }
+        self.strangers = strangers;
     }
 
     fn failed(&mut self, id: &str, error: &dyn Display) {
@@ -73,7 +87,7 @@ impl Memory {
 }
 
 /// Something to do about one run.
-#[derive(Debug)]
+#[derive(Debug, Eq, PartialEq)]
 enum Duty {
     /// It goes on, or may still begin, although its task has ended.
     End { tool: Arc<str>, alive: bool },
@@ -81,6 +95,8 @@ enum Duty {
     Clear { then_remove: bool },
     /// Nobody knows of it.
     Remove,
+    /// It is another store's.
+    LeaveAlone,
 }
 
 /// What came of it.
@@ -105,8 +121,13 @@ async fn tidy_all(store: &dyn TaskStore, runs: &RunsDir, memory: &mut Memory) ->
     memory.keep_only(&ids);
     // To end a run takes as long as its grace, and the next must not wait for it.
     let mut busy = JoinSet::new();
+    let mut strangers = 0;
     for id in ids {
         if let Some(duty) = duty(store, runs, &id, memory).await? {
+            if duty == Duty::LeaveAlone {
+                strangers += 1;
+                continue;
+            }
             if busy.len() >= AT_ONCE {
                 settle(&mut busy, &mut tidied, memory).await;
             }
@@ -120,6 +141,7 @@ async fn tidy_all(store: &dyn TaskStore, runs: &RunsDir, memory: &mut Memory) ->
     while !busy.is_empty() {
         settle(&mut busy, &mut tidied, memory).await;
     }
+    memory.left_alone(strangers, runs);
     Ok(tidied)
 }
 
@@ -145,6 +167,19 @@ async fn duty(
         None => return Ok(None),
     };
     let record = store.get(Scope::Operator, &task).await?;
+    if record.is_none() && state != State::Absent {
+        // A task that this store does not know may be one that another still knows.
+        let name = id.to_owned();
+        match runs.blocking(move |runs| runs.is_of_store(&name)).await {
+            Some(Ok(true)) => {}
+            Some(Ok(false)) => return Ok(Some(Duty::LeaveAlone)),
+            Some(Err(error)) => {
+                memory.failed(id, &error);
+                return Ok(None);
+            }
+            None => return Ok(None),
+        }
+    }
     let has_ended = record.as_ref().is_some_and(Record::is_terminal);
     let cleared = memory.cleared.contains(id);
     Ok(match (state, record) {
@@ -201,6 +236,7 @@ async fn see_to(runs: &RunsDir, id: &str, duty: Duty) -> Result<Did, String> {
             did.removed = did.cleared && then_remove && remove_if_done_with(runs, id).await?;
         }
         Duty::Remove => did.removed = remove_if_done_with(runs, id).await?,
+        Duty::LeaveAlone => {}
     }
     Ok(did)
 }
@@ -292,6 +328,23 @@ mod tests {
         runs.prepare("may-become-one", &spec).unwrap();
         assert_eq!(tidy(&tasks, &runs).await.unwrap(), Tidied { ended: 0, removed: 1 });
         assert_eq!(runs.ids().unwrap(), ["may-become-one"]);
+    }
+
+    #[tokio::test]
+    async fn a_run_of_another_store_is_left_alone() {
+        let ((root, unnamed), tasks) = (runs(), Tasks::new());
+        let of = |store: &str| RunsDir::open(root.path().join("runs")).unwrap().with_store(store);
+        let spec = Spec::new(["/bin/true"], "/");
+        of("theirs").prepare_committed("theirs", &spec).unwrap();
+        of("ours").prepare_committed("ours", &spec).unwrap();
+        unnamed.prepare_committed("nobodys", &spec).unwrap();
+
+        let mut memory = Memory::default();
+        let tidied = tidy_all(&tasks, &of("ours"), &mut memory).await.unwrap();
+        assert_eq!((tidied, memory.strangers), (Tidied { ended: 0, removed: 1 }, 2));
+        let tidied = tidy_all(&tasks, &unnamed, &mut memory).await.unwrap();
+        assert_eq!((tidied, memory.strangers), (Tidied { ended: 0, removed: 1 }, 1));
+        assert_eq!(unnamed.ids().unwrap(), ["theirs"]);
     }
 
     #[tokio::test]

@@ -10,6 +10,8 @@ mod job;
 mod output;
 mod result;
 mod run;
+mod store_name;
+mod took;
 
 use std::sync::Arc;
 
@@ -19,7 +21,10 @@ pub use definition::{job_tool, tools};
 pub use found::FoundRuns;
 pub use job::CommandJob;
 pub use output::Outputs;
+pub use result::written;
 pub use run::cancel as end_run;
+pub use store_name::store_name;
+pub use took::took;
 
 use crate::command::RunsDir;
 use crate::config::CommandTool;

@@ -11,6 +11,7 @@ use longhaul::server::{OUTPUT_SCHEME as SCHEME, ReadFuture, Resources, not_found
 use longhaul::store::{Scope, TaskId, TaskStore};
 use longhaul::tasks::project::{OutputAddress, OutputGap, OutputPosition};
 
+use super::result::written;
 use crate::command::{Chunk, Cut, Output, RunsDir, Stream};
 
 /// How much one read gives, in bytes.
@@ -42,7 +43,7 @@ impl Outputs {
             ErrorObject::internal("internal error: the task store could not be used; try again")
         })?;
         // Unknown, expired and somebody else's are the same to whoever asks.
-        found.ok_or_else(|| not_found(uri))?;
+        let record = found.ok_or_else(|| not_found(uri))?;
         let dir = self.runs.dir(address.task.as_str()).map_err(|_| not_found(uri))?;
         let (stream, after) = (address.stream, address.after);
         let read = move |_: &RunsDir| {
@@ -53,9 +54,13 @@ impl Outputs {
         };
         match self.runs.blocking(read).await {
             Some(Ok(chunk)) => Ok(ReadResourceResult::fresh(contents(uri, chunk))),
-            // A task that waits for a place has written nothing, and has nowhere to.
+            // A task that waits for a place has written nothing, and has nowhere to. Of one that has ended the files may be gone.
             Some(Err(Unread::Nowhere)) => {
-                Ok(ReadResourceResult::fresh(ResourceContents::text(uri, "text/plain", "")))
+                let nothing = ResourceContents::text(uri, "text/plain", "");
+                Ok(ReadResourceResult::fresh(match written(record.outcome(), stream) {
+                    0 => nothing,
+                    total => nothing.with_meta(gone(after, total).meta()),
+                }))
             }
             Some(Err(Unread::Failed(error))) => {
                 tracing::error!(%error, uri, "a command's output cannot be read");
@@ -109,6 +114,13 @@ impl Address {
         let stream = [Stream::Stdout, Stream::Stderr].into_iter().find(|known| known.name() == stream)?;
         Some(Self { task, stream, after })
     }
+}
+
+/// Where who asked stands in a stream of which nothing is kept any more.
+fn gone(after: u64, total: u64) -> OutputPosition {
+    let mut position = OutputPosition::new(total, total, total, true);
+    position.gap = (after < total).then_some(OutputGap { from: after, to: total });
+    position
 }
 
 /// Text where the bytes are text, base64 where they are not; and where to go on.

@@ -122,6 +122,20 @@ pub(super) fn of(id: &str, dir: &Path, exit: &Exit, kept: bool, terms: Terms) ->
     Ok(project::stored(&result))
 }
 
+/// How much a command has written to a stream, by what its task has come to; 0 where that does not say it.
+///
+/// So it is known of a task whose run files are gone what is missing.
+#[must_use]
+pub fn written(outcome: Option<&Outcome>, stream: Stream) -> u64 {
+    let Some(Outcome::Result { value, .. }) = outcome else { return 0 };
+    let pointer = match stream {
+        Stream::Stdout => "/_meta/dev.longhaul~1run/stdoutBytes",
+        Stream::Stderr => "/_meta/dev.longhaul~1run/stderrBytes",
+    };
+    let result = serde_json::from_str::<Value>(value.as_str()).unwrap_or_default();
+    result.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+}
+
 fn facts(exit: &Exit) -> Facts {
     Facts {
         exit_code: exit.code,

@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use longhaul::Cx;
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::InputRequest;
 use longhaul::server::AskError;
+use longhaul::store::Owner;
 use serde_json::value::RawValue;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 tokio::task_local! {
     /// The call that is being made: what a server asks by answering it belongs to it.
@@ -17,21 +21,33 @@ tokio::task_local! {
 
 /// The calls that a server works on, over its one connection.
 #[derive(Clone, Default)]
-pub(super) struct Callers(Arc<Mutex<Open>>);
+pub(super) struct Callers {
+    open: Arc<Mutex<Open>>,
+    /// How many use the server.
+    users: Arc<watch::Sender<usize>>,
+}
+
+/// The server is used, until dropped.
+pub(super) struct Using(Arc<watch::Sender<usize>>);
 
 #[derive(Default)]
 struct Open {
     calls: HashMap<u64, Cx>,
     last: u64,
-    /// A call was given up, with which the server may go on.
-    is_left: bool,
+    left: Left,
 }
+
+/// Whose calls were given up, with which the server may go on, and until when that is believed: it was told, and may be gone on
+/// with for ever without a word.
+#[derive(Default)]
+struct Left(Vec<(Owner, Instant)>);
 
 /// A call that is under way.
 struct UnderWay<'c> {
     callers: &'c Callers,
     number: u64,
     is_answered: bool,
+    _using: Using,
 }
 
 impl Callers {
@@ -43,9 +59,25 @@ impl Callers {
         answered
     }
 
+    /// The server is used without a caller who could be asked, until what this gives is dropped.
+    pub(super) fn using(&self) -> Using {
+        self.users.send_modify(|users| *users += 1);
+        Using(Arc::clone(&self.users))
+    }
+
+    /// How many use it, as that changes.
+    pub(super) fn users(&self) -> watch::Receiver<usize> {
+        self.users.subscribe()
+    }
+
+    /// A call has failed without an answer of the server's, which may go on with it.
+    pub(super) fn give_up(&self, cx: &Cx) {
+        self.lock().left.add(cx.owner(), Instant::now());
+    }
+
     /// There is another connection, on which nobody has called.
     pub(super) fn begin_anew(&self) {
-        self.lock().is_left = false;
+        self.lock().left = Left::default();
     }
 
     /// Puts a question to whom it is for.
@@ -70,19 +102,17 @@ impl Callers {
 
     /// The one call that a question without any hint can belong to.
     fn only(&self) -> Result<Cx, ErrorObject> {
-        let open = self.lock();
-        let unclear = |why: &str| {
+        let found = self.lock().only();
+        found.map_err(|why| {
             let why = format!("nobody can tell whom this is for: {why}");
             tracing::warn!(why, "a question of a server is refused");
-            Err(ErrorObject::internal(why))
-        };
-        let mut calls = open.calls.values();
-        match (calls.next(), calls.next(), open.is_left) {
-            (Some(_), _, true) => unclear("a call was given up, and it may be what asks"),
-            (Some(cx), None, false) => Ok(cx.clone()),
-            (Some(_), Some(_), _) => unclear("several calls are under way, and the question names none"),
-            (None, ..) => unclear("no call is under way"),
-        }
+            ErrorObject::internal(why)
+        })
+    }
+
+    /// The call that something belongs to which the server says now, if that can be told.
+    pub(super) fn whose(&self) -> Option<Cx> {
+        CALL.try_with(Clone::clone).ok().or_else(|| self.lock().only().ok())
     }
 
     fn enter(&self, cx: &Cx) -> UnderWay<'_> {
@@ -90,24 +120,86 @@ impl Callers {
         open.last += 1;
         let number = open.last;
         open.calls.insert(number, cx.clone());
-        UnderWay { callers: self, number, is_answered: false }
+        UnderWay { callers: self, number, is_answered: false, _using: self.using() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Open {
+    /// The one call under way, unless it may as well be one that was given up by somebody else.
+    fn only(&self) -> Result<Cx, &'static str> {
+        let mut calls = self.calls.values();
+        match (calls.next(), calls.next()) {
+            (Some(cx), None) if self.left.all_are(&cx.owner(), Instant::now()) => Ok(cx.clone()),
+            (Some(_), None) => Err("somebody else's call was given up, and it may be what asks"),
+            (Some(_), Some(_)) => Err("several calls are under way, and it names none"),
+            (None, _) => Err("no call is under way"),
+        }
+    }
+}
+
+impl Left {
+    fn add(&mut self, owner: Owner, now: Instant) {
+        self.0.retain(|(known, until)| *known != owner && *until > now);
+        self.0.push((owner, now + GOES_ON));
+    }
+
+    /// Whether a call that goes on can only be that owner's.
+    fn all_are(&self, owner: &Owner, now: Instant) -> bool {
+        self.0.iter().filter(|(_, until)| *until > now).all(|(left, _)| is_same(left, owner))
+    }
+}
+
+/// For how long a server that was told that a call is given up is believed to go on with it.
+const GOES_ON: Duration = Duration::from_secs(10 * 60);
+
+/// Whether both are known to be the same. Of those that nobody knows it cannot be told.
+fn is_same(one: &Owner, other: &Owner) -> bool {
+    matches!(one, Owner::Principal(_)) && one == other
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         let mut open = self.callers.lock();
-        open.calls.remove(&self.number);
-        open.is_left |= !self.is_answered;
+        if let Some(cx) = open.calls.remove(&self.number).filter(|_| !self.is_answered) {
+            open.left.add(cx.owner(), Instant::now());
+        }
+    }
+}
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        self.0.send_modify(|users| *users -= 1);
     }
 }
 
 impl fmt::Debug for Callers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Callers").field("open", &self.lock().calls.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_was_given_up_keeps_others_from_being_asked_for_a_while() {
+        let owner = |name: &str| Owner::principal(name).unwrap();
+        let (mut left, now) = (Left::default(), Instant::now());
+        assert!(left.all_are(&owner("bob"), now));
+        left.add(owner("ann"), now);
+        let later = now + GOES_ON / 2;
+        assert!(!left.all_are(&owner("bob"), later) && left.all_are(&owner("ann"), later));
+        left.add(owner("ann"), later);
+        left.add(Owner::Anonymous, later);
+        assert!(!left.all_are(&owner("bob"), now + GOES_ON), "another was given up since");
+        assert!(!left.all_are(&Owner::Anonymous, now + GOES_ON), "strangers are not known to be one");
+        assert!(left.all_are(&owner("bob"), later + GOES_ON));
+        left.add(owner("bob"), later + GOES_ON);
+        assert_eq!(left.0.len(), 1, "nothing is kept that does not count");
     }
 }

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::asking::Using;
 use super::connection::{Upstream, in_words};
 use super::durable;
 use crate::config::{UpstreamPolicy, format_duration};
@@ -89,17 +90,18 @@ impl Parts {
                 Err(error) => return Ok(CallToolResult::error(error.to_string())),
             };
             tries -= 1;
+            self.upstream.log.ask_for(cx, &client).await;
             let calling = self.relaying(cx, |options| async {
                 match client.start(&self.tool, arguments, options).await? {
                     Started::Result(result) => Ok(result),
-                    Started::Task(task) => Followed::new(task).ended(cx).await,
+                    Started::Task(task) => Followed::new(task, self.upstream.callers.using()).ended(cx).await,
                 }
             });
             match calling.await {
                 Err(error) if is_gone(&error) && tries > 0 => {
                     cx.status("its server ended: calling it again");
                 }
-                answered => return self.answer(answered),
+                answered => return self.answer(cx, answered),
             }
         }
     }
@@ -132,6 +134,7 @@ impl Parts {
     /// What the caller is told.
     pub(super) fn answer(
         &self,
+        cx: &Cx,
         answered: Result<CallToolResult, Error>,
     ) -> Result<CallToolResult, ErrorObject> {
         let error = match answered {
@@ -144,6 +147,7 @@ impl Parts {
             Err(Error::Answer(error)) => return Err(error),
             Err(error) => error,
         };
+        self.upstream.callers.give_up(cx);
         let (server, tool) = (&self.upstream.config().name, &self.tool);
         self.upstream.doubted.notify_one();
         tracing::warn!(server, tool, error = in_words(&error), "a call of another server failed");
@@ -156,11 +160,11 @@ impl Parts {
                 let after = format_duration(after);
                 self.failure(&format!("it gave no answer and no progress for {after}, and was given up"))
             }
-            error => self.failure(&in_words(&error)),
+            error => self.failure(&self.upstream.why(&error)),
         })
     }
 
-    fn failure(&self, why: &str) -> CallToolResult {
+    pub(super) fn failure(&self, why: &str) -> CallToolResult {
         CallToolResult::error(format!("the server {}: {why}", self.upstream.config().name))
     }
 }
@@ -187,11 +191,13 @@ pub(super) fn say(cx: &Cx, task: &Task) {
 struct Followed {
     task: Arc<TaskHandle>,
     is_over: bool,
+    /// Until its cancel was sent, too.
+    using: Option<Using>,
 }
 
 impl Followed {
-    fn new(task: TaskHandle) -> Self {
-        Self { task: Arc::new(task), is_over: false }
+    fn new(task: TaskHandle, using: Using) -> Self {
+        Self { task: Arc::new(task), is_over: false, using: Some(using) }
     }
 
     async fn ended(mut self, cx: &Cx) -> Result<CallToolResult, Error> {
@@ -207,8 +213,9 @@ impl Drop for Followed {
         if self.is_over {
             return;
         }
-        let task = Arc::clone(&self.task);
+        let (task, using) = (Arc::clone(&self.task), self.using.take());
         runtime.spawn(async move {
+            let _using = using;
             if let Err(error) = task.cancel().await {
                 tracing::warn!(%error, task = task.id(), "a task of another server was not cancelled");
             }

@@ -3,14 +3,16 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use longhaul::client::{Client, Command, Error, Options, Target};
+use longhaul::proto::model::LoggingLevel;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::asking::Callers;
+use super::logging::Log;
 use super::offering::Seen;
 use crate::command::{DEFAULT_PATH, is_executable};
 use crate::config::{Machine, Reach, UpstreamServer, format_duration};
@@ -23,6 +25,7 @@ pub struct Upstream {
     is_tended: bool,
     /// Who waits for it.
     pub(super) callers: Callers,
+    pub(super) log: Arc<Log>,
     state: Mutex<State>,
     /// How many connections there have been.
     opened: watch::Sender<u64>,
@@ -30,6 +33,16 @@ pub struct Upstream {
     pub(super) doubted: Notify,
     /// What is known of what it offers.
     pub(super) seen: watch::Sender<Seen>,
+    /// The kinds of things that it has, as it said last.
+    kinds: std::sync::Mutex<Kinds>,
+}
+
+/// The kinds of things that a server has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kinds {
+    pub(super) resources: bool,
+    /// It tells of their changes.
+    pub(super) resource_updates: bool,
 }
 
 #[derive(Default)]
@@ -74,7 +87,9 @@ impl Upstream {
         let (opened, seen) = (watch::Sender::new(0), watch::Sender::new(Seen::default()));
         let (name, callers) = (config.name.clone(), Callers::default());
         let asked = callers.clone();
-        let options = options
+        let log = Arc::new(Log::new(&name, callers.clone()));
+        let its = Arc::clone(&log);
+        let mut options = options
             // What it gives is for the caller to judge.
             .validate(false)
             // It is listed when it may have changed.
@@ -83,16 +98,21 @@ impl Upstream {
                 let callers = asked.clone();
                 async move { callers.ask(question).await }
             })
+            .on_log(LoggingLevel::Info, move |message| its.pass(&message))
             .on_stderr(move |line| tracing::info!(server = name, line, "a server said"));
+        // It is asked to log once a caller wants to read it.
+        options.log_level = None;
         Arc::new(Self {
             config,
             options,
             is_tended,
             callers,
+            log,
             state: Mutex::default(),
             opened,
             doubted: Notify::new(),
             seen,
+            kinds: std::sync::Mutex::default(),
         })
     }
 
@@ -140,6 +160,41 @@ impl Upstream {
         *self.opened.borrow()
     }
 
+    /// The kinds of things that it has, as far as that is known.
+    pub(super) fn kinds(&self) -> Kinds {
+        *self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn be(&self, kinds: Kinds) {
+        *self.kinds.lock().unwrap_or_else(PoisonError::into_inner) = kinds;
+    }
+
+    /// Serves what was begun and nothing else: whenever nobody uses it, its connection ends, with the process at the other end.
+    pub(super) fn retire(self: &Arc<Self>) {
+        let (mut users, retired) = (self.callers.users(), Arc::downgrade(self));
+        tokio::spawn(async move {
+            while users.wait_for(|users| *users == 0).await.is_ok() {
+                match retired.upgrade() {
+                    Some(upstream) => upstream.close_if_unused().await,
+                    None => return,
+                }
+                if users.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Who comes from here on waits until that is over, and opens another connection.
+    async fn close_if_unused(&self) {
+        let mut state = self.state.lock().await;
+        if *self.callers.users().borrow() == 0
+            && let Some(open) = state.open.take()
+        {
+            open.client.close().await;
+        }
+    }
+
     /// Ends the connection in order, with the process at its other end.
     pub async fn close(&self) {
         let open = self.state.lock().await.open.take();
@@ -171,6 +226,7 @@ impl Upstream {
             sleep_until(again).await;
         }
         self.callers.begin_anew();
+        self.log.begin_anew();
         match self.connect().await {
             Ok(client) => {
                 let open = Open { client: client.clone(), since: Instant::now() };
@@ -195,7 +251,7 @@ impl Upstream {
             Ok(Err(Error::Died { status, last_words, .. })) => {
                 Err(format!("it ended ({status}) and said: {}", last_words.trim()))
             }
-            Ok(Err(error)) => Err(in_words(&error)),
+            Ok(Err(error)) => Err(self.why(&error)),
             Err(_) => Err(format!("it has not answered within {}", format_duration(within))),
         }
     }
@@ -230,6 +286,25 @@ impl Upstream {
                 Ok((Target::url(at.url.as_str()), options))
             }
         }
+    }
+
+    /// What went wrong; and where nobody is let in, what its operator can do about that.
+    pub(super) fn why(&self, error: &Error) -> String {
+        let why = in_words(error);
+        let Reach::Url(at) = &self.config.reach else { return why };
+        if !error.is_denied() {
+            return why;
+        }
+        let is_by_header = at.headers.iter().any(|header| header.name() == reqwest::header::AUTHORIZATION);
+        if is_by_header {
+            let name = &self.config.name;
+            return format!("{why}; `headers.Authorization` of `[servers.{name}]` has to be another");
+        }
+        // Callers are told this, too, and what follows a `?` may be a secret.
+        let mut url = at.url.clone();
+        url.set_query(None);
+        let more = if at.url.query().is_some() { "?…" } else { "" };
+        format!("{why}; `longhaul login {url}{more}`, as the user who runs this server, signs in there")
     }
 
     fn unreached(&self, why: Arc<str>) -> Unreached {

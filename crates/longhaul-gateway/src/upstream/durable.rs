@@ -1,12 +1,13 @@
 //! A call of which the other server may make a task: what it has begun there outlives this process, and is gone on with.
 //!
 //! That it is called, and then which task it is there, are on disk before anything depends on them. So the next process knows
-//! what to go on with, and what nobody can know any more. Where the task here is cancelled or fails, that there is cancelled.
+//! what to go on with, and what nobody can know any more. Where the task here is cancelled or fails, that there is cancelled. What
+//! is gone with its server is called again, if its operator allows that.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul::Cx;
-use longhaul::client::{CallOptions, Error, SavedTask, Started, TaskHandle};
+use longhaul::client::{CallOptions, Client, Error, SavedTask, Started, TaskHandle};
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::CallToolResult;
 use longhaul::server::{IntoToolResult, ToolError};
@@ -15,6 +16,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::call::{Parts, TRIES, is_gone, say};
+use super::connection::{Unreached, Upstream};
+use crate::config::Reach;
 
 /// What a call has come to, as it is written down.
 #[derive(Debug, Deserialize, Serialize)]
@@ -47,44 +50,80 @@ async fn begin_and_follow(
     arguments: &RawValue,
     options: CallOptions,
 ) -> Result<CallToolResult, ErrorObject> {
-    let place = Mutex::new(None);
-    let begin = || async {
-        let came = begin(parts, arguments, options).await;
-        let begun = match &came {
-            Came::Task(task) => Begun::Task(task.save()),
-            Came::Answer(_) | Came::Failure(_) => Begun::Answered,
+    // How often it was called, by this process and by those before it; and how often more this one may.
+    let (mut called, mut tries) = (0, TRIES);
+    loop {
+        let place = Mutex::new(None);
+        let begin = || async {
+            let came = begin(parts, cx, arguments, options.clone()).await;
+            let begun = match &came {
+                Came::Task(task) => Begun::Task(parts.upstream.name(task.save())),
+                Came::Answer(_) | Came::Failure(_) => Begun::Answered,
+            };
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(came);
+            Ok::<_, ToolError>(begun)
         };
-        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(came);
-        Ok::<_, ToolError>(begun)
-    };
-    let begun = cx.step("call", begin);
-    let begun = if parts.may_repeat {
-        begun
-    } else {
-        begun.reconcile(|_| async { Err::<Option<Begun>, _>(in_doubt()) })
-    };
-    let undoing = Arc::clone(parts);
-    let begun = begun.compensate(move |begun, _| {
-        let parts = Arc::clone(&undoing);
-        async move { give_up(&parts, begun).await }
-    });
-    let begun = begun.await;
-    let came = place.lock().unwrap_or_else(PoisonError::into_inner).take();
-    match (begun, came) {
-        (Ok(Begun::Answered), Some(Came::Answer(answer))) => parts.answer(answer),
-        (Ok(Begun::Answered), Some(Came::Failure(failure))) => Ok(failure),
-        (Ok(Begun::Answered), _) => Err(in_doubt()),
-        (Ok(Begun::Task(saved)), Some(Came::Task(task))) => follow(parts, cx, &saved, Some(task)).await,
-        (Ok(Begun::Task(saved)), _) => follow(parts, cx, &saved, None).await,
-        (Err(error), _) => Err::<CallToolResult, _>(error).into_tool_result(),
+        let begun = match called {
+            0 => cx.step("call", begin),
+            again => cx.step(("call", again), begin),
+        };
+        let begun = if parts.may_repeat {
+            begun
+        } else {
+            begun.reconcile(|_| async { Err::<Option<Begun>, _>(in_doubt()) })
+        };
+        let undoing = Arc::clone(parts);
+        let begun = begun.compensate(move |begun, _| {
+            let parts = Arc::clone(&undoing);
+            async move { give_up(&parts, begun).await }
+        });
+        let begun = begun.await;
+        let came = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+        called += 1;
+        // What was called before this process began counts against none of its tries.
+        tries -= u32::from(came.is_some());
+        let may_repeat = parts.may_repeat && tries > 0;
+        match (begun, came) {
+            (Ok(Begun::Answered), Some(Came::Answer(Err(error)))) if is_gone(&error) && may_repeat => {}
+            (Ok(Begun::Answered), Some(Came::Answer(answer))) => return parts.answer(cx, answer),
+            (Ok(Begun::Answered), Some(Came::Failure(failure))) => return Ok(failure),
+            (Ok(Begun::Answered), _) if may_repeat => {}
+            (Ok(Begun::Answered), _) => return Err(in_doubt()),
+            (Ok(Begun::Task(saved)), came) => {
+                let task = came.and_then(Came::task);
+                match follow(parts, cx, &saved, task).await {
+                    // It was in the memory of a process that is not there any more, for one.
+                    Followed::Ended(Err(error)) if error.is_gone() && may_repeat => {}
+                    Followed::Elsewhere if may_repeat => {}
+                    Followed::Ended(ended) => return parts.answer(cx, ended),
+                    Followed::Elsewhere => {
+                        return Ok(parts
+                            .failure("another server has its name by now, and knows nothing of this call"));
+                    }
+                    Followed::Unreached(why) => return Ok(CallToolResult::error(why.to_string())),
+                }
+            }
+            (Err(error), _) => return Err::<CallToolResult, _>(error).into_tool_result(),
+        }
+        cx.status("its server ended: calling it again");
     }
 }
 
-async fn begin(parts: &Parts, arguments: &RawValue, options: CallOptions) -> Came {
+impl Came {
+    fn task(self) -> Option<TaskHandle> {
+        match self {
+            Self::Task(task) => Some(task),
+            Self::Answer(_) | Self::Failure(_) => None,
+        }
+    }
+}
+
+async fn begin(parts: &Parts, cx: &Cx, arguments: &RawValue, options: CallOptions) -> Came {
     let client = match parts.upstream.client().await {
         Ok(client) => client,
         Err(error) => return Came::Failure(CallToolResult::error(error.to_string())),
     };
+    parts.upstream.log.ask_for(cx, &client).await;
     match client.start(&parts.tool, arguments, options).await {
         Ok(Started::Task(task)) => Came::Task(task),
         Ok(Started::Result(result)) => Came::Answer(Ok(result)),
@@ -92,21 +131,27 @@ async fn begin(parts: &Parts, arguments: &RawValue, options: CallOptions) -> Cam
     }
 }
 
+/// What came of following a task.
+enum Followed {
+    Ended(Result<CallToolResult, Error>),
+    /// The server that knows it has another in its place.
+    Elsewhere,
+    Unreached(Unreached),
+}
+
 /// Follows the task to its end, over whatever befalls the connection to its server.
-async fn follow(
-    parts: &Parts,
-    cx: &Cx,
-    saved: &SavedTask,
-    mut task: Option<TaskHandle>,
-) -> Result<CallToolResult, ErrorObject> {
+async fn follow(parts: &Parts, cx: &Cx, saved: &SavedTask, mut task: Option<TaskHandle>) -> Followed {
     let mut tries = TRIES;
     loop {
         tries -= 1;
         let found = match task.take() {
             Some(task) => Ok(task),
             None => match parts.upstream.client().await {
-                Ok(client) => client.resume(saved),
-                Err(error) if tries == 0 => return Ok(CallToolResult::error(error.to_string())),
+                Ok(client) => match parts.upstream.resume(&client, saved) {
+                    Some(found) => found,
+                    None => return Followed::Elsewhere,
+                },
+                Err(why) if tries == 0 => return Followed::Unreached(why),
                 Err(_) => continue,
             },
         };
@@ -116,7 +161,7 @@ async fn follow(
         };
         match ended {
             Err(error) if is_gone(&error) && tries > 0 => {}
-            ended => return parts.answer(ended),
+            ended => return Followed::Ended(ended),
         }
     }
 }
@@ -124,10 +169,47 @@ async fn follow(
 /// Nobody wants what was begun there any more.
 async fn give_up(parts: &Parts, begun: Begun) -> Result<(), ToolError> {
     let Begun::Task(saved) = begun else { return Ok(()) };
-    match parts.upstream.client().await?.resume(&saved)?.cancel().await {
+    let _using = parts.upstream.callers.using();
+    let client = parts.upstream.client().await?;
+    // Whoever has its name by now knows nothing of it.
+    let Some(task) = parts.upstream.resume(&client, &saved) else { return Ok(()) };
+    match task?.cancel().await {
         // It has ended, or is not there any more.
         Ok(()) | Err(Error::Answer(_) | Error::NoSuchTask { .. }) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+impl Upstream {
+    /// What is saved of a task, with its server as its operator names it: what starts a program is another for each process
+    /// of ours.
+    fn name(&self, saved: SavedTask) -> SavedTask {
+        let mut named = saved;
+        if let Some(name) = self.command_line() {
+            named.server = name;
+        }
+        named
+    }
+
+    /// The task that was saved; `None` when another server has taken the place of the one that knows it, for an id may be all
+    /// that keeps others from a task.
+    fn resume(&self, client: &Client, saved: &SavedTask) -> Option<Result<TaskHandle, Error>> {
+        let is_its = match self.command_line() {
+            Some(name) => name == saved.server,
+            None => client.server() == saved.server,
+        };
+        is_its.then(|| {
+            let mut here = saved.clone();
+            client.server().clone_into(&mut here.server);
+            client.resume(&here)
+        })
+    }
+
+    fn command_line(&self) -> Option<String> {
+        match &self.config().reach {
+            Reach::Command(command) => Some(command.argv.join(" ")),
+            Reach::Url(_) => None,
+        }
     }
 }
 

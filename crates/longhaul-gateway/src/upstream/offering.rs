@@ -1,21 +1,17 @@
 //! What a server has, listed and listed again, and the catalogue kept like it.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::Tool;
-use longhaul::client::{Client, Error};
-use longhaul::proto::model::{self, SubscriptionFilter, TaskSupport};
-use longhaul::server::{BuildError, Catalogue, ChangeError, TaskMode, TaskPolicy};
-use longhaul::store::Rerun;
-use tokio::time::sleep;
+use longhaul::client::{Change, Client, Error};
+use longhaul::proto::model::{self, SubscriptionFilter};
+use longhaul::server::{Catalogue, ChangeError, Prompt, Resource, ResourceTemplate, Tool};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::call::Called;
-use super::connection::{Upstream, in_words};
-use super::names::{LONG, Names};
-use crate::config::{Join, UpstreamPolicy};
+use super::connection::{Kinds, Upstream, in_words};
+use super::kept::{Kept, Renewed};
+use super::names::Names;
 
 /// What is known of what a server offers.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +29,12 @@ pub enum Seen {
     Listed {
         /// The names of its tools here.
         tools: Vec<String>,
+        /// How many prompts of it are served.
+        prompts: usize,
+        /// How many resources, without those that only templates tell of.
+        resources: usize,
+        /// How many templates of resources.
+        templates: usize,
         /// The revision that it speaks.
         revision: &'static str,
         /// What its operator should know of them.
@@ -40,44 +42,55 @@ pub enum Seen {
     },
 }
 
-/// Serves the tools of a server on, for as long as the runtime lives: listed as soon as it can be reached, and again whenever
-/// it says that they are others, or was connected to again.
-pub async fn keep_offered(upstream: Arc<Upstream>, catalogue: Catalogue, names: Arc<Names>) {
-    let mut offered = Offered { upstream, catalogue, names, tools: BTreeMap::new() };
+/// Serves what a server has on, for as long as the runtime lives: listed as soon as it can be reached, and again whenever
+/// it says that it is something else, or was connected to again. Those `before` it in the file are given a moment to be first
+/// where two want one name. Which server that is comes by `orders`: none, and what it had is offered no longer.
+pub(super) async fn keep_offered(
+    mut orders: watch::Receiver<Option<Arc<Upstream>>>,
+    catalogue: Catalogue,
+    names: Arc<Names>,
+    before: Vec<watch::Receiver<Seen>>,
+) {
+    let Some(first) = orders.borrow_and_update().clone() else { return };
+    let mut offered = Offered::new(first, catalogue, names);
+    let (mut before, mut serves) = (Some(before), true);
     loop {
-        let before = offered.upstream.openings();
-        match offered.upstream.client().await {
-            Ok(client) => {
-                let opened = offered.upstream.openings();
-                match offered.follow(&client).await {
-                    // It is started again by the next call, if there is one.
-                    Ok(_) if client.has_ended() => drop(offered.upstream.opened_after(opened).await),
-                    // Nor is it told that it was away, but by calls that fail.
-                    Ok(Heard::Nothing) => {
-                        offered.upstream.doubted.notified().await;
-                        sleep(PAUSE).await;
-                    }
-                    // There may have been changes since.
-                    Ok(Heard::Changes) => sleep(PAUSE).await,
-                    Err(error) => {
-                        offered.failed(in_words(&error).into());
-                        sleep(PAUSE).await;
-                    }
+        let stale_until = offered.stale_until;
+        tokio::select! {
+            biased;
+            Ok(()) = orders.changed() => {
+                let order = orders.borrow_and_update().clone();
+                serves = order.is_some();
+                match order {
+                    Some(upstream) => offered.succeed(upstream),
+                    None => offered.withdraw(),
                 }
             }
-            Err(error) => {
-                offered.failed(error.why);
-                tokio::select! {
-                    _ = offered.upstream.opened_after(before) => {}
-                    () = sleep(PAUSE) => {}
-                }
-            }
+            () = at(stale_until) => offered.drop_stale(),
+            () = offered.serve(&mut before), if serves => {}
+            else => return,
         }
+    }
+}
+
+async fn at(when: Option<Instant>) {
+    match when {
+        Some(when) => sleep_until(when).await,
+        None => std::future::pending().await,
     }
 }
 
 /// Between two tries to reach a server that nobody calls, or to hear of its changes again.
 const PAUSE: Duration = Duration::from_secs(3);
+
+/// How long a server waits for those before it in the file, so that names do not depend on who starts faster.
+const TURN: Duration = Duration::from_secs(3);
+
+/// How long what a server had is offered while the one in its place has not said what it has.
+const STALE: Duration = Duration::from_secs(5);
+
+/// How many notes are kept of one list.
+const MOST_NOTES: usize = 20;
 
 /// What was heard of the changes of a server, which is heard no more.
 enum Heard {
@@ -86,17 +99,131 @@ enum Heard {
     Nothing,
 }
 
-/// The tools of one server as they are offered.
-struct Offered {
-    upstream: Arc<Upstream>,
-    catalogue: Catalogue,
-    names: Arc<Names>,
-    /// By their names here, as they were listed.
-    tools: BTreeMap<String, String>,
+/// A list of a server's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Listed {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl Listed {
+    const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+}
+
+/// What one server has as it is offered.
+pub(super) struct Offered {
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) catalogue: Catalogue,
+    pub(super) names: Arc<Names>,
+    pub(super) tools: Kept<model::Tool>,
+    pub(super) prompts: Kept<model::Prompt>,
+    pub(super) resources: Kept<model::Resource>,
+    pub(super) templates: Kept<model::ResourceTemplate>,
+    /// When what one before it had is offered no longer.
+    stale_until: Option<Instant>,
+    /// What is to be known of each list.
+    notes: [Vec<String>; Listed::ALL.len()],
 }
 
 impl Offered {
-    fn failed(&self, why: Arc<str>) {
+    fn new(upstream: Arc<Upstream>, catalogue: Catalogue, names: Arc<Names>) -> Self {
+        Self {
+            upstream,
+            catalogue,
+            names,
+            tools: Kept::default(),
+            prompts: Kept::default(),
+            resources: Kept::default(),
+            templates: Kept::default(),
+            stale_until: None,
+            notes: Default::default(),
+        }
+    }
+
+    /// Reaches the server, lists what it has and follows that, until it is to be reached again.
+    async fn serve(&mut self, before: &mut Option<Vec<watch::Receiver<Seen>>>) {
+        let openings = self.upstream.openings();
+        let client = match self.upstream.client().await {
+            Ok(client) => client,
+            Err(error) => {
+                self.failed(error.why);
+                let upstream = Arc::clone(&self.upstream);
+                tokio::select! {
+                    _ = upstream.opened_after(openings) => {}
+                    () = sleep(PAUSE) => {}
+                }
+                return;
+            }
+        };
+        if let Some(before) = before.take() {
+            let all = async {
+                for mut other in before {
+                    // One that is gone is not waited for.
+                    let _ = other.wait_for(|seen| !matches!(seen, Seen::Nothing)).await;
+                }
+            };
+            // Who takes longer has later names.
+            let _ = timeout(TURN, all).await;
+        }
+        let opened = self.upstream.openings();
+        match self.follow(&client).await {
+            // It is started again by the next call, if there is one.
+            Ok(_) if client.has_ended() => drop(self.upstream.opened_after(opened).await),
+            // Nor is it told that it was away, but by calls that fail.
+            Ok(Heard::Nothing) => {
+                self.upstream.doubted.notified().await;
+                sleep(PAUSE).await;
+            }
+            // There may have been changes since.
+            Ok(Heard::Changes) => sleep(PAUSE).await,
+            Err(error) => {
+                self.failed(in_words(&error).into());
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Another server is in its place: what it has is offered in place of what this one had, which goes if it says nothing.
+    fn succeed(&mut self, upstream: Arc<Upstream>) {
+        self.upstream = upstream;
+        self.notes = Default::default();
+        self.forget();
+        self.stale_until = Some(Instant::now() + STALE);
+    }
+
+    /// Offers nothing any more.
+    fn withdraw(&mut self) {
+        self.forget();
+        self.drop_stale();
+    }
+
+    fn forget(&mut self) {
+        self.tools.forget();
+        self.prompts.forget();
+        self.resources.forget();
+        self.templates.forget();
+    }
+
+    /// Offers no longer what one before this server had.
+    fn drop_stale(&mut self) {
+        self.stale_until = None;
+        let dropped = [
+            self.tools.drop_stale::<Tool>(&self.catalogue),
+            self.prompts.drop_stale::<Prompt>(&self.catalogue),
+            self.resources.drop_stale::<Resource>(&self.catalogue),
+            self.templates.drop_stale::<ResourceTemplate>(&self.catalogue),
+        ];
+        if let Some(error) = dropped.into_iter().find_map(Result::err) {
+            tracing::debug!(%error, "what a server had is offered to nobody any more");
+        }
+    }
+
+    fn failed(&mut self, why: Arc<str>) {
+        if self.stale_until.is_some() {
+            self.drop_stale();
+        }
         self.upstream.seen.send_if_modified(|seen| {
             // What it offered is still offered.
             let is_new = !matches!(seen, Seen::Listed { .. });
@@ -109,136 +236,92 @@ impl Offered {
 
     /// Lists what there is now and whenever it changes, until the connection has ended.
     async fn follow(&mut self, client: &Client) -> Result<Heard, Error> {
-        self.list(client).await?;
+        self.renew(client, &Listed::ALL).await?;
+        self.drop_stale();
         let filter = SubscriptionFilter::default().lists();
         let Ok(mut changes) = client.subscribe(filter).await else {
             // It tells of nothing. That it ends is found out by whoever calls it.
             return Ok(Heard::Nothing);
         };
         // It may have changed before it was asked to tell.
-        self.list(client).await?;
+        self.renew(client, &Listed::ALL).await?;
         loop {
-            match changes.next().await {
-                Ok(Some(_)) => self.list(client).await?,
+            let lists: &[Listed] = match changes.next().await {
+                Ok(Some(Change::Tools)) => &[Listed::Tools],
+                Ok(Some(Change::Prompts)) => &[Listed::Prompts],
+                Ok(Some(Change::Resources)) => &[Listed::Resources, Listed::Templates],
+                Ok(Some(_)) => &[],
                 Ok(None) | Err(_) => return Ok(Heard::Changes),
-            }
+            };
+            self.renew(client, lists).await?;
         }
     }
 
-    async fn list(&mut self, client: &Client) -> Result<(), Error> {
-        let listed = if client.capabilities().tools { client.list_tools().await? } else { Vec::new() };
-        let mut notes = Vec::new();
-        let mut offered = BTreeMap::new();
+    /// Lists these anew. A list that its server does not give stays as it was, but for that of the tools without which there is
+    /// little to offer.
+    async fn renew(&mut self, client: &Client, lists: &[Listed]) -> Result<(), Error> {
+        let capabilities = client.capabilities();
         let config = self.upstream.config();
-        let unknown = config.tools.keys().filter(|name| listed.iter().all(|tool| tool.name != **name));
-        notes.extend(unknown.map(|name| {
-            let (shown, server) = (name.escape_debug(), &config.name);
-            format!("it has no tool `{shown}`, of which `[servers.{server}.tools]` says something")
-        }));
-        for tool in listed {
-            let Some((name, text)) = self.offer(client, tool, &mut notes) else { continue };
-            offered.insert(name, text);
-        }
-        for gone in self.tools.keys().filter(|name| !offered.contains_key(*name)) {
-            if let Err(error) = self.catalogue.remove::<Tool>(gone) {
-                tracing::warn!(%error, tool = gone, "a tool that is gone is offered still");
+        let kinds = Kinds {
+            resources: capabilities.resources && config.resources,
+            resource_updates: capabilities.resource_updates && config.resources,
+        };
+        self.upstream.be(kinds);
+        for list in lists {
+            let renewed = match list {
+                Listed::Tools => self.renew_tools(client).await,
+                Listed::Prompts => self.renew_prompts(client).await,
+                Listed::Resources => self.renew_resources(client).await,
+                Listed::Templates => self.renew_templates(client).await,
+            };
+            match renewed {
+                Ok(()) => {}
+                Err(error) if *list == Listed::Tools || client.has_ended() => return Err(error),
+                Err(error) => {
+                    let why = format!("its {list:?} cannot be listed: {}", in_words(&error)).to_lowercase();
+                    self.notes[*list as usize] = vec![why];
+                }
             }
         }
-        self.tools = offered;
-        for note in &notes {
-            tracing::debug!(server = config.name, note, "of a server's tools");
+        for note in self.notes.iter().flatten() {
+            tracing::debug!(server = self.upstream.config().name, note, "of what a server has");
         }
-        let tools = self.tools.keys().cloned().collect();
-        let revision = client.dialect().revision().as_str();
-        self.upstream.seen.send_replace(Seen::Listed { tools, revision, notes });
+        self.upstream.seen.send_replace(Seen::Listed {
+            tools: self.tools.keys().cloned().collect(),
+            prompts: self.prompts.len(),
+            resources: self.resources.len(),
+            templates: self.templates.len(),
+            revision: client.dialect().revision().as_str(),
+            notes: self.notes.iter().flatten().cloned().collect(),
+        });
         Ok(())
     }
 
-    /// Offers one tool, if it is not offered as it is already: its name here, and all that is said of it.
-    fn offer(
-        &self,
-        client: &Client,
-        mut definition: model::Tool,
-        notes: &mut Vec<String>,
-    ) -> Option<(String, String)> {
-        let config = self.upstream.config();
-        let own = std::mem::take(&mut definition.name);
-        let shown = own.escape_debug().to_string();
-        let policy = config.policy(&own);
-        if !policy.enabled {
-            return None;
-        }
-        match self.names.give(config, &own) {
-            Ok(name) => definition.name = name,
-            Err(why) => {
-                notes.push(format!("`{shown}` is not served: {why}"));
-                return None;
+    /// Notes what is to be known of a list, and gives what has changed in it.
+    pub(super) fn note(
+        &mut self,
+        list: Listed,
+        mut notes: Vec<String>,
+        renewed: Result<Renewed, ChangeError>,
+    ) -> Vec<String> {
+        let changed = match renewed {
+            Ok(Renewed { changed, refused }) => {
+                let why =
+                    |(key, why): (String, String)| format!("`{}` is not served: {why}", key.escape_debug());
+                notes.extend(refused.into_iter().map(why));
+                changed
             }
-        }
-        let name = definition.name.clone();
-        if name.len() > LONG {
-            let length = name.len();
-            notes.push(format!(
-                "the name `{name}` is {length} characters long: hosts put more before it, and some drop or rename tools whose name is too long"
-            ));
-        }
-        if name != own && config.prefix.is_none() {
-            notes.push(format!("`{shown}` is served as `{name}`"));
-        }
-        let mut said = String::new();
-        write!(said, "{definition:?}").expect("a string takes all");
-        match self.tools.get(&name) {
-            Some(before) if *before == said => return Some((name, said)),
-            // What was agreed to may not be what is there now.
-            Some(_) => {
-                tracing::warn!(server = config.name, tool = name, "a server says something else of its tool")
-            }
-            None => {}
-        }
-        let may_be_task = policy.task != TaskMode::Never && makes_tasks(client, &definition);
-        let tool = self.tool(definition.clone(), &own, policy, may_be_task);
-        let put = match self.catalogue.put(tool) {
-            // The tool is of use without its picture.
-            Err(ChangeError::Refused(BuildError::Icon { .. })) => {
-                definition.icons.clear();
-                self.catalogue.put(self.tool(definition, &own, policy, may_be_task))
-            }
-            put => put,
-        };
-        match put {
-            Ok(()) => Some((name, said)),
             Err(error) => {
-                notes.push(format!("`{shown}` is not served: {}", in_words(&error)));
-                None
+                tracing::debug!(%error, "what a server has is offered to nobody any more");
+                Vec::new()
             }
+        };
+        if notes.len() > MOST_NOTES {
+            let more = notes.len() - MOST_NOTES;
+            notes.truncate(MOST_NOTES);
+            notes.push(format!("and {more} more of the kind"));
         }
+        self.notes[list as usize] = notes;
+        changed
     }
-
-    fn tool(&self, definition: model::Tool, own: &str, said: &UpstreamPolicy, may_be_task: bool) -> Tool {
-        let called = Called::new(&self.upstream, own, said, may_be_task);
-        let mut policy = task_policy(said);
-        if may_be_task && policy.rerun == Rerun::Never {
-            // Its work is entered again to go on with what it has begun there, and begins nothing twice.
-            policy.rerun = Rerun::Resumable;
-        }
-        // What it is asked it is asked where it stands: made again in rounds, it would call again.
-        let tool = Tool::raw(definition, called).untrusted_annotations().reentrant(false);
-        tool.task(policy).scopes(said.scopes.clone())
-    }
-}
-
-/// Whether its server may make a task of a call.
-fn makes_tasks(client: &Client, tool: &model::Tool) -> bool {
-    let says_by_tool = client.dialect().asks_for_tasks();
-    client.capabilities().tasks && (!says_by_tool || tool.task_support != TaskSupport::Forbidden)
-}
-
-fn task_policy(said: &UpstreamPolicy) -> TaskPolicy {
-    let mut policy = TaskPolicy::new(said.task);
-    policy.rerun = said.rerun;
-    (policy.ttl, policy.orphan) = (said.ttl, said.orphan);
-    policy.hold = Some(said.hold);
-    policy.join = said.join == Join::SameArguments;
-    policy.limit = said.limit.and_then(|limit| usize::try_from(limit.get()).ok());
-    policy
 }

@@ -37,6 +37,9 @@ impl ResultWriter<'_> {
                 let mut object = ObjectWriter::new(out);
                 object.field("role", &message.role);
                 object.with("content", |out| dialect.write_content(&message.content, out));
+                for (name, value) in message.others.iter() {
+                    object.raw(name, value.get());
+                }
                 object.end();
             });
         });

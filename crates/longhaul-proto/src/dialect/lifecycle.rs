@@ -58,6 +58,15 @@ pub struct InitializeParams {
 }
 
 impl InitializeParams {
+    /// The handshake of a client that wants this revision.
+    pub fn new(
+        protocol_version: impl Into<String>,
+        capabilities: ClientCapabilities,
+        client_info: Implementation,
+    ) -> Self {
+        Self { protocol_version: protocol_version.into(), capabilities, client_info }
+    }
+
     /// Reads the parameters.
     ///
     /// # Errors

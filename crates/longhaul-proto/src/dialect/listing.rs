@@ -27,6 +27,7 @@ impl Dialect {
             execution.field("taskSupport", &tool.task_support);
             execution.end();
         }
+        others(&mut object, &tool.others);
         self.adorned(&mut object, &tool.icons, None, &tool.meta);
         object.end();
     }
@@ -43,6 +44,7 @@ impl Dialect {
         object.field("uri", &resource.uri);
         self.named(&mut object, &resource.name, resource.title.as_ref(), resource.description.as_ref());
         object.optional("mimeType", resource.mime_type.as_ref()).optional("size", resource.size.as_ref());
+        others(&mut object, &resource.others);
         self.adorned(&mut object, &resource.icons, resource.annotations.as_ref(), &resource.meta);
         object.end();
     }
@@ -53,6 +55,7 @@ impl Dialect {
         object.field("uriTemplate", &template.uri_template);
         self.named(&mut object, &template.name, template.title.as_ref(), template.description.as_ref());
         object.optional("mimeType", template.mime_type.as_ref());
+        others(&mut object, &template.others);
         self.adorned(&mut object, &template.icons, template.annotations.as_ref(), &template.meta);
         object.end();
     }
@@ -73,9 +76,11 @@ impl Dialect {
                 if argument.required {
                     object.field("required", &true);
                 }
+                others(&mut object, &argument.others);
                 object.end();
             });
         }
+        others(&mut object, &prompt.others);
         self.adorned(&mut object, &prompt.icons, None, &prompt.meta);
         object.end();
     }
@@ -118,5 +123,12 @@ impl Dialect {
         if !meta.is_empty() {
             object.field("_meta", meta);
         }
+    }
+}
+
+/// Members of which no revision known here says anything.
+fn others(object: &mut ObjectWriter<'_>, others: &Meta) {
+    for (name, value) in others.iter() {
+        object.raw(name, value.get());
     }
 }

@@ -99,6 +99,13 @@ impl<'b> ResultWriter<'b> {
         });
     }
 
+    /// Writes members of which no revision known here says anything.
+    pub fn others(&mut self, others: &Meta) {
+        for (name, value) in others.iter() {
+            self.raw(name, value.get());
+        }
+    }
+
     /// Opens a member that is itself an object.
     pub fn object(&mut self, name: &str) -> ObjectWriter<'_> {
         self.object.object(name)

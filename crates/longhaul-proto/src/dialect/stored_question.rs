@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::value::RawValue;
 
-use super::Dialect;
 use super::ask::{ELICIT, LIST_ROOTS, SAMPLE};
 use super::result::write_related_task;
+use super::{Dialect, write_drafted_relation};
 use crate::jsonrpc::{ObjectWriter, RequestId, write_request};
 use crate::model::{
     CreateMessageResult, ElicitAction, ElicitResult, Form, InputKind, InputRequest, ListRootsResult,
@@ -99,13 +99,29 @@ impl Dialect {
     /// Appends a question as the task `id` keeps it: as [`StoredQuestion`] reads it again, and as it stands in
     /// `inputRequests` (modern era).
     pub fn write_question_to_store(&self, out: &mut Vec<u8>, question: &InputRequest, id: &str) {
+        self.write_related_question(out, question, |params| {
+            if self.asks_by_request() {
+                write_related_task(params, id);
+            }
+        });
+    }
+
+    /// The same of a drafted task, which its caller calls `id`.
+    pub fn write_drafted_question_to_store(&self, out: &mut Vec<u8>, question: &InputRequest, id: &str) {
+        self.write_related_question(out, question, |params| write_drafted_relation(params, id));
+    }
+
+    fn write_related_question(
+        &self,
+        out: &mut Vec<u8>,
+        question: &InputRequest,
+        relate: impl FnOnce(&mut ObjectWriter<'_>),
+    ) {
         let mut object = ObjectWriter::new(out);
         object.field("method", question.method());
         let mut params = object.object("params");
         self.write_question_params(question, &mut params);
-        if self.asks_by_request() {
-            write_related_task(&mut params, id);
-        }
+        relate(&mut params);
         params.end();
         object.end();
     }

@@ -66,7 +66,7 @@ impl Dialect {
     /// A sentence saying what is wrong, when it is neither.
     pub fn read_call(&self, result: &str) -> Result<Called, ErrorObject> {
         #[derive(serde::Deserialize)]
-        #[serde(rename_all = "camelCase")]
+        #[serde(rename_all = "camelCase", expecting = "the result of a call")]
         struct Shape<'a> {
             #[serde(default, borrow)]
             result_type: Option<crate::jsonrpc::Text<'a>>,

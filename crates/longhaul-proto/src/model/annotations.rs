@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::members::{Members, read_by_member};
+use super::meta::Meta;
+
 /// Who speaks, or who is spoken to.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -14,8 +17,8 @@ pub enum Role {
 }
 
 /// Hints of a server about content or a resource (2026-07-28, Server, Resources, Annotations).
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Annotations {
     /// For whom it is; for anybody when empty.
@@ -27,6 +30,17 @@ pub struct Annotations {
     /// When it was last changed, in ISO 8601.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
+    /// Members that no revision known here has, as they came.
+    #[serde(flatten, skip_serializing_if = "Meta::is_empty")]
+    pub others: Meta,
+}
+
+read_by_member! {
+    Annotations {
+        audience: take_or_default "audience",
+        priority: take "priority",
+        last_modified: take "lastModified",
+    }
 }
 
 impl Annotations {

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::content::Content;
+use super::members::{Members, read_by_member};
 use super::meta::Meta;
 use crate::dialect::ResultWriter;
 use crate::jsonrpc::{ErrorObject, Params, Text};
@@ -43,22 +44,35 @@ impl<'a> CallToolParams<'a> {
 ///
 /// Serialized as it stands, it is the neutral form that a store keeps; [`write`](Self::write) writes it
 /// for a caller.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CallToolResult {
     /// For the model.
-    #[serde(default)]
     pub content: Vec<Content>,
     /// For programs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Box<RawValue>>,
     /// The tool failed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
     /// What else there is to say.
-    #[serde(rename = "_meta", default, skip_serializing_if = "Meta::is_empty")]
+    #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    #[serde(flatten, skip_serializing_if = "Meta::is_empty")]
+    pub others: Meta,
+}
+
+read_by_member! {
+    CallToolResult {
+        content: take_or_default "content",
+        structured_content: take "structuredContent",
+        is_error: take_or_default "isError",
+        meta: take_or_default "_meta",
+        // The dialect says what kind of result it is.
+        ; "resultType"
+    }
 }
 
 impl CallToolResult {
@@ -104,6 +118,7 @@ impl CallToolResult {
         if self.is_error {
             out.field("isError", &true);
         }
+        out.others(&self.others);
         out.meta(&self.meta);
     }
 }

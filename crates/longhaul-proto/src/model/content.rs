@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 
 use super::annotations::Annotations;
 use super::icon::Icon;
+use super::members::{Members, read_by_member};
 use super::meta::Meta;
 
 /// One block of a result or of a message.
@@ -23,18 +24,43 @@ pub enum Content {
     ResourceLink(ResourceLink),
     /// A resource, here and now.
     Resource(EmbeddedResource),
+    /// A block of a kind that no revision known here has, as it came.
+    #[serde(untagged)]
+    Other(OtherContent),
+}
+
+/// A block of a kind that no revision known here has.
+#[derive(Clone, Debug, Serialize)]
+pub struct OtherContent {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(flatten)]
+    members: Meta,
+}
+
+impl OtherContent {
+    /// Its kind.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// What it has besides.
+    pub fn members(&self) -> &Meta {
+        &self.members
+    }
 }
 
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let block = Block::read(deserializer)?;
-        match block.kind.as_str() {
-            "text" => block.into().map(Self::Text),
-            "image" => block.into().map(Self::Image),
-            "audio" => block.into().map(Self::Audio),
-            "resource_link" => block.into().map(Self::ResourceLink),
-            "resource" => block.into().map(Self::Resource),
-            unknown => Err(D::Error::custom(format_args!("unknown type of content {unknown:?}"))),
+        let mut members = Members::deserialize(deserializer)?;
+        let kind: String = members.need("type")?;
+        match kind.as_str() {
+            "text" => Text::read(members).map(Self::Text),
+            "image" => Media::read(members).map(Self::Image),
+            "audio" => Media::read(members).map(Self::Audio),
+            "resource_link" => ResourceLink::read(members).map(Self::ResourceLink),
+            "resource" => EmbeddedResource::read(members).map(Self::Resource),
+            _ => Ok(Self::Other(OtherContent { kind, members: members.rest() })),
         }
     }
 }
@@ -58,27 +84,37 @@ impl Block {
         Ok(Self { kind, text })
     }
 
+    /// Its members but its `type`.
+    pub(super) fn members<E: serde::de::Error>(self) -> Result<Members, E> {
+        let mut members: Members = self.into()?;
+        members.put_aside("type");
+        Ok(members)
+    }
+
     pub(super) fn into<T: DeserializeOwned, E: serde::de::Error>(self) -> Result<T, E> {
         serde_json::from_str(self.text.get()).map_err(E::custom)
     }
 }
 
 /// A block of text.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Text {
     /// The text.
     pub text: String,
     /// For whom it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// What else there is to say of it.
-    #[serde(rename = "_meta", default, skip_serializing_if = "Meta::is_empty")]
+    #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    #[serde(flatten, skip_serializing_if = "Meta::is_empty")]
+    pub others: Meta,
 }
 
 /// A picture or a sound.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Media {
@@ -87,25 +123,68 @@ pub struct Media {
     /// What kind of picture or sound.
     pub mime_type: String,
     /// For whom it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// What else there is to say of it.
-    #[serde(rename = "_meta", default, skip_serializing_if = "Meta::is_empty")]
+    #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    #[serde(flatten, skip_serializing_if = "Meta::is_empty")]
+    pub others: Meta,
 }
 
 /// The contents of a resource as part of something else.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct EmbeddedResource {
     /// Its contents.
     pub resource: ResourceContents,
     /// For whom it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// What else there is to say of it.
-    #[serde(rename = "_meta", default, skip_serializing_if = "Meta::is_empty")]
+    #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    #[serde(flatten, skip_serializing_if = "Meta::is_empty")]
+    pub others: Meta,
+}
+
+read_by_member! {
+    Text {
+        text: need "text",
+        annotations: take "annotations",
+        meta: take_or_default "_meta",
+    }
+    Media {
+        data: need "data",
+        mime_type: need "mimeType",
+        annotations: take "annotations",
+        meta: take_or_default "_meta",
+    }
+    EmbeddedResource {
+        resource: need "resource",
+        annotations: take "annotations",
+        meta: take_or_default "_meta",
+    }
+    ResourceLink {
+        uri: need "uri",
+        name: need "name",
+        title: take "title",
+        description: take "description",
+        mime_type: take "mimeType",
+        size: take "size",
+        icons: take_or_default "icons",
+        annotations: take "annotations",
+        meta: take_or_default "_meta",
+    }
+    ResourceContents {
+        uri: need "uri",
+        mime_type: take "mimeType",
+        text: take "text",
+        blob: take "blob",
+        meta: take_or_default "_meta",
+    }
 }
 
 impl Content {
@@ -144,10 +223,11 @@ impl Content {
             Self::Image(block) | Self::Audio(block) => block.annotations.as_ref(),
             Self::ResourceLink(block) => block.annotations.as_ref(),
             Self::Resource(block) => block.annotations.as_ref(),
+            Self::Other(_) => None,
         }
     }
 
-    /// The same block, saying for whom it is.
+    /// The same block, saying for whom it is. One of an unknown kind stays as it came.
     #[must_use]
     pub fn with_annotations(mut self, annotations: Annotations) -> Self {
         *match &mut self {
@@ -155,11 +235,12 @@ impl Content {
             Self::Image(block) | Self::Audio(block) => &mut block.annotations,
             Self::ResourceLink(block) => &mut block.annotations,
             Self::Resource(block) => &mut block.annotations,
+            Self::Other(_) => return self,
         } = Some(annotations);
         self
     }
 
-    /// The same block, with `meta` attached.
+    /// The same block, with `meta` attached. One of an unknown kind stays as it came.
     #[must_use]
     pub fn with_meta(mut self, meta: Meta) -> Self {
         *match &mut self {
@@ -167,6 +248,7 @@ impl Content {
             Self::Image(block) | Self::Audio(block) => &mut block.meta,
             Self::ResourceLink(block) => &mut block.meta,
             Self::Resource(block) => &mut block.meta,
+            Self::Other(_) => return self,
         } = meta;
         self
     }
@@ -191,7 +273,7 @@ impl From<ResourceLink> for Content {
 }
 
 /// A pointer to a resource.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceLink {
@@ -200,26 +282,29 @@ pub struct ResourceLink {
     /// Its name for programs.
     pub name: String,
     /// Its name for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// What it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// What kind of thing it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// How large it is, in bytes before any encoding.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// Pictures of it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
     /// For whom it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// What else there is to say of it.
-    #[serde(rename = "_meta", default, skip_serializing_if = "Meta::is_empty")]
+    #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    #[serde(flatten, skip_serializing_if = "Meta::is_empty")]
+    pub others: Meta,
 }
 
 impl ResourceLink {
@@ -244,24 +329,27 @@ impl ResourceLink {
 }
 
 /// The contents of a resource, as text or as base64 bytes.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceContents {
     /// Where it came from.
     pub uri: String,
     /// What kind of thing it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// The text, if it is text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The bytes in base64, if it is not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
     /// What else there is to say of it.
-    #[serde(rename = "_meta", default, skip_serializing_if = "Meta::is_empty")]
+    #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    #[serde(flatten, skip_serializing_if = "Meta::is_empty")]
+    pub others: Meta,
 }
 
 impl ResourceContents {
@@ -290,5 +378,37 @@ impl ResourceContents {
     pub fn with_meta(mut self, meta: Meta) -> Self {
         self.meta = meta;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CallToolResult, GetPromptResult};
+    use super::*;
+
+    /// What it reads of it is what it writes.
+    fn is_kept<T: DeserializeOwned + Serialize>(text: &str) {
+        let read: T = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    }
+
+    #[test]
+    fn what_no_revision_has_is_kept_as_it_came() {
+        is_kept::<Content>(r#"{"type":"smell","of":{"roses":1.50},"_meta":{"a":"b"}}"#);
+        is_kept::<Content>(r#"{"type":"text","text":"a","tone":"calm","n":[1, 2]}"#);
+        is_kept::<Content>(
+            r#"{"type":"resource","resource":{"uri":"a:b","text":"c","etag":"x"},"pinned":true}"#,
+        );
+        is_kept::<CallToolResult>(r#"{"content":[{"type":"smell"}],"isError":true,"cost":{"cents":3}}"#);
+        is_kept::<GetPromptResult>(
+            r#"{"messages":[{"role":"user","content":{"type":"smell"},"at":"noon"}],"voice":"deep"}"#,
+        );
+    }
+
+    #[test]
+    fn a_member_stands_once() {
+        assert!(serde_json::from_str::<Content>(r#"{"type":"text","text":"a","text":"b"}"#).is_err());
+        assert!(serde_json::from_str::<Content>(r#"{"type":"text","x":1,"x":2,"text":"b"}"#).is_err());
+        assert!(serde_json::from_str::<Content>(r#"{"text":"b"}"#).is_err());
     }
 }

@@ -64,6 +64,8 @@ impl PartialEq for Meta {
     }
 }
 
+impl Eq for Meta {}
+
 impl Serialize for Meta {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;

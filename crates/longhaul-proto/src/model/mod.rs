@@ -10,6 +10,7 @@ mod icon;
 mod implementation;
 mod input;
 mod logging;
+mod members;
 mod meta;
 mod offer;
 mod progress;
@@ -30,7 +31,7 @@ pub use capability::{
     Sampling, TASKS_EXTENSION,
 };
 pub use completion::{CompleteParams, Completion, CompletionArgument, CompletionReference};
-pub use content::{Content, EmbeddedResource, Media, ResourceContents, ResourceLink, Text};
+pub use content::{Content, EmbeddedResource, Media, OtherContent, ResourceContents, ResourceLink, Text};
 pub use elicitation::{
     ElicitAction, ElicitForm, ElicitParams, ElicitResult, ElicitUrl, Field, FieldKind, FieldOption,
     FieldValue, Form, InvalidAnswer, TextFormat,

@@ -1,52 +1,49 @@
 //! Prompts: messages that a server has ready for its user to begin with.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::annotations::Role;
 use super::content::Content;
 use super::icon::Icon;
+use super::members::{Members, read_by_member};
 use super::meta::Meta;
 use crate::dialect::ResultWriter;
 use crate::jsonrpc::{ErrorObject, Params, Text};
 
 /// A prompt as the list shows it.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Prompt {
     /// Its name for programs.
     pub name: String,
     /// Its name for people.
-    #[serde(default)]
     pub title: Option<String>,
     /// What it is for.
-    #[serde(default)]
     pub description: Option<String>,
     /// What it can be filled in with.
-    #[serde(default)]
     pub arguments: Vec<PromptArgument>,
     /// Pictures of it.
-    #[serde(default)]
     pub icons: Vec<Icon>,
     /// What else there is to say of it.
-    #[serde(rename = "_meta", default)]
     pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    pub others: Meta,
 }
 
 /// One value that a prompt can be filled in with: a text, always.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct PromptArgument {
     /// Its name for programs.
     pub name: String,
     /// Its name for people.
-    #[serde(default)]
     pub title: Option<String>,
     /// What it is.
-    #[serde(default)]
     pub description: Option<String>,
     /// The prompt cannot do without it.
-    #[serde(default)]
     pub required: bool,
+    /// Members that no revision known here has, as they came.
+    pub others: Meta,
 }
 
 impl Prompt {
@@ -90,39 +87,73 @@ impl PromptArgument {
 }
 
 /// One message of a prompt.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct PromptMessage {
     /// Who says it.
     pub role: Role,
     /// What is said.
     pub content: Content,
+    /// Members that no revision known here has, as they came.
+    #[serde(flatten, skip_serializing_if = "Meta::is_empty")]
+    pub others: Meta,
+}
+
+read_by_member! {
+    Prompt {
+        name: need "name",
+        title: take "title",
+        description: take "description",
+        arguments: take_or_default "arguments",
+        icons: take_or_default "icons",
+        meta: take_or_default "_meta",
+    }
+    PromptArgument {
+        name: need "name",
+        title: take "title",
+        description: take "description",
+        required: take_or_default "required",
+    }
+    PromptMessage {
+        role: need "role",
+        content: need "content",
+    }
+    GetPromptResult {
+        description: take "description",
+        messages: need "messages",
+        meta: take_or_default "_meta",
+        // The dialect says what kind of result it is.
+        ; "resultType"
+    }
 }
 
 impl PromptMessage {
     /// Something the user says.
     pub fn user(content: impl Into<Content>) -> Self {
-        Self { role: Role::User, content: content.into() }
+        Self { role: Role::User, content: content.into(), others: Meta::new() }
     }
 
     /// Something the model says.
     pub fn assistant(content: impl Into<Content>) -> Self {
-        Self { role: Role::Assistant, content: content.into() }
+        Self { role: Role::Assistant, content: content.into(), others: Meta::new() }
     }
 }
 
 /// What getting a prompt gives.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct GetPromptResult {
     /// What the prompt is for, filled in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Its messages.
     pub messages: Vec<PromptMessage>,
     /// What else there is to say.
-    #[serde(rename = "_meta", default, skip_serializing_if = "Meta::is_empty")]
+    #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
     pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    #[serde(flatten, skip_serializing_if = "Meta::is_empty")]
+    pub others: Meta,
 }
 
 impl GetPromptResult {
@@ -142,6 +173,7 @@ impl GetPromptResult {
     pub fn write(&self, out: &mut ResultWriter<'_>) {
         out.optional("description", self.description.as_ref());
         out.messages(&self.messages);
+        out.others(&self.others);
         out.meta(&self.meta);
     }
 }

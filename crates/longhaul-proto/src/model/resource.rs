@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::annotations::Annotations;
 use super::content::ResourceContents;
 use super::icon::Icon;
+use super::members::{Members, read_by_member};
 use super::meta::Meta;
 use crate::dialect::ResultWriter;
 
 /// A resource as the list shows it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Resource {
     /// Where it is.
@@ -18,26 +18,21 @@ pub struct Resource {
     /// Its name for programs.
     pub name: String,
     /// Its name for people.
-    #[serde(default)]
     pub title: Option<String>,
     /// What it is.
-    #[serde(default)]
     pub description: Option<String>,
     /// What kind of thing it is.
-    #[serde(default)]
     pub mime_type: Option<String>,
     /// How large it is, in bytes before any encoding.
-    #[serde(default)]
     pub size: Option<u64>,
     /// Pictures of it.
-    #[serde(default)]
     pub icons: Vec<Icon>,
     /// For whom it is.
-    #[serde(default)]
     pub annotations: Option<Annotations>,
     /// What else there is to say of it.
-    #[serde(rename = "_meta", default)]
     pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    pub others: Meta,
 }
 
 impl Resource {
@@ -69,8 +64,7 @@ impl Resource {
 }
 
 /// A family of resources, by a URI template (RFC 6570).
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceTemplate {
     /// The template.
@@ -78,23 +72,19 @@ pub struct ResourceTemplate {
     /// Its name for programs.
     pub name: String,
     /// Its name for people.
-    #[serde(default)]
     pub title: Option<String>,
     /// What its resources are.
-    #[serde(default)]
     pub description: Option<String>,
     /// What kind of things they are, if all are of one kind.
-    #[serde(default)]
     pub mime_type: Option<String>,
     /// Pictures of them.
-    #[serde(default)]
     pub icons: Vec<Icon>,
     /// For whom they are.
-    #[serde(default)]
     pub annotations: Option<Annotations>,
     /// What else there is to say of them.
-    #[serde(rename = "_meta", default)]
     pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    pub others: Meta,
 }
 
 impl ResourceTemplate {
@@ -137,15 +127,48 @@ pub enum CacheScope {
 }
 
 /// What reading a resource gives.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReadResourceResult {
     /// One or more parts.
     pub contents: Vec<ResourceContents>,
     /// How long it may be kept, in milliseconds.
-    #[serde(default)]
     pub ttl_ms: u64,
+    /// What else there is to say.
+    pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    pub others: Meta,
+}
+
+read_by_member! {
+    Resource {
+        uri: need "uri",
+        name: need "name",
+        title: take "title",
+        description: take "description",
+        mime_type: take "mimeType",
+        size: take "size",
+        icons: take_or_default "icons",
+        annotations: take "annotations",
+        meta: take_or_default "_meta",
+    }
+    ResourceTemplate {
+        uri_template: need "uriTemplate",
+        name: need "name",
+        title: take "title",
+        description: take "description",
+        mime_type: take "mimeType",
+        icons: take_or_default "icons",
+        annotations: take "annotations",
+        meta: take_or_default "_meta",
+    }
+    ReadResourceResult {
+        contents: need "contents",
+        ttl_ms: take_or_default "ttlMs",
+        meta: take_or_default "_meta",
+        // Both are written anew.
+        ; "cacheScope" "resultType"
+    }
 }
 
 impl ReadResourceResult {
@@ -156,7 +179,7 @@ impl ReadResourceResult {
 
     /// The same of several parts.
     pub fn new(contents: Vec<ResourceContents>) -> Self {
-        Self { contents, ttl_ms: 0 }
+        Self { contents, ttl_ms: 0, meta: Meta::new(), others: Meta::new() }
     }
 
     /// The same, that may be kept so many milliseconds.
@@ -169,6 +192,8 @@ impl ReadResourceResult {
     /// Writes the result.
     pub fn write(&self, out: &mut ResultWriter<'_>) {
         out.field("contents", &self.contents);
+        out.others(&self.others);
         out.cacheable(self.ttl_ms, CacheScope::Private);
+        out.meta(&self.meta);
     }
 }

@@ -114,9 +114,9 @@ impl<'de> Deserialize<'de> for SamplingContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let block = Block::read(deserializer)?;
         match block.kind.as_str() {
-            "text" => block.into().map(Self::Text),
-            "image" => block.into().map(Self::Image),
-            "audio" => block.into().map(Self::Audio),
+            "text" => Text::read(block.members()?).map(Self::Text),
+            "image" => Media::read(block.members()?).map(Self::Image),
+            "audio" => Media::read(block.members()?).map(Self::Audio),
             "tool_use" => block.into().map(Self::ToolUse),
             "tool_result" => block.into().map(Self::ToolResult),
             unknown => Err(D::Error::custom(format_args!("unknown type of content {unknown:?}"))),
@@ -340,7 +340,7 @@ mod tests {
             r#"{"type":"text","text":"a","annotations":{"audience":["user"]},"_meta":{"x":{"y":[1]}}}"#;
         let content: Content = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&content).unwrap(), text);
-        assert!(serde_json::from_str::<Content>(r#"{"type":"smell"}"#).is_err());
+        assert!(serde_json::from_str::<SamplingContent>(r#"{"type":"smell"}"#).is_err());
     }
 
     #[test]

@@ -4,38 +4,79 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::icon::Icon;
+use super::members::{Members, read_by_member};
 use super::meta::Meta;
 
 /// A tool a client may call.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Tool {
     /// Its name: 1 to 128 of `A-Z a-z 0-9 _ . -`.
     pub name: String,
     /// Its name for people.
-    #[serde(default)]
     pub title: Option<String>,
     /// What it does, for the model.
-    #[serde(default)]
     pub description: Option<String>,
     /// JSON Schema of its arguments, an object.
     pub input_schema: Box<RawValue>,
     /// JSON Schema of its `structuredContent`.
-    #[serde(default)]
     pub output_schema: Option<Box<RawValue>>,
     /// Hints about its behaviour.
-    #[serde(default)]
     pub annotations: Option<ToolAnnotations>,
     /// Whether a call may or must become a task (2025-11-25 says it per tool).
-    #[serde(rename = "execution", default)]
     pub task_support: TaskSupport,
     /// Pictures of it.
-    #[serde(default)]
     pub icons: Vec<Icon>,
     /// What else there is to say of it.
-    #[serde(rename = "_meta", default)]
     pub meta: Meta,
+    /// Members that no revision known here has, as they came.
+    pub others: Meta,
+}
+
+read_by_member! {
+    Tool {
+        name: need "name",
+        title: take "title",
+        description: take "description",
+        input_schema: need "inputSchema",
+        output_schema: take "outputSchema",
+        annotations: take "annotations",
+        task_support: take_or_default "execution",
+        icons: take_or_default "icons",
+        meta: take_or_default "_meta",
+    }
+    ToolAnnotations {
+        title: take "title",
+        read_only_hint: take "readOnlyHint",
+        destructive_hint: take "destructiveHint",
+        idempotent_hint: take "idempotentHint",
+        open_world_hint: take "openWorldHint",
+    }
+}
+
+/// The same in every word: schemas by their text.
+impl PartialEq for Tool {
+    fn eq(&self, other: &Self) -> bool {
+        // Each is named, so that none is forgotten that comes later.
+        let Self {
+            name,
+            title,
+            description,
+            input_schema,
+            output_schema,
+            annotations,
+            task_support,
+            icons,
+            meta,
+            others,
+        } = self;
+        (name, title, description) == (&other.name, &other.title, &other.description)
+            && input_schema.get() == other.input_schema.get()
+            && output_schema.as_deref().map(RawValue::get)
+                == other.output_schema.as_deref().map(RawValue::get)
+            && (annotations, task_support) == (&other.annotations, &other.task_support)
+            && (icons, meta, others) == (&other.icons, &other.meta, &other.others)
+    }
 }
 
 /// A name no tool may have.
@@ -60,6 +101,7 @@ impl Tool {
             task_support: TaskSupport::Forbidden,
             icons: Vec::new(),
             meta: Meta::new(),
+            others: Meta::new(),
         }
     }
 
@@ -85,8 +127,8 @@ impl Tool {
 /// let hints = ToolAnnotations::new().with_title("Weather").with_read_only(true).with_open_world(true);
 /// assert_eq!((hints.read_only_hint, hints.destructive_hint), (Some(true), None));
 /// ```
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolAnnotations {
     /// A name for people.
@@ -104,6 +146,9 @@ pub struct ToolAnnotations {
     /// It deals with the world outside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
+    /// Members that no revision known here has, as they came.
+    #[serde(flatten, skip_serializing_if = "Meta::is_empty")]
+    pub others: Meta,
 }
 
 impl ToolAnnotations {

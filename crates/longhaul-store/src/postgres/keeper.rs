@@ -289,6 +289,7 @@ const POLLED_AT_ONCE: usize = 1_000;
 mod tests {
     use super::*;
 
+    /// N6 of `conformance/REQUIREMENTS.md`.
     #[test]
     fn the_level_is_what_the_settings_say() {
         assert_eq!(level("on", "on", ""), Durability::Disk);

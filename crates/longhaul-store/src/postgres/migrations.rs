@@ -4,7 +4,7 @@ use refinery::{Migration, Runner};
 
 use super::{fault::Fault, link::Direct};
 use crate::{
-    StoreError,
+    Format, StoreError,
     error::{corrupt, said},
 };
 
@@ -265,32 +265,21 @@ fn runner(place: &super::address::Place) -> Result<Runner, StoreError> {
     Ok(runner)
 }
 
+/// In which format the database is, which is not changed.
+///
+/// # Errors
+///
+/// As [`prepare`], but for what only a change would meet.
+pub(super) async fn format(direct: &Direct) -> Result<Format, StoreError> {
+    let client = direct.connect().await?.client;
+    look(direct, &client).await?;
+    Ok(Format::new(version(direct, &client).await?, newest()))
+}
+
 /// Looks at the database without changing it.
 async fn look(direct: &Direct, client: &tokio_postgres::Client) -> Result<Found, StoreError> {
     let failed = |error| direct.place.error(Fault::database("reading the store's format", error));
-    let (is_kept, others): (bool, i64) = client
-        .query_typed_one(
-            "SELECT to_regclass('longhaul.migrations') IS NOT NULL, \
-             (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('longhaul'))",
-            &[],
-        )
-        .await
-        .and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
-        .map_err(failed)?;
-    if !is_kept {
-        return match others {
-            0 => Ok(Found::Empty),
-            _ => Err(StoreError::Foreign {
-                place: direct.place.to_string().into(),
-                why: "its schema `longhaul` holds something else".to_owned(),
-            }),
-        };
-    }
-    let row = client
-        .query_typed_one("SELECT coalesce(max(version), 0)::bigint FROM longhaul.migrations", &[])
-        .await
-        .map_err(failed)?;
-    let found = u32::try_from(row.try_get::<_, i64>(0).map_err(failed)?).map_err(corrupt)?;
+    let Some(found) = version(direct, client).await? else { return Ok(Found::Empty) };
     match found.cmp(&newest()) {
         std::cmp::Ordering::Less => Ok(Found::Older),
         std::cmp::Ordering::Equal => Ok(Found::Current),
@@ -305,6 +294,34 @@ async fn look(direct: &Direct, client: &tokio_postgres::Client) -> Result<Found,
             Err(StoreError::Newer { found, supported: newest() })
         }
     }
+}
+
+/// The number of its format; `None` where nothing is kept yet.
+async fn version(direct: &Direct, client: &tokio_postgres::Client) -> Result<Option<u32>, StoreError> {
+    let failed = |error| direct.place.error(Fault::database("reading the store's format", error));
+    let (is_kept, others): (bool, i64) = client
+        .query_typed_one(
+            "SELECT to_regclass('longhaul.migrations') IS NOT NULL, \
+             (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace('longhaul'))",
+            &[],
+        )
+        .await
+        .and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .map_err(failed)?;
+    if !is_kept {
+        return match others {
+            0 => Ok(None),
+            _ => Err(StoreError::Foreign {
+                place: direct.place.to_string().into(),
+                why: "its schema `longhaul` holds something else".to_owned(),
+            }),
+        };
+    }
+    let row = client
+        .query_typed_one("SELECT coalesce(max(version), 0)::bigint FROM longhaul.migrations", &[])
+        .await
+        .map_err(failed)?;
+    u32::try_from(row.try_get::<_, i64>(0).map_err(failed)?).map(Some).map_err(corrupt)
 }
 
 /// The advisory lock of whoever changes the format: "longhaul" in ASCII.

@@ -10,11 +10,9 @@ mod link;
 mod migrations;
 mod open;
 mod operation;
-mod presence;
 mod read;
 mod sql;
 mod steps;
-mod time;
 mod tx;
 mod value;
 
@@ -44,16 +42,14 @@ use self::{
         Answer, AskToCancel, CameBack, Cancel, Claim, ClaimOne, Create, Done, Erase, Finish, Held, Release,
         Renew, Sweep, Target, Write,
     },
-    presence::Suspects,
     read::{Called, Candidates, Claimable, Count, Due, Get, GetAsking, List, Look, PartsOf, Steps},
-    time::ServerClock,
     tx::{Operation, Tx},
 };
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
     Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
     Settings, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time, WatchHub,
-    clock::StoreClock, error::said, row::phase,
+    clock::StoreClock, error::said, row::phase, server_clock::ServerClock, suspects::Suspects,
 };
 
 /// Tasks, events and entries in one PostgreSQL database (14 or later), in a schema of their own, `longhaul`.

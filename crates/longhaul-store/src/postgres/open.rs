@@ -19,12 +19,12 @@ use super::{
     fault::Fault,
     keeper::{self, Keeper},
     link::{Connection, Direct},
-    migrations,
-    presence::Suspects,
-    sql,
-    time::ServerClock,
+    migrations, sql,
 };
-use crate::{Clock, Durability, NodeId, Settings, StoreError, Time, WatchHub, clock::StoreClock};
+use crate::{
+    Clock, Durability, Format, NodeId, Settings, StoreError, Time, WatchHub, clock::StoreClock,
+    server_clock::ServerClock, suspects::Suspects,
+};
 
 /// How to open a store in a PostgreSQL database.
 #[derive(Clone, Debug)]
@@ -141,15 +141,7 @@ impl PostgresOptions {
         if let (Some(Password(password)), None) = (&self.password, address.config.get_password()) {
             address.config.password(password);
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(THREADS)
-            .thread_name("longhaul-store")
-            .enable_all()
-            .build()
-            .map_err(|error| StoreError::Backend {
-                doing: "starting the store's threads",
-                source: Arc::new(error),
-            })?;
+        let runtime = threads()?;
         let opened = runtime.spawn(self.enter(address)).await;
         match super::ended(opened) {
             Ok((site, parting)) => Ok(Postgres { site, runtime: Some(runtime), parting: Some(parting) }),
@@ -158,6 +150,26 @@ impl PostgresOptions {
                 Err(error)
             }
         }
+    }
+
+    /// In which format the store in this database is. Nothing is changed, and this process is no node of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn format(mut self, url: &str) -> Result<Format, StoreError> {
+        let mut address = Address::parse(url)?;
+        self.pooler |= address.is_pooled;
+        if let (Some(Password(password)), None) = (&self.password, address.config.get_password()) {
+            address.config.password(password);
+        }
+        let runtime = threads()?;
+        let (pooler, patience) = (self.pooler, self.patience);
+        let looked =
+            runtime.spawn(async move { migrations::format(&Direct::new(address, pooler, patience)).await });
+        let format = super::ended(looked.await);
+        runtime.shutdown_background();
+        format
     }
 
     /// Makes this node known, and begins to keep its session.
@@ -217,6 +229,19 @@ impl Default for PostgresOptions {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The threads of a store.
+fn threads() -> Result<tokio::runtime::Runtime, StoreError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("longhaul-store")
+        .enable_all()
+        .build()
+        .map_err(|error| StoreError::Backend {
+            doing: "starting the store's threads",
+            source: Arc::new(error),
+        })
 }
 
 /// The greatest time stored, and what the database's clock says.

@@ -1,10 +1,10 @@
-//! Whether the file at the store's path is still the one that was opened. What is written to one that was removed or
-//! replaced is found by nobody, so it must not be acknowledged.
+//! Whether the file at the store's path is still the one that was opened, and whole. What is written to one that was removed,
+//! replaced or cut short is found by nobody, so it must not be acknowledged.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use super::fault::io_error;
@@ -15,6 +15,8 @@ use crate::StoreError;
 pub(super) struct Anchor {
     path: PathBuf,
     id: FileId,
+    /// How long it has been seen to be, in bytes. It only grows: nothing here gives pages back to the file system.
+    length: AtomicU64,
     /// It was not there at the last look, and that has been said.
     gone: AtomicBool,
 }
@@ -27,18 +29,22 @@ type FileId = ();
 impl Anchor {
     /// Of the file that is at `path` now.
     pub(super) fn of(path: &Path) -> Result<Self, StoreError> {
-        let id = look(path).map_err(|error| failed(path, error))?;
-        Ok(Self { path: path.to_owned(), id, gone: AtomicBool::new(false) })
+        let (id, length) = look(path).map_err(|error| failed(path, error))?;
+        let (path, length, gone) = (path.to_owned(), AtomicU64::new(length), AtomicBool::new(false));
+        Ok(Self { path, id, length, gone })
     }
 
-    /// Looks whether the file is where it was.
+    /// Looks whether the file is where it was, and no shorter.
     ///
     /// # Errors
     ///
     /// [`StoreError::Gone`]; a file that was moved away may come back.
     pub(super) fn check(&self) -> Result<(), StoreError> {
+        // Read before the file is looked at: another thread may see it grown meanwhile.
+        let least = self.length.load(Ordering::Acquire);
         match look(&self.path) {
-            Ok(id) if id == self.id => {
+            Ok((id, length)) if id == self.id && length >= least => {
+                self.length.fetch_max(length, Ordering::AcqRel);
                 if self.gone.swap(false, Ordering::Relaxed) {
                     tracing::warn!(path = %self.path.display(), "the store's file is back");
                 }
@@ -61,15 +67,15 @@ fn failed(path: &Path, error: io::Error) -> StoreError {
 }
 
 #[cfg(unix)]
-fn look(path: &Path) -> io::Result<FileId> {
+fn look(path: &Path) -> io::Result<(FileId, u64)> {
     use std::os::unix::fs::MetadataExt as _;
     let found = fs::metadata(path)?;
-    Ok((found.dev(), found.ino()))
+    Ok(((found.dev(), found.ino()), found.len()))
 }
 
 #[cfg(not(unix))]
-fn look(path: &Path) -> io::Result<FileId> {
-    fs::metadata(path).map(drop)
+fn look(path: &Path) -> io::Result<(FileId, u64)> {
+    fs::metadata(path).map(|found| ((), found.len()))
 }
 
 #[cfg(test)]
@@ -96,5 +102,23 @@ mod tests {
         fs::rename(&away, &path).unwrap();
         store.create(task("back")).await.unwrap();
         assert_eq!(store.counts().await.unwrap().open, 2, "what was refused was not written");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_acknowledged_once_the_file_is_cut_short() {
+        for left in [0, 4096] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("tasks.db");
+            let store = Sqlite::open(&path).unwrap();
+            store.create(task("before")).await.unwrap();
+            // Everything into the file itself, which is longer than a page then.
+            let conn = rusqlite::Connection::open(&path).unwrap();
+            conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
+            drop(conn);
+            store.create(task("grown")).await.unwrap();
+            fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(left).unwrap();
+            let cut = store.create(task("cut")).await.unwrap_err();
+            assert!(matches!(cut, StoreError::Gone { .. }), "{left} bytes: {cut:?}");
+        }
     }
 }

@@ -25,9 +25,11 @@ use crate::StoreError;
 pub(super) fn check(path: &Path) -> Result<(), StoreError> {
     let log = beside(path, "-wal");
     let failed = |error| io_error(&log, "reading the log", error);
-    // SQLite throws a log away that is beside an empty file.
+    // SQLite throws a log away that is beside an empty file. It writes the first page before any log, so the file was cut,
+    // or was moved and has left its log behind.
     if fs::metadata(path).map_err(failed)?.len() == 0 {
-        return Ok(());
+        let left = fs::metadata(&log).map_or(0, |log| log.len());
+        return if left <= HEADER as u64 { Ok(()) } else { Err(corrupt(cut(path, &log))) };
     }
     let file = match File::open(&log) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -41,6 +43,12 @@ pub(super) fn check(path: &Path) -> Result<(), StoreError> {
             Err(corrupt(format!("{at} is not what was written, and commits follow that were acknowledged")))
         }
     }
+}
+
+/// What is said of a log whose file is empty.
+fn cut(path: &Path, log: &Path) -> String {
+    let (path, log) = (path.display(), log.display());
+    format!("{path} is empty and its log {log} is not: put the file back, or remove both for a new store")
 }
 
 /// Which frame is not what was once flushed, counted from 1 on; 0 is the header.

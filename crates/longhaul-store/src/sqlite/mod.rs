@@ -7,6 +7,7 @@ mod events;
 mod family;
 mod fault;
 mod file_lock;
+mod inspect;
 mod job;
 mod log;
 mod open;
@@ -57,6 +58,8 @@ use crate::{
 pub struct Sqlite {
     /// `None` only while being dropped, as are the threads.
     jobs: Option<Jobs>,
+    /// Why nothing can be written, where the place was found so when it was opened.
+    refusal: Option<StoreError>,
     writer: Option<JoinHandle<()>>,
     watcher: Option<JoinHandle<()>>,
     readers: Readers,
@@ -88,7 +91,10 @@ impl Sqlite {
     {
         match &self.jobs {
             Some(jobs) => jobs.call(points, operation),
-            None => Box::pin(async { Err(StoreError::Closed) }),
+            None => {
+                let refusal = self.refusal.clone().unwrap_or(StoreError::Closed);
+                Box::pin(async { Err(refusal) })
+            }
         }
     }
 

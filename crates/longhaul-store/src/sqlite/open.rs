@@ -18,7 +18,7 @@ use super::{
     job::Jobs,
     log,
     presence::Presence,
-    read::Readers,
+    read::{self, Readers},
     schema::{self, Found},
     tx::Site,
     watcher,
@@ -104,6 +104,7 @@ impl SqliteOptions {
         let site = Arc::new(Site {
             file: Anchor::of(&path)?,
             path,
+            is_still: false,
             settings: self.settings,
             clock,
             hub: WatchHub::new(),
@@ -120,12 +121,97 @@ impl SqliteOptions {
         let watcher = watcher::start(site.clone()).map_err(started)?;
         Ok(Sqlite {
             jobs: Some(Jobs(jobs)),
+            refusal: None,
             writer: Some(writer),
             watcher: Some(watcher),
             readers: Readers::new(),
             site,
             presence,
         })
+    }
+
+    /// As [`open`](Self::open), for who mostly looks: where the place has no room or may not be written, what the store has
+    /// can still be read. Such a handle is no node; it can write nothing, and each write is refused as opening was.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), where it cannot be read either.
+    pub fn open_or_read(self, path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
+        match self.clone().open(path.as_ref()) {
+            Err(refusal @ (StoreError::Full { .. } | StoreError::ReadOnly { .. })) => {
+                self.read(path.as_ref(), refusal)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Opens the store in this file to look at it: the handle is no node, refuses every write, and changes nothing, not even
+    /// the format. Servers may run.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sqlite::format`], and [`StoreError::Backend`] for an older format, which [`open`](Self::open) makes the newest.
+    pub fn open_to_read(self, path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
+        let path = path.as_ref();
+        if Sqlite::format(path)?.is_old() {
+            let source =
+                said("its format is older than this release's; whoever opens it to write changes that");
+            return Err(StoreError::Backend { doing: "looking at a store", source });
+        }
+        let source = said("it was opened to be read");
+        self.read(path, StoreError::ReadOnly { place: path.to_owned(), source })
+    }
+
+    /// A handle that only reads the store, which is not to be written for that reason.
+    fn read(self, path: &Path, refusal: StoreError) -> Result<Sqlite, StoreError> {
+        let Ok(path) = fs::canonicalize(path) else { return Err(refusal) };
+        let length = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
+        // SQLite would throw away what is beside an empty file.
+        if length(&path) == 0 {
+            return Err(refusal);
+        }
+        // And what is behind a damage in the log. Where nobody can have the turn to write, none is at it.
+        let turn = WriterLock::open(beside(&path, ".writer")).ok();
+        let _turn = turn.as_ref().map(|turn| turn.acquire(self.patience)).transpose()?;
+        log::check(&path)?;
+        let (is_still, (seq, mark)) = match look(&path, false) {
+            Some(last) => (false, last),
+            // Without a log all is in the file, and no process is at work that could not make one.
+            None if length(&beside(&path, "-wal")) == 0 => {
+                (true, look(&path, true).ok_or_else(|| refusal.clone())?)
+            }
+            None => return Err(refusal),
+        };
+        let presence = Presence::of_reader(beside(&path, ".nodes"))?;
+        let site = Arc::new(Site {
+            file: Anchor::of(&path)?,
+            path,
+            is_still,
+            settings: self.settings,
+            clock: StoreClock::resume(self.clock, mark),
+            hub: WatchHub::new(),
+            told: Mutex::new(seq),
+        });
+        let started = |error| io_error(&site.path, "starting a thread", error);
+        let watcher = watcher::start(site.clone()).map_err(started)?;
+        Ok(Sqlite {
+            jobs: None,
+            refusal: Some(refusal),
+            writer: None,
+            watcher: Some(watcher),
+            readers: Readers::new(),
+            site,
+            presence,
+        })
+    }
+}
+
+/// The latest change and the newest time of a store of this release's format, if it can be read.
+fn look(path: &Path, is_still: bool) -> Option<(u64, Option<Mark>)> {
+    let conn = read::open_at(path, is_still).ok()?;
+    match schema::look(&conn, path, schema::MIGRATIONS) {
+        Ok(Found::Current) => last(&conn).ok(),
+        _ => None,
     }
 }
 
@@ -152,7 +238,7 @@ fn create_private(path: &Path) -> Result<PathBuf, StoreError> {
 }
 
 /// SQLite takes a file too short for its header for an empty database, and would write over what is in it.
-fn refuse_scrap(path: &Path) -> Result<(), StoreError> {
+pub(super) fn refuse_scrap(path: &Path) -> Result<(), StoreError> {
     let found = fs::metadata(path).map_err(|error| io_error(path, "looking at the store's file", error))?;
     if (1..SMALLEST_DATABASE).contains(&found.len()) {
         let why = format!("it has {} bytes, too few for a SQLite database", found.len());

@@ -15,7 +15,8 @@ use crate::{NodeId, StoreError};
 pub(super) struct Presence {
     folder: PathBuf,
     node: NodeId,
-    _held: File,
+    /// `None` for who only reads, and is no node.
+    held: Option<File>,
 }
 
 impl Presence {
@@ -24,12 +25,7 @@ impl Presence {
     pub(super) fn enter(folder: PathBuf, format: usize) -> Result<Self, StoreError> {
         make_private(&folder).map_err(|error| io_error(&folder, "making the nodes' folder", error))?;
         let (node, held) = loop {
-            let mut bits = [0; 10];
-            getrandom::fill(&mut bits).map_err(|error| StoreError::Backend {
-                doing: "drawing a node's name",
-                source: Arc::new(error),
-            })?;
-            let node = NodeId::from_entropy(bits);
+            let node = fresh_name()?;
             let path = folder.join(node.as_str());
             match create_held(&path, format)
                 .map_err(|error| io_error(&path, "creating this node's lock file", error))?
@@ -39,9 +35,14 @@ impl Presence {
                 None => continue,
             }
         };
-        let presence = Self { folder, node, _held: held };
+        let presence = Self { folder, node, held: Some(held) };
         presence.clean_up()?;
         Ok(presence)
+    }
+
+    /// Of who only reads: it proves no life, its own or another's, and writes nothing.
+    pub(super) fn of_reader(folder: PathBuf) -> Result<Self, StoreError> {
+        Ok(Self { folder, node: fresh_name()?, held: None })
     }
 
     pub(super) fn node(&self) -> &NodeId {
@@ -50,7 +51,7 @@ impl Presence {
 
     /// Whether a node can be proved dead. If so it stays so, for no name is used twice.
     pub(super) fn is_dead(&self, node: &NodeId) -> bool {
-        if *node == self.node {
+        if *node == self.node || self.held.is_none() {
             return false;
         }
         match bury(&self.folder.join(node.as_str())) {
@@ -88,12 +89,22 @@ impl Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
+        if self.held.is_none() {
+            return;
+        }
         let path = self.folder.join(self.node.as_str());
         if let Err(error) = fs::remove_file(&path) {
             // Harmless: the lock goes with the file handle, and the next newcomer removes the file.
             tracing::debug!(path = %path.display(), %error, "this node's lock file stays behind");
         }
     }
+}
+
+fn fresh_name() -> Result<NodeId, StoreError> {
+    let mut bits = [0; 10];
+    let failed = |error| StoreError::Backend { doing: "drawing a node's name", source: Arc::new(error) };
+    getrandom::fill(&mut bits).map_err(failed)?;
+    Ok(NodeId::from_entropy(bits))
 }
 
 /// Creates a file and locks it; `None` if a cleaner was faster.

@@ -1,7 +1,9 @@
 //! Reads: in place, on a connection taken from a small stack, each one statement and so one moment.
 
 use std::{
+    ffi::OsString,
     fmt,
+    path::Path,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -63,16 +65,42 @@ impl fmt::Debug for Readers {
 
 /// Opens a connection that can only read.
 pub(super) fn open(site: &Site) -> rusqlite::Result<Connection> {
-    // Even a reader of a write-ahead log writes to its shared index, so the file is opened for both.
-    let conn = Connection::open_with_flags(
-        &site.path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
+    open_at(&site.path, site.is_still)
+}
+
+/// Opens one on this file; `is_still` as in [`Site`].
+pub(super) fn open_at(path: &Path, is_still: bool) -> rusqlite::Result<Connection> {
+    let conn = if is_still {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        Connection::open_with_flags(still(path), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?
+    } else {
+        // Even a reader of a write-ahead log writes to its shared index, so the file is opened for both.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Connection::open_with_flags(path, flags)?
+    };
     conn.busy_timeout(READ_PATIENCE)?;
     conn.pragma_update(None, "query_only", true)?;
     conn.pragma_update(None, "cache_size", -READ_CACHE_KIB)?;
     conn.set_prepared_statement_cache_capacity(32);
     Ok(conn)
+}
+
+/// The name by which SQLite reads a file without its log and its locks.
+fn still(path: &Path) -> OsString {
+    let mut uri = b"file:".to_vec();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'%' | b'?' | b'#' => uri.extend_from_slice(format!("%{byte:02x}").as_bytes()),
+            byte => uri.push(*byte),
+        }
+    }
+    uri.extend_from_slice(b"?immutable=1");
+    // Rust and SQLite alike keep what is no UTF-8 as it is.
+    #[cfg(unix)]
+    let uri = std::os::unix::ffi::OsStringExt::from_vec(uri);
+    #[cfg(not(unix))]
+    let uri = String::from_utf8_lossy(&uri).into_owned().into();
+    uri
 }
 
 pub(super) fn get(

@@ -24,6 +24,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) path: PathBuf,
+    /// Nothing beside the file can be made, and nothing has to be read there: it is read as it is.
+    pub(super) is_still: bool,
     pub(super) file: Anchor,
     pub(super) settings: Settings,
     pub(super) clock: StoreClock,

@@ -47,6 +47,7 @@ async fn through_a_pooler_no_format_is_changed() {
     assert!(matches!(refusal, StoreError::Backend { .. }), "{refusal:?}");
 }
 
+/// N6 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn the_level_is_what_the_database_does() {
     let url = shared().database();

@@ -3,13 +3,18 @@
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
+    path::Path,
     pin::pin,
     task::{Context, Waker},
 };
 
-use longhaul_store::{Durability, Filter, Sqlite, StoreError, TaskStore};
+use longhaul_store::{Durability, Filter, Scope, Sqlite, SqliteOptions, StoreError, TaskStore};
 
-use super::{create, get, mount::Tmpfs, open, task};
+use super::{
+    create, get,
+    mount::{Tmpfs, remove},
+    open, task,
+};
 
 #[tokio::test]
 async fn s25_files_are_for_their_owner_alone() {
@@ -116,6 +121,149 @@ fn damage_is_called_damage() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_written_can_still_be_read() {
+    let disk = Tmpfs::of(1 << 20);
+    let path = disk.path().join("tasks#1.db");
+    let look = || SqliteOptions::new().open_or_read(&path).unwrap();
+    let store = look();
+    let made = create(&store, "t").await;
+    drop(store);
+    disk.make_read_only();
+    let reader = look();
+    assert_eq!(get(&reader, "t").await, Some(made.clone()));
+    let listed = reader.list(Scope::Operator, &Filter::all(), None, 10).await.unwrap().tasks;
+    assert_eq!(listed.first(), Some(&made));
+    let refusal = reader.create(task("u", 2)).await.unwrap_err();
+    assert!(
+        matches!(&refusal, StoreError::ReadOnly { place, .. } if place.starts_with(disk.path())),
+        "{refusal:?}"
+    );
+    drop(reader);
+    disk.make_writable();
+
+    let filler = disk.fill_up(0);
+    let reader = look();
+    assert_eq!(get(&reader, "t").await, Some(made));
+    let refusal = reader.create(task("u", 2)).await.unwrap_err();
+    assert!(matches!(refusal, StoreError::Full { .. }), "{refusal:?}");
+    drop(reader);
+    remove(&filler);
+
+    // Beside a node, whose log has what is new, and whose leases stay its own.
+    let store = open(&path);
+    let made = create(&store, "u").await;
+    disk.fill_up(0);
+    let reader = look();
+    assert_eq!(get(&reader, "u").await, Some(made));
+    assert!(reader.claim(10, None).await.unwrap().is_empty(), "a living node has them");
+}
+
+#[tokio::test]
+async fn an_empty_file_beside_its_log_is_no_new_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, log) = (folder.path().join("tasks.db"), folder.path().join("tasks.db-wal"));
+    let store = open(&path);
+    create(&store, "t").await;
+    let (file, frames) = (fs::read(&path).unwrap(), fs::read(&log).unwrap());
+    drop(store);
+    // As a process leaves them that was killed after its file was cut, or before its file was moved.
+    for is_there in [true, false] {
+        fs::write(&log, &frames).unwrap();
+        if is_there {
+            fs::write(&path, "").unwrap()
+        } else {
+            fs::remove_file(&path).unwrap()
+        }
+        let refusal = Sqlite::open(&path).unwrap_err();
+        let StoreError::Corrupt { what, .. } = &refusal else { panic!("{refusal:?}") };
+        assert!(what.contains("tasks.db-wal") && what.contains("put the file back"), "{what}");
+        assert_eq!(fs::read(&log).unwrap(), frames, "what was acknowledged is still there");
+    }
+    fs::write(&path, file).unwrap();
+    assert!(get(&open(&path), "t").await.is_some(), "nothing is lost once it is back");
+}
+
+/// A way to look at a store that is no node.
+type Look = fn(&Path) -> Result<(), StoreError>;
+
+#[tokio::test]
+async fn who_only_looks_takes_nothing_of_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, log) = (folder.path().join("tasks.db"), folder.path().join("tasks.db-wal"));
+    let store = open(&path);
+    create(&store, "t").await;
+    let (file, frames) = (fs::read(&path).unwrap(), fs::read(&log).unwrap());
+    drop(store);
+    let looks: [Look; 3] = [
+        |path| Sqlite::format(path).map(drop),
+        |path| Sqlite::integrity(path).map(drop),
+        |path| SqliteOptions::new().open_to_read(path).map(drop),
+    ];
+    // A bit of the first frame, which others follow; and a file that was cut.
+    let (mut damaged, cut) = (frames.clone(), Vec::new());
+    damaged[32 + 24 + 100] ^= 1;
+    for (file, frames) in [(&file, &damaged), (&cut, &frames)] {
+        for look in looks {
+            fs::write(&path, file).unwrap();
+            fs::write(&log, frames).unwrap();
+            let refusal = look(&path).unwrap_err();
+            assert!(
+                matches!(&refusal, StoreError::Corrupt { what, .. } if what.contains("tasks.db-wal")),
+                "{refusal:?}"
+            );
+            let is_as_before = fs::read(&path).unwrap() == *file && fs::read(&log).unwrap() == *frames;
+            assert!(is_as_before, "what was acknowledged is still there");
+        }
+    }
+    fs::write(&path, file).unwrap();
+    fs::write(&log, frames).unwrap();
+    for look in looks {
+        look(&path).unwrap();
+    }
+    assert!(get(&open(&path), "t").await.is_some());
+}
+
+#[tokio::test]
+async fn what_is_read_where_there_is_no_room_keeps_its_log() {
+    let disk = Tmpfs::of(1 << 20);
+    let (path, log) = (disk.path().join("tasks.db"), disk.path().join("tasks.db-wal"));
+    let store = open(&path);
+    create(&store, "t").await;
+    let (file, mut frames) = (fs::read(&path).unwrap(), fs::read(&log).unwrap());
+    drop(store);
+    frames[32 + 24 + 100] ^= 1;
+    fs::write(&path, file).unwrap();
+    fs::write(&log, &frames).unwrap();
+    disk.fill_up(0);
+    let refusal = SqliteOptions::new().open_or_read(&path).unwrap_err();
+    assert!(matches!(refusal, StoreError::Corrupt { .. }), "{refusal:?}");
+    assert!(fs::read(&log).unwrap() == frames, "what was acknowledged is still there");
+}
+
+#[tokio::test]
+async fn who_only_looks_is_no_node_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tasks.db");
+    let store = open(&path);
+    let made = create(&store, "t").await;
+    let reader = SqliteOptions::new().open_to_read(&path).unwrap();
+    assert_eq!(get(&reader, "t").await, Some(made));
+    let refusal = reader.create(task("u", 2)).await.unwrap_err();
+    assert!(matches!(refusal, StoreError::ReadOnly { .. }), "{refusal:?}");
+    assert_eq!(fs::read_dir(folder.path().join("tasks.db.nodes")).unwrap().count(), 1, "that of the store");
+    drop((store, reader));
+
+    let conn = rusqlite::Connection::open(&path).unwrap();
+    conn.pragma_update(None, "user_version", 1).unwrap();
+    drop(conn);
+    let refusal = SqliteOptions::new().open_to_read(&path).unwrap_err();
+    assert!(matches!(refusal, StoreError::Backend { .. }), "{refusal:?}");
+    assert_eq!(Sqlite::format(&path).unwrap().found, Some(1), "it is for others to change");
+    let nowhere = folder.path().join("nowhere.db");
+    assert!(SqliteOptions::new().open_to_read(&nowhere).is_err() && !nowhere.exists());
+}
+
+#[tokio::test]
 async fn s27_a_damaged_row_is_an_error_and_its_neighbours_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tasks.db");
@@ -137,7 +285,7 @@ async fn s27_a_damaged_row_is_an_error_and_its_neighbours_are_not() {
     for (column, value) in damages {
         create(&store, column).await;
         conn.execute(&format!("UPDATE tasks SET {column} = {value} WHERE id = '{column}'"), []).unwrap();
-        let found = store.get(longhaul_store::Scope::Operator, &super::id(column)).await;
+        let found = store.get(Scope::Operator, &super::id(column)).await;
         assert!(
             matches!(&found, Err(StoreError::Corrupt { what, .. }) if what.contains(column)),
             "{column}: {found:?}"
@@ -145,7 +293,7 @@ async fn s27_a_damaged_row_is_an_error_and_its_neighbours_are_not() {
         assert!(get(&store, "sound").await.is_some());
     }
     create(&store, "sound-too").await;
-    let listed = store.list(longhaul_store::Scope::Operator, &Filter::all(), None, 1000).await.unwrap().tasks;
+    let listed = store.list(Scope::Operator, &Filter::all(), None, 1000).await.unwrap().tasks;
     assert_eq!(listed.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["sound-too", "sound"]);
     drop(store);
     let claimed = open(&path).claim(1000, None).await.unwrap();

@@ -77,7 +77,8 @@ pub struct Call {
     pub poll_interval_ms: Option<u64>,
     /// What a second call must match to join this one.
     pub join: Option<Digest>,
-    /// Under which key it is made once. Its plan must be one whose row comes first.
+    /// Under which key it is made once. Unless its plan is one whose row comes first, it may have run for a while before it is
+    /// found to be made already: what it has done until then must be such that it can be let go of.
     pub once: Option<Once>,
     /// What runs.
     pub work: Work,
@@ -194,7 +195,12 @@ impl Waiter {
 
     /// Answers. A caller that is gone can ask for the task by its id.
     pub(super) fn tell(self, answer: Answer) {
-        let _ = self.answer.send(answer);
+        self.try_tell(answer);
+    }
+
+    /// The same; says whether the caller was there to be told.
+    pub(super) fn try_tell(self, answer: Answer) -> bool {
+        self.answer.send(answer).is_ok()
     }
 
     /// Completes once nobody holds the ticket any more.

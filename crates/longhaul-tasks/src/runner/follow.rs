@@ -63,6 +63,10 @@ pub(super) struct Again {
     pub(super) observer: Option<Arc<dyn Observer>>,
     /// How long it waits before it is handed over.
     pub(super) hold: Option<BoxFuture<'static, ()>>,
+    /// How long who takes a task waits before it has one, if it has none at once.
+    pub(super) told: Option<BoxFuture<'static, ()>>,
+    /// Its caller has made the call that the task is, and nobody before it.
+    pub(super) is_own: bool,
 }
 
 impl Again {
@@ -72,9 +76,17 @@ impl Again {
     /// It is one call, so that who makes it again can cancel it where it is at work, unless somebody else there waits
     /// for it as well.
     pub(super) async fn follow(mut self, found: Arc<Record>) {
-        orphan::came_back(&self.inner, &found);
-        if self.plan.caller != Caller::Waits {
-            return self.waiter.tell(Answer::Task(found));
+        if !self.is_own {
+            orphan::came_back(&self.inner, &found);
+        }
+        match (self.plan.caller, found.outcome()) {
+            (Caller::Waits, _) => {}
+            // As whoever was first: a call that has ended before its caller was to have a task has a result.
+            (Caller::TakesTask, Some(outcome)) if !self.plan.tells_at_once => {
+                return self.tell_end(&found, outcome).await;
+            }
+            (Caller::TakesTask, None) if self.told.is_some() => {}
+            _ => return self.waiter.tell(Answer::Task(found)),
         }
         if let Some(observer) = &self.observer {
             observer.observe(Observed::Kept(&found)).await;
@@ -93,11 +105,13 @@ impl Again {
                 }
             }
             if let Some(outcome) = record.outcome() {
-                return self.waiter.tell(Answer::Outcome(outcome.clone()));
+                return self.tell_end(&record, outcome).await;
             }
-            let is_asked = self.plan.is_asked && !record.questions.is_empty();
+            let takes_task = self.plan.caller == Caller::TakesTask;
+            let is_asked = (self.plan.is_asked || takes_task) && !record.questions.is_empty();
             if is_asked || (!patient && self.plan.hands_over) {
-                return self.waiter.tell(Answer::HandOver(record));
+                let answer = if takes_task { Answer::Task } else { Answer::HandOver };
+                return self.waiter.tell(answer(record));
             }
             if let (Some(observer), Some(progress)) = (&self.observer, &record.progress) {
                 observer.observe(Observed::Progress { progress, task: None }).await;
@@ -107,7 +121,10 @@ impl Again {
                 told = self.controls.next() => match told {
                     Control::Cancel | Control::Unwanted => {
                         drop(following);
-                        return cancel_for_all(self.inner, &record).await;
+                        return match self.is_own {
+                            true => cancel_own(self.inner, &record).await,
+                            false => cancel_for_all(self.inner, &record).await,
+                        };
                     }
                     Control::Leave | Control::Abandoned => return,
                     Control::Drain => patient = false,
@@ -117,9 +134,44 @@ impl Again {
                 () = self.inner.draining(), if patient => patient = false,
                 () = self.waiter.gone() => return,
                 () = optional(&mut self.hold) => (self.hold, patient) = (None, false),
+                () = optional(&mut self.told) => (self.told, patient) = (None, false),
                 () = optional(&mut look_again) => {}
             }
         }
+    }
+
+    /// Tells how the call has ended, and lets go of a row that was there for this alone: in one process there would
+    /// have been none, and those of all callers would fill the store.
+    async fn tell_end(self, record: &Record, outcome: &Outcome) {
+        let was_told = self.waiter.try_tell(Answer::Outcome(outcome.clone()));
+        if was_told
+            && self.is_own
+            && is_known_to_nobody(record, outcome)
+            && let Err(error) = self.inner.store.erase(Scope::Operator, &record.id).await
+        {
+            tracing::debug!(task = %record.id, %error, "a task that nobody knows of goes when its time is up");
+        }
+    }
+}
+
+/// Whether nobody can ask after a task whose caller was told this: not by its id, nor by a key; nor can anybody have
+/// joined it, on whichever node, and its owner has not come for it.
+fn is_known_to_nobody(record: &Record, outcome: &Outcome) -> bool {
+    let can_be_found = record.once.is_some() || record.join.is_some() || record.came_back_at.is_some();
+    !can_be_found && !names(outcome, record.id.as_str())
+}
+
+/// Whether an outcome says the id of its task, as a link to its output does.
+fn names(outcome: &Outcome, id: &str) -> bool {
+    match outcome {
+        Outcome::Result { value, .. } => value.as_str().contains(id),
+        Outcome::Error { message, data, .. } => {
+            message.contains(id) || data.as_ref().is_some_and(|data| data.as_str().contains(id))
+        }
+        Outcome::Cancelled { reason } => reason.as_ref().is_some_and(|reason| reason.contains(id)),
+        Outcome::Lost { reason } => reason.contains(id),
+        // Whatever it says, it is kept.
+        _ => true,
     }
 }
 
@@ -131,6 +183,17 @@ pub(super) async fn cancel_for_all(inner: Arc<Inner>, record: &Record) {
     if !is_ours(&inner, record) || inner.followers.any(id) || inner.runs.is_waited_for(id) {
         return;
     }
+    end(inner, record).await;
+}
+
+/// The same for who has made the call first, wherever it is at work by now.
+async fn cancel_own(inner: Arc<Inner>, record: &Record) {
+    if !inner.followers.any(&record.id) {
+        end(inner, record).await;
+    }
+}
+
+async fn end(inner: Arc<Inner>, record: &Record) {
     cancel(Arc::clone(&inner), record.id.clone()).await;
     if let Some(job) = inner.workers.job(&record.tool) {
         stop(job, record.id.clone()).await;

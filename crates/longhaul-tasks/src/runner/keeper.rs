@@ -190,7 +190,7 @@ impl Keeper {
     }
 
     /// There will be no row.
-    pub fn stay_loose(&self) {
+    pub(super) fn stay_loose(&self) {
         self.change(|state| state.standing = Standing::InPlace);
     }
 

@@ -7,6 +7,7 @@ mod control;
 mod ending;
 mod figures;
 mod follow;
+mod front;
 mod join;
 mod keeper;
 mod operation;
@@ -123,6 +124,8 @@ struct Inner {
     pace: Pace,
     /// Every tool this node can work on.
     workers: Workers,
+    /// It works on nothing all the same.
+    is_front: bool,
     runs: Runs,
     joins: Joins,
     followers: Followers,
@@ -155,12 +158,34 @@ impl Engine {
         pace: Pace,
         workers: impl IntoIterator<Item = Worker>,
     ) -> Self {
+        Self::in_role(store, environment, pace, workers, false)
+    }
+
+    /// An engine that works on nothing: each call becomes a task at once, which waits in the queue for a node that works on
+    /// its tool, and is followed for its caller. It asks, answers and cancels as any other.
+    pub fn front(
+        store: Arc<dyn TaskStore>,
+        environment: Arc<dyn Environment>,
+        pace: Pace,
+        workers: impl IntoIterator<Item = Worker>,
+    ) -> Self {
+        Self::in_role(store, environment, pace, workers, true)
+    }
+
+    fn in_role(
+        store: Arc<dyn TaskStore>,
+        environment: Arc<dyn Environment>,
+        pace: Pace,
+        workers: impl IntoIterator<Item = Worker>,
+        is_front: bool,
+    ) -> Self {
         Self(Arc::new(Inner {
             limits: Arc::new(store.limits()),
             store,
             environment,
             pace,
             workers: Workers::new(workers),
+            is_front,
             runs: Runs::default(),
             joins: Joins::default(),
             followers: Followers::default(),
@@ -178,6 +203,11 @@ impl Engine {
     /// What this node has come across so far.
     pub fn figures(&self) -> Figures {
         self.0.counts.figures(self.0.store.now())
+    }
+
+    /// Whether it works on nothing itself.
+    pub fn is_front(&self) -> bool {
+        self.0.is_front
     }
 
     /// Whether the calls of `tool` are jobs outside this process.
@@ -252,6 +282,9 @@ impl Engine {
     pub fn call(&self, mut call: Call) -> Ticket {
         // Anonymous callers share an owner and nothing else.
         call.join = call.join.filter(|_| matches!(call.owner, Owner::Principal(_)));
+        if self.0.is_front {
+            return front::queue(&self.0, call);
+        }
         let controls = Controls::default();
         let join = |digest| self.0.joins.join_or_lead(&call.owner, digest, Stage::Loose, &controls);
         let lead = match call.join.map(join).transpose() {
@@ -288,8 +321,16 @@ impl Engine {
         let controls = Controls::default();
         let (waiter, ticket) = Waiter::new(&self.0.runs, controls.clone());
         let hold = hold.map(|hold| self.0.environment.sleep(hold));
-        let again =
-            Again { inner: Arc::clone(&self.0), plan, controls, waiter, observer: Some(observer), hold };
+        let again = Again {
+            inner: Arc::clone(&self.0),
+            plan,
+            controls,
+            waiter,
+            observer: Some(observer),
+            hold,
+            told: None,
+            is_own: false,
+        };
         self.0.environment.spawn(Box::pin(async move {
             match found.await {
                 Ok(record) => again.follow(Arc::new(record)).await,
@@ -504,6 +545,26 @@ impl Engine {
         self.0.draining().await;
     }
 
+    /// Whether the process is about to go.
+    pub fn is_draining(&self) -> bool {
+        *self.0.draining.borrow()
+    }
+
+    /// Waits until no work is left in this process, or for `limit`: what can be entered again elsewhere is given back once no
+    /// step of it is under way, and all else may end. Jobs outside live on. To be called once it [drains](Self::drain).
+    pub async fn finish(&self, limit: Duration) {
+        let environment = &self.0.environment;
+        let finished = async {
+            while self.0.runs.work_here() > 0 {
+                environment.sleep(LOOK_AT_WORK).await;
+            }
+        };
+        tokio::select! {
+            () = finished => {}
+            () = environment.sleep(limit) => tracing::warn!("some work was not done in time"),
+        }
+    }
+
     /// How many callers of this node wait for what they have called.
     pub fn waiting(&self) -> usize {
         self.0.runs.waiting()
@@ -524,3 +585,6 @@ impl Engine {
         }
     }
 }
+
+/// How often it is looked whether work is done, once the process is about to go.
+const LOOK_AT_WORK: Duration = Duration::from_millis(20);

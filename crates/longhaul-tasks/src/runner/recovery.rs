@@ -25,7 +25,7 @@ const AT_A_TIME: usize = 64;
 /// Takes up every task that nobody works on and this node can; says how many.
 pub(super) async fn recover(inner: &Arc<Inner>) -> Result<usize, StoreError> {
     // What this node gives back is for another.
-    if *inner.draining.borrow() {
+    if inner.is_front || *inner.draining.borrow() {
         return Ok(0);
     }
     Ok(recover_own(inner).await? + recover_others(inner).await?)
@@ -82,6 +82,9 @@ pub(super) async fn try_take_up(inner: &Arc<Inner>, record: &Record) -> Result<b
 
 /// Whether this node can go on with a task.
 pub(super) async fn can_work_on(inner: &Arc<Inner>, record: &Record) -> bool {
+    if inner.is_front {
+        return false;
+    }
     if inner.workers.has(&record.tool) {
         return inner.workers.run(record);
     }

@@ -308,8 +308,13 @@ impl Run {
             waiter,
             observer: self.observer.take(),
             hold: self.timers.hold.take(),
+            told: None,
+            is_own: false,
         };
-        // What was not begun is not needed.
+        if let Some(lead) = &self.lead {
+            lead.durable(&found.id);
+        }
+        // What was not begun, or has had no effect, is not needed.
         drop(self);
         again.follow(found).await;
     }
@@ -690,7 +695,7 @@ impl Run {
     }
 }
 
-fn new_task(id: &TaskId, call: &Call) -> NewTask {
+pub(super) fn new_task(id: &TaskId, call: &Call) -> NewTask {
     let mut task =
         NewTask::new(id.clone(), call.owner.clone(), Arc::clone(&call.tool), call.arguments.clone());
     task.version.clone_from(&call.version);

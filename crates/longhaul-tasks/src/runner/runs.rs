@@ -32,11 +32,13 @@ struct Entry {
     until: Option<Time>,
     /// Alive while its own caller waits for it, if it may be made again.
     caller: Weak<()>,
+    /// Its work is a job, which does not end with this process.
+    outside: bool,
 }
 
 impl Entry {
     fn new(controls: &Controls) -> Self {
-        Self { controls: controls.clone(), epoch: None, until: None, caller: Weak::new() }
+        Self { controls: controls.clone(), epoch: None, until: None, caller: Weak::new(), outside: false }
     }
 
     fn hold(&mut self, record: &Record) {
@@ -52,6 +54,11 @@ impl Runs {
 
     pub(super) fn tell_all(&self, control: Control) {
         self.lock().values().for_each(|entry| entry.controls.tell(control));
+    }
+
+    /// How many have work that ends with this process.
+    pub(super) fn work_here(&self) -> usize {
+        self.lock().values().filter(|entry| !entry.outside).count()
     }
 
     /// A caller waits, for as long as this is kept.
@@ -186,10 +193,12 @@ impl Listed {
 
     /// It holds its task as `record` says, and the lease is renewed from now on.
     pub(super) fn hold(&self, record: &Record) {
+        let outside = self.inner.workers.job(&record.tool).is_some();
         let mut entries = self.inner.runs.lock();
         let entry = entries.entry(self.id.clone()).or_insert_with(|| Entry::new(&self.controls));
         if entry.controls.same(&self.controls) {
             entry.hold(record);
+            entry.outside = outside;
         }
     }
 }

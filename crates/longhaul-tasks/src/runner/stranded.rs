@@ -29,7 +29,8 @@ pub(super) async fn keep_telling(inner: Arc<Inner>) {
 /// Looks for tasks that were at the same place at the last look, when other nodes could have taken them since.
 async fn look(inner: &Arc<Inner>, seen: &mut HashMap<TaskId, Epoch>) -> Result<(), StoreError> {
     let before = mem::take(seen);
-    if *inner.draining.borrow() {
+    // A front runs nothing, which says nothing of others.
+    if inner.is_front || *inner.draining.borrow() {
         return Ok(());
     }
     let (mut after, mut longest) = (None, Duration::ZERO);

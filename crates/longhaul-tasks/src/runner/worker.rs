@@ -100,8 +100,12 @@ impl Workers {
 
     /// Takes on one more, in place of the one of its name if there is one; what that one has begun goes on.
     pub(super) fn employ(&self, worker: Worker) {
-        let places = worker.limit.map(|limit| Arc::new(Semaphore::new(limit.max(1))));
         let mut workers = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let places = match workers.get(&worker.tool) {
+            // What that one has begun counts towards the same limit.
+            Some((before, places)) if before.limit == worker.limit => places.clone(),
+            _ => worker.limit.map(|limit| Arc::new(Semaphore::new(limit.max(1)))),
+        };
         workers.insert(Arc::clone(&worker.tool), (worker, places));
     }
 

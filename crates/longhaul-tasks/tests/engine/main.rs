@@ -87,6 +87,26 @@ async fn calls_past_the_limit_wait_for_a_place_as_tasks() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tool_that_is_replaced_has_the_places_that_it_had() {
+    let outside = Outside::default();
+    let worker = || {
+        let job: Arc<dyn ExternalJob> = Arc::new(outside.clone());
+        Worker::new("job").with_job(job).with_limit(Some(1))
+    };
+    let engine = Engine::new(Arc::new(Memory::new()), Arc::new(Tokio::new()), Pace::default(), [worker()]);
+    let first = task(engine.call(call(Caller::TakesTask, job(&outside))).await);
+    engine.employ(worker());
+    let second = task(engine.call(call(Caller::TakesTask, job(&outside))).await);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(outside.only(), first, "what runs of the one before it counts");
+    for id in [first, second] {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        outside.end(&id, success());
+        engine.ended(Scope::Operator, &id).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_waits_gets_the_result_or_is_handed_over() {
     let engine = engine(Memory::new(), &Outside::default());
     let answer = engine.call(call(Caller::Waits, future(40))).await;

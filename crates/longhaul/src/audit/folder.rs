@@ -4,7 +4,7 @@
 //! `NODE-NUMBER.jsonl`; a file that is full is followed by the next, in the same chain. When there are too many, the oldest
 //! go that no living process writes, and the trail says which.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -260,10 +260,14 @@ impl Writer {
 
     /// Writes what waits, all of it or nothing.
     fn write(&mut self) -> io::Result<()> {
+        let missed = self.missed.load(Ordering::Relaxed);
+        if self.waiting.is_empty() && missed == 0 {
+            // No file is begun that would have nothing in it, and push another out.
+            return Ok(());
+        }
         if self.torn || self.length >= self.options.max_file {
             self.next_file()?;
         }
-        let missed = self.missed.load(Ordering::Relaxed);
         if missed > 0 {
             let mut entry = Entry::of_trail(&self.node, MISSED);
             entry.count = Some(missed);
@@ -293,9 +297,6 @@ impl Writer {
             serde_json::to_writer(&mut text, entry)?;
             prev = digest(&text[start..]);
             text.push(b'\n');
-        }
-        if text.is_empty() {
-            return Ok(());
         }
         if let Err(error) = self.file.write_all(&text).and_then(|()| self.file.sync_data()) {
             // What is there of it is taken back, so that it is not there twice.
@@ -419,13 +420,16 @@ fn prune(folder: &Path, most: usize) -> io::Result<Vec<Head>> {
     };
     // Stable, so that files of one chain that are as old stay in their order.
     parts.sort_by_cached_key(changed);
-    let mut removed = Vec::new();
+    let (mut removed, mut kept) = (Vec::new(), HashSet::new());
     for part in parts {
         if too_many == 0 {
             break;
         }
-        let Ok(file) = OpenOptions::new().append(true).open(&part.path) else { continue };
-        if file.try_lock().is_err() {
+        let file = OpenOptions::new().append(true).open(&part.path).ok();
+        let ours = file.filter(|file| !kept.contains(&part.node) && file.try_lock().is_ok());
+        if ours.is_none() {
+            // What comes after it stays as well: nothing would tell the gap from what somebody has taken out.
+            kept.insert(part.node);
             continue;
         }
         each(&part, |line| {

@@ -142,6 +142,42 @@ fn files_are_bounded_and_what_goes_is_told() {
 }
 
 #[test]
+fn nothing_to_write_begins_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = open(folder.path(), "a", AuditOptions::default().max_file(1));
+    for number in 0..2 {
+        audit.flush();
+        audit.note(event(number));
+        audit.flush();
+    }
+    drop(audit);
+    let files: Vec<_> = files(folder.path()).iter().map(|file| fs::metadata(file).unwrap().len()).collect();
+    assert!(files.len() == 3 && !files.contains(&0), "{files:?}");
+}
+
+/// Another process may be looking at it, or removing it.
+#[test]
+fn a_file_that_cannot_go_now_keeps_those_that_come_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = AuditOptions::default().max_file(1);
+    let earlier = open(folder.path(), "earlier", options.clone());
+    for number in 0..4 {
+        earlier.note(event(number));
+        earlier.flush();
+    }
+    drop(earlier);
+    let is_clean = || verify(folder.path(), &[]).unwrap().problems.is_empty();
+    let first = fs::OpenOptions::new().append(true).open(&files(folder.path())[0]).unwrap();
+    first.lock().unwrap();
+    let audit = open(folder.path(), "later", options.max_files(3));
+    assert!(files(folder.path()).len() > 3 && is_clean());
+    drop(first);
+    audit.note(event(4));
+    audit.flush();
+    assert!(files(folder.path()).len() == 3 && is_clean());
+}
+
+#[test]
 fn what_cannot_be_written_waits_and_what_cannot_wait_is_counted() {
     let place = tempfile::tempdir().unwrap();
     let (folder, away) = (place.path().join("trail"), place.path().join("away"));

@@ -113,7 +113,8 @@ impl fmt::Debug for Target {
 }
 
 /// A program to run as a server. It inherits this process's environment unless that is [cleared](Self::env_clear); its standard error is read, never
-/// shown.
+/// shown. When the client ends, so do the program and what it has started, as far as that has stayed in its process group: what has
+/// left it, as a server's durable commands do, lives on.
 ///
 /// # Examples
 ///

@@ -14,6 +14,8 @@ use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::RequestMeta;
 use tokio::task::AbortHandle;
 
+#[cfg(feature = "http")]
+use super::saved::{self, Saved};
 use crate::server::{CallCanceller, Caller, Dispatcher, Exchange, Kept, Line};
 use crate::wire;
 
@@ -64,6 +66,23 @@ impl Exchanges {
         let mut this = Self::new(dispatcher, max_open);
         this.connection.assume(Dialect::of_header(version));
         this
+    }
+
+    /// A client whose session was [kept](Self::saved), with nothing open. `None` if that cannot be read.
+    #[cfg(feature = "http")]
+    pub(crate) fn restored(dispatcher: &Dispatcher, max_open: usize, saved: &[u8]) -> Option<Self> {
+        let mut this = Self::new(dispatcher, max_open);
+        let saved = Saved::read(saved)?;
+        let log_level = saved.log_level;
+        this.begin(saved.into_handshake()).ok()?;
+        this.connection.handle_log_level(log_level);
+        Some(this)
+    }
+
+    /// What another process needs to go on with the session.
+    #[cfg(feature = "http")]
+    pub(crate) fn saved(&self) -> Option<Vec<u8>> {
+        self.session().map(saved::write)
     }
 
     /// The revision of the session.
@@ -181,18 +200,21 @@ impl Exchanges {
         params: &Params<'_>,
     ) -> Result<&'static Dialect, ErrorObject> {
         match method {
-            Method::Initialize => {
-                let session = self.connection.handle_initialize(InitializeParams::read(params)?)?;
-                self.line = Some(Line::new());
-                self.client_name = Some(session.client_info.name.as_str().into());
-                Ok(session.dialect)
-            }
+            Method::Initialize => self.begin(InitializeParams::read(params)?),
             Method::SetLogLevel => {
                 self.connection.handle_log_level(params.require("level")?);
                 Ok(dialect)
             }
             _ => Ok(dialect),
         }
+    }
+
+    /// Opens the session.
+    fn begin(&mut self, handshake: InitializeParams) -> Result<&'static Dialect, ErrorObject> {
+        let session = self.connection.handle_initialize(handshake)?;
+        self.line = Some(Line::new());
+        self.client_name = Some(session.client_info.name.as_str().into());
+        Ok(session.dialect)
     }
 
     /// Who asks: what the request itself declares, else what its session did.

@@ -6,11 +6,12 @@
 mod ask;
 mod exchanges;
 pub(crate) mod lines;
+#[cfg(feature = "http")]
+mod saved;
 mod serve;
 
 pub(crate) use ask::StreamLink;
 pub(crate) use exchanges::Exchanges;
-#[cfg(feature = "http")]
 pub(crate) use serve::{Callers, serve_callers};
 pub use serve::{serve, serve_only_client};
 

@@ -9,8 +9,9 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, ResultWriter};
-use longhaul_proto::jsonrpc::{Code, ErrorObject, RequestId};
+use longhaul_proto::jsonrpc::{Code, ErrorObject, ObjectWriter, RequestId};
 use longhaul_tasks::runner::Canceller;
+use serde_json::value::RawValue;
 
 use super::context::Cx;
 use super::grant::Scopes;
@@ -72,6 +73,16 @@ impl Envelope {
     pub(crate) fn result(&self, out: &mut Vec<u8>, body: impl FnOnce(&mut ResultWriter<'_>)) -> Answered {
         let start = out.len();
         self.dialect.write_result(out, &self.id, &self.server_info, body);
+        self.said(&out[start..]);
+        Answered::Result
+    }
+
+    /// The same with a result as it was written before, for the same request.
+    pub(super) fn result_again(&self, out: &mut Vec<u8>, result: &RawValue) -> Answered {
+        let start = out.len();
+        let mut message = ObjectWriter::new(out);
+        message.raw("jsonrpc", "\"2.0\"").field("id", &self.id).raw("result", result.get());
+        message.end();
         self.said(&out[start..]);
         Answered::Result
     }

@@ -87,9 +87,10 @@ pub(super) fn call_tool(
         Ok(once) => once,
         Err(error) => return refuse(out, error),
     };
+    let is_front = dispatcher.0.engine.is_front();
     match Way::choose(&tool, &envelope, &exchange, params.asks_for_task, offers) {
         Err(error) => refuse(out, error),
-        Ok(Way::InPlace(_)) if once.is_some() => {
+        Ok(Way::InPlace(_)) if once.is_some() || is_front => {
             Begin { dispatcher, tool: &tool, stance: Stance::Waits, once, drafted: None }.begin(
                 envelope,
                 exchange,
@@ -245,7 +246,10 @@ impl InPlace<'_> {
                 return Dispatched::Answered(envelope.result(out, |result| refusal.write(result)));
             }
         };
-        if let Poll::Ready(outcome) = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+        // What may spend a state is kept, even if it is ready at once.
+        if cx.interview().spending().is_none()
+            && let Poll::Ready(outcome) = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()))
+        {
             return at_once(envelope, cx, outcome, out);
         }
         let handler = Box::pin(async move { reply(future.await) });
@@ -325,6 +329,7 @@ impl Begin<'_> {
         }
         cx.be_waited_for(self.stance == Stance::Waits);
         let (desk, topic) = (&self.dispatcher.0.desk, topic(self.tool, arguments));
+        let is_front = self.dispatcher.0.engine.is_front();
         let asks_as_task = self.drafted.is_none()
             && self.tool.policy.mode != TaskMode::Never
             && matches!(self.tool.kind, Kind::Function(_));
@@ -352,18 +357,11 @@ impl Begin<'_> {
         }
         let (work, arguments) = match self.work(&cx, arguments) {
             Ok(Prepared::Pending(work, arguments)) => (work, arguments),
-            Ok(Prepared::Asking(future)) => {
-                // Made again it begins anew; held where it stands it is never a task.
-                keeper.stay_loose();
-                let handler = Box::pin(async move { reply(future.await) });
-                let rounds = Rounds::new(desk, &cx, topic, None);
-                return now_or_later(envelope, cx.clone(), None, rounds.run(cx, handler), out);
-            }
-            Ok(Prepared::Ready(outcome)) => {
+            Ok(Prepared::Ready(answer)) => {
                 return if cx.outlet().was_used() {
-                    later(envelope, cx, written(outcome))
+                    later(envelope, cx, answer)
                 } else {
-                    Dispatched::Answered(written(outcome)(&envelope, out))
+                    Dispatched::Answered(answer(&envelope, out))
                 };
             }
             // Whoever asked for a task can read no other result.
@@ -378,13 +376,21 @@ impl Begin<'_> {
         };
         let mut call = Call::new(cx.caller().owner(), self.tool.definition.name.as_str(), arguments, work);
         self.lay_out(&mut call);
+        if call.once.is_none() {
+            // A state that was brought makes one task, however often it is.
+            call.once = cx.interview().spending().and_then(|spending| spending.once());
+        }
         if let Some(rounds) = &task_rounds {
             call.plan = call.plan.with_questions();
             cx.interview().be_asked_within(rounds.patience());
         }
         (call.reports, call.keeper, call.id) = ((reporter, reports), keeper, Some(id));
-        if self.tool.is_entered_again() {
+        if self.tool.is_entered_again() || is_front {
             call.context = written_of_caller(&cx);
+        }
+        if is_front {
+            // What works on it cannot ask on this caller's line: who is handed over can be asked.
+            call.plan = call.plan.with_questions();
         }
         let push =
             push.filter(|_| self.stance == Stance::AsksForTask).map(|push| Arc::new(HeldPush::new(push)));
@@ -401,7 +407,8 @@ impl Begin<'_> {
         task_rounds: Option<TaskRounds>,
         out: &mut Vec<u8>,
     ) -> Dispatched {
-        let (observer, afterwards) = CallObserver::new(cx.clone(), push.clone());
+        let (mut observer, afterwards) = CallObserver::new(cx.clone(), push.clone());
+        let kept = self.drafted.is_some().then(|| observer.kept());
         call.observer = Arc::new(observer);
         let ticket = self.dispatcher.0.engine.call(call);
         let canceller = ticket.canceller();
@@ -409,16 +416,17 @@ impl Begin<'_> {
         let (waiting, shared) = (cx.clone(), Arc::clone(&self.dispatcher.0));
         // A job asks nothing, and is never put aside.
         let asks = push.clone().filter(|_| matches!(self.tool.kind, Kind::Function(_)));
-        let outlives_its_run = self.tool.is_entered_again() || self.once.is_some();
+        let outlives_its_run =
+            self.tool.is_entered_again() || self.once.is_some() || shared.engine.is_front();
         let afterwards = afterwards.filter(|_| outlives_its_run);
         let meanwhile = self.tool.immediate_response.clone();
         let answered = async move {
             // Nobody waits then whom the work could ask: whoever follows the task is asked.
             let _left = LeftToTask(waiting.clone());
-            let answer = if waiting.hears_progress() {
-                Box::pin(in_company(ticket, &waiting)).await
-            } else {
-                ticket.await
+            let answer = match kept {
+                Some(kept) => Box::pin(drafted::answered(ticket, &waiting, &shared.engine, kept)).await,
+                None if waiting.hears_progress() => Box::pin(in_company(ticket, &waiting)).await,
+                None => ticket.await,
             };
             if let Answer::Task(record) = &answer {
                 attend(&shared, &waiting, record, asks, afterwards);
@@ -475,6 +483,9 @@ impl Begin<'_> {
 
     /// How its calls can ask. Before the engine has it, a function that may be entered again asks in rounds.
     fn asking(&self, dialect: &Dialect) -> Asking {
+        if self.dispatcher.0.engine.is_front() {
+            return Asking::InTask;
+        }
         let polled_first = !self.row_first() && self.tool.policy.limit.is_none();
         match (dialect.asks_by_request(), self.stance) {
             (true, Stance::Waits) if self.drafted.is_none() => Asking::OnItsLine,
@@ -486,7 +497,7 @@ impl Begin<'_> {
     /// Whether somebody follows the task that the call is or becomes, and can be asked there. Who waits to the end never
     /// hears of it, whatever its key finds later.
     fn is_followed(&self, cx: &Cx) -> bool {
-        if self.drafted.is_some() || self.tool.policy.mode == TaskMode::Never {
+        if self.tool.policy.mode == TaskMode::Never {
             return false;
         }
         let caller = cx.caller();
@@ -504,15 +515,29 @@ impl Begin<'_> {
                 let arguments = job.check(arguments)?;
                 Ok(Prepared::Pending(Work::Job(Arc::clone(job) as _), arguments))
             }
+            Kind::Function(_) if self.dispatcher.0.engine.is_front() => {
+                let nothing = Work::Future(Box::pin(std::future::pending()));
+                Ok(Prepared::Pending(nothing, arguments_of(arguments)?))
+            }
             Kind::Function(handler) => {
                 let mut future = Caught::start(|| handler.call(cx.clone(), arguments))?;
                 if !self.row_first() && self.tool.policy.limit.is_none() {
                     let mut task = Context::from_waker(Waker::noop());
                     match cx.interview().poll_turn(&mut future, &mut task) {
-                        Poll::Ready(Turn::Done(outcome)) => return Ok(Prepared::Ready(outcome)),
-                        Poll::Ready(Turn::Refused(error)) => return Ok(Prepared::Ready(Err(error))),
-                        Poll::Ready(Turn::Asked(_)) => return Ok(Prepared::Asking(future)),
-                        Poll::Pending => {}
+                        Poll::Ready(Turn::Done(outcome)) => return Ok(Prepared::Ready(written(outcome))),
+                        Poll::Ready(Turn::Refused(error)) => return Ok(Prepared::Ready(refused(error))),
+                        Poll::Ready(Turn::Asked(questions)) => {
+                            let topic = topic(self.tool, arguments);
+                            let rounds = Rounds::new(&self.dispatcher.0.desk, cx, topic, None);
+                            // It goes no further than where it asks: made again it begins anew.
+                            if let Some(answer) = rounds.ask(cx, questions) {
+                                drop((future, cx.cancel_on_drop()));
+                                return Ok(Prepared::Ready(answer));
+                            }
+                            // What is too long to travel is asked as a task, for its row is where the state is spent.
+                        }
+                        // Only a row spends the state of such a call.
+                        Poll::Ready(Turn::Elsewhere) | Poll::Pending => {}
                     }
                 }
                 if !cx.dialect().asks_by_request() {
@@ -521,8 +546,7 @@ impl Begin<'_> {
                 if let Some(keeper) = cx.keeper() {
                     keeper.adopt(&cx.interview().journal());
                 }
-                let arguments = Json::parse(arguments)
-                    .map_err(|error| CallToolResult::error(format!("invalid arguments: {error}")))?;
+                let arguments = arguments_of(arguments)?;
                 let work = Work::Future(work_of(cx.clone(), &self.tool.definition.name, 1, future));
                 Ok(Prepared::Pending(work, arguments))
             }
@@ -602,7 +626,7 @@ impl Drop for LeftToTask {
 }
 
 /// Waits for the answer and shows whoever else waits that the call goes on.
-async fn in_company(ticket: Ticket, cx: &Cx) -> Answer {
+pub(super) async fn in_company(ticket: Ticket, cx: &Cx) -> Answer {
     tokio::select! {
         answer = ticket => answer,
         never = beats(cx) => match never {},
@@ -633,6 +657,10 @@ pub(super) fn work_of(cx: Cx, tool: &str, attempt: u32, future: Caught) -> BoxFu
     Box::pin(work.instrument(span))
 }
 
+fn arguments_of(arguments: &str) -> Result<Json, CallToolResult> {
+    Json::parse(arguments).map_err(|error| CallToolResult::error(format!("invalid arguments: {error}")))
+}
+
 /// What two calls must share for one to join the other.
 fn digest(tool: &str, arguments: &Json) -> Digest {
     let mut hash = Sha256::new();
@@ -653,9 +681,8 @@ enum Asking {
 }
 
 enum Prepared {
-    Ready(Result<CallToolResult, ErrorObject>),
-    /// It asks before the engine has it.
-    Asking(Caught),
+    /// It is answered, be it with what it asks, and the engine never has it.
+    Ready(Write),
     Pending(Work, Json),
 }
 

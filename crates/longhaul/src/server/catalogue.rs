@@ -89,6 +89,45 @@ impl Catalogue {
         Ok(())
     }
 
+    /// Makes many changes as one: offers each of `put` as [`put`](Self::put) does, and those of `gone` no longer, by their names.
+    /// What could not be offered from the start either is left as it was, and given back by name with the reason.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not serve.
+    pub fn renew<T: Offered>(
+        &self,
+        gone: impl IntoIterator<Item = impl AsRef<str>>,
+        put: impl IntoIterator<Item = T>,
+    ) -> Result<Vec<(String, BuildError)>, ChangeError> {
+        let (put, gone): (Vec<T>, Vec<_>) = (put.into_iter().collect(), gone.into_iter().collect());
+        let mut refused = Vec::new();
+        if put.is_empty() && gone.is_empty() {
+            return Ok(refused);
+        }
+        self.change(|shared, shelf: &Shelf<T>| {
+            let mut fit = Vec::with_capacity(put.len());
+            for item in put {
+                match item.check(&shared.offer) {
+                    Ok(()) => {
+                        item.prepare(shared);
+                        fit.push(item);
+                    }
+                    Err(error) => refused.push((item.key().to_owned(), error)),
+                }
+            }
+            shelf.change(|stock| {
+                let mut changed = !fit.is_empty();
+                for name in &gone {
+                    changed |= stock.remove(name.as_ref());
+                }
+                fit.into_iter().for_each(|item| stock.put(item));
+                Ok(changed)
+            })
+        })?;
+        Ok(refused)
+    }
+
     /// Offers it no longer; `false` when it was not offered. What runs goes on.
     ///
     /// # Errors

@@ -17,13 +17,11 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::outlet::Push;
+use super::watched::Watch;
 use crate::wire::{self, By};
 
 /// How long changes are gathered before they are told.
 pub(super) const MOMENT: Duration = Duration::from_millis(50);
-
-/// How many resources one client may watch.
-pub(super) const MAX_WATCHED: usize = 1_000;
 
 /// When to try again once a client watches too many: when it has let go of one.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -46,8 +44,12 @@ pub(super) struct News {
 }
 
 /// Who is to be told, and of what.
-#[derive(Debug, Default)]
-pub(super) struct Changes(Mutex<State>);
+#[derive(Debug)]
+pub(super) struct Changes {
+    /// How many resources one session may watch.
+    max_watched: usize,
+    state: Mutex<State>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -69,20 +71,32 @@ struct Session {
     push: Weak<dyn Push>,
     dialect: &'static Dialect,
     /// What it watches, and who tells of it that no change here tells of.
-    watched: HashMap<String, Option<Teller>>,
+    watched: HashMap<String, Teller>,
 }
 
 /// Tells of a resource by itself, until dropped.
 #[derive(Debug)]
-struct Teller(AbortHandle);
+pub(super) enum Teller {
+    /// To this session alone.
+    Own(AbortHandle),
+    /// To all who watch it.
+    Shared(#[expect(dead_code, reason = "it tells for as long as it is held")] Watch),
+}
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        self.0.abort();
+        if let Self::Own(telling) = self {
+            telling.abort();
+        }
     }
 }
 
 impl Changes {
+    /// Nobody is to be told yet; a session will watch `max_watched` resources at most.
+    pub(super) fn new(max_watched: usize) -> Self {
+        Self { max_watched, state: Mutex::default() }
+    }
+
     /// A list has changed.
     pub(super) fn list_changed(self: &Arc<Self>, list: Listed) {
         self.note(|news| match list {
@@ -123,7 +137,7 @@ impl Changes {
             let mut state = self.lock();
             state.ringing = false;
             let news = std::mem::take(&mut state.pending);
-            state.sessions.retain(|_, session| session.push.strong_count() > 0);
+            state.forget_gone();
             let sessions: Vec<_> =
                 state.sessions.values().filter_map(|session| session.told(&news)).collect();
             (news, sessions, state.listeners.values().cloned().collect::<Vec<_>>())
@@ -152,20 +166,23 @@ impl Changes {
         dialect: &'static Dialect,
         push: &Arc<dyn Push>,
         uri: String,
-        tell: impl FnOnce() -> Option<AbortHandle>,
+        tell: impl FnOnce() -> Teller,
     ) -> Result<(), ErrorObject> {
         let mut state = self.lock();
         let watched = &mut state.session(dialect, push).watched;
         if watched.contains_key(&uri) {
             return Ok(());
         }
-        if watched.len() >= MAX_WATCHED {
-            let message =
-                format!("{MAX_WATCHED} resources are watched, the limit of a session: let go of one");
-            return Err(ErrorObject::overloaded(message, RETRY_AFTER));
+        if watched.len() >= self.max_watched {
+            return Err(too_many(self.max_watched, "a session"));
         }
-        watched.insert(uri, tell().map(Teller));
+        watched.insert(uri, tell());
         Ok(())
+    }
+
+    /// Whether a session watches a resource already.
+    pub(super) fn is_watched(&self, push: &Arc<dyn Push>, uri: &str) -> bool {
+        self.lock().sessions.get(&address(push)).is_some_and(|session| session.watched.contains_key(uri))
     }
 
     /// A session watches a resource no longer.
@@ -173,6 +190,11 @@ impl Changes {
         if let Some(session) = self.lock().sessions.get_mut(&address(push)) {
             session.watched.remove(uri);
         }
+    }
+
+    /// Lets go of what sessions watched that are gone. `false` if there were none.
+    pub(super) fn forget_gone(&self) -> bool {
+        self.lock().forget_gone()
     }
 
     /// Gathers what `filter` lets through, until what this gives is dropped.
@@ -192,19 +214,32 @@ impl Changes {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Refuses to watch another resource.
+pub(super) fn too_many(limit: usize, whose: &str) -> ErrorObject {
+    let message = format!("{limit} resources are watched, the limit of {whose}: let go of one");
+    ErrorObject::overloaded(message, RETRY_AFTER)
 }
 
 impl State {
     fn session(&mut self, dialect: &'static Dialect, push: &Arc<dyn Push>) -> &mut Session {
         self.runtime = Handle::try_current().ok().or_else(|| self.runtime.take());
         if self.sessions.len() >= self.sweep_at {
-            self.sessions.retain(|_, session| session.push.strong_count() > 0);
+            self.forget_gone();
             self.sweep_at = (2 * self.sessions.len()).max(64);
         }
         let opened = || Session { push: Arc::downgrade(push), dialect, watched: HashMap::new() };
         self.sessions.entry(address(push)).or_insert_with(opened)
+    }
+
+    /// `false` if no session is gone.
+    fn forget_gone(&mut self) -> bool {
+        let known = self.sessions.len();
+        self.sessions.retain(|_, session| session.push.strong_count() > 0);
+        self.sessions.len() < known
     }
 }
 

@@ -60,9 +60,15 @@ impl<T: IntoCompletion, E: Into<Failure> + Send + 'static> IntoCompletion for Re
 
 type Completing = Pin<Box<dyn Future<Output = Result<Completion, ErrorObject>> + Send>>;
 
-/// The completions of one prompt or template, by argument.
+type CompleteAny = dyn Fn(Cx, String, Typed) -> Completing + Send + Sync;
+
+/// The completions of one prompt or template.
 #[derive(Clone, Default)]
-pub(super) struct Completers(HashMap<String, Arc<dyn Fn(Cx, Typed) -> Completing + Send + Sync>>);
+pub(super) struct Completers {
+    by_argument: HashMap<String, Arc<dyn Fn(Cx, Typed) -> Completing + Send + Sync>>,
+    /// Of any other argument.
+    any: Option<Arc<CompleteAny>>,
+}
 
 impl Completers {
     pub(super) fn add<F, R>(
@@ -77,26 +83,47 @@ impl Completers {
             let completing = function(cx, typed);
             Box::pin(async move { completing.await.into_completion() })
         };
-        self.0.insert(argument.into(), Arc::new(function));
+        self.by_argument.insert(argument.into(), Arc::new(function));
     }
 
-    /// The arguments that are completed.
+    pub(super) fn add_any<F, R>(&mut self, function: impl Fn(Cx, String, Typed) -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = R> + Send + 'static,
+        R: IntoCompletion,
+    {
+        let function = move |cx, argument, typed| -> Completing {
+            let completing = function(cx, argument, typed);
+            Box::pin(async move { completing.await.into_completion() })
+        };
+        self.any = Some(Arc::new(function));
+    }
+
+    /// The arguments that are completed by themselves.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.by_argument.keys().map(String::as_str)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_argument.is_empty() && self.any.is_none()
+    }
+
+    /// Whether it is asked about arguments that nobody here knows of.
+    fn knows_any(&self) -> bool {
+        self.any.is_some()
     }
 
     fn start(&self, cx: Cx, argument: &str, typed: Typed) -> Option<Completing> {
-        self.0.get(argument).map(|function| function(cx, typed))
+        match (self.by_argument.get(argument), &self.any) {
+            (Some(function), _) => Some(function(cx, typed)),
+            (None, Some(any)) => Some(any(cx, argument.to_owned(), typed)),
+            (None, None) => None,
+        }
     }
 }
 
 impl fmt::Debug for Completers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.by_argument.keys()).finish()
     }
 }
 
@@ -129,13 +156,13 @@ fn start(dispatcher: &Dispatcher, cx: Cx, params: CompleteParams) -> Result<Comp
     let completing = match &params.reference {
         CompletionReference::Prompt { name, .. } => match offer.prompts.find(name) {
             None => return unknown("prompt", name),
-            Some(prompt) if !prompt.has_argument(&argument) => {
+            Some(prompt) if !prompt.has_argument(&argument) && !prompt.completers.knows_any() => {
                 return unknown(&format!("argument of prompt {}", clip(name)), &argument);
             }
             Some(prompt) => prompt.completers.start(cx, &argument, typed),
         },
         CompletionReference::Resource { uri, .. } => match offer.templates.find(uri) {
-            Some(template) if !template.has_variable(&argument) => {
+            Some(template) if !template.has_variable(&argument) && !template.completers.knows_any() => {
                 return unknown(&format!("variable of {}", clip(uri)), &argument);
             }
             Some(template) => template.completers.start(cx, &argument, typed),

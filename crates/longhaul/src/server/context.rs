@@ -331,6 +331,20 @@ impl Cx {
         }
     }
 
+    /// The least severe log message that the caller wants; `None` for none.
+    pub fn log_level(&self) -> Option<LoggingLevel> {
+        self.now().0.caller.log_level
+    }
+
+    /// Passes on what another program has logged, by its name for itself, if the caller wants messages that severe and there is
+    /// room for this one: it waits for nobody.
+    pub fn pass_log(&self, level: LoggingLevel, logger: Option<&str>, data: &(impl Serialize + ?Sized)) {
+        let now = self.now();
+        if let Some(message) = now.log_message(level, logger, data) {
+            now.0.outlet.try_notify(message);
+        }
+    }
+
     /// The log message, if this request wants messages that severe.
     pub(super) fn log_message(
         &self,

@@ -27,13 +27,14 @@ use super::method::{OwnMethods, own_method};
 use super::offer::Offer;
 use super::outlet::{Outlet, Push};
 use super::parts_news;
-use super::polls::{PollFigures, Polls};
+use super::polls::{Poll, PollFigures, Polls};
 use super::prompt::get_prompt;
 use super::resource::read_resource;
 use super::shelf::{Cursor, Item, Shelf};
 use super::slots::TaskSlots;
 use super::state::States;
 use super::subscriptions::Subscriptions;
+use super::watched::Watched;
 use super::{call, drafted, layered, task_list, tasks};
 use crate::audit::Trail;
 use crate::service::Next;
@@ -53,6 +54,8 @@ pub(super) struct Shared {
     pub(super) offer: Offer,
     /// Whom to tell that it has changed; `None` when it never does.
     pub(super) changes: Option<Arc<Changes>>,
+    /// Who tells of resources that clients watch.
+    pub(super) watched: Arc<Watched>,
     /// What no revision knows.
     pub(super) methods: OwnMethods,
     /// Who answers before the store what is asked about tasks.
@@ -206,6 +209,16 @@ impl Dispatcher {
     /// How much was asked about tasks so far, and refused.
     pub fn poll_figures(&self) -> PollFigures {
         self.0.polls.figures()
+    }
+
+    /// Counts a question about so many tasks, by their ids, that `caller` asks beside the protocol, on a page say: against
+    /// the same bounds ([`PollOptions`](super::PollOptions)) as those within it. Whoever has looked says what was there.
+    ///
+    /// # Errors
+    ///
+    /// An overload, which says when to come back: the store is not to be read.
+    pub fn poll(&self, caller: &Caller, tasks: usize) -> Result<Poll, ErrorObject> {
+        self.0.polls.admit(caller, tasks)
     }
 
     /// Takes up the tasks that earlier processes left; says how many. Call it once, before serving, within

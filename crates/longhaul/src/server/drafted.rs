@@ -1,6 +1,7 @@
 //! Tasks as SEP-1686 drafted them (D1), of a server that is told to have them: which request is to be one, and what is
 //! asked of those there are.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,13 @@ use longhaul_proto::jsonrpc::{ErrorObject, Text};
 use longhaul_proto::method::Method;
 use longhaul_tasks::key;
 use longhaul_tasks::project::{self, View};
-use longhaul_tasks::runner::Engine;
-use longhaul_tasks::store::{Digest, Erasure, Once, Outcome, Owner, Record, Scope};
+use longhaul_tasks::runner::{Answer, Engine, Ticket};
+use longhaul_tasks::store::{Digest, Erasure, Once, Outcome, Owner, Record, Scope, TaskId};
+use tokio::sync::oneshot;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
-use super::ask::Binding;
+use super::ask::{Binding, courier};
+use super::call::in_company;
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::once::key_of;
@@ -53,6 +56,28 @@ impl Drafted {
             Keep::Unlimited => Some(Duration::MAX),
         };
         Ok(Some(Self { id: task.id.into(), once: Once::new(key, of), keep }))
+    }
+}
+
+/// Waits for the answer of a drafted call, and puts to its caller meanwhile what its task asks. Nothing is asked before
+/// the caller is told that there is a task, which `kept` names then: the one that the call is, or that it has found.
+pub(super) async fn answered(
+    ticket: Ticket,
+    cx: &Cx,
+    engine: &Engine,
+    kept: oneshot::Receiver<TaskId>,
+) -> Answer {
+    let asked = async {
+        match kept.await {
+            Ok(id) => courier::deliver_result(cx, engine, &cx.owner(), &id).await,
+            // There is none, and the call is refused.
+            Err(_) => pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        answer = in_company(ticket, cx) => answer,
+        never = asked => match never {},
     }
 }
 

@@ -1,5 +1,6 @@
 //! Hearing of changes: subscriptions of a session (legacy era) and on a stream of their own (modern era).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,15 +13,16 @@ use longhaul_tasks::store::Record;
 
 use super::answer::{Answered, Dispatched, Envelope, Write, now_or_later};
 use super::call::missing_tasks;
-use super::changes::{Listener, MAX_WATCHED, News};
+use super::changes::{self, Listener, News, Teller};
 use super::context::Cx;
-use super::dispatch::{Dispatcher, Exchange, Shared};
+use super::dispatch::{Caller, Dispatcher, Exchange, Shared};
 use super::followed::{Followed, Standing};
 use super::outlet::Outlet;
 use super::parts;
 use super::polls::Poll;
 use super::resource::not_found;
 use super::subscriptions::Place;
+use super::watched::{ToWatch, Unwatched, Watch};
 use crate::hosted::view;
 use crate::wire::{self, By};
 
@@ -38,6 +40,7 @@ pub(super) fn listen(
         Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
     };
     let owner = exchange.caller.owner();
+    let watches = watches(shared, &exchange.caller, &mut agreed);
     let cx = Cx::new(shared.states(), exchange.dialect, exchange.caller, None, exchange.outlet, None);
     let subscription = Subscription { id: exchange.id.clone(), dialect: exchange.dialect };
     let (engine, slow_limit) = (dispatcher.engine().clone(), shared.subscriptions.options.slow_limit);
@@ -47,6 +50,7 @@ pub(super) fn listen(
     let tells = move |record: &Record| teller.tells(record, &learner);
     let answer = async move {
         let (_place, poll) = admitted.unzip();
+        let _watches = watches;
         let (outlet, its) = (stream.outlet(), &subscription);
         let telling = async {
             let followed = Followed::accept(engine.clone(), owner, its.dialect, &agreed.task_ids).await;
@@ -177,18 +181,57 @@ async fn news(listener: Option<&Listener>) -> News {
     }
 }
 
-/// What of `asked` this server tells: nothing of kinds it does not offer, nor of resources that are not there.
+/// What of `asked` this server tells: nothing of kinds that it does not offer.
 fn agree(shared: &Shared, mut asked: SubscriptionFilter) -> SubscriptionFilter {
     let offers = &shared.capabilities;
     asked.tools_list_changed &= offers.list_changes && offers.tools;
     asked.prompts_list_changed &= offers.list_changes && offers.prompts;
     asked.resources_list_changed &= offers.list_changes && offers.resources;
-    // Whoever wants to hear of a task's parts follows the task.
-    let told = |uri: &String| shared.offer.has_resource(uri) && parts::task_of(uri).is_none();
-    asked.resource_subscriptions.retain(|uri| offers.resource_updates && told(uri));
-    asked.resource_subscriptions.truncate(MAX_WATCHED);
+    if !offers.resource_updates {
+        asked.resource_subscriptions.clear();
+    }
     asked
 }
+
+/// The resources that the caller watches from now on, and leaves out of `agreed` what is not there, what nobody tells this
+/// caller of, and what is too much.
+fn watches(shared: &Shared, caller: &Caller, agreed: &mut SubscriptionFilter) -> Vec<Watch> {
+    let (mut watches, most) = (Vec::new(), shared.subscriptions.options.max_resources);
+    let (mut seen, mut is_full) = (HashSet::new(), false);
+    agreed.resource_subscriptions.retain(|uri| {
+        // Whoever wants to hear of a task's parts follows the task.
+        if is_full || watches.len() >= most || !seen.insert(uri.clone()) || parts::task_of(uri).is_some() {
+            return false;
+        }
+        match watch(shared, caller, uri) {
+            Some(Ok(watch)) => watches.push(watch),
+            Some(Err(Unwatched::TooMany(_))) => is_full = true,
+            Some(Err(Unwatched::Untold)) | None => return false,
+        }
+        !is_full
+    });
+    watches
+}
+
+/// Watches a resource, if it is there. What sessions watch that are gone keeps nobody from it.
+fn watch(shared: &Shared, caller: &Caller, uri: &str) -> Option<Result<Watch, Unwatched>> {
+    let offered_as = shared.offer.offered_as(uri);
+    if offered_as.is_none() && shared.offer.family_of(uri).is_none() {
+        return None;
+    }
+    let what = ToWatch { uri, offered_as: offered_as.as_deref(), grant: caller.grant.as_deref() };
+    let (owner, watched) = (caller.owner(), &shared.watched);
+    let watch = watched.watch(&owner, what);
+    let made_room = || shared.changes.as_ref().is_some_and(|changes| changes.forget_gone());
+    Some(match watch {
+        Err(Unwatched::TooMany(_)) if made_room() => watched.watch(&owner, what),
+        watch => watch,
+    })
+}
+
+/// Why a session does not watch a resource that is there.
+const UNTOLD: &str =
+    "invalid params: nobody tells this caller of changes of this resource: read it again now and then";
 
 /// `resources/subscribe` and `resources/unsubscribe` (2025-11-25, Resources, Subscriptions).
 pub(super) fn subscribe(
@@ -204,10 +247,13 @@ pub(super) fn subscribe(
     };
     if exchange.method == Method::Unsubscribe {
         changes.unwatch(push, &uri);
-    } else if shared.offer.has_resource(&uri) {
-        changes.watch(exchange.dialect, push, uri.into_owned(), || None)?;
-    } else {
-        return Err(not_found(&uri));
+    } else if !changes.is_watched(push, &uri) {
+        let watch = watch(shared, &exchange.caller, &uri).ok_or_else(|| not_found(&uri))?;
+        let watch = watch.map_err(|why| match why {
+            Unwatched::Untold => ErrorObject::invalid_params(UNTOLD),
+            Unwatched::TooMany(limit) => changes::too_many(limit, "its caller"),
+        })?;
+        changes.watch(exchange.dialect, push, uri.into_owned(), || Teller::Shared(watch))?;
     }
     Ok(envelope.result(out, |_| ()))
 }

@@ -56,6 +56,7 @@ mod tool_result;
 mod uri_template;
 #[cfg(feature = "schema-validation")]
 mod validated;
+mod watched;
 mod words;
 
 use std::future::Future;
@@ -96,7 +97,7 @@ pub use opened::{FinishError, OpenError, OpenedTask};
 pub(crate) use outlet::HeldPush;
 pub use outlet::{Carrier, ConnectionPush, Outgoing, Outlet, OwnStream, Push, Reach, Taken};
 pub use policy::{CancelPolicy, TaskMode, TaskPolicy};
-pub use polls::{PollFigures, PollOptions};
+pub use polls::{Poll, PollFigures, PollOptions};
 #[cfg(all(unix, feature = "http"))]
 pub(crate) use principal::local_principal;
 pub use principal::{Principal, local_user};
@@ -111,6 +112,7 @@ pub use template::ResourceTemplate;
 pub(crate) use tool::blocking;
 pub use tool::{JobTool, Tool, ToolFuture, ToolHandler};
 pub use tool_result::{IntoToolResult, Json, ToolError};
+pub use watched::ToWatch;
 
 pub use longhaul_tasks::project::{OUTPUT_SCHEME, output_uri};
 use offer::Parts;
@@ -129,6 +131,7 @@ pub struct Server {
     info: Implementation,
     instructions: Option<String>,
     parts: Parts,
+    herald: watched::Herald,
     methods: method::OwnMethods,
     slots: TaskSlots,
     /// What it says of each extension, if that is JSON.
@@ -145,6 +148,7 @@ pub struct Server {
     polls: PollOptions,
     audit: Option<Arc<dyn Audit>>,
     pace: Pace,
+    front: bool,
     environment: Arc<dyn Environment>,
     options: driver::Options,
 }
@@ -324,6 +328,7 @@ impl Server {
             info: Implementation::new(name, version),
             instructions: None,
             parts: Parts::default(),
+            herald: watched::Herald::default(),
             methods: method::OwnMethods::default(),
             slots: TaskSlots::default(),
             extensions: Vec::new(),
@@ -338,6 +343,7 @@ impl Server {
             polls: PollOptions::default(),
             audit: None,
             pace: Pace::default(),
+            front: false,
             environment: Arc::new(Tokio::new()),
             options: driver::Options::default(),
         }
@@ -399,6 +405,40 @@ impl Server {
     #[must_use]
     pub fn resources(mut self, resources: Arc<dyn Resources>) -> Self {
         self.parts.families.push(resources);
+        self
+    }
+
+    /// Has `tell` tell of resources that change elsewhere. It is asked for each client of a [dynamic](Self::dynamic) server
+    /// that is about to watch one, within [bounds](Self::subscriptions). What it gives for the first of them runs until nobody
+    /// watches that any more, and says [`Catalogue::resource_updated`] each time it has changed; so it must not depend on whose
+    /// client that is. `None` says that this client will not hear of it, which it is told; of what is told of without this,
+    /// give a future that waits for ever.
+    ///
+    /// ```
+    /// # use longhaul::Server;
+    /// # use longhaul::server::Scopes;
+    /// let needed = Scopes::parse("files")?;
+    /// let (server, catalogue) = Server::new("files", "1.0.0").dynamic();
+    /// let server = server.tell_of_resources(move |what| {
+    ///     let may_hear = what.grant.is_none_or(|grant| grant.allows(&needed));
+    ///     let (uri, catalogue) = (what.uri.to_owned(), catalogue.clone());
+    ///     may_hear.then_some(async move {
+    ///         # let changed = async || {};
+    ///         changed().await;
+    ///         let _ = catalogue.resource_updated(&uri);
+    ///     })
+    /// });
+    /// # Ok::<_, longhaul::server::InvalidScope>(())
+    /// ```
+    #[must_use]
+    pub fn tell_of_resources<F>(
+        mut self,
+        tell: impl Fn(ToWatch<'_>) -> Option<F> + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.herald = watched::Herald::by(tell);
         self
     }
 
@@ -542,7 +582,7 @@ impl Server {
     }
 
     /// Shares with the other nodes on `registry` what they must have in common: the key that seals the states of calls
-    /// that are made in rounds. Without one, each process has its own.
+    /// that are made in rounds, and which of them are spent. Without one, each process has its own.
     #[must_use]
     pub fn registry(mut self, registry: impl Registry + 'static) -> Self {
         self.registry = Some(Arc::new(registry));
@@ -556,7 +596,7 @@ impl Server {
         self
     }
 
-    /// Bounds subscriptions that follow tasks.
+    /// Bounds subscriptions: the resources that they watch, and those that follow tasks.
     #[must_use]
     pub fn subscriptions(mut self, subscriptions: SubscriptionOptions) -> Self {
         self.subscriptions = subscriptions;
@@ -581,6 +621,15 @@ impl Server {
     #[must_use]
     pub fn pace(mut self, pace: Pace) -> Self {
         self.pace = pace;
+        self
+    }
+
+    /// Answers and works on nothing, if `front`: each call of a tool is queued in the [store](Self::store) for a node that
+    /// works, and its caller is answered from there, whatever its revision. What a tool asks is then asked as its task's. A
+    /// tool that opens tasks by hand, prompts and resources are of this process as ever.
+    #[must_use]
+    pub fn front(mut self, front: bool) -> Self {
+        self.front = front;
         self
     }
 
@@ -629,15 +678,22 @@ impl Server {
         let trail = self.audit.map(|audit| Trail::new(audit, Arc::clone(&store)));
         let store = trail.clone().map_or(store, |trail| Arc::new(Audited(trail)));
         let workers = offer.workers(self.methods.names());
-        let engine = Engine::new(store, self.environment, self.pace, workers);
-        let info_json = serde_json::to_string(&self.info).expect("strings are JSON").into();
+        let engine = if self.front { Engine::front } else { Engine::new };
+        let engine = engine(store, self.environment, self.pace, workers);
+        let info_json: Arc<str> = serde_json::to_string(&self.info).expect("strings are JSON").into();
+        let desk = ask::Desk::new(self.rounds, self.registry, Arc::clone(&info_json));
         let shared = Arc::new(dispatch::Shared {
             info: self.info,
             info_json,
             instructions: self.instructions,
             capabilities,
             offer,
-            changes: dynamic.then(Arc::default),
+            changes: dynamic.then(|| Arc::new(changes::Changes::new(self.subscriptions.max_resources))),
+            watched: watched::Watched::new(
+                self.herald,
+                self.subscriptions.max_watched,
+                self.subscriptions.max_watched_each,
+            ),
             methods: self.methods,
             slots: self.slots,
             way: self.layers.finish(),
@@ -646,7 +702,7 @@ impl Server {
             polls: polls::Polls::new(&self.polls, trail.clone()),
             trail,
             engine,
-            desk: Arc::new(ask::Desk::new(self.rounds, self.registry)),
+            desk: Arc::new(desk),
         });
         if let Some(catalogue) = &self.catalogue {
             catalogue.open(&shared);

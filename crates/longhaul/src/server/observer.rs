@@ -1,13 +1,13 @@
 //! Telling a caller what happens to its call: on its request's stream while it waits, and where the
 //! revision allows it, on its session's stream once it has a task.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use longhaul_proto::model::Progress;
 use longhaul_tasks::environment::BoxFuture;
 use longhaul_tasks::runner::{Engine, Observed, Observer};
-use longhaul_tasks::store::{self, Record, Scope};
+use longhaul_tasks::store::{self, Record, Scope, TaskId};
 use tokio::sync::oneshot;
 
 use super::context::Cx;
@@ -24,6 +24,8 @@ pub(super) struct CallObserver {
     line: Option<TaskNews>,
     /// Who is told once the run is over, and with this is dropped.
     running: Option<oneshot::Sender<ToldProgress>>,
+    /// Who is told once the caller knows of its drafted task, and of which.
+    kept: Mutex<Option<oneshot::Sender<TaskId>>>,
 }
 
 /// What tells of a task whose run is over: it was put aside, and is gone on with by another. It holds nothing of the call
@@ -37,11 +39,19 @@ pub(super) struct Afterwards {
 impl CallObserver {
     /// What tells of a call, and of its task afterwards if its caller is told of one.
     pub(super) fn new(cx: Cx, push: Option<Arc<HeldPush>>) -> (Self, Option<Afterwards>) {
-        let Some(push) = push else { return (Self { cx, line: None, running: None }, None) };
+        let kept = Mutex::default();
+        let Some(push) = push else { return (Self { cx, line: None, running: None, kept }, None) };
         let line = TaskNews::new(By::Server, cx.dialect(), push);
         let (running, over) = oneshot::channel();
         let afterwards = Afterwards { line: line.clone(), over };
-        (Self { cx, line: Some(line), running: Some(running) }, Some(afterwards))
+        (Self { cx, line: Some(line), running: Some(running), kept }, Some(afterwards))
+    }
+
+    /// Completes once the caller has been told that there is its drafted task, with how the store knows it.
+    pub(super) fn kept(&mut self) -> oneshot::Receiver<TaskId> {
+        let (sender, kept) = oneshot::channel();
+        *self.kept.get_mut().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        kept
     }
 }
 
@@ -110,7 +120,14 @@ impl Observer for CallObserver {
     fn observe<'a>(&'a self, observed: Observed<'a>) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             match (observed, &self.line) {
-                (Observed::Kept(_), _) => self.cx.notify_created(),
+                (Observed::Kept(record), _) => {
+                    self.cx.notify_created();
+                    let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    if let Some(kept) = kept {
+                        // Its caller may have gone.
+                        let _ = kept.send(record.id.clone());
+                    }
+                }
                 (Observed::Progress { progress, task: None }, _) => {
                     // The call must not wait for a caller that does not read.
                     self.cx.try_notify_progress(&of(progress));

@@ -109,9 +109,17 @@ impl Offer {
 
     /// Whether `uri` could be read.
     pub(super) fn has_resource(&self, uri: &str) -> bool {
-        self.resources.find(uri).is_some()
-            || self.templates.stock().iter().any(|template| template.matches(uri))
-            || self.family_of(uri).is_some()
+        self.offered_as(uri).is_some() || self.family_of(uri).is_some()
+    }
+
+    /// The URI or the template that `uri` is offered by, if it is.
+    pub(super) fn offered_as(&self, uri: &str) -> Option<String> {
+        if self.resources.find(uri).is_some() {
+            return Some(uri.to_owned());
+        }
+        let templates = self.templates.stock();
+        let its = templates.iter().find(|template| template.matches(uri));
+        its.map(|template| template.definition.uri_template.clone())
     }
 
     /// What is listed behind the tools: the companions, to those who need them.

@@ -272,7 +272,8 @@ impl Opening {
         cx.interview().leave_to_task();
         cx.be_waited_for(false);
         let takes = cx.caller().capabilities.extensions.tasks;
-        if if cx.dialect().asks_by_request() { cx.caller().line.is_some() } else { takes } {
+        let is_followed = if cx.dialect().asks_by_request() { cx.caller().line.is_some() } else { takes };
+        if is_followed {
             cx.interview().be_followed();
         }
         let (send, work) = oneshot::channel::<ToolFuture>();

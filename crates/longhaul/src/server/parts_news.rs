@@ -13,7 +13,7 @@ use longhaul_tasks::runner::Engine;
 use longhaul_tasks::store::{Record, Scope, TaskId};
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later};
-use super::changes::{Changes, MOMENT};
+use super::changes::{Changes, MOMENT, Teller};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::outlet::{Push, Reach};
@@ -87,7 +87,7 @@ impl Watch {
     fn begin(self, engine: Engine, record: Record, dialect: &'static Dialect) -> Result<(), ErrorObject> {
         let Self { changes, push, uri, .. } = self;
         let telling = tell(engine, record, dialect, Arc::downgrade(&push), uri.clone());
-        changes.watch(dialect, &push, uri, || Some(tokio::spawn(telling).abort_handle()))
+        changes.watch(dialect, &push, uri, || Teller::Own(tokio::spawn(telling).abort_handle()))
     }
 }
 

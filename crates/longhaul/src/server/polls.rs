@@ -17,7 +17,8 @@ use super::principal::Principal;
 use crate::audit::Trail;
 use crate::bucket::{Bucket, Rate};
 
-/// Bounds on what is asked about tasks: `tasks/get` and its like, the companions, and the output of commands.
+/// Bounds on what is asked about tasks: `tasks/get` and its like, the companions, the output of commands, and
+/// [what is asked beside the protocol](super::Dispatcher::poll).
 ///
 /// Waiting costs nothing: a `tasks/result` or a `task_wait` is one request, however long it takes.
 #[derive(Clone, Debug)]
@@ -295,9 +296,10 @@ impl From<Refused> for ErrorObject {
     }
 }
 
-/// A request about tasks that was let through. Until it is known whether they are there, it counts as one in vain.
+/// A request about tasks that was let through: see [`Dispatcher::poll`](super::Dispatcher::poll). Until it is said whether
+/// they are there, it counts as one in vain; one that is dropped has looked for nothing.
 #[derive(Debug)]
-pub(super) struct Poll {
+pub struct Poll {
     polls: Arc<Polls>,
     asker: Option<Asker>,
     /// How many of its tasks may still turn out not to be there.
@@ -307,7 +309,7 @@ pub(super) struct Poll {
 
 impl Poll {
     /// So many of its tasks are not there for its caller, and the others are. Only what is said first counts.
-    pub(super) fn missed(&self, tasks: usize) {
+    pub fn missed(&self, tasks: usize) {
         let unknown = self.unknown.swap(0, Ordering::Relaxed);
         if unknown == 0 {
             return;
@@ -326,7 +328,7 @@ impl Poll {
     }
 
     /// All of them are there.
-    pub(super) fn found(&self) {
+    pub fn found(&self) {
         self.missed(0);
     }
 

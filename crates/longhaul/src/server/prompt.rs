@@ -121,6 +121,21 @@ impl Prompt {
         self
     }
 
+    /// Completes whatever argument while it is typed, but those that are [completed](Self::complete) by themselves: `function`
+    /// is given its name.
+    #[must_use]
+    pub fn complete_any<F, R>(
+        mut self,
+        function: impl Fn(Cx, String, Typed) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = R> + Send + 'static,
+        R: IntoCompletion,
+    {
+        self.completers.add_any(function);
+        self
+    }
+
     /// What the list shows of it.
     pub fn definition(&self) -> &model::Prompt {
         &self.definition

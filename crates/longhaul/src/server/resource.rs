@@ -82,6 +82,15 @@ impl Resource {
         Self { definition: model::Resource::new(uri, name), needed: Vec::new(), read: Arc::new(read) }
     }
 
+    /// A resource described by hand, which `function` reads each time it is asked for.
+    pub fn raw<F, R>(definition: model::Resource, function: impl Fn(Cx) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = R> + Send + 'static,
+        R: IntoContents,
+    {
+        Self { definition, ..Self::new("", "", function) }
+    }
+
     /// A text that stays as it is. Its kind is `text/plain` unless it is said.
     pub fn text(uri: impl Into<String>, name: impl Into<String>, text: impl Into<Arc<str>>) -> Self {
         let text = text.into();
@@ -276,7 +285,10 @@ fn start(dispatcher: &Dispatcher, cx: Cx, uri: String) -> Result<Reading, ErrorO
         return Ok(resource.start(cx));
     }
     let templates = offer.templates.stock();
-    if let Some(reading) = templates.iter().find_map(|template| template.start(cx.clone(), &uri)) {
+    // A template of others may fit what tasks put out as well, which is not theirs.
+    if !uri.starts_with(OUTPUT_SCHEME)
+        && let Some(reading) = templates.iter().find_map(|template| template.start(cx.clone(), &uri))
+    {
         return Ok(reading);
     }
     let family = offer.family_of(&uri).ok_or_else(|| not_found(&uri))?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use longhaul_proto::dialect::{Dialect, Revision};
 use longhaul_proto::model::{ClientCapabilities, Elicitation, InputKind, Sampling, TraceParent};
 use longhaul_tasks::environment::BoxFuture;
+use longhaul_tasks::key;
 use longhaul_tasks::report::Reporter;
 use longhaul_tasks::runner::{Entry, Keeper};
 use longhaul_tasks::store::{Outcome, Owner, Record, Retention};
@@ -108,6 +109,13 @@ impl Written {
     }
 }
 
+/// A request of the caller that was written so, as another node has it: what it says on the way is not heard.
+pub(super) fn read(written: &RawValue, owner: Owner) -> Option<Cx> {
+    let written: Written = serde_json::from_str(written.get()).ok()?;
+    let dialect = Dialect::of(Revision::from_date(&written.revision)?);
+    Some(Cx::new(None, dialect, written.caller(&owner), None, unheard(), None))
+}
+
 /// Nobody listens: what is sent there is dropped.
 pub(super) fn unheard() -> Outlet {
     let outlet = Outlet::own();
@@ -146,6 +154,9 @@ impl Entry for FunctionEntry {
         let around = (self.states.as_ref(), &self.tools);
         let cx = Cx::of_task(around, dialect, caller, None, unheard(), reporter, keeper);
         cx.interview().leave_to_task();
+        if let Some(id) = key::drafted_id(record) {
+            cx.be_drafted(id.into());
+        }
         if self.answer_by_model {
             cx.interview().let_model_answer();
         }

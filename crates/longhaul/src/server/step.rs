@@ -46,6 +46,9 @@ impl Cx {
     /// read as now ends the call with `-32603`, `reason: "step_changed"`: a new [version](super::Tool::version) says so
     /// beforehand.
     ///
+    /// In a call that is made in rounds (2026-07-28) the first step that is not [`pure`](StepCall::pure) spends the state that
+    /// the client has brought: brought again, it leads to what came of the first time, and to no other effect.
+    ///
     /// A crash can come between the effect of a step and its record. What is done then is the step's to say: by default
     /// it is done again ([`StepCall::at_most_once`], [`StepCall::reconcile`], [`StepCall::pure`]).
     ///
@@ -371,15 +374,24 @@ impl<'a, T: Serialize + DeserializeOwned + Send + 'a> IntoFuture for StepCall<'a
 impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
     /// In a call that is no task: where it may be made again in rounds, its journal travels.
     async fn in_rounds(self) -> Result<T, ToolError> {
+        let Self { cx, key, body, care, .. } = self;
         let of = fingerprint("step");
-        if let Known::Learnt(json) = self.cx.interview().known(&self.key, of)
+        if let Known::Learnt(json) = cx.interview().known(&key, of)
             && let Ok(value) = serde_json::from_str(json.as_str())
         {
             return Ok(value);
         }
-        let value = (self.body)().await?;
+        let has_effect = !matches!(care, Care::Pure);
+        let _under_way = has_effect.then(|| cx.interview().begin_effect());
+        if has_effect {
+            cx.spend_state().await;
+        }
+        let value = match has_effect {
+            true => IN_STEP.scope(key.clone(), body()).await?,
+            false => body().await?,
+        };
         if let Ok(json) = serde_json::value::to_raw_value(&value) {
-            self.cx.interview().learn(&self.key, of, json.into());
+            cx.interview().learn(&key, of, json.into());
         }
         Ok(value)
     }
@@ -402,6 +414,8 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
             return read(keeper, &key, &json).map(Ok);
         }
         let is_pure = matches!(care, Care::Pure);
+        // Before there is a row a question would end the round in the middle of it.
+        let _has_effect = (!is_pure).then(|| cx.interview().begin_effect());
         let effect = || keeper.id().map_or_else(|| key.clone(), |id| format!("{id}/{key}"));
         let _under_way = keeper.body();
         let known = match care {

@@ -1,4 +1,4 @@
-//! Bounds of the subscriptions that follow tasks.
+//! Bounds of subscriptions: of the resources that they watch, and of those that follow tasks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,17 @@ use std::time::Duration;
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_tasks::store::Owner;
 
-/// Bounds on subscriptions that follow tasks (the tasks extension, Task Status Notifications).
+/// Bounds on subscriptions: to resources, in either era, and those that follow tasks (the tasks extension, Task Status
+/// Notifications).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SubscriptionOptions {
+    /// How many resources one subscription, or one session, may watch. Default 256.
+    pub max_resources: usize,
+    /// How many resources all clients together may watch, each counted for each of them. Default 16,384.
+    pub max_watched: usize,
+    /// How many of them may be one principal's. Default 1,024.
+    pub max_watched_each: usize,
     /// How many tasks one subscription may follow; one that names more is refused. Default 256.
     pub max_tasks: usize,
     /// How many subscriptions that follow tasks may be open; the next is refused. Default 1024.
@@ -24,6 +31,20 @@ pub struct SubscriptionOptions {
 }
 
 impl SubscriptionOptions {
+    /// Lets one subscription, or one session, watch this many resources.
+    #[must_use]
+    pub fn max_resources(mut self, max_resources: usize) -> Self {
+        self.max_resources = max_resources;
+        self
+    }
+
+    /// Lets clients watch this many resources in all, and those of one principal this many.
+    #[must_use]
+    pub fn max_watched(mut self, in_all: usize, each: usize) -> Self {
+        (self.max_watched, self.max_watched_each) = (in_all, each);
+        self
+    }
+
     /// Lets one subscription follow this many tasks.
     #[must_use]
     pub fn max_tasks(mut self, max_tasks: usize) -> Self {
@@ -48,7 +69,15 @@ impl SubscriptionOptions {
 
 impl Default for SubscriptionOptions {
     fn default() -> Self {
-        Self { max_tasks: 256, max_open: 1024, max_open_each: 64, slow_limit: Duration::from_secs(30) }
+        Self {
+            max_resources: 256,
+            max_watched: 16_384,
+            max_watched_each: 1_024,
+            max_tasks: 256,
+            max_open: 1024,
+            max_open_each: 64,
+            slow_limit: Duration::from_secs(30),
+        }
     }
 }
 

@@ -50,6 +50,8 @@ type Read = Arc<dyn Fn(Cx, &str, Option<&str>, &BTreeMap<String, String>) -> Opt
 pub struct ResourceTemplate {
     pub(super) definition: model::ResourceTemplate,
     template: Result<UriTemplate, String>,
+    /// It is listed although it may not be read back.
+    is_raw: bool,
     /// What the function cannot do without.
     needs: Vec<String>,
     read: Read,
@@ -80,7 +82,32 @@ impl ResourceTemplate {
         Self {
             template: UriTemplate::parse(&definition.uri_template),
             definition,
+            is_raw: false,
             needs,
+            read: Arc::new(read),
+            completers: Completers::default(),
+            needed: Vec::new(),
+        }
+    }
+
+    /// A family described by hand, whose resources `function` reads by their URIs. A template that cannot be read back
+    /// (`{path*}`) is listed as it is; what is made by it is looked for where no template is.
+    pub fn raw<F, R>(
+        definition: model::ResourceTemplate,
+        function: impl Fn(Cx, String) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = R> + Send + 'static,
+        R: IntoContents,
+    {
+        let read = move |cx: Cx, uri: &str, mime_type: Option<&str>, _: &BTreeMap<String, String>| {
+            Some(Reading::new(function(cx, uri.to_owned()), uri, mime_type))
+        };
+        Self {
+            template: UriTemplate::parse(&definition.uri_template),
+            definition,
+            is_raw: true,
+            needs: Vec::new(),
             read: Arc::new(read),
             completers: Completers::default(),
             needed: Vec::new(),
@@ -123,6 +150,21 @@ impl ResourceTemplate {
         self
     }
 
+    /// Completes whatever argument while it is typed, but those that are [completed](Self::complete) by themselves: `function`
+    /// is given its name.
+    #[must_use]
+    pub fn complete_any<F, R>(
+        mut self,
+        function: impl Fn(Cx, String, Typed) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = R> + Send + 'static,
+        R: IntoCompletion,
+    {
+        self.completers.add_any(function);
+        self
+    }
+
     /// What the list shows of it.
     pub fn definition(&self) -> &model::ResourceTemplate {
         &self.definition
@@ -147,7 +189,7 @@ impl ResourceTemplate {
     pub(super) fn check(&self, states: &States) -> Result<(), BuildError> {
         let of = || format!("template {:?}", self.definition.uri_template);
         self.check_adorned(states, of)?;
-        if let Err(problem) = &self.template {
+        if let (Err(problem), false) = (&self.template, self.is_raw) {
             return Err(BuildError::UriTemplate { of: of(), problem: problem.clone() });
         }
         let names = self.completers.arguments().chain(self.needs.iter().map(String::as_str));

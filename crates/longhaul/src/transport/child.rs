@@ -1,4 +1,7 @@
 //! A server that is a child process: started, listened to, and never left behind.
+//!
+//! It ends with its process group. What has left that, such as by `setsid`, is not looked for: a server's durable commands do so on
+//! purpose, and must go on when whoever called them has gone.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -1,12 +1,13 @@
 //! A client and a server in one process.
 
 use std::future::pending;
+use std::time::Duration;
 
 use tokio::io::{DuplexStream, duplex, split};
 
 use crate::client::Target;
 use crate::driver;
-use crate::server::{Dispatcher, Principal};
+use crate::server::{Caller, Dispatcher, Principal};
 
 /// How many bytes wait in each direction before the writer waits too.
 const BUFFER: usize = 64 << 10;
@@ -42,11 +43,20 @@ pub fn pair() -> (DuplexStream, DuplexStream) {
 /// # Ok(()) }
 /// ```
 pub fn serve(dispatcher: Dispatcher, principal: Principal) -> Target {
+    serve_caller(dispatcher, Caller::new(Some(principal)))
+}
+
+/// The same, for a client that calls as `caller`, with what its credential allows.
+///
+/// Must be called within a tokio runtime.
+pub fn serve_caller(dispatcher: Dispatcher, caller: Caller) -> Target {
     let (ours, theirs) = pair();
     tokio::spawn(async move {
         let (reader, writer) = split(ours);
+        let (options, callers) = (driver::Options::default(), driver::Callers::One(caller));
         let served =
-            driver::serve(dispatcher, principal, reader, writer, driver::Options::default(), pending()).await;
+            driver::serve_callers(dispatcher, callers, reader, writer, options, pending(), Duration::ZERO)
+                .await;
         if let Err(error) = served {
             tracing::debug!(%error, "a connection within the process ended early");
         }

@@ -290,19 +290,48 @@ async fn only_so_many_calls_wait() {
     asked(&bare.call(delete("f")).await);
 }
 
-#[tokio::test]
-async fn nodes_that_share_a_registry_go_on_with_each_others_calls() {
+/// Two nodes that share a registry.
+async fn sharing() -> [Bare; 2] {
     let shared: std::sync::Arc<dyn Registry> = std::sync::Arc::new(Memory::new());
     let nodes = [(); 2].map(|()| Bare::with(|server| server.registry(std::sync::Arc::clone(&shared))));
     for node in &nodes {
         node.dispatcher.start().await.unwrap();
     }
+    nodes
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_at_another_node_ends_the_call_at_its_own() {
+    let nodes = sharing().await;
+    let first = nodes[0].call(nap(600_000)).await;
+    let answers = json!({"elicit": accept(json!({"name": "Ada"}))});
+    let answering = nodes[1].answer(nap(600_000), &first, answers.clone());
+    assert!(tokio::time::timeout(Duration::from_secs(5), answering).await.is_err());
+    let mut looks = 0;
+    while nodes[0].counts.dropped.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        looks += 1;
+        assert!(looks < 300, "its node goes on for nobody");
+    }
+    let late = nodes[1].answer(nap(600_000), &first, answers).await;
+    assert_eq!(late["error"]["data"]["reason"], "worker_lost");
+    assert_eq!(nodes[0].counts.now(), (1, 0));
+}
+
+#[tokio::test]
+async fn nodes_that_share_a_registry_go_on_with_each_others_calls() {
+    let nodes = sharing().await;
     let first = nodes[0].call(tool("many")).await;
     let second = nodes[1].answer(tool("many"), &first, json!({"name": accept(json!({"name": "a"}))})).await;
     assert_eq!(asked(&second), ["name#2"]);
     let held = nodes[0].call(delete("a")).await;
-    let lost = nodes[1].answer(delete("a"), &held, json!({"approve": accept(json!({"go": true}))})).await;
-    assert_eq!(lost["error"]["data"]["reason"], "worker_lost", "its memory is another's");
+    // Its future is in the memory of the first, which is handed what came to the second.
+    let done = nodes[1].answer(delete("a"), &held, json!({"approve": accept(json!({"go": true}))})).await;
+    assert_eq!(done["result"]["content"][0]["text"], "deleted a", "{done}");
+    assert_eq!((nodes[0].counts.now(), nodes[1].counts.now()), ((1, 1), (0, 0)), "nothing ran twice");
+    // The same answers again, for theirs was lost.
+    let again = nodes[1].answer(delete("a"), &held, json!({"approve": accept(json!({"go": true}))})).await;
+    assert_eq!(again["result"], done["result"], "{again}");
 }
 
 fn declaring(mut params: Value, capabilities: Value) -> Value {

@@ -245,6 +245,44 @@ impl Process {
     }
 
     fn exchange(&self, who: &str, revision: Option<Revision>, method: &str, params: &Value) -> Value {
+        let mut out = Vec::new();
+        self.runtime.block_on(async {
+            match self.begin((who, revision), method, params, &mut out) {
+                Dispatched::Answered(_) => {}
+                Dispatched::Pending(answer) => {
+                    let answer = tokio::time::timeout(Duration::from_secs(60), answer);
+                    (_, out) = answer.await.expect("it is answered");
+                }
+            }
+        });
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    /// Calls a tool in an older revision, and gives the call up as soon as `then` is so.
+    pub(crate) fn give_up(&self, tool: &str, then: impl AsyncFn() -> bool) {
+        let params = json!({"name": tool, "arguments": {},
+            "_meta": {"io.modelcontextprotocol/clientCapabilities": {}}});
+        let revision = Revision::from_date("2025-06-18");
+        self.runtime.block_on(async {
+            let begun = self.begin(("ann", revision), "tools/call", &params, &mut Vec::new());
+            let Dispatched::Pending(answer) = begun else { panic!("it is answered") };
+            let canceller = answer.canceller();
+            let answering = tokio::spawn(answer);
+            while !then().await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            canceller.cancel();
+            let _answered = tokio::time::timeout(PATIENCE, answering).await.expect("it is answered");
+        });
+    }
+
+    fn begin(
+        &self,
+        (who, revision): (&str, Option<Revision>),
+        method: &str,
+        params: &Value,
+        out: &mut Vec<u8>,
+    ) -> Dispatched {
         let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
         let Message::Request(request) = Message::decode(text.as_bytes(), &Limits::default()).unwrap() else {
             panic!("{text}");
@@ -259,17 +297,7 @@ impl Process {
         let mut exchange = Exchange::new(&request.id, dialect, method, &request.params, caller);
         exchange.name = name;
         exchange.idempotency_key = params["key"].as_str().map(Into::into);
-        let mut out = Vec::new();
-        self.runtime.block_on(async {
-            match self.dispatcher.dispatch(exchange, &mut out) {
-                Dispatched::Answered(_) => {}
-                Dispatched::Pending(answer) => {
-                    let answer = tokio::time::timeout(Duration::from_secs(60), answer);
-                    (_, out) = answer.await.expect("it is answered");
-                }
-            }
-        });
-        serde_json::from_slice(&out).unwrap()
+        self.dispatcher.dispatch(exchange, out)
     }
 
     pub(crate) fn call(&self, tool: &str) -> String {

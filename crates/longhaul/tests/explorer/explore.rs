@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::fleet::{Crash, Fleet};
 use crate::invariant::brief;
+use crate::pairs::Pairs;
 use crate::place::Kind;
 use crate::world::Hands;
 
@@ -61,11 +62,12 @@ struct Trial {
 pub(crate) fn explore(scenario: &'static Scenario) {
     for kind in Kind::ALL {
         let mut explorer = Explorer { scenario, kind: *kind, tried: 0, broken: Vec::new() };
-        explorer.run(std::env::var("LONGHAUL_EXPLORE").is_ok_and(|what| what == "pairs"));
+        let is_whole = explorer.run(Pairs::of(scenario.name, *kind));
         let Explorer { tried, broken, .. } = explorer;
         // Past the harness, which shows nothing of a test that passes.
         let mut out = std::io::stdout().lock();
-        writeln!(out, "explored {}: {tried} crash points, {kind}", scenario.name).unwrap();
+        let so_far = if is_whole { "" } else { " so far" };
+        writeln!(out, "explored {}: {tried} crash points{so_far}, {kind}", scenario.name).unwrap();
         drop(out);
         assert!(
             broken.is_empty(),
@@ -90,6 +92,13 @@ pub(crate) fn tell(scenario: &'static Scenario) {
     }
 }
 
+/// Before and after each operation that a process may have.
+fn points(process: usize) -> impl Iterator<Item = Crash> {
+    (1..).flat_map(move |operation| {
+        [Moment::Before, Moment::After].map(|moment| Crash { process, operation, moment })
+    })
+}
+
 struct Explorer {
     scenario: &'static Scenario,
     kind: Kind,
@@ -98,38 +107,66 @@ struct Explorer {
 }
 
 impl Explorer {
-    fn run(&mut self, pairs: bool) {
+    /// With every crash there can be, or every pair of them; whether there was time for all.
+    fn run(&mut self, mut pairs: Option<Pairs>) -> bool {
         let usual = self.try_out(&[]);
         assert!(usual.broken.is_empty(), "without a crash: {:#?}", usual.broken);
-        for process in 0..usual.operations.len() {
-            self.every_point(&[], process, |this, first| {
-                if pairs {
-                    this.every_point(&[first], first.process + 1, |_, _| {});
-                }
-            });
-        }
+        (0..usual.operations.len()).all(|process| match &mut pairs {
+            Some(pairs) => self.every_pair(process, pairs),
+            None => {
+                self.every_point(&[], process);
+                true
+            }
+        })
     }
 
     /// Lets that process crash before and after each of its operations, as long as there are any.
-    fn every_point(&mut self, before: &[Crash], process: usize, then: impl Fn(&mut Self, Crash)) {
-        for operation in 1.. {
-            for moment in [Moment::Before, Moment::After] {
-                let crash = Crash { process, operation, moment };
-                let plan: Vec<Crash> = before.iter().copied().chain([crash]).collect();
-                let trial = self.try_out(&plan);
-                if trial.crashed < plan.len() {
-                    return;
-                }
-                self.tried += 1;
-                if !trial.broken.is_empty() {
-                    let what = trial.operations[process].last().map(ToString::to_string).unwrap_or_default();
-                    let at = format!("a crash {moment} operation {operation} ({what}) of process {process}");
-                    let after = if before.is_empty() { String::new() } else { format!(", after {before:?}") };
-                    self.broken.push(format!("{at}{after}:\n  {}", trial.broken.join("\n  ")));
-                }
-                then(self, crash);
+    fn every_point(&mut self, before: &[Crash], process: usize) {
+        for crash in points(process) {
+            if !self.crash(before, crash) {
+                return;
             }
         }
+    }
+
+    /// The same, and the next process crash in the same way. Whether there was time for all.
+    fn every_pair(&mut self, process: usize, pairs: &mut Pairs) -> bool {
+        for first in points(process) {
+            if let Some(tried) = pairs.tried(first) {
+                self.tried += tried;
+                continue;
+            }
+            if pairs.is_late() {
+                return false;
+            }
+            let (tried, broken) = (self.tried, self.broken.len());
+            if !self.crash(&[], first) {
+                break;
+            }
+            self.every_point(&[first], process + 1);
+            if self.broken.len() == broken {
+                pairs.note(first, self.tried - tried);
+            }
+        }
+        true
+    }
+
+    /// Tells the scenario with this crash after those `before`; whether there was such an operation.
+    fn crash(&mut self, before: &[Crash], crash: Crash) -> bool {
+        let plan: Vec<Crash> = before.iter().copied().chain([crash]).collect();
+        let trial = self.try_out(&plan);
+        if trial.crashed < plan.len() {
+            return false;
+        }
+        self.tried += 1;
+        if !trial.broken.is_empty() {
+            let Crash { process, operation, moment } = crash;
+            let what = trial.operations[process].last().map(ToString::to_string).unwrap_or_default();
+            let at = format!("a crash {moment} operation {operation} ({what}) of process {process}");
+            let after = if before.is_empty() { String::new() } else { format!(", after {before:?}") };
+            self.broken.push(format!("{at}{after}:\n  {}", trial.broken.join("\n  ")));
+        }
+        true
     }
 
     fn try_out(&self, plan: &[Crash]) -> Trial {

@@ -17,6 +17,7 @@ mod clock;
 mod explore;
 mod fleet;
 mod invariant;
+mod pairs;
 mod place;
 mod scenarios;
 mod sim;

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use longhaul::client::{Client, Hosting, Options, Target};
+use longhaul::client::{CallOptions, Client, Command, Hosting, Options, Target};
 use longhaul::proto::dialect::{Dialect, Revision};
 use longhaul::proto::jsonrpc::{Code, ErrorObject};
-use longhaul::proto::model::{CreateMessageResult, ElicitResult};
+use longhaul::proto::model::{
+    CreateMessageParams, CreateMessageResult, ElicitResult, Progress, SamplingMessage,
+};
 use longhaul::server::{Elicited, ToolError, local_user};
 use longhaul::store::{Durability, Filter, Memory, Outcome, Overlay, Scope, TaskStore};
 use longhaul::{Cx, Server, Tool, driver};
@@ -344,4 +346,61 @@ async fn a_question_that_is_no_longer_wanted_is_cancelled_as_the_task_that_it_is
     calling.abort();
     user.left.notified().await;
     assert!(matches!(kept(&*store).await[..], [Some(Outcome::Cancelled { .. })]));
+}
+
+/// No test, but the server of one: it thinks aloud, with its client's model.
+#[tokio::test]
+#[ignore = "it is a program that another test starts"]
+async fn a_program_that_asks() {
+    if std::env::var_os("ASKS").is_none() {
+        return;
+    }
+    let tool = Tool::typed("think", "Ask a model", |cx: Cx, Nothing {}| async move {
+        let asks = CreateMessageParams::new(vec![SamplingMessage::user("What is it?")], 10);
+        let asked = cx.sample(asks).as_task(Duration::from_secs(60));
+        let (said, ()) = tokio::join!(asked, async {
+            cx.progress(Progress::new(1.0)).await;
+            cx.progress(Progress::new(2.0)).await;
+        });
+        cx.progress(Progress::new(3.0)).await;
+        Ok::<_, ToolError>(said?.text())
+    });
+    Server::new("asks", "1").tool(tool).serve_stdio().await.unwrap();
+    // Nothing more is to be said where messages were.
+    std::process::exit(0);
+}
+
+#[tokio::test]
+async fn a_program_has_its_question_made_a_task_and_tells_how_far_it_is_meanwhile() {
+    let (halfway, heard) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
+    let store = Arc::new(Memory::new());
+    let waits = Arc::clone(&halfway);
+    let hosting = Options::default().host_tasks(Hosting::in_store(Arc::clone(&store)));
+    let options = hosting.revision(Revision::V2025_11_25).on_sample(move |_| {
+        let waits = Arc::clone(&waits);
+        async move {
+            // What its server tells is heard while the question waits.
+            waits.notified().await;
+            Ok(CreateMessageResult::new("the model", "Forty-two."))
+        }
+    });
+    let words = ["hosting::a_program_that_asks", "--exact", "--ignored", "--nocapture"];
+    let program = Command::new(std::env::current_exe().unwrap()).args(words).env("ASKS", "yes");
+    let client = Client::connect_with(program, options).await.unwrap();
+    let told = Arc::clone(&heard);
+    let listens = CallOptions::default().on_progress(move |progress| {
+        told.lock().unwrap().push(progress.value);
+        if progress.value >= 2.0 {
+            halfway.notify_one();
+        }
+    });
+    let nothing = json!({});
+    let calling = client.call_with("think", &nothing, listens);
+    let result = tokio::time::timeout(Duration::from_secs(60), calling).await.unwrap().unwrap();
+    assert_eq!(result.content[0].as_text(), Some("Forty-two."), "{result:?}");
+    assert_eq!(*heard.lock().unwrap(), [1.0, 2.0, 3.0]);
+    let ended = kept(&*store).await;
+    let [Some(Outcome::Result { value, .. })] = &ended[..] else { panic!("{ended:?}") };
+    assert!(value.as_str().contains("Forty-two."), "{value:?}");
+    client.close().await;
 }

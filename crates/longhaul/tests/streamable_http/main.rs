@@ -17,10 +17,12 @@ use tokio::net::TcpStream;
 
 use rig::{Echo, Host, body, events, header, modern_params, read, text, wait};
 
+mod half_closed;
 mod mounted;
 mod orphans;
 mod page;
 mod parts;
+mod proxy;
 mod questions;
 mod rig;
 

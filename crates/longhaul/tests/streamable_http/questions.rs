@@ -37,20 +37,33 @@ struct Editor {
 }
 
 /// The messages of a stream as they come.
-struct Events {
+pub(crate) struct Events {
     body: Incoming,
     rest: String,
 }
 
 impl Events {
-    fn of(response: Response<Incoming>) -> Self {
+    pub(crate) fn of(response: Response<Incoming>) -> Self {
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         Self { body: response.into_body(), rest: String::new() }
     }
 
-    async fn next(&mut self) -> Value {
+    pub(crate) async fn next(&mut self) -> Value {
         // Comments keep a stream alive that says nothing.
         tokio::time::timeout(Duration::from_secs(60), self.read()).await.unwrap()
+    }
+
+    /// It breaks off, and brings no end.
+    pub(crate) async fn breaks_off(mut self) {
+        let cut = async {
+            loop {
+                match self.body.frame().await {
+                    Some(Ok(_)) => {}
+                    broken => return broken.is_some(),
+                }
+            }
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(60), cut).await.unwrap(), "its end was told");
     }
 
     async fn read(&mut self) -> Value {

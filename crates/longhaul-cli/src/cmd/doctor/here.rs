@@ -58,7 +58,7 @@ async fn look_at_store(config: &Config, report: &mut Report) -> Outcome<()> {
             return report.ok("store", format!("{} will be made when the server starts", path.display()));
         }
         StoreUrl::Sqlite(path) => Some(path),
-        StoreUrl::Postgres(_) => None,
+        StoreUrl::Postgres(_) | StoreUrl::Redis(_) => None,
     };
     let (opened, survives) = match store::open(&config.store).await {
         Ok(opened) => (opened.tasks, opened.survives),

@@ -1,6 +1,5 @@
 //! `longhaul tasks list`: the tasks of a store, newest first.
 
-use comfy_table::Table;
 use longhaul::store::{Filter, Record, Scope};
 use longhaul::tasks::project::{self, View};
 use serde::Serialize;
@@ -8,6 +7,7 @@ use serde_json::json;
 
 use super::node::settle;
 use super::origin::{Local, Origin};
+use super::table::Rows;
 use super::view::{Shown, age, now, took};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -79,19 +79,11 @@ pub(super) fn remembered(args: &Args, manner: Manner) -> Outcome<bool> {
         print(&clean::json(&list.to_string()))?;
         return Ok(true);
     }
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(["ID", "TOOL", "SERVER", "STARTED"]);
-    for handle in handles.iter().take(shown) {
-        let cell = |text: &str| clean::line(text, 80);
-        table.add_row([
-            cell(&handle.task),
-            cell(&handle.tool),
-            cell(&handle.server.name()),
-            cell(&handle.started),
-        ]);
-    }
-    print(&table.trim_fmt())?;
+    let mut rows = vec![["ID", "TOOL", "SERVER", "STARTED"].map(str::to_owned)];
+    rows.extend(handles.iter().take(shown).map(|handle| {
+        [&handle.task, &handle.tool, &handle.server.name(), &handle.started].map(|text| clean::line(text, 80))
+    }));
+    print(&Rows { rows, id: 0, give_way: &[2, 1] }.shown())?;
     if is_terminal() {
         note(&format!(
             "{shown} of {} that were started from here.   how is it: longhaul tasks get ID",
@@ -121,16 +113,15 @@ async fn read(local: &Local, args: &Args) -> Outcome<(Vec<Record>, bool)> {
 }
 
 fn table(records: &[Record], at: longhaul::store::Time) -> String {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING);
-    table.set_header(["STATUS", "ID", "TOOL", "NOW", "STARTED", "TOOK"]);
+    let mut rows = vec![["STATUS", "ID", "TOOL", "NOW", "STARTED", "TOOK"].map(str::to_owned)];
     for record in records {
         let status = project::status(record, View::D3).as_str().replace('_', " ");
         let started = format!("{} ago", age(at.since(record.created_at)));
         let tool = clean::line(&record.tool, 40);
-        table.add_row([status, record.id.to_string(), tool, now(record), started, took(record, at)]);
+        rows.push([status, record.id.to_string(), tool, now(record), started, took(record, at)]);
     }
-    table.trim_fmt()
+    // An id begins with its tool.
+    Rows { rows, id: 1, give_way: &[3, 2, 4, 5] }.shown()
 }
 
 async fn hint(records: &[Record], has_more: bool, local: &Local) -> Outcome {

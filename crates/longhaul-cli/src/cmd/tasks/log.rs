@@ -14,6 +14,7 @@ use longhaul::server::output_uri;
 use longhaul::store::{PartContent, Scope, TaskId};
 use longhaul::tasks::project::PARTS;
 use longhaul_gateway::command::{Cut, Output, Stream};
+use longhaul_gateway::tool::written;
 use serde::{Deserialize, Serialize};
 
 use super::origin::{Local, Origin, Remote};
@@ -65,6 +66,7 @@ pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome
     let source = Source::of(origin, &args.id, stream).await?;
     match Interrupt::listen().unless_left(None, follow(&source, args, manner)).await {
         Waited::For(ended) => ended.map(|()| Exit::Done),
+        Waited::Left | Waited::TimeUp if manner != Manner::Words => Err(origin.detached("log", &args.id)),
         Waited::Left | Waited::TimeUp => Err(Failure::silent(Exit::Detached)),
     }
 }
@@ -134,6 +136,12 @@ struct Piece {
 }
 
 impl Piece {
+    /// That nothing is kept of a stream, in which so much was written.
+    fn gone(after: u64, total: u64) -> Self {
+        let missing = total.saturating_sub(after);
+        Self { kind: Kind::Output, bytes: Vec::new(), next: total, total: Some(total), missing, done: true }
+    }
+
     /// What to say to who wants to begin where nothing is.
     fn too_far(&self, after: u64, total: u64) -> String {
         match self.kind {
@@ -193,11 +201,20 @@ impl<'a> Source<'a> {
     /// What is there behind `after`: one piece at least.
     async fn read(&self, after: u64) -> Outcome<Vec<Piece>> {
         match self {
-            Self::Files { dir, stream, local, id } => match read_files(dir, *stream, after).await? {
-                Some(piece) => Ok(vec![piece]),
-                // A task that waits for a place has written nothing yet, and a function's never will.
-                None => read_parts(local, id, after).await,
-            },
+            Self::Files { dir, stream, local, id } => {
+                if let Some(piece) = read_files(dir, *stream, after).await? {
+                    return Ok(vec![piece]);
+                }
+                match written(local.look(id).await?.outcome(), *stream) {
+                    // A task that waits for a place has written nothing yet, and a function's never will.
+                    0 => read_parts(local, id, after).await,
+                    // Its command may have begun and ended since; otherwise its files are gone.
+                    total => {
+                        let again = read_files(dir, *stream, after).await?;
+                        Ok(vec![again.unwrap_or_else(|| Piece::gone(after, total))])
+                    }
+                }
+            }
             Self::Resource { remote, id, stream, in_parts } => {
                 if !in_parts.load(Ordering::Relaxed) {
                     match read_resource(remote, id, stream.name(), after).await {

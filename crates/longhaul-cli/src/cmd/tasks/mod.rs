@@ -9,6 +9,7 @@ mod log;
 mod node;
 mod origin;
 mod result;
+mod table;
 mod view;
 mod wait;
 mod watch;

@@ -25,7 +25,7 @@ pub(crate) struct OriginArgs {
     /// Ask this server, by id; it lists nothing. A URL, or a name such as vscode:ci.
     #[arg(long, value_name = "URL", global = true, conflicts_with = "store")]
     url: Option<String>,
-    /// The store: sqlite:FILE or postgres://USER@HOST/DATABASE.
+    /// The store: sqlite:FILE, postgres://USER@HOST/DATABASE or redis://HOST.
     #[arg(long, value_name = "URL", global = true, value_parser = store::url)]
     store: Option<StoreUrl>,
     /// Where commands keep their run files. Default: beside the SQLite file.
@@ -116,6 +116,12 @@ impl OriginArgs {
         }
     }
 
+    /// That the user has left tasks which keep running, as a program is told.
+    pub(crate) fn detached(&self, ids: &[String]) -> Failure {
+        let ids: String = ids.iter().flat_map(|id| [" ".to_owned(), clean::line(id, 128)]).collect();
+        left(format!("still running:{ids}"), format!("longhaul tasks wait{ids}{}", self.as_options()))
+    }
+
     /// Whether nothing says where tasks are: no option, and no configuration here.
     pub(crate) fn is_nowhere(&self) -> bool {
         self.url.is_none()
@@ -135,9 +141,9 @@ impl OriginArgs {
                 return Err(Failure::usage(format!("there is no store {}", path.display()))
                     .next("`longhaul serve` makes it; is this where it was started?"));
             }
-            StoreUrl::Sqlite(_) | StoreUrl::Postgres(_) => {}
+            StoreUrl::Sqlite(_) | StoreUrl::Postgres(_) | StoreUrl::Redis(_) => {}
         }
-        let store = store::open(&settings).await?.tasks;
+        let store = store::open_or_read(&settings).await?.tasks;
         Ok(Local { store, settings, found_by: self.as_options() })
     }
 
@@ -203,6 +209,20 @@ impl Origin {
             remote.client.close().await;
         }
     }
+
+    /// That the user has left a task which keeps running, as a program is told; `verb` comes back to it.
+    pub(crate) fn detached(&self, verb: &str, given: &str) -> Failure {
+        let (id, next) = match self {
+            Self::Store(local) => (given, local.command(verb, given)),
+            Self::Server(remote) => (remote.id(given), remote.command(verb, remote.id(given))),
+        };
+        left(clean::line(id, 128) + " keeps running", next)
+    }
+}
+
+/// That the user has left what keeps running, as a program is told.
+fn left(message: String, next: String) -> Failure {
+    Failure::new(Exit::Detached, "detached", message).next(next)
 }
 
 fn remembered(id: &str) -> Outcome<Found> {

@@ -104,7 +104,7 @@ pub(crate) fn now(record: &Record) -> String {
 
 /// How long it took, or has taken so far.
 pub(crate) fn took(record: &Record, now: Time) -> String {
-    age(record.terminal_at.unwrap_or(now).since(record.created_at))
+    age(longhaul_gateway::tool::took(record, now))
 }
 
 /// A duration in its two largest units.

@@ -123,6 +123,7 @@ pub(super) async fn run(place: &OriginArgs, args: &Args, manner: Manner) -> Outc
             false
         }
         Waited::TimeUp => true,
+        Waited::Left if manner != Manner::Words => return Err(place.detached(&open)),
         Waited::Left => return Err(Failure::silent(Exit::Detached)),
     };
     if manner == Manner::Quiet {

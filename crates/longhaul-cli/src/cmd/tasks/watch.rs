@@ -86,9 +86,10 @@ async fn follow(
         }
         Waited::Left | Waited::TimeUp => {
             show.end();
-            if manner == Manner::Words {
-                note(&format!("\nDetached; {} keeps running.", args.id));
+            if manner != Manner::Words {
+                return Err(origin.detached("watch", &args.id));
             }
+            note(&format!("\nDetached; {} keeps running.", args.id));
             Err(Failure::silent(Exit::Detached))
         }
     }

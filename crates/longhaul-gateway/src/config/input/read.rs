@@ -10,6 +10,7 @@ use super::{
 };
 use crate::config::{
     diagnostic::Diagnostic,
+    outline::Form,
     reader::{At, Entry, Reader, Section},
     template::{MAX_NAME, is_input_name},
     value::Value,
@@ -73,6 +74,12 @@ impl Declared {
 /// Whether the input may be left out; `None` when its default is wrong.
 fn presence(reader: &mut Reader<'_>, section: &Section<'_>, kind: &Kind) -> Option<Presence> {
     let required = reader.boolean(section, "required");
+    reader.asks(section, "default", || match kind {
+        Kind::String(_) => Form::Text,
+        Kind::Integer(_) | Kind::Number(_) => Form::Number,
+        Kind::Boolean => Form::Boolean,
+        Kind::Array(_) => Form::Texts,
+    });
     let Some(entry) = section.entry("default") else {
         return Some(match required {
             Some(At { value: false, .. }) => Presence::Optional,

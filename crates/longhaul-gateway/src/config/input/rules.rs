@@ -7,6 +7,7 @@ use toml::de::DeValue;
 use super::{Kind, Range, Text, read::KEYS};
 use crate::config::{
     diagnostic::{Diagnostic, Edit},
+    outline::Form,
     pattern::Pattern,
     reader::{At, Entry, Reader, Section, quoted, type_name},
     spelling::listed,
@@ -42,6 +43,7 @@ pub(super) fn kind(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Kin
 
 fn text(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Text> {
     let before = reader.count();
+    reader.asks(section, "enum", || Form::Texts);
     let choices = choices(reader, section, "a string", string).unwrap_or_default();
     let pattern = reader.text(section, "pattern").and_then(|text| compile(reader, section, "pattern", &text));
     let rules = Text { choices: Vec::new(), pattern };
@@ -120,6 +122,7 @@ where
         );
         return None;
     }
+    reader.asks(section, "enum", || Form::Numbers);
     let choices = choices(reader, section, expected, decode).unwrap_or_default();
     let rules = Range {
         choices: Vec::new(),
@@ -168,6 +171,7 @@ fn bound<T>(
     expected: &str,
     decode: fn(&DeValue<'_>) -> Option<T>,
 ) -> Option<At<T>> {
+    reader.asks(section, key, || Form::Number);
     let entry = section.entry(key)?;
     match decode(entry.value) {
         Some(value) => Some(At { value, span: entry.span }),

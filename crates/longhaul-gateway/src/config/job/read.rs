@@ -11,6 +11,7 @@ use crate::config::{
     auth::scopes,
     diagnostic::Diagnostic,
     input::read::Declared,
+    outline::Form,
     reader::{At, Entry, Reader, Section},
     tool::{
         limits as of_tools,
@@ -251,6 +252,8 @@ fn pointer(reader: &mut Reader<'_>, section: &Section<'_>, key: &str) -> Option<
 }
 
 fn words(reader: &mut Reader<'_>, section: &Section<'_>, key: &str) -> Option<Vec<String>> {
+    reader.asks(section, key, || Form::Text);
+    reader.asks(section, key, || Form::Texts);
     match section.entry(key) {
         None => Some(Vec::new()),
         // One word may stand alone.

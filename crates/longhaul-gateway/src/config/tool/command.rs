@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{
     interpreter::Language,
+    runs::{By, runs},
     script::{Script, scripts},
 };
 use crate::config::{
@@ -87,6 +88,7 @@ pub(super) fn command(
     inputs: &[Declared],
 ) {
     program(reader, tool, &words[0], &templates[0], inputs);
+    reject_choice(reader, tool, words, templates, inputs);
     let found = scripts(&words.iter().map(|word| word.value).collect::<Vec<_>>());
     let mut ended = false;
     for (index, (word, template)) in words.iter().zip(templates).enumerate() {
@@ -129,6 +131,59 @@ fn program(reader: &mut Reader<'_>, tool: &str, word: &At<&str>, template: &Temp
         };
         reader.push(Diagnostic::error(message).at(word.span.clone(), "the program to run").help(help));
     }
+}
+
+/// Reports words behind the program that say what is run, where the caller may write them freely.
+fn reject_choice(
+    reader: &mut Reader<'_>,
+    tool: &str,
+    words: &[At<&str>],
+    templates: &[Template],
+    inputs: &[Declared],
+) {
+    let mut left: Vec<usize> = (0..words.len()).collect();
+    let mut seen = vec![false; words.len()];
+    loop {
+        let argv: Vec<&str> = left.iter().map(|index| words[*index].value).collect();
+        let mut may_go = None;
+        for run in runs(&argv) {
+            let index = left[run.at];
+            for declared in templates[index].inputs().map(|input| &inputs[input]) {
+                let Some(input) = &declared.input else { continue };
+                let is_list = matches!(input.kind, Kind::Array(_));
+                if input.presence == Presence::Optional || is_list || input.allow_dash {
+                    may_go = may_go.or(Some(run.at));
+                }
+                let is_number = matches!(input.kind, Kind::Integer(_) | Kind::Number(_));
+                let is_harmless = input.kind.is_closed() || is_number && matches!(run.by, By::Text(_));
+                if !is_harmless && !seen[index] {
+                    reader.push(
+                        choice(tool, &declared.name, &run.by).at(words[index].span.clone(), "what is run"),
+                    );
+                }
+            }
+            seen[index] = true;
+        }
+        // Where it can be nothing or an option, the next word is what is run.
+        match may_go {
+            Some(at) => drop(left.remove(at)),
+            None => return,
+        }
+    }
+}
+
+fn choice(tool: &str, name: &str, by: &By) -> Diagnostic {
+    let (what, instead) = match by {
+        By::Wrapper => (format!("the program that {tool} runs"), "name the program here"),
+        By::Interpreter(interpreter) => {
+            (format!("what `{interpreter}` runs for {tool}"), "name the script here")
+        }
+        By::Text(program) => {
+            (format!("the script that `{program}` runs for {tool}"), "write the script here")
+        }
+    };
+    let help = format!("{instead}, or list the allowed ones in `enum` of `input.{name}`");
+    Diagnostic::error(format!("`{{{name}}}` lets the caller choose {what}")).help(help)
 }
 
 fn reject_script(

@@ -29,6 +29,9 @@ pub(super) struct Program {
     attached: &'static str,
     /// Single letters behind which nothing is an option of this program any more.
     ends: &'static str,
+    /// Single letters with which the first operand is not run: it is only checked (`sh -n`), or another argument, or what
+    /// is run stands elsewhere (`sh -s`, `sed -f`).
+    passive: &'static str,
     /// Long options behind which some other value stands.
     long_value: &'static [&'static str],
     shape: Shape,
@@ -101,6 +104,47 @@ impl Program {
         found
     }
 
+    /// Which of the arguments is what this program runs, where that is neither the value of an option nor for a shell.
+    pub(super) fn operand(&self, arguments: &[&str]) -> Option<usize> {
+        if self.language == Language::Joined || matches!(self.shape, Shape::Subcommand(_)) {
+            return None;
+        }
+        let mut at = 0;
+        while let Some(argument) = arguments.get(at) {
+            if self.is_passive(argument) {
+                return None;
+            }
+            match self.option(argument) {
+                Opt::Other => at += 1,
+                Opt::TakesValue => at += 2,
+                Opt::Script(_) | Opt::Attached(_) => return None,
+                // `python -m MODULE`: the option says what the next argument is.
+                Opt::Operand if self.names_next(argument) => return behind(at, arguments),
+                Opt::End => return behind(at, arguments),
+                Opt::Operand => return Some(at),
+            }
+        }
+        None
+    }
+
+    /// Whether this is an option behind which stands what is run, in an argument of its own.
+    fn names_next(&self, argument: &str) -> bool {
+        let letter = argument.strip_prefix('-').and_then(|letters| letters.find(|c| self.ends.contains(c)));
+        letter.is_some_and(|index| index + 2 == argument.len())
+    }
+
+    /// Whether this is an option with which the first operand is not run.
+    fn is_passive(&self, argument: &str) -> bool {
+        if argument.starts_with("--") {
+            let name = argument.split('=').next().unwrap_or(argument);
+            return ["--check", "--no-execute", "--file"].contains(&name);
+        }
+        let letters = argument.strip_prefix('-').unwrap_or_default();
+        let has_value = |letter: &char| self.value.contains(*letter) || self.attached.contains(*letter);
+        let passive = letters.chars().find(|letter| self.passive.contains(*letter) || has_value(letter));
+        passive.is_some_and(|letter| self.passive.contains(letter))
+    }
+
     fn option(&self, argument: &str) -> Opt {
         if argument == "--" {
             return Opt::End;
@@ -168,6 +212,10 @@ impl Program {
     }
 }
 
+fn behind(at: usize, arguments: &[&str]) -> Option<usize> {
+    (at + 1 < arguments.len()).then_some(at + 1)
+}
+
 #[derive(PartialEq, Eq)]
 enum Opt {
     /// The next argument is a script.
@@ -191,6 +239,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "oO",
         attached: "",
         ends: "",
+        passive: "ns",
         long_value: &["--rcfile", "--init-file"],
         shape: Shape::FirstOperand,
     },
@@ -202,6 +251,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "",
         attached: "",
         ends: "",
+        passive: "ns",
         long_value: &[],
         shape: Shape::FirstOperand,
     },
@@ -213,6 +263,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "dopD",
         attached: "",
         ends: "",
+        passive: "n",
         long_value: &["--debug", "--debug-output", "--profile", "--features"],
         shape: Shape::OptionValue,
     },
@@ -224,6 +275,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "WX",
         attached: "",
         ends: "m",
+        passive: "",
         long_value: &["--check-hash-based-pycs"],
         shape: Shape::OptionValue,
     },
@@ -235,6 +287,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "rC",
         attached: "",
         ends: "",
+        passive: "c",
         long_value: &[
             "--require",
             "--import",
@@ -254,6 +307,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "",
         attached: "",
         ends: "",
+        passive: "",
         long_value: &[],
         shape: Shape::Subcommand("eval"),
     },
@@ -265,6 +319,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "ImM",
         attached: "iFCDVx",
         ends: "",
+        passive: "",
         long_value: &[],
         shape: Shape::OptionValue,
     },
@@ -276,6 +331,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "IrEC",
         attached: "iFKx",
         ends: "",
+        passive: "c",
         long_value: &[],
         shape: Shape::OptionValue,
     },
@@ -287,6 +343,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "cdztS",
         attached: "",
         ends: "fF",
+        passive: "lsw",
         long_value: &["--php-ini", "--define", "--file"],
         shape: Shape::OptionValue,
     },
@@ -298,6 +355,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "l",
         attached: "",
         ends: "",
+        passive: "",
         long_value: &[],
         shape: Shape::OptionValue,
     },
@@ -320,6 +378,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "",
         attached: "",
         ends: "",
+        passive: "",
         long_value: &[],
         shape: Shape::RestAfterOption,
     },
@@ -331,6 +390,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "",
         attached: "",
         ends: "",
+        passive: "",
         long_value: &[],
         shape: Shape::RestAfterOption,
     },
@@ -342,6 +402,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "uC",
         attached: "",
         ends: "",
+        passive: "",
         long_value: &["--unset", "--chdir"],
         shape: Shape::OptionValue,
     },
@@ -353,6 +414,7 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "ugGwEsTIOBmo",
         attached: "",
         ends: "",
+        passive: "",
         long_value: &["--group", "--timeout", "--shell"],
         shape: Shape::OptionValueAnywhere,
     },
@@ -364,7 +426,36 @@ pub(super) const PROGRAMS: [Program; 15] = [
         value: "BbcDEeFIiJLlmOopPQRSWw",
         attached: "",
         ends: "",
+        passive: "",
         long_value: &[],
         shape: Shape::RestAfterOperand,
+    },
+];
+
+/// The programs that take a text in a language of their own as an argument, which can run others.
+pub(super) const TEXTS: [Program; 2] = [
+    Program {
+        names: &["awk", "gawk", "mawk", "nawk"],
+        language: Language::Arguments("ENVIRON"),
+        script: "e",
+        long: &["--source"],
+        value: "Filv",
+        attached: "",
+        ends: "",
+        passive: "Ef",
+        long_value: &["--assign", "--field-separator", "--include", "--load"],
+        shape: Shape::OptionValue,
+    },
+    Program {
+        names: &["sed", "gsed"],
+        language: Language::Arguments(""),
+        script: "e",
+        long: &["--expression"],
+        value: "l",
+        attached: "i",
+        ends: "",
+        passive: "f",
+        long_value: &["--line-length"],
+        shape: Shape::OptionValueAnywhere,
     },
 ];

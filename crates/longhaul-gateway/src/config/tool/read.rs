@@ -15,6 +15,7 @@ use crate::config::{
     duration::parse_duration,
     environment::Sources,
     input::{read::Declared, rules::compile},
+    outline::Form,
     policy::{Join, Output},
     reader::{At, Entry, Reader, Section, quoted},
     spelling::nearest,
@@ -264,7 +265,14 @@ pub(in crate::config) fn annotations(reader: &mut Reader<'_>, tool: &Section<'_>
 }
 
 pub(in crate::config) fn task(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<TaskMode> {
-    let text = reader.text(section, "task")?;
+    reader.asks(section, "task", || Form::Task);
+    let entry = section.entry("task")?;
+    let DeValue::String(word) = entry.value else {
+        let diagnostic = reader.wrong_type(&entry, &section.place, "a string");
+        reader.push(diagnostic);
+        return None;
+    };
+    let text = At { value: word.as_ref(), span: entry.span };
     let words = text.value.trim();
     let delay = match words {
         "never" => return Some(TaskMode::Never),

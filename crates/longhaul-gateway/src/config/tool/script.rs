@@ -45,7 +45,7 @@ pub(super) fn scripts(argv: &[&str]) -> Vec<Script> {
 }
 
 /// The name of a program without its folder, `.exe` and version: `/usr/bin/python3.12` is `python`.
-fn base_name(program: &str) -> &str {
+pub(super) fn base_name(program: &str) -> &str {
     let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
     let name = name.strip_suffix(".exe").unwrap_or(name);
     let short = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');

@@ -7,6 +7,7 @@ use crate::config::{
     diagnostic::{Diagnostic, Edit},
     environment::{EnvSource, Variable, VariableValue, source},
     input::read::Declared,
+    outline::Form,
     reader::{At, Entry, Reader, Section},
 };
 
@@ -24,6 +25,7 @@ pub(super) fn read(
     let mut variables = Vec::new();
     for entry in section.entries() {
         check_name(reader, &entry);
+        reader.asks(&section, entry.key, || Form::Text);
         let value = match entry.value {
             DeValue::String(value) => {
                 let text = At { value: value.as_ref(), span: entry.span.clone() };

@@ -1,6 +1,6 @@
 //! `[servers.<name>]`: reading one server and what is said of its tools.
 
-use std::{collections::BTreeMap, num::NonZeroU32};
+use std::{collections::BTreeMap, num::NonZeroU32, path::PathBuf};
 
 use longhaul::{
     server::TaskMode,
@@ -18,6 +18,7 @@ use crate::config::{
         BoundHeader,
         read::message::{Names, headers},
     },
+    outline::Form,
     policy::Join,
     reader::{Entry, Reader, Section},
     tool::{
@@ -39,11 +40,16 @@ pub(in crate::config) fn read(
     reader.reject_unknown(&section, &known);
     let reach = reach(reader, &section, &known, context);
     let prefix = prefix(reader, &section);
+    let pins = pins(reader, &section, context);
     let range = (limits::START_WITHIN_MIN, limits::START_WITHIN_MAX);
     let start_within = reader.duration(&section, "start_within", range).unwrap_or(limits::START_WITHIN);
     let defaults = policy(reader, &section, &defaults());
     let tools = tools(reader, &section, &defaults);
-    Some(UpstreamServer { name: entry.key.to_owned(), reach: reach?, prefix, start_within, defaults, tools })
+    let mut is_served = |key| reader.boolean(&section, key).is_none_or(|served| served.value);
+    let (prompts, resources) = (is_served("prompts"), is_served("resources"));
+    let name = entry.key.to_owned();
+    let reach = reach?;
+    Some(UpstreamServer { name, reach, prefix, pins, prompts, resources, start_within, defaults, tools })
 }
 
 /// It stands before the names of tools, so it is short and of their characters.
@@ -142,6 +148,7 @@ fn env(
     let mut settings = Vec::new();
     for entry in table.entries() {
         variable::check_name(reader, &entry);
+        reader.asks(&table, entry.key, || Form::Text);
         let setting = match entry.value {
             DeValue::String(text) => Some(Setting::Value(text.to_string())),
             DeValue::Table(_) => {
@@ -216,6 +223,18 @@ fn prefix(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<String> {
     let help =
         format!("it is at most {} of the letters a to z, A to Z, digits, `_`, `.` and `-`", limits::MAX_NAME);
     reader.push(Diagnostic::error(message).at(text.span, "not a prefix").help(help));
+    None
+}
+
+/// Where it is kept what tools said of themselves.
+fn pins(reader: &mut Reader<'_>, section: &Section<'_>, context: Context<'_>) -> Option<PathBuf> {
+    let text = reader.text(section, "pins")?;
+    if !text.value.is_empty() {
+        return Some(context.base.join(text.value));
+    }
+    let message = format!("`pins` of {} is empty", section.place);
+    let help = "name a file, made if it is not there: `pins = \"longhaul.pins\"`";
+    reader.push(Diagnostic::error(message).at(text.span, "no file").help(help));
     None
 }
 
@@ -302,7 +321,19 @@ fn rerun(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Rerun> {
     reader.word(section, "rerun", &RERUNS)
 }
 
-const KEYS: [&str; 8] = ["command", "cwd", "env", "url", "headers", "prefix", "start_within", "tools"];
+const KEYS: [&str; 11] = [
+    "command",
+    "cwd",
+    "env",
+    "url",
+    "headers",
+    "prefix",
+    "pins",
+    "prompts",
+    "resources",
+    "start_within",
+    "tools",
+];
 
 const TOOL_KEYS: [&str; 1] = ["enabled"];
 

@@ -33,7 +33,7 @@ impl Dialect {
 /// `-32603` saying what is wrong with it.
 pub(in super::super) fn read_initialize(result: &str) -> Result<(String, Welcome), ErrorObject> {
     #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "camelCase", expecting = "the result of `initialize`")]
     struct Wire {
         protocol_version: String,
         capabilities: Offered,

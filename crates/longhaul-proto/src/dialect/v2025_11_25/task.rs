@@ -18,7 +18,7 @@ pub(in super::super) fn write_members(task: &Task, out: &mut ObjectWriter<'_>) {
 
 /// A task as a server of this revision wrote it.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "a task")]
 pub(in super::super) struct Wire {
     task_id: String,
     status: String,

@@ -33,7 +33,7 @@ impl Dialect {
 /// `-32603` saying what is wrong with it.
 pub(in super::super) fn read_discover(result: &str) -> Result<(Vec<String>, Welcome), ErrorObject> {
     #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
+    #[serde(rename_all = "camelCase", expecting = "the result of `server/discover`")]
     struct Wire {
         supported_versions: Vec<String>,
         capabilities: Offered,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, SET_COOKIE,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
@@ -26,6 +26,16 @@ pub(super) fn document(status: StatusCode, value: &Value) -> Answer {
 /// An error, as OAuth says it to programs (RFC 6749, 5.2).
 pub(super) fn error(code: &str, description: &str) -> Answer {
     document(StatusCode::BAD_REQUEST, &json!({"error": code, "error_description": description}))
+}
+
+/// `401` for a client that shows a secret: none was given to any (RFC 6749, 5.2).
+pub(super) fn no_secrets() -> Answer {
+    let description = "clients have no secret here: send `client_id` in the form, and neither `Authorization` nor `client_secret`";
+    let says = json!({"error": "invalid_client", "error_description": description});
+    let mut answer = document(StatusCode::UNAUTHORIZED, &says);
+    let challenge = HeaderValue::from_static("Basic realm=\"clients without secrets\"");
+    answer.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    answer
 }
 
 /// What the store could not do now.

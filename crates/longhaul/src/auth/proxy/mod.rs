@@ -22,7 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method};
 use longhaul_tasks::store::Registry;
 use serde_json::json;
 
@@ -262,16 +263,29 @@ impl Broker {
         match endpoint {
             Endpoint::Metadata => {
                 let mut answer = Answer::new(self.metadata.clone());
-                let json = http::HeaderValue::from_static("application/json");
-                answer.headers_mut().insert(http::header::CONTENT_TYPE, json);
+                answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
                 answer
             }
             Endpoint::Authorize => self.authorize(query, headers).await,
             Endpoint::Consent => self.decide(body, headers).await,
             Endpoint::Callback => self.come_back(query, headers).await,
-            Endpoint::Token => self.token(body).await,
+            Endpoint::Register if !is_of(headers, JSON) => {
+                answer::error("invalid_client_metadata", "send application/json")
+            }
             Endpoint::Register => client::register(&self.vault, body),
-            Endpoint::Revoke => self.revoke(body).await,
+            Endpoint::Token | Endpoint::Revoke if !is_of(headers, FORM) => {
+                answer::error("invalid_request", "send application/x-www-form-urlencoded")
+            }
+            Endpoint::Token | Endpoint::Revoke => {
+                let Some(form) = form::Form::parse(body) else {
+                    return answer::error("invalid_request", "a parameter is given twice");
+                };
+                // Before anything is looked at: a code is not spent for it.
+                if headers.contains_key(AUTHORIZATION) || form.get("client_secret").is_some() {
+                    return answer::no_secrets();
+                }
+                if endpoint == Endpoint::Token { self.token(&form).await } else { self.revoke(&form).await }
+            }
         }
     }
 
@@ -300,6 +314,15 @@ impl Broker {
         }
     }
 }
+
+/// Whether a body says that it is of this kind, and no other.
+fn is_of(headers: &HeaderMap, kind: &str) -> bool {
+    let said = headers.get(CONTENT_TYPE).and_then(|said| said.to_str().ok()).unwrap_or_default();
+    said.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(kind)
+}
+
+const JSON: &str = "application/json";
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// What the server says of itself (RFC 8414).
 fn metadata(issuer: &str, scopes: &Scopes, registration: bool, documents: bool) -> Bytes {

@@ -119,16 +119,13 @@ impl Grant {
 
 impl Broker {
     /// `POST /token`.
-    pub(super) async fn token(&self, body: &[u8]) -> Answer {
-        let Some(form) = Form::parse(body) else {
-            return answer::error("invalid_request", "a parameter is given twice");
-        };
+    pub(super) async fn token(&self, form: &Form) -> Answer {
         if form.get("resource").is_some_and(|resource| !self.resource.is(resource)) {
             return answer::error("invalid_target", "tokens of this server are for itself alone");
         }
         let given = match form.get("grant_type") {
-            Some("authorization_code") => self.redeem(&form).await,
-            Some("refresh_token") => self.refresh(&form).await,
+            Some("authorization_code") => self.redeem(form).await,
+            Some("refresh_token") => self.refresh(form).await,
             _ => {
                 return answer::error(
                     "unsupported_grant_type",
@@ -247,10 +244,7 @@ impl Broker {
     }
 
     /// `POST /revoke` (RFC 7009): either token takes the whole grant with it. One that is not known is revoked already.
-    pub(super) async fn revoke(&self, body: &[u8]) -> Answer {
-        let Some(form) = Form::parse(body) else {
-            return answer::error("invalid_request", "a parameter is given twice");
-        };
+    pub(super) async fn revoke(&self, form: &Form) -> Answer {
         let (token, client) = (form.get("token"), form.get("client_id").map(handle));
         let access = || self.opened::<Access>(ACCESS, Purpose::Access, token).map(|access| access.grant);
         let refresh = self.opened::<Refresh>(REFRESH, Purpose::Refresh, token).map(|refresh| refresh.grant);

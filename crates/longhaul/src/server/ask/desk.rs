@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use longhaul_tasks::store::{Registry, StoreError};
 
 use super::held::Held;
+use super::ledger::Ledger;
 use crate::seal::Sealer;
 
 /// Bounds on calls that are made in rounds (2026-07-28, Multi Round-Trip Requests).
@@ -14,7 +16,7 @@ use crate::seal::Sealer;
 #[non_exhaustive]
 pub struct RoundOptions {
     /// How long a client may take over its answers, and how long the outcome of a call is kept in case it is lost.
-    /// Default 15 minutes.
+    /// Default 15 minutes. All rounds of a call that is run again for each together may take four times as long.
     pub patience: Duration,
     /// How many calls may wait in memory for their answers; the next is refused. Default 1024.
     pub max_waiting: usize,
@@ -49,9 +51,14 @@ impl Default for RoundOptions {
 pub(in super::super) struct Desk {
     pub(super) sealer: Sealer,
     pub(super) held: Arc<Held>,
+    pub(super) ledger: Ledger,
     pub(super) options: RoundOptions,
-    /// Where the nodes share the key.
+    /// What results say of the server, as JSON.
+    pub(super) server_info: Arc<str>,
+    /// What the nodes share: the key, and answers that came to the wrong one.
     registry: Option<SharedRegistry>,
+    /// Answers are looked for that came to other nodes.
+    listening: AtomicBool,
 }
 
 struct SharedRegistry(Arc<dyn Registry>);
@@ -63,9 +70,32 @@ impl fmt::Debug for SharedRegistry {
 }
 
 impl Desk {
-    pub(in super::super) fn new(options: RoundOptions, registry: Option<Arc<dyn Registry>>) -> Self {
+    pub(in super::super) fn new(
+        options: RoundOptions,
+        registry: Option<Arc<dyn Registry>>,
+        server_info: Arc<str>,
+    ) -> Self {
         let (sealer, held) = (Sealer::new(), Held::new(options.clone()));
-        Self { sealer, held, options, registry: registry.map(SharedRegistry) }
+        let ledger = Ledger::new(registry.clone(), options.patience);
+        let registry = registry.map(SharedRegistry);
+        Self { sealer, held, ledger, options, server_info, registry, listening: AtomicBool::new(false) }
+    }
+
+    /// What the nodes share, if they do.
+    pub(super) fn registry(&self) -> Option<&Arc<dyn Registry>> {
+        self.registry.as_ref().map(|SharedRegistry(registry)| registry)
+    }
+
+    /// Whether nobody looked yet for answers that came to other nodes. Whoever is told so does from now on.
+    pub(super) fn begins_to_listen(&self) -> bool {
+        !self.listening.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether nobody needs to look for them any more, as no call waits.
+    pub(super) fn ends_to_listen(&self) -> bool {
+        self.listening.store(false, Ordering::Release);
+        // One may have come to wait just now.
+        self.held.is_empty() || !self.begins_to_listen()
     }
 
     /// Takes the key that the nodes share, or gives them one.

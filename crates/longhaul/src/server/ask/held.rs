@@ -83,6 +83,16 @@ impl Held {
         Arc::new(Self { state: Mutex::default(), options })
     }
 
+    /// Whether nothing is known of any call.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().calls.is_empty()
+    }
+
+    /// Whether anything is known of this call.
+    pub(super) fn has(&self, nonce: &Nonce) -> bool {
+        self.lock().calls.contains_key(nonce)
+    }
+
     /// A place for a call that may have to be held.
     ///
     /// # Errors
@@ -130,6 +140,26 @@ impl Held {
                 state.calls.insert(nonce, call);
                 found
             }
+        }
+    }
+
+    /// Takes the place of a call that a request begins to drive under this name, unless there is one.
+    pub(super) fn begin(self: &Arc<Self>, nonce: Nonce) -> Option<Running> {
+        let mut state = self.lock();
+        if state.calls.contains_key(&nonce) {
+            return None;
+        }
+        let (done, ended) = watch::channel(());
+        state.calls.insert(nonce, Call::Running(ended));
+        Some(Running { held: Arc::clone(self), nonce, settled: false, _done: done })
+    }
+
+    /// How a call stands that is under way, or was.
+    pub(super) fn look(&self, nonce: Nonce) -> Found {
+        match self.lock().calls.get(&nonce) {
+            Some(Call::Running(ended)) => Found::Running(ended.clone()),
+            Some(Call::Ended(reply, _)) => Found::Ended(Arc::clone(reply)),
+            Some(Call::Suspended(..)) | None => Found::Gone,
         }
     }
 

@@ -170,8 +170,14 @@ fn public_key(keeper: &Keeper) -> String {
 /// The question as it is put to a client of the revision that called.
 fn stored(cx: &Cx, keeper: &Keeper, question: &InputRequest) -> Json {
     let mut text = Vec::with_capacity(256);
-    let id = keeper.id();
-    cx.dialect().write_question_to_store(&mut text, question, id.as_ref().map_or("", |id| id.as_str()));
+    match cx.drafted() {
+        Some(id) => cx.dialect().write_drafted_question_to_store(&mut text, question, id),
+        None => {
+            let id = keeper.id();
+            let id = id.as_ref().map_or("", |id| id.as_str());
+            cx.dialect().write_question_to_store(&mut text, question, id);
+        }
+    }
     String::from_utf8(text).ok().and_then(|text| Json::parse(text).ok()).unwrap_or_else(Json::null)
 }
 

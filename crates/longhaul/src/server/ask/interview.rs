@@ -13,8 +13,9 @@ use longhaul_proto::model::{InputKind, InputRequest};
 use longhaul_tasks::journal::{Fingerprint, Journal, Known};
 use longhaul_tasks::store::Json;
 
-use super::super::context::Cx;
+use super::super::{context::Cx, step};
 use super::Line;
+use super::spent::Spending;
 
 /// The questions of one call.
 #[derive(Default)]
@@ -47,6 +48,12 @@ struct State {
     /// The questions that wait on the session's line, to be told that nobody waits there any more.
     line_wakers: Vec<Waker>,
     refusal: Option<ErrorObject>,
+    /// The state that the request has brought.
+    spending: Option<Arc<Spending>>,
+    /// Another use of it has spent it.
+    elsewhere: bool,
+    /// How many steps with an effect are under way.
+    effects: usize,
     /// What drives the call.
     driver: Option<Waker>,
 }
@@ -57,6 +64,10 @@ struct Open {
     question: Arc<InputRequest>,
     waker: Waker,
 }
+
+/// Why a question is refused.
+const ASKED_IN_EFFECT: &str = "a step that has an effect asks nothing: its effect would begin again with the answer; \
+                               ask before the step";
 
 const NOBODY_TO_ASK: &str = "a call that may become a task asks who follows it, and nobody who can be asked follows this \
                              one. A caller that is to wait to the end can be asked in a session while it waits; or \
@@ -81,13 +92,50 @@ pub(in super::super) enum Turn<T> {
     Asked(Vec<(String, InputRequest)>),
     /// It asked what cannot be asked, which ends it.
     Refused(ErrorObject),
+    /// The state that it goes on from was spent by another use, which it is answered with.
+    Elsewhere,
+}
+
+/// A step with an effect, until it is done: no question cuts it off.
+pub(in super::super) struct Effect<'i>(&'i Interview);
+
+impl Drop for Effect<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.effects -= 1;
+        state.wake_driver();
+    }
 }
 
 impl Interview {
     /// The call may be made in rounds: its questions are answered with, and it is made again with their answers.
-    pub(in super::super) fn open_rounds(&self, journal: Journal) {
+    /// `spending`: the state that brought the journal.
+    pub(in super::super) fn open_rounds(&self, journal: Journal, spending: Option<Arc<Spending>>) {
         let mut state = self.lock();
-        (state.in_rounds, state.journal) = (true, journal);
+        (state.in_rounds, state.journal, state.spending) = (true, journal, spending);
+    }
+
+    /// The state that the request has brought, if it goes on from one.
+    pub(in super::super) fn spending(&self) -> Option<Arc<Spending>> {
+        self.lock().spending.clone()
+    }
+
+    /// The same, which it goes on from no longer.
+    pub(super) fn take_spending(&self) -> Option<Arc<Spending>> {
+        self.lock().spending.take()
+    }
+
+    /// Another use has spent that state: the call goes no further.
+    pub(super) fn leave_elsewhere(&self) {
+        let mut state = self.lock();
+        state.elsewhere = true;
+        state.wake_driver();
+    }
+
+    /// A step begins that has an effect.
+    pub(in super::super) fn begin_effect(&self) -> Effect<'_> {
+        self.lock().effects += 1;
+        Effect(self)
     }
 
     /// The questions that the request brings answers to were put so long ago.
@@ -268,7 +316,15 @@ impl Interview {
     /// Begins to ask; a refusal ends the call.
     pub(super) fn begin(&self, now: &Cx, question: &InputRequest) -> Result<Way, ErrorObject> {
         let able = question.check(now.dialect(), &now.caller().capabilities);
-        let way = self.way(now, question.kind(), able);
+        let mut way = self.way(now, question.kind(), able);
+        let is_entered_again = now.keeper().is_some_and(|keeper| keeper.is_entered_again());
+        if let Ok(Way::Round) = &way
+            && step::current().is_some()
+            && !is_entered_again
+        {
+            // The round would end in the middle of the effect, or never.
+            way = Err(ErrorObject::internal(ASKED_IN_EFFECT));
+        }
         if let Err(error) = &way {
             self.lock().refuse(error.clone());
         }
@@ -335,7 +391,10 @@ impl Interview {
         if let Some(refusal) = &state.refusal {
             return Poll::Ready(Turn::Refused(refusal.clone()));
         }
-        if state.open.is_empty() {
+        if state.elsewhere {
+            return Poll::Ready(Turn::Elsewhere);
+        }
+        if state.open.is_empty() || state.effects > 0 {
             return Poll::Pending;
         }
         let question = |open: &Open| (open.key.clone(), InputRequest::clone(&open.question));
@@ -350,7 +409,7 @@ impl Interview {
         match std::future::poll_fn(|task| self.poll_turn(&mut call, task)).await {
             Turn::Done(output) => Ok(output),
             Turn::Refused(error) => Err(error),
-            Turn::Asked(_) => {
+            Turn::Asked(_) | Turn::Elsewhere => {
                 Err(ErrorObject::internal("a call that is not made in rounds has asked in one"))
             }
         }

@@ -5,15 +5,19 @@
 //! asked, and the call is made again with the answers ([`rounds`]).
 
 mod binding;
+mod chain;
 pub(super) mod courier;
 mod desk;
+mod elsewhere;
 mod error;
 mod form;
 mod held;
 pub(super) mod in_task;
 mod interview;
+mod ledger;
 mod line;
 mod rounds;
+mod spent;
 mod task_rounds;
 
 use std::fmt;

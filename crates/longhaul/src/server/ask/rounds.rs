@@ -21,9 +21,12 @@ use super::super::answer::{
 };
 use super::super::context::{CancelOnDrop, Cx};
 use super::binding::Binding;
+use super::chain::{Chain, millis};
 use super::desk::Desk;
+use super::elsewhere;
 use super::held::{Found, Nonce, Place, Running, Suspended};
 use super::interview::Turn;
+use super::spent::{Spending, Spent};
 use crate::seal::{self, Unopened, random};
 
 /// How an answer is written, which may be asked for more than once.
@@ -63,20 +66,35 @@ pub(in super::super) struct Rounds {
 
 /// What its states are bound to, worked out once there is a state.
 pub(super) struct Subject {
-    owner: Owner,
-    method: &'static str,
-    name: String,
-    arguments: String,
+    pub(super) owner: Owner,
+    pub(super) method: &'static str,
+    about: About,
+}
+
+/// What a call is about.
+enum About {
+    /// This name, and these arguments: JSON text.
+    Text(String, String),
+    /// What its owner, its method and those come to, as another node has worked it out.
+    Bound(Binding),
 }
 
 impl Subject {
     pub(super) fn new(cx: &Cx, topic: &Topic<'_>) -> Self {
         let Topic { method, name, arguments, .. } = *topic;
-        Self { owner: cx.owner(), method, name: name.to_owned(), arguments: arguments.to_owned() }
+        Self { owner: cx.owner(), method, about: About::Text(name.to_owned(), arguments.to_owned()) }
+    }
+
+    /// That of a call of which no more is known here.
+    pub(super) fn bound(owner: Owner, method: &'static str, binding: Binding) -> Self {
+        Self { owner, method, about: About::Bound(binding) }
     }
 
     pub(super) fn binding(&self) -> Binding {
-        Binding::new(&self.owner, self.method, &self.name, &self.arguments)
+        match &self.about {
+            About::Text(name, arguments) => Binding::new(&self.owner, self.method, name, arguments),
+            About::Bound(binding) => *binding,
+        }
     }
 }
 
@@ -87,7 +105,7 @@ pub(in super::super) struct GoOn {
     answers: HashMap<String, String>,
 }
 
-/// What a state holds: when its questions were put and a journal, or where a call waits.
+/// What a state holds: when its questions were put, its chain and a journal; or where a call waits.
 const JOURNAL: u8 = 3;
 const HELD: u8 = 1;
 
@@ -104,20 +122,23 @@ impl Rounds {
         topic: &Topic<'_>,
         params: &Params<'_>,
     ) -> Result<Begun, ErrorObject> {
-        let mut journal = Journal::new();
+        let (mut journal, mut spending) = (Journal::new(), None);
         if let Some(retry) = Retry::read(params)? {
             let answers = retry.answers.into_iter();
             let answers = answers.map(|(key, answer)| (key.into_owned(), answer.get().to_owned())).collect();
             if let Some(state) = retry.state {
                 let rounds = Self::new(desk, cx, *topic, None);
-                let content = desk.sealer.open(&state, &rounds.subject.binding().0).map_err(unopened)?;
+                let binding = rounds.subject.binding();
+                let content = desk.sealer.open(&state, &binding.0).map_err(unopened)?;
                 let damaged = || ErrorObject::internal("the state that was sealed here cannot be read");
                 match content.split_first().ok_or_else(damaged)? {
                     (&JOURNAL, bytes) => {
                         let (at, bytes) = bytes.split_first_chunk::<8>().ok_or_else(damaged)?;
                         let put = Duration::from_millis(u64::from_le_bytes(*at));
+                        let (chain, bytes) = Chain::decode(bytes).ok_or_else(damaged)?;
                         cx.interview().was_put_before(seal::now().saturating_sub(put));
                         journal = Journal::decode(bytes).map_err(|_| damaged())?;
+                        spending = Some(Spending::new(desk, cx.owner(), binding, chain));
                     }
                     (_, bytes) => {
                         let nonce = Nonce::try_from(bytes).map_err(|_| damaged())?;
@@ -129,7 +150,7 @@ impl Rounds {
         }
         let waits = topic.asks && !topic.reentrant;
         let place = waits.then(|| desk.held.place(&cx.owner())).transpose()?;
-        cx.interview().open_rounds(journal);
+        cx.interview().open_rounds(journal, spending);
         Ok(Begun::Run(place))
     }
 
@@ -137,6 +158,18 @@ impl Rounds {
     pub(in super::super) fn new(desk: &Arc<Desk>, cx: &Cx, topic: Topic<'_>, place: Option<Place>) -> Self {
         let subject = Subject::new(cx, &topic);
         Self { desk: Arc::clone(desk), subject, reentrant: topic.reentrant, place }
+    }
+
+    /// The rounds of a call that waits here, which goes on.
+    pub(super) fn of(desk: &Arc<Desk>, subject: Subject) -> Self {
+        Self { desk: Arc::clone(desk), subject, reentrant: false, place: None }
+    }
+
+    /// Asks, of a call that begins anew with the answers; `None` if what it has learnt is too long to travel.
+    pub(in super::super) fn ask(&self, cx: &Cx, questions: Vec<(String, InputRequest)>) -> Option<Write> {
+        let chain = cx.interview().spending().map_or_else(Chain::begin, |spending| spending.chain());
+        let state = self.seal_journal(cx, chain)?;
+        Some(answer_with(ask(questions, state), None))
     }
 
     /// Runs a handler until its answer is known, or it asks.
@@ -152,12 +185,19 @@ impl Rounds {
         guard: CancelOnDrop,
         running: Option<Running>,
     ) -> Write {
-        let questions = match poll_fn(|task| cx.interview().poll_turn(&mut handler, task)).await {
+        let turn = take_turn(&cx, &mut handler).await;
+        let spending = cx.interview().take_spending();
+        let spent = spending.as_ref().and_then(|spending| spending.settle());
+        let questions = match turn {
             Turn::Done(reply) => {
                 guard.defuse();
-                return answer_with(reply, running);
+                return self.answer(&cx, reply, spent, running).await;
             }
-            Turn::Refused(error) => return answer_with(error_reply(error), running),
+            Turn::Refused(error) => return self.answer(&cx, error_reply(error), spent, running).await,
+            Turn::Elsewhere => {
+                drop((handler, guard));
+                return told_elsewhere(spending).await;
+            }
             Turn::Asked(questions) => questions,
         };
         // What is asked again is asked of who asks now.
@@ -167,43 +207,86 @@ impl Rounds {
             .try_for_each(|(_, question)| question.check(now.dialect(), &now.caller().capabilities));
         if self.reentrant && running.is_none() {
             if let Err(error) = askable {
-                return refused(error);
+                return self.answer(&cx, error_reply(error), spent, None).await;
             }
-            let at = u64::try_from(seal::now().as_millis()).unwrap_or(u64::MAX);
-            let mut content = [&[JOURNAL], &at.to_le_bytes()[..]].concat();
-            cx.interview().journal().encode(&mut content);
-            if let Some(state) = self.seal(&content) {
-                return ask(questions, state);
+            let chain = spending.as_ref().filter(|_| spent.is_none());
+            let chain = chain.map_or_else(Chain::begin, |spending| spending.chain());
+            if let Some(state) = self.seal_journal(&cx, chain) {
+                return self.answer(&cx, ask(questions, state), spent, None).await;
             }
             // What is too long to travel waits here.
         }
         let place = match self.place.take().map_or_else(|| self.desk.held.place(&self.subject.owner), Ok) {
             Ok(place) => place,
-            Err(error) => return refused(error),
+            Err(error) => return self.answer(&cx, error_reply(error), spent, None).await,
+        };
+        // It stands still in one place from here on: what it came from counts no more.
+        let spent = match (spent, spending) {
+            (None, Some(spending)) => match spending.spend().await {
+                Ok(true) => spending.settle(),
+                Ok(false) => {
+                    drop((handler, guard));
+                    return spending.outcome().await;
+                }
+                Err(error) => return refused(error),
+            },
+            (spent, _) => spent,
         };
         let nonce = running.as_ref().map_or_else(random, Running::nonce);
-        let Some(state) = self.seal(&[&[HELD], &nonce[..]].concat()) else {
+        let lasting = self.desk.options.patience;
+        let Some(state) = self.seal(&[&[HELD], &nonce[..]].concat(), lasting) else {
             return refused(ErrorObject::internal("the state could not be sealed"));
         };
-        let suspended = Suspended { handler, cx, guard, place };
+        let reply = askable.map_or_else(error_reply, |()| ask(questions, state));
+        let suspended = Suspended { handler, cx: cx.clone(), guard, place };
         match running {
             Some(running) => running.suspend(suspended),
             None => self.desk.held.suspend(nonce, suspended),
         }
-        match askable {
-            Ok(()) => ask(questions, state),
-            Err(error) => refused(error),
-        }
+        elsewhere::listen(&self.desk);
+        self.answer(&cx, reply, spent, None).await
     }
 
-    fn seal(&self, content: &[u8]) -> Option<String> {
-        self.desk.sealer.seal(content, &self.subject.binding().0, self.desk.options.patience)
+    /// Answers so, and keeps the answer if the call was held, or has spent a state.
+    async fn answer(&self, cx: &Cx, reply: Reply, spent: Option<Spent>, running: Option<Running>) -> Write {
+        if let Some(spent) = spent {
+            spent.came_to(&reply, cx.dialect(), self.subject.method).await;
+        }
+        answer_with(reply, running)
+    }
+
+    /// A state with all that the call has learnt, if it is not too long.
+    fn seal_journal(&self, cx: &Cx, chain: Chain) -> Option<String> {
+        let mut content = [&[JOURNAL], &millis(seal::now()).to_le_bytes()[..]].concat();
+        chain.encode(&mut content);
+        cx.interview().journal().encode(&mut content);
+        self.seal(&content, chain.lasting(self.desk.options.patience))
+    }
+
+    fn seal(&self, content: &[u8], lasting: Duration) -> Option<String> {
+        self.desk.sealer.seal(content, &self.subject.binding().0, lasting)
     }
 }
 
 impl GoOn {
-    /// Hands the answers to the handler that waits for them, for a caller that now hears of it through `cx`.
+    pub(super) fn new(rounds: Rounds, nonce: Nonce, answers: HashMap<String, String>) -> Self {
+        Self { rounds, nonce, answers }
+    }
+
+    /// Hands the answers to the handler that waits for them, wherever that is, for a caller that now hears of it through `cx`.
     pub(in super::super) async fn run(self, cx: Cx) -> Write {
+        if self.rounds.desk.registry().is_none() || self.rounds.desk.held.has(&self.nonce) {
+            return self.run_here(cx).await;
+        }
+        let Self { rounds, nonce, answers } = self;
+        let guard = cx.cancel_on_drop();
+        let write = elsewhere::forward(&rounds.desk, &rounds.subject, nonce, answers, &cx).await;
+        guard.defuse();
+        write
+    }
+
+    /// The same to one that waits in this process.
+    pub(super) async fn run_here(self, cx: Cx) -> Write {
         let Self { mut rounds, nonce, answers } = self;
         loop {
             match rounds.desk.held.take(nonce) {
@@ -268,8 +351,30 @@ where
     now_or_later(envelope, cx.clone(), None, rounds.run(cx, handler), out)
 }
 
+/// Drives a call as far as it goes. Meanwhile other nodes are told that what it has spent is under way.
+async fn take_turn(cx: &Cx, handler: &mut Handler) -> Turn<Reply> {
+    let spending = cx.interview().spending();
+    let turn = poll_fn(|task| cx.interview().poll_turn(handler, task));
+    match spending {
+        Some(spending) => tokio::select! {
+            biased;
+            turn = turn => turn,
+            never = spending.keep_renewing() => match never {},
+        },
+        None => turn.await,
+    }
+}
+
+/// Answers with what came of the use that was first.
+async fn told_elsewhere(spending: Option<Arc<Spending>>) -> Write {
+    match spending {
+        Some(spending) => spending.outcome().await,
+        None => refused(worker_lost()),
+    }
+}
+
 /// Writes the answer, which is kept if the call was held.
-fn answer_with(reply: Reply, running: Option<Running>) -> Write {
+pub(super) fn answer_with(reply: Reply, running: Option<Running>) -> Write {
     Box::new(move |envelope, out| {
         let start = out.len();
         let answered = reply(envelope, out);
@@ -280,8 +385,8 @@ fn answer_with(reply: Reply, running: Option<Running>) -> Write {
     })
 }
 
-fn ask(questions: Vec<(String, InputRequest)>, state: String) -> Write {
-    Box::new(move |envelope, out| envelope.result(out, |result| result.input_required(&questions, &state)))
+fn ask(questions: Vec<(String, InputRequest)>, state: String) -> Reply {
+    Arc::new(move |envelope, out| envelope.result(out, |result| result.input_required(&questions, &state)))
 }
 
 fn error_reply(error: ErrorObject) -> Reply {
@@ -302,7 +407,7 @@ pub(super) fn unopened(why: Unopened) -> ErrorObject {
 }
 
 /// The call that waited is gone, with the process or because its time was up; nothing of it is run again.
-fn worker_lost() -> ErrorObject {
+pub(super) fn worker_lost() -> ErrorObject {
     #[derive(serde::Serialize)]
     struct Data {
         reason: &'static str,

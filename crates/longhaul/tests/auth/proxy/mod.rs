@@ -6,4 +6,5 @@ mod clients;
 mod grants;
 mod metadata;
 mod registry;
+mod routes;
 mod secrets;

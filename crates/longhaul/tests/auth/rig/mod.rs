@@ -7,7 +7,7 @@ mod issuer;
 mod signer;
 mod upstream;
 
-pub(crate) use browser::{Browser, damaged, field};
+pub(crate) use browser::{Browser, damaged, encoded, field};
 pub(crate) use front::{APP, CLI, Front, VERIFIER, asks};
 pub(crate) use host::{Answer, Host, TOOL_RUNS, legacy, modern, server};
 pub(crate) use issuer::LocalIssuer;

@@ -12,6 +12,7 @@ use crate::config::{
         body::Body,
         request::{Header, HeaderText},
     },
+    outline::Form,
     reader::{At, Entry, Reader, Section},
     spelling::nearest,
     template::{Template, Token, tokens},
@@ -76,6 +77,7 @@ pub(super) fn request(
     }
     let url = url(reader, &section, names);
     let headers = headers(reader, &section, context, names);
+    reader.asks(&section, "body", || Form::Anything);
     let body = match section.entry("body") {
         Some(entry) => {
             let place = format!("`body` of {}", section.place);
@@ -150,6 +152,7 @@ pub(in crate::config) fn headers(
     let table = reader.section(section, "headers", format!("`headers` of {}", section.place))?;
     let read = |entry: &Entry<'_>| {
         let key = At { value: entry.key, span: entry.key_span.clone() };
+        reader.asks(&table, entry.key, || Form::Text);
         let name = header_name(reader, &table, &key)?;
         let value = match entry.value {
             DeValue::String(text) => {

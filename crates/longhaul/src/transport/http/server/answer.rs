@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use longhaul_proto::http::{Accept, status_of, write_comment, write_event, write_priming};
@@ -28,6 +28,8 @@ pub(super) enum Body {
     Whole(Option<Bytes>),
     /// Events, as they come.
     Events(Box<EventStream>),
+    /// Pieces of a page, as they come.
+    Pieces(mpsc::Receiver<Bytes>),
 }
 
 /// An answer, as soon as there is one. What takes longer is a future of its own, so that no request that is answered at once
@@ -272,6 +274,7 @@ impl HttpBody for Body {
         let bytes = match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take()),
             Self::Events(stream) => stream.poll_bytes(cx),
+            Self::Pieces(pieces) => pieces.poll_recv(cx),
         };
         bytes.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
@@ -283,7 +286,7 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            Self::Events(_) => SizeHint::default(),
+            Self::Events(_) | Self::Pieces(_) => SizeHint::default(),
         }
     }
 }
@@ -344,7 +347,14 @@ pub(super) fn text(status: StatusCode, sentence: String) -> Response<Body> {
     response
 }
 
-/// `503`: there is no room for the request now.
+/// `405`, where these methods are taken and no other.
+pub(super) fn only(methods: &'static str, sentence: String) -> Response<Body> {
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, sentence);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+    response
+}
+
+/// `503`: the request cannot be served now, and can be later.
 pub(super) fn no_room(sentence: &str) -> Response<Body> {
     let mut response = text(StatusCode::SERVICE_UNAVAILABLE, sentence.into());
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(super::RETRY_AFTER.as_secs()));

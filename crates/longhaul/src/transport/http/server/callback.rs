@@ -5,11 +5,10 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::ALLOW;
-use http::{HeaderValue, Method, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use longhaul_tasks::environment::BoxFuture;
 
-use super::answer::{Body, empty, no_room, text};
+use super::answer::{Body, empty, no_room, only, text};
 use super::head::Head;
 use super::route::RequestBody;
 use super::{Endpoint, post};
@@ -59,9 +58,7 @@ pub(super) async fn answer(
     body: impl RequestBody,
 ) -> Response<Body> {
     if *head.method != Method::POST {
-        let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, "POST this".into());
-        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        return refusal;
+        return only("POST", "POST this".into());
     }
     let body = match post::read(endpoint, head, body, LONGEST_CALLBACK).await {
         Ok(body) => body,

@@ -24,6 +24,11 @@ pub(super) fn is_public(endpoint: &Endpoint, path: &str) -> bool {
     on::is_public(endpoint, path)
 }
 
+/// Whether callers have to show a credential.
+pub(super) fn is_guarded(endpoint: &Endpoint) -> bool {
+    on::is_guarded(endpoint)
+}
+
 /// Who answers a request for a token, or for what leads to one, whoever asks having none yet; and the answer.
 pub(super) use on::{granted, grantor};
 
@@ -52,7 +57,7 @@ mod guarded {
     use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
     use http::{HeaderValue, Method, Response, StatusCode};
 
-    use super::super::answer::{Body, empty, text};
+    use super::super::answer::{Body, empty, only, text};
     use super::super::head::Head;
     use super::super::peer::Known;
     use super::super::route::RequestBody;
@@ -62,24 +67,30 @@ mod guarded {
 
     pub(super) fn public(endpoint: &Endpoint, head: &Head<'_>) -> Option<Response<Body>> {
         let document = endpoint.options.guard.as_ref()?.metadata(head.path())?;
-        let mut response = match *head.method {
-            Method::GET => Response::new(Body::Whole(Some(document.clone()))),
-            Method::OPTIONS => empty(StatusCode::NO_CONTENT),
-            _ => text(StatusCode::METHOD_NOT_ALLOWED, "GET this document".into()),
-        };
-        let status = response.status();
-        let headers = response.headers_mut();
-        if status == StatusCode::OK {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=300"));
-        } else {
-            headers.insert(ALLOW, HeaderValue::from_static("GET, OPTIONS"));
-        }
-        Some(response)
+        let taken = "GET, OPTIONS";
+        Some(match *head.method {
+            Method::GET => {
+                let mut response = Response::new(Body::Whole(Some(document.clone())));
+                let headers = response.headers_mut();
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                headers.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=300"));
+                response
+            }
+            Method::OPTIONS => {
+                let mut response = empty(StatusCode::NO_CONTENT);
+                response.headers_mut().insert(ALLOW, HeaderValue::from_static(taken));
+                response
+            }
+            _ => only(taken, "GET this document".into()),
+        })
     }
 
     pub(super) fn is_public(endpoint: &Endpoint, path: &str) -> bool {
         endpoint.options.guard.as_ref().is_some_and(|guard| guard.metadata(path).is_some())
+    }
+
+    pub(super) fn is_guarded(endpoint: &Endpoint) -> bool {
+        endpoint.options.guard.is_some()
     }
 
     /// What answers whoever has no token yet.
@@ -108,10 +119,8 @@ mod guarded {
             return text(StatusCode::NOT_FOUND, "no such document is here".into());
         };
         if *head.method != place.method() {
-            let mut refusal = text(StatusCode::METHOD_NOT_ALLOWED, format!("{} this", place.method()));
-            let allowed = if place.method() == Method::GET { "GET" } else { "POST" };
-            refusal.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-            return refusal;
+            let taken = if place.method() == Method::GET { "GET" } else { "POST" };
+            return only(taken, format!("{taken} this"));
         }
         let body = match post::read(endpoint, head, body, LONGEST_BODY).await {
             Ok(body) => body,
@@ -189,6 +198,10 @@ mod open {
     }
 
     pub(super) fn is_public(_: &Endpoint, _: &str) -> bool {
+        false
+    }
+
+    pub(super) fn is_guarded(_: &Endpoint) -> bool {
         false
     }
 

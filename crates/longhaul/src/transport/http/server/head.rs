@@ -3,6 +3,11 @@
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 
+/// Where it is asked whether the server serves.
+const ALIVE: &str = "/healthz";
+/// Where it is asked whether it should be sent more.
+pub(super) const READY: &str = "/readyz";
+
 /// The head of a request.
 #[derive(Debug)]
 pub(super) struct Head<'h> {
@@ -76,9 +81,9 @@ impl<'h> Head<'h> {
         self.content_type.text().is_some_and(longhaul_proto::http::is_json)
     }
 
-    /// Whether it only asks if the server serves.
+    /// Whether it only asks how the server is.
     pub(super) fn asks_for_health(&self) -> bool {
-        self.path() == "/healthz" && matches!(*self.method, Method::GET | Method::HEAD)
+        matches!(self.path(), ALIVE | READY) && matches!(*self.method, Method::GET | Method::HEAD)
     }
 }
 

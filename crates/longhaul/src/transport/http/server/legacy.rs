@@ -11,7 +11,7 @@ use longhaul_proto::model::RequestMeta;
 use tokio::sync::mpsc;
 
 use super::answer::{
-    Body, Reply, Source, answer_with, empty, events, json, of_session, refusal, status_for, text,
+    Body, Reply, Source, answer_with, empty, events, json, no_room, of_session, refusal, status_for, text,
 };
 use super::head::Head;
 use super::route::{SESSION_ID, not_allowed};
@@ -44,7 +44,17 @@ pub(super) fn answer<'a>(
                 caller.principal.clone(),
             )
         }
-        _ => return Reply::Now(without_session(endpoint, caller, request, meta)),
+        _ => {
+            let (response, opened) = without_session(endpoint, caller, request, meta);
+            return match (opened, endpoint.sessions.shared()) {
+                // Its next request may come to another node.
+                (Some(session), Some(shared)) => Reply::later(async move {
+                    shared.keep(&endpoint.sessions, &session, None).await;
+                    response
+                }),
+                _ => Reply::Now(response),
+            };
+        }
     };
     // A poll is answered by one object, however long it takes (2025-11-25, Tasks, Getting Tasks).
     let polls = Dialect::newest_legacy().request(&request.method) == Some(Method::GetTask);
@@ -106,7 +116,7 @@ pub(super) async fn stream(
 
 /// Answers with a stream of what belongs to no request.
 async fn push_stream(endpoint: &Endpoint, session: &Session) -> Response<Body> {
-    let (stream, kept) = Stream::new();
+    let (stream, kept) = Stream::for_pushes();
     let pushed = session.open_push(Arc::clone(&stream), STREAM_BOUND);
     let priming = session.streams().open(stream, session.primes_streams(), None, pushed).await;
     standing(session, events(&endpoint.options, Source::Kept(kept), priming))
@@ -124,10 +134,10 @@ fn without_session(
     caller: Caller,
     request: &Request<'_>,
     meta: RequestMeta<'_>,
-) -> Response<Body> {
+) -> (Response<Body>, Option<Arc<Session>>) {
     let principal = caller.principal.clone();
     let mut exchanges = Exchanges::new(&endpoint.dispatcher, endpoint.options.max_open);
-    let refuse = |error: &ErrorObject| refusal(StatusCode::BAD_REQUEST, Some(&request.id), error);
+    let refuse = |error: &ErrorObject| (refusal(StatusCode::BAD_REQUEST, Some(&request.id), error), None);
     let (serial, exchange) = match exchanges.admit(request, meta, caller) {
         Ok(admitted) => admitted,
         Err(error) => return refuse(&error),
@@ -140,20 +150,21 @@ fn without_session(
     };
     let _ = exchanges.answered(&request.id, serial);
     let mut response = json(&endpoint.options, Answered::Result, out);
-    if opens && endpoint.options.sessions {
-        match endpoint.sessions.open(exchanges, principal) {
-            Ok(session) => {
-                endpoint.dispatcher.attend(dialect, &session.push());
-                let id = HeaderValue::from_str(session.id()).expect("a session id is hexadecimal");
-                response.headers_mut().insert(SESSION_ID.clone(), id);
-            }
-            Err(limit) => {
-                let full = ErrorObject::overloaded(limit.to_string(), RETRY_AFTER);
-                return refusal(status_for(full.code), Some(&request.id), &dialect.error(full));
-            }
+    if !opens || !endpoint.options.sessions {
+        return (response, None);
+    }
+    match endpoint.sessions.open(exchanges, principal) {
+        Ok(session) => {
+            endpoint.dispatcher.attend(dialect, &session.push());
+            let id = HeaderValue::from_str(session.id()).expect("a session id is hexadecimal");
+            response.headers_mut().insert(SESSION_ID.clone(), id);
+            (response, Some(session))
+        }
+        Err(limit) => {
+            let full = ErrorObject::overloaded(limit.to_string(), RETRY_AFTER);
+            (refusal(status_for(full.code), Some(&request.id), &dialect.error(full)), None)
         }
     }
-    response
 }
 
 /// What became of a request within a session.
@@ -275,7 +286,7 @@ pub(super) async fn open_stream(
     };
     match last_event {
         None => push_stream(endpoint, &session).await,
-        Some(last) => match session.streams().resume(last).await {
+        Some(last) => match session.resume(last, STREAM_BOUND).await {
             Some(rest) => standing(&session, events(&endpoint.options, Source::Kept(rest), None)),
             None => text(
                 StatusCode::BAD_REQUEST,
@@ -286,14 +297,25 @@ pub(super) async fn open_stream(
 }
 
 /// Ends a session at its client's wish.
-pub(super) fn close(endpoint: &Endpoint, caller: &Caller, session_id: Option<&str>) -> Response<Body> {
+pub(super) async fn close(endpoint: &Endpoint, caller: &Caller, session_id: Option<&str>) -> Response<Body> {
+    let principal = caller.principal.as_ref();
     match session_id {
         None => not_allowed(),
         Some(_) if !endpoint.options.sessions => not_allowed(),
-        Some(id) if endpoint.sessions.close(id, caller.principal.as_ref()) => empty(StatusCode::NO_CONTENT),
-        Some(_) => unknown_session(None),
+        Some(id) => {
+            let Some(session) = endpoint.sessions.close(id, principal) else { return unknown_session(None) };
+            if let Some(shared) = endpoint.sessions.shared()
+                && !shared.forget(&session).await
+            {
+                return no_room(NOT_ENDED);
+            }
+            empty(StatusCode::NO_CONTENT)
+        }
     }
 }
+
+/// What is said to whoever has ended a session that other nodes may go on with.
+const NOT_ENDED: &str = "the session may go on at other servers, which could not be told: end it again later";
 
 /// The session of a request, if its revision has batches.
 pub(super) fn session_with_batches(

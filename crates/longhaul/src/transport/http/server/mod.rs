@@ -2,6 +2,9 @@
 //!
 //! A request of the modern era is answered where it stands: no session, no spawn, no channel until it
 //! needs one. A session of the legacy era holds its exchanges, so that a lost connection ends none.
+//!
+//! A client that shuts its side of a connection before it has its answer is taken for gone, as one that was killed looks the
+//! same: over HTTP/1.1 the connection ends, and in the modern era the call with it.
 
 mod answer;
 mod batch;
@@ -16,14 +19,17 @@ mod legacy;
 mod listen;
 mod modern;
 mod options;
+mod pages;
 mod pair;
 mod peer;
 mod places;
 mod post;
 mod reading;
+mod ready;
 mod route;
 mod service;
 mod session;
+mod shared;
 #[cfg(unix)]
 mod socket;
 mod stalled;
@@ -44,6 +50,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub use callback::{CALLBACKS, Callbacks, LONGEST_CALLBACK, NotTaken};
 pub use listen::Listen;
 pub use options::Options;
+pub use pages::{LONGEST_FORM, PageBody, Pages};
 pub use peer::Peer;
 #[cfg(feature = "auth")]
 pub(crate) use peer::network;
@@ -56,6 +63,7 @@ use crate::driver::LAST_WORDS;
 use crate::server::Dispatcher;
 use pair::Pairs;
 use reading::Reading;
+use ready::Ready;
 use session::Sessions;
 
 /// What every request of one server shares.
@@ -68,6 +76,7 @@ struct Endpoint {
     sessions: Sessions,
     pairs: Pairs,
     reading: Reading,
+    ready: Ready,
     /// Room for running exchanges.
     room: Arc<Semaphore>,
 }
@@ -86,7 +95,8 @@ impl Endpoint {
         let room = Arc::new(Semaphore::new(places(&options) as usize));
         // One alone always has room.
         let reading = Reading::new(options.max_reading.max(options.limits.max_bytes));
-        Self { dispatcher, options, mounted: false, sessions, pairs: Pairs::default(), reading, room }
+        let (pairs, ready) = (Pairs::default(), Ready::default());
+        Self { dispatcher, options, mounted: false, sessions, pairs, reading, ready, room }
     }
 
     /// Room for one more exchange; none is needed for what never takes long, so that tasks can be asked after and
@@ -174,6 +184,7 @@ async fn tidy(endpoint: &Endpoint) -> Infallible {
     loop {
         tokio::time::sleep(TIDY_EVERY.min(endpoint.options.session_idle.max(Duration::from_secs(1)))).await;
         endpoint.sessions.expire();
+        endpoint.sessions.keep_shared().await;
         endpoint.sessions.sweep_streams().await;
         #[cfg(feature = "auth")]
         if let Some(guard) = &endpoint.options.guard {

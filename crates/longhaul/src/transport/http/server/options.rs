@@ -5,15 +5,19 @@ use std::time::Duration;
 
 use longhaul_proto::http::AllowList;
 use longhaul_proto::jsonrpc::Limits;
-use longhaul_tasks::store::EventStore;
+use longhaul_tasks::store::{EventStore, Registry};
 
 use super::callback::Callbacks;
+use super::pages::Pages;
 use super::session::SessionObserver;
 
 /// Bounds and rules of an HTTP server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
+    /// Whether the endpoint is served, and what is beside it. Without it only `/healthz` and `/readyz` are answered, which is all
+    /// that a process needs that works on tasks alone. Default yes.
+    pub endpoint: bool,
     /// Where the endpoint is, unless it is [mounted](super::HttpService). Default `/mcp`.
     pub path: String,
     /// Who may speak to it. Default: this machine, by its names for itself.
@@ -63,12 +67,17 @@ pub struct Options {
     pub http2: bool,
     /// Where what is sent in the streams of sessions is kept, so that they can be resumed. Default: in memory.
     pub events: Option<Arc<dyn EventStore>>,
+    /// Where other nodes find the sessions of this one, so that they go on at any of those that share it, also once this
+    /// process is gone; for their streams to be resumed there, [`events`](Self::events) must be shared, too. Default: nowhere.
+    pub shared_sessions: Option<Arc<dyn Registry>>,
     /// How long a client that was let go waits before it comes back. Default 1 s.
     pub retry: Duration,
     /// Who is told of sessions.
     pub session_observer: Option<Arc<dyn SessionObserver>>,
     /// Who takes the callbacks of what runs elsewhere, at [`CALLBACKS`](super::CALLBACKS). Default: nobody.
     pub callbacks: Option<Arc<dyn Callbacks>>,
+    /// What is served to people beside the endpoint. Default: nothing.
+    pub pages: Option<Arc<dyn Pages>>,
     /// How often a silent stream sends a comment. Default 15 s.
     pub keep_alive: Duration,
     /// How long open answers may take to end once the server is asked to stop. Default 10 s.
@@ -79,6 +88,13 @@ pub struct Options {
 }
 
 impl Options {
+    /// Serves the endpoint, or nothing but how the process is.
+    #[must_use]
+    pub fn endpoint(mut self, endpoint: bool) -> Self {
+        self.endpoint = endpoint;
+        self
+    }
+
     /// Puts the endpoint there.
     #[must_use]
     pub fn path(mut self, path: impl Into<String>) -> Self {
@@ -206,6 +222,13 @@ impl Options {
         self
     }
 
+    /// Lets other nodes on `registry` go on with the sessions of this one.
+    #[must_use]
+    pub fn shared_sessions(mut self, registry: impl Registry + 'static) -> Self {
+        self.shared_sessions = Some(Arc::new(registry));
+        self
+    }
+
     /// Makes a client that was let go wait this long before it comes back.
     #[must_use]
     pub fn retry(mut self, retry: Duration) -> Self {
@@ -224,6 +247,13 @@ impl Options {
     #[must_use]
     pub fn callbacks(mut self, callbacks: impl Callbacks) -> Self {
         self.callbacks = Some(Arc::new(callbacks));
+        self
+    }
+
+    /// Serves these pages, too.
+    #[must_use]
+    pub fn pages(mut self, pages: impl Pages) -> Self {
+        self.pages = Some(Arc::new(pages));
         self
     }
 
@@ -253,6 +283,7 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            endpoint: true,
             path: "/mcp".to_owned(),
             allow: AllowList::loopback(),
             limits: Limits::default(),
@@ -272,9 +303,11 @@ impl Default for Options {
             #[cfg(feature = "http2")]
             http2: false,
             events: None,
+            shared_sessions: None,
             retry: Duration::from_secs(1),
             session_observer: None,
             callbacks: None,
+            pages: None,
             keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(10),
             #[cfg(feature = "auth")]

@@ -6,14 +6,13 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::header::ALLOW;
-use http::{HeaderValue, Method, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use longhaul_proto::http::{accepts, write_named_event};
 use longhaul_proto::jsonrpc::{DecodeError, Message};
 use tokio::sync::mpsc::error::SendTimeoutError;
 use tokio::sync::{mpsc, watch};
 
-use super::answer::{Body, Sent, Source, empty, no_room, opened, refusal, text};
+use super::answer::{Body, Sent, Source, empty, no_room, only, opened, refusal, text};
 use super::head::Head;
 use super::route::RequestBody;
 use super::session::new_id;
@@ -86,8 +85,8 @@ pub(super) async fn answer(
         }
         (&Method::GET, STREAM) => open(endpoint, caller),
         (&Method::POST, MESSAGES) => take(endpoint, caller, head, body).await,
-        (_, STREAM) => allowed("GET", "GET opens the stream"),
-        _ => allowed("POST", "POST a message"),
+        (_, STREAM) => only("GET", "GET opens the stream".into()),
+        _ => only("POST", "POST a message".into()),
     }
 }
 
@@ -95,13 +94,6 @@ pub(super) async fn answer(
 /// of any site.
 fn takes_events(head: &Head<'_>) -> bool {
     accepts(head.accept.text()).events && head.fetch_mode.text() != Some("navigate")
-}
-
-/// `405`, where one method is taken.
-fn allowed(method: &'static str, advice: &str) -> Response<Body> {
-    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, advice.into());
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(method));
-    response
 }
 
 fn open(endpoint: &Arc<Endpoint>, caller: &Caller) -> Response<Body> {

@@ -154,6 +154,6 @@ fn keyed<'m>(mut meta: RequestMeta<'m>, head: &Head<'m>) -> Result<RequestMeta<'
 }
 
 /// Whether the version header names a revision with sessions.
-fn names_legacy(version: &str) -> bool {
+pub(super) fn names_legacy(version: &str) -> bool {
     Revision::from_date(version).is_some_and(|revision| Dialect::of(revision).era() == Era::Legacy)
 }

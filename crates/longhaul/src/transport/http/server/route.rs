@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use http::header::{ALLOW, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body::Body as HttpBody;
 use longhaul_proto::dialect::Revision;
 use longhaul_proto::http::{AllowList, accepts};
 use longhaul_proto::jsonrpc::clip;
 
-use super::answer::{Body, text};
-use super::head::{Head, Header};
+use super::answer::{Body, only, text};
+use super::head::{Head, Header, READY};
 use super::peer::Known;
-use super::{Endpoint, callback, cors, door, legacy, pair, post};
+use super::{Endpoint, callback, cors, door, legacy, pages, pair, post, ready, shared};
 use crate::server::Caller;
 
 // As the header map has it: a name given as text is read anew each time.
@@ -61,7 +61,16 @@ async fn answer(
         return text(StatusCode::BAD_REQUEST, refusal);
     }
     if head.asks_for_health() {
+        if path == READY {
+            return Box::pin(ready::answer(endpoint)).await;
+        }
         return text(StatusCode::OK, "ok".into());
+    }
+    if !endpoint.options.endpoint {
+        return text(
+            StatusCode::NOT_FOUND,
+            "nothing here: this server works on tasks, and others answer".into(),
+        );
     }
     if let Some(called) = callback::called(endpoint, path) {
         return Box::pin(callback::answer(endpoint, called, head, body)).await;
@@ -71,6 +80,9 @@ async fn answer(
     }
     if let Some(grantor) = door::grantor(endpoint, path) {
         return Box::pin(door::granted(grantor, endpoint, head, body)).await;
+    }
+    if let Some(pages) = pages::at(endpoint, head) {
+        return Box::pin(pages::answer(pages, endpoint, known, head, body)).await;
     }
     let origin = known.origin;
     // Before anything is told of what is where.
@@ -92,6 +104,17 @@ async fn answer(
     {
         return text(StatusCode::BAD_REQUEST, format!("unsupported MCP-Protocol-Version: {}", clip(version)));
     }
+    if let Some(id) = head.session_id.text()
+        && endpoint.options.sessions
+        // Who names a revision without sessions is in none.
+        && head.version.text().is_none_or(post::names_legacy)
+        && let Some(shared) = endpoint.sessions.shared()
+    {
+        let recalled = Box::pin(shared::recall(endpoint, shared, id, caller.principal.as_ref())).await;
+        if let Err(refusal) = recalled {
+            return *refusal;
+        }
+    }
     match *head.method {
         Method::POST => post::answer(endpoint, caller, head, body).await,
         Method::GET => {
@@ -104,7 +127,7 @@ async fn answer(
             let (session, last) = (head.session_id.text(), head.last_event_id.text());
             Box::pin(legacy::open_stream(endpoint, &caller, session, last)).await
         }
-        Method::DELETE => legacy::close(endpoint, &caller, head.session_id.text()),
+        Method::DELETE => Box::pin(legacy::close(endpoint, &caller, head.session_id.text())).await,
         _ => not_allowed(),
     }
 }
@@ -184,12 +207,7 @@ fn may_come_in(allow: &AllowList, head: &Head<'_>) -> Result<(), String> {
 
 /// `405`, for what the endpoint never takes or takes only within a session.
 pub(super) fn not_allowed() -> Response<Body> {
-    let mut response = text(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "POST a message; GET and DELETE belong to a session (send its Mcp-Session-Id)".into(),
-    );
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-    response
+    only("POST", "POST a message; GET and DELETE belong to a session (send its Mcp-Session-Id)".into())
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Options;
+use super::answer::Sent;
+use super::shared::Shared;
 use super::stream::{Stream, Streams};
 use super::waiting::Standing;
 use crate::driver::Exchanges;
@@ -27,6 +29,8 @@ pub(super) struct Sessions {
     idle: Duration,
     /// Where what is sent in them is kept.
     events: Arc<dyn EventStore>,
+    /// Where other nodes find them, if they do.
+    shared: Option<Shared>,
     observer: Option<Arc<dyn SessionObserver>>,
 }
 
@@ -55,10 +59,25 @@ pub(super) struct Session {
     id: String,
     /// Who opened it; `None` where nobody has to sign in.
     principal: Option<Principal>,
+    /// Another node has opened it.
+    taken_over: bool,
     state: Mutex<State>,
     streams: Arc<Streams>,
     /// Where its messages go that belong to no request.
     push: Arc<SessionPush>,
+    /// What other nodes know of it.
+    known: Mutex<Known>,
+}
+
+/// What other nodes know of a session.
+#[derive(Debug)]
+struct Known {
+    /// When that was last looked at.
+    seen: Instant,
+    /// They find it for as long as it is used.
+    kept: bool,
+    /// What this node has written of it last for as long as it is used, and when.
+    written: Option<(Vec<u8>, Instant)>,
 }
 
 /// What changes in a session.
@@ -70,7 +89,7 @@ pub(super) struct State {
     push: Vec<PushStream>,
     last_used: Instant,
     /// Its client has come back after the handshake.
-    followed_up: bool,
+    pub(super) followed_up: bool,
     /// Nobody comes back to it.
     has_ended: bool,
 }
@@ -93,6 +112,10 @@ impl Sessions {
             max_open: options.max_sessions,
             idle: options.session_idle,
             events,
+            shared: options
+                .shared_sessions
+                .clone()
+                .map(|registry| Shared::new(registry, options.session_idle)),
             observer: options.session_observer.clone(),
         }
     }
@@ -135,15 +158,24 @@ impl Sessions {
         let given_up = oldest.min().and_then(|(_, id)| open.remove(&id));
         drop(open);
         if let Some(session) = given_up {
-            self.end(&session);
+            self.end(&session, self.shared.is_none());
         }
     }
 
     /// A session that nobody finds again: for one request, where there are none.
     pub(super) fn apart(&self, exchanges: Exchanges, principal: Option<Principal>) -> Arc<Session> {
-        let id = new_id();
-        let owner = principal.clone().map_or(Owner::Anonymous, Owner::Principal);
-        let streams = Streams::new(Arc::clone(&self.events), owner, id.clone());
+        self.named(new_id(), exchanges, principal, false)
+    }
+
+    fn named(
+        &self,
+        id: String,
+        exchanges: Exchanges,
+        principal: Option<Principal>,
+        taken_over: bool,
+    ) -> Arc<Session> {
+        let owner = owner_of(principal.as_ref());
+        let streams = Streams::new(Arc::clone(&self.events), owner, id.clone(), self.shared.is_some());
         let state = State {
             exchanges,
             push: Vec::new(),
@@ -154,17 +186,74 @@ impl Sessions {
         Arc::new_cyclic(|session| Session {
             id,
             principal,
+            taken_over,
             state: Mutex::new(state),
             streams: Arc::new(streams),
             push: Arc::new(SessionPush(Weak::clone(session))),
+            known: Mutex::new(Known { seen: Instant::now(), kept: taken_over, written: None }),
         })
+    }
+
+    /// Where other nodes find them, if they do.
+    pub(super) fn shared(&self) -> Option<&Shared> {
+        self.shared.as_ref()
+    }
+
+    /// The session of `principal` with that id, if this node has it and has not left it idle too long; one that it has is
+    /// let go, for others may have used it since.
+    pub(super) fn here(&self, id: &str, principal: Option<&Principal>) -> Option<Arc<Session>> {
+        let mut open = lock(&self.open);
+        let session = Arc::clone(open.get(id).filter(|session| session.is_of(principal))?);
+        if session.is_idle_for(self.idle) {
+            open.remove(id);
+            drop(open);
+            self.end(&session, self.shared.is_none());
+            return None;
+        }
+        Some(session)
+    }
+
+    /// Goes on with a session that another node has opened. `None` if there is one of that id, be it somebody else's.
+    pub(super) fn take_over(
+        &self,
+        id: &str,
+        exchanges: Exchanges,
+        principal: Option<&Principal>,
+    ) -> Result<Option<Arc<Session>>, SessionLimit> {
+        if lock(&self.open).len() >= self.max_open {
+            self.expire();
+            self.make_room();
+        }
+        let session = self.named(id.to_owned(), exchanges, principal.cloned(), true);
+        session.lock().followed_up = true;
+        {
+            let mut open = lock(&self.open);
+            if open.contains_key(id) {
+                return Ok(None);
+            }
+            if open.len() >= self.max_open {
+                return Err(SessionLimit { limit: self.max_open });
+            }
+            open.insert(session.id.clone(), Arc::clone(&session));
+        }
+        if let Some(observer) = &self.observer {
+            observer.started(&session.id);
+        }
+        Ok(Some(session))
+    }
+
+    /// Lets go of a session that has ended at another node.
+    pub(super) fn has_ended_elsewhere(&self, session: &Session) {
+        if lock(&self.open).remove(&session.id).is_some() {
+            self.end(session, false);
+        }
     }
 
     /// Ends the sessions that have lain idle too long.
     pub(super) fn expire(&self) {
         let idle: Vec<_> = lock(&self.open).extract_if(|_, session| session.is_idle_for(self.idle)).collect();
         for (_, session) in idle {
-            self.end(&session);
+            self.end(&session, self.shared.is_none());
         }
     }
 
@@ -188,7 +277,7 @@ impl Sessions {
         if session.is_idle_for(self.idle) {
             open.remove(id);
             drop(open);
-            self.end(&session);
+            self.end(&session, self.shared.is_none());
             return None;
         }
         {
@@ -199,8 +288,8 @@ impl Sessions {
     }
 
     /// Closes a session of `principal`: what runs in it ends, and what is durable goes on.
-    /// `false` means there was none.
-    pub(super) fn close(&self, id: &str, principal: Option<&Principal>) -> bool {
+    /// `None` means there was none.
+    pub(super) fn close(&self, id: &str, principal: Option<&Principal>) -> Option<Arc<Session>> {
         let mut open = lock(&self.open);
         let closed = match open.get(id) {
             Some(session) if session.is_of(principal) => open.remove(id),
@@ -208,22 +297,40 @@ impl Sessions {
         };
         drop(open);
         if let Some(session) = &closed {
-            self.end(session);
+            self.end(session, true);
         }
-        closed.is_some()
+        closed
     }
 
-    fn end(&self, session: &Session) {
+    /// Ends a session here, and with it what was sent in it if it has ended `for_good`: other nodes may go on with it.
+    fn end(&self, session: &Session, for_good: bool) {
         {
             let mut state = session.lock();
             state.push.clear();
             state.has_ended = true;
             state.exchanges.close();
         }
-        session.streams.forget();
+        if for_good {
+            session.streams.forget();
+        } else {
+            session.streams.let_clients_go();
+        }
         if let Some(observer) = &self.observer {
             observer.ended(&session.id);
         }
+    }
+
+    /// Tells other nodes of those that are used although their clients ask nothing, and makes room where nobody uses one.
+    pub(super) async fn keep_shared(&self) {
+        let Some(shared) = &self.shared else { return };
+        let is_used = |session: &&Arc<Session>| !session.is_idle_for(Duration::ZERO);
+        let used: Vec<_> = lock(&self.open).values().filter(is_used).cloned().collect();
+        for session in used {
+            if session.unseen_for(shared.look_every()) {
+                shared.renew(self, &session).await;
+            }
+        }
+        shared.sweep().await;
     }
 
     /// Ends every push stream, so that connections can close.
@@ -242,6 +349,50 @@ impl Session {
     /// Whose its streams are that belong to no request: its principal's, or its own where it has none.
     pub(super) fn standing(&self) -> Standing {
         Standing(self.principal.as_ref().map_or(&*self.id, Principal::as_str).into())
+    }
+
+    /// To whom its entries belong.
+    pub(super) fn owner(&self) -> Owner {
+        owner_of(self.principal.as_ref())
+    }
+
+    /// Whether another node has opened it.
+    pub(super) fn was_taken_over(&self) -> bool {
+        self.taken_over
+    }
+
+    /// Whether its client has come back after the handshake.
+    pub(super) fn was_followed_up(&self) -> bool {
+        self.lock().followed_up
+    }
+
+    /// Whether nobody has looked for so long at what other nodes know of it. If so, somebody does now.
+    pub(super) fn unseen_for(&self, at_least: Duration) -> bool {
+        let mut known = lock(&self.known);
+        let due = known.seen.elapsed() >= at_least;
+        if due {
+            known.seen = Instant::now();
+        }
+        due
+    }
+
+    /// Other nodes find it for as long as it is used.
+    pub(super) fn is_kept(&self) -> bool {
+        lock(&self.known).kept
+    }
+
+    /// Other nodes find it, by what was `saved`: for as long as it is used, if its client has come back.
+    pub(super) fn note_kept(&self, saved: Vec<u8>, followed_up: bool) {
+        if followed_up {
+            let mut known = lock(&self.known);
+            (known.kept, known.written) = (true, Some((saved, Instant::now())));
+        }
+    }
+
+    /// Whether this node has written just this of it, and within so long.
+    pub(super) fn has_written(&self, saved: &[u8], within: Duration) -> bool {
+        let known = lock(&self.known);
+        known.written.as_ref().is_some_and(|(written, at)| written == saved && at.elapsed() < within)
     }
 
     fn is_of(&self, principal: Option<&Principal>) -> bool {
@@ -274,6 +425,13 @@ impl Session {
         }
         state.push.push(PushStream { sender, carried_by: stream });
         receiver
+    }
+
+    /// What a client has missed that was sent this event last, and what follows, as [`Streams::resume`]. At most `bound`
+    /// messages that belong to no request wait for it.
+    pub(super) async fn resume(&self, last: &str, bound: usize) -> Option<mpsc::Receiver<Sent>> {
+        let batches = self.lock().exchanges.dialect().is_some_and(Dialect::batches);
+        self.streams.resume(last, batches, |stream| self.open_push(stream, bound)).await
     }
 
     /// Whether its streams begin with an event to come back to.
@@ -351,6 +509,11 @@ impl Carrier for StreamCarrier {
     fn is_there(&self) -> bool {
         self.0.upgrade().is_some_and(|stream| stream.has_client())
     }
+}
+
+/// To whom belongs what is of this principal, or of nobody in particular.
+pub(super) fn owner_of(principal: Option<&Principal>) -> Owner {
+    principal.cloned().map_or(Owner::Anonymous, Owner::Principal)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,11 +4,15 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use longhaul_proto::jsonrpc::{Limits, Message};
 use longhaul_tasks::store::{EventStore, Owner, StoreError, Stream as Key};
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use super::answer::Sent;
+use super::session::new_id;
 use crate::server::Outgoing;
 
 /// The streams of one session.
@@ -17,6 +21,8 @@ pub(super) struct Streams {
     events: Arc<dyn EventStore>,
     owner: Owner,
     session: String,
+    /// Other nodes send in its streams, too.
+    shared: bool,
     /// Those that have not ended, and those that have and were not kept whole.
     known: Mutex<HashMap<Arc<str>, Arc<Stream>>>,
 }
@@ -61,9 +67,28 @@ const PAGE: usize = 100;
 /// How many streams of a session are remembered as not kept whole.
 const MAX_BROKEN: usize = 256;
 
+/// Where the rest of a stream comes from that is resumed.
+enum Rest {
+    /// There is no more.
+    Nothing,
+    /// By this node.
+    Here(mpsc::Receiver<Sent>),
+    /// Another node keeps it, if that is still there.
+    Elsewhere { several: bool },
+}
+
+/// How the names of streams begin that carry what belongs to no request.
+const PUSHES: char = 'p';
+
+/// How often what another node sends is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How long another node may send nothing before its client is let go.
+const LONGEST_SILENCE: Duration = Duration::from_secs(30);
+
 impl Streams {
-    pub(super) fn new(events: Arc<dyn EventStore>, owner: Owner, session: String) -> Self {
-        Self { events, owner, session, known: Mutex::default() }
+    pub(super) fn new(events: Arc<dyn EventStore>, owner: Owner, session: String, shared: bool) -> Self {
+        Self { events, owner, session, shared, known: Mutex::default() }
     }
 
     /// Opens `stream` with `first` and whatever comes from `from`, which ends with it; gives the event that primes it,
@@ -82,8 +107,15 @@ impl Streams {
     }
 
     /// What a client has missed that was sent this event last, and what follows. `None` if that cannot be told
-    /// without a gap.
-    pub(super) async fn resume(self: &Arc<Self>, last: &str) -> Option<mpsc::Receiver<Sent>> {
+    /// without a gap. Of a stream that another node has carried, what belongs to no request comes by this one from now on,
+    /// as `open_push` gives it; what belongs to a request is still that node's to send. Its answer ends it, unless it may be
+    /// one of `several`.
+    pub(super) async fn resume(
+        self: &Arc<Self>,
+        last: &str,
+        several: bool,
+        open_push: impl FnOnce(Arc<Stream>) -> mpsc::Receiver<Outgoing>,
+    ) -> Option<mpsc::Receiver<Sent>> {
         let (name, number) = last.rsplit_once('-')?;
         let stream = lock(&self.known).get(name).cloned();
         if stream.as_ref().is_some_and(|stream| !stream.lock().whole) {
@@ -91,9 +123,19 @@ impl Streams {
         }
         let last = EventId { stream: name.into(), number: number.parse().ok()? };
         let missed = self.replay(&last).await?;
-        let live = stream.and_then(|stream| stream.take_over());
+        let rest = match stream {
+            Some(stream) => stream.take_over().map_or(Rest::Nothing, Rest::Here),
+            None if !self.shared => Rest::Nothing,
+            None if name.starts_with(PUSHES) => {
+                let (stream, kept) = Stream::for_pushes();
+                let from = open_push(Arc::clone(&stream));
+                self.open(stream, false, None, from).await;
+                Rest::Here(kept)
+            }
+            None => Rest::Elsewhere { several },
+        };
         let (sender, receiver) = mpsc::channel(BOUND);
-        tokio::spawn(Arc::clone(self).catch_up(last, missed, live, sender));
+        tokio::spawn(Arc::clone(self).catch_up(last, missed, rest, sender));
         Some(receiver)
     }
 
@@ -190,7 +232,7 @@ impl Streams {
         self: Arc<Self>,
         mut last: EventId,
         mut missed: Vec<Sent>,
-        live: Option<mpsc::Receiver<Sent>>,
+        rest: Rest,
         client: mpsc::Sender<Sent>,
     ) {
         loop {
@@ -208,18 +250,54 @@ impl Streams {
                 None => return,
             };
         }
-        let Some(mut live) = live else { return };
+        let mut live = match rest {
+            Rest::Nothing => return,
+            Rest::Elsewhere { several } => return self.follow(last, several, client).await,
+            Rest::Here(live) => live,
+        };
         loop {
             let sent = tokio::select! {
                 sent = live.recv() => sent,
                 () = client.closed() => None,
             };
             let Some(sent) = sent else { return };
-            let is_new = sent.id.as_ref().is_none_or(|id| id.number > last.number);
+            let is_new =
+                sent.id.as_ref().is_none_or(|id| id.stream != last.stream || id.number > last.number);
             if is_new && client.send(sent).await.is_err() {
                 return;
             }
         }
+    }
+
+    /// Sends what another node sends in a stream, until that is its answer. If the node is gone, nothing more comes: then
+    /// the client is let go, and may look again.
+    async fn follow(&self, mut last: EventId, several: bool, client: mpsc::Sender<Sent>) {
+        let mut heard = Instant::now();
+        while heard.elapsed() < LONGEST_SILENCE && (several || !self.is_answered(&last).await) {
+            tokio::select! {
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = client.closed() => return,
+            }
+            let Some(sent) = self.replay(&last).await else { return };
+            for sent in sent {
+                last.number = sent.id.as_ref().map_or(last.number, |id| id.number);
+                heard = Instant::now();
+                if client.send(sent).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether this event is an answer.
+    async fn is_answered(&self, event: &EventId) -> bool {
+        let before = event.number.saturating_sub(1);
+        let read = self.events.replay(self.key(&event.stream), before, 1).await;
+        let Ok(Some(found)) = read else { return false };
+        let answers = |text: &str| {
+            matches!(Message::decode(text.as_bytes(), &Limits::default()), Ok(Message::Response(_)))
+        };
+        found.first().is_some_and(|event| answers(&event.text))
     }
 
     fn key<'s>(&'s self, name: &'s str) -> Key<'s> {
@@ -250,9 +328,18 @@ impl Streams {
 impl Stream {
     /// A stream that has yet to be opened, and what its client is sent.
     pub(super) fn new() -> (Arc<Self>, mpsc::Receiver<Sent>) {
+        Self::named(new_id())
+    }
+
+    /// The same for what belongs to no request.
+    pub(super) fn for_pushes() -> (Arc<Self>, mpsc::Receiver<Sent>) {
+        Self::named(format!("{PUSHES}{}", new_id()))
+    }
+
+    fn named(name: String) -> (Arc<Self>, mpsc::Receiver<Sent>) {
         let (sender, receiver) = mpsc::channel(BOUND);
         let stream = Self {
-            name: super::session::new_id().into(),
+            name: name.into(),
             state: Mutex::new(State { client: Some(sender), whole: true, ended: false }),
             moved: Notify::new(),
         };

@@ -1,0 +1,195 @@
+// Clients at a server, and then at the same one behind ours: what they see must be the same.
+//   node behind.mjs SERVER BEFORE BEHIND
+// BEFORE and BEHIND are targets as JSON, `{"url": …}` or `{"command": […]}`; behind.json says which clients do what.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { setTimeout as pause } from "node:timers/promises";
+
+import { withPeer } from "./peer.mjs";
+import { report, within } from "./tap.mjs";
+import { withSession } from "./tasks_session.mjs";
+
+const [server, before, behind] = process.argv.slice(2);
+if (behind === undefined) {
+  console.error("usage: node behind.mjs SERVER BEFORE BEHIND");
+  process.exit(2);
+}
+const { node: pairs, steps, roots = true } = JSON.parse(await readFile("conformance/interop/behind.json", "utf8"))[server];
+
+/** How long one step may take, in milliseconds. */
+const LIMIT = 30_000;
+
+/** Whoever is served on asks where to work only during calls: one that does so at its start would work elsewhere here. */
+const ABLE = { sampling: {}, elicitation: { form: {}, url: {} }, ...(roots && { roots: {} }) };
+
+/** The clients that know tasks, and in which dialect. */
+const DIALECTS = { "ext-tasks-d2": "d2", "ext-tasks-d3": "d3" };
+
+/** Which steps of a pair are compared: a client with tasks is there for those that take long, the others for the rest. */
+const shared = ([client, like]) =>
+  [...steps.keys()].filter((index) => (client in DIALECTS || like in DIALECTS) === (steps[index].task !== undefined));
+
+const visits = new Map();
+const checks = pairs.flatMap((pair) =>
+  shared(pair).map((index) => [`${pair[0]} at ${server}: ${named(steps[index])}`, () => compared(pair, index)]),
+);
+const passed = await report(`${server} behind ours`, checks);
+process.exit(passed ? 0 : 1);
+
+/** The client must see behind ours what the other one sees without. */
+async function compared([client, like], index) {
+  const theirs = (await visit(like, 1, before)).get(index);
+  assert.equal(theirs.lost, undefined, `without ours: ${theirs.lost}`);
+  assert.deepEqual((await visit(client, 0, behind)).get(index), theirs);
+}
+
+/** What a client sees at a target, by step, over one connection. `side` is its place in the pairs. */
+function visit(client, side, target) {
+  const key = `${client} ${side}`;
+  if (!visits.has(key)) {
+    const wanted = new Set(pairs.filter((pair) => pair[side] === client).flatMap(shared));
+    visits.set(key, walk(client, JSON.parse(target), [...wanted].sort((one, other) => one - other)));
+  }
+  return visits.get(key);
+}
+
+async function walk(client, target, wanted) {
+  const seen = new Map();
+  const use = async (peer) => {
+    for (const index of wanted) seen.set(index, await came(steps[index], peer));
+  };
+  const dialect = DIALECTS[client];
+  if (dialect === undefined) await withPeer(client, target, (peer) => use(answering(peer)), { capabilities: ABLE });
+  else await withSession(dialect, target, use);
+  return seen;
+}
+
+function named(step) {
+  const [kind, what] = Object.entries(step)[0];
+  return typeof what === "string" ? `${kind} ${what}` : kind;
+}
+
+/** What a step comes to: a result, or an error, and what was asked and told meanwhile; of one that `fails`, that it does. */
+async function came(step, peer) {
+  peer.told = { asked: [], progress: [] };
+  try {
+    const result = await within(LIMIT, taken(step, peer));
+    return step.fails ? { failed: result.isError === true } : plain({ result, ...peer.told });
+  } catch (error) {
+    if (typeof error.code !== "number") return { lost: error.stack };
+    if (step.fails) return { failed: true };
+    // Each era has its own code for what is not there.
+    return plain({ error: error.message.replace(/^(MCP error -\d+: )+/, ""), ...peer.told });
+  }
+}
+
+/** Has the client answer what it is asked, and remember what that was. */
+function answering(peer) {
+  const answer = (method, how) =>
+    peer.answer(method, ({ params }) => {
+      const { _meta, elicitationId, mode, ...question } = params;
+      peer.told.asked.push({ method, mode: mode ?? "form", question });
+      return how(params);
+    });
+  answer("sampling/createMessage", ({ messages }) => {
+    const [{ text }] = [messages.at(-1).content].flat();
+    return { role: "assistant", model: "a model", stopReason: "endTurn", content: { type: "text", text: `re: ${text}` } };
+  });
+  answer("elicitation/create", (form) =>
+    form.mode === "url" ? { action: "accept" } : { action: "accept", content: filledIn(form.requestedSchema) },
+  );
+  // Servers ask for these on their own, too.
+  if (roots) peer.answer("roots/list", () => ({ roots: [{ uri: "file:///work", name: "work" }] }));
+  return peer;
+}
+
+/** What a user sends who puts the first thing that fits into every field that must be filled in. */
+function filledIn({ properties, required = [] }) {
+  const fits = ({ type, enum: names, oneOf, default: usual }) =>
+    usual ?? names?.[0] ?? oneOf?.[0].const ?? { boolean: true, integer: 7, number: 7 }[type] ?? "Ada";
+  return Object.fromEntries(required.map((name) => [name, fits(properties[name])]));
+}
+
+async function taken(step, peer) {
+  const { client, told } = peer;
+  const args = step.with ?? {};
+  switch (Object.keys(step)[0]) {
+    case "tools":
+      return ordered((await peer.tools()).filter(({ name }) => !name.startsWith("task_")).map(asThere), "name");
+    case "resources":
+      return ordered((await client.listResources()).resources, "uri");
+    case "templates": {
+      const { resourceTemplates } = await client.listResourceTemplates();
+      // Where ours puts the output of tasks.
+      return ordered(resourceTemplates.filter(({ uriTemplate }) => !uriTemplate.startsWith("longhaul:")), "uriTemplate");
+    }
+    case "prompts":
+      return ordered((await client.listPrompts()).prompts, "name");
+    case "call":
+      return peer.call(step.call, args, {
+        onprogress: ({ progress, total, message }) => {
+          // The client tells of its own rounds as well, and not of what comes together with the answer.
+          if (!message?.startsWith("Fulfilling") && progress !== total) told.progress.push({ progress, total, message });
+        },
+      });
+    case "read":
+      return peer.read(step.read);
+    case "prompt":
+      return client.getPrompt({ name: step.prompt, arguments: args });
+    case "complete":
+      return (await client.complete({ ref: step.complete, ...args })).completion;
+    case "watch":
+      return watched(peer, step);
+    case "task":
+      return worked(peer, step.task, args);
+  }
+  throw new Error(`no client knows how to ${JSON.stringify(step)}`);
+}
+
+/** Hears of a resource that changes. */
+async function watched(peer, { watch, with: [change] }) {
+  let heard;
+  peer.hear("notifications/resources/updated", ({ params: { uri } }) => void (heard = uri));
+  const subscription = await peer.listen({ resourceSubscriptions: [watch] });
+  // A session's stream may still be opening.
+  for (let times = 0; times < 50 && heard === undefined; times += 1) {
+    await peer.call(change, {});
+    for (let looks = 0; looks < 4 && heard === undefined; looks += 1) await pause(50);
+  }
+  await subscription.close();
+  return { heard };
+}
+
+/** A call of what takes long: as a task, where the client has any. */
+async function worked({ session, preference, call }, name, args) {
+  if (session === undefined) return call(name, args);
+  const execution = await session.callTool(name, args, { task: { preference } });
+  const { outcome } = await execution.settle();
+  if (outcome.error !== undefined) throw outcome.error;
+  return outcome.result;
+}
+
+/** Ours says by itself when a call becomes a task, and that it may be handed over. */
+function asThere({ execution, outputSchema, ...tool }) {
+  const own = outputSchema?.anyOf?.length === 2 ? outputSchema.anyOf[0] : outputSchema;
+  return own === undefined ? tool : { ...tool, outputSchema: own };
+}
+
+function ordered(list, key) {
+  return list.toSorted((one, other) => (one[key] < other[key] ? -1 : 1));
+}
+
+/** Without what says who has answered when and over which protocol. */
+function plain(seen) {
+  const own = ["io.modelcontextprotocol/related-task", "io.modelcontextprotocol/serverInfo"];
+  const text = JSON.stringify(seen, (key, value) => {
+    if (key === "_meta") {
+      const rest = Object.entries(value).filter(([name]) => !own.includes(name) && !name.startsWith("dev.longhaul/"));
+      return rest.length === 0 ? undefined : Object.fromEntries(rest);
+    }
+    const isUsual = ["required", "isError"].includes(key) && value === false;
+    return isUsual || ["resultType", "ttlMs", "cacheScope"].includes(key) ? undefined : value;
+  });
+  return JSON.parse(text.replace(/\d{1,2}:\d\d:\d\d( [AP]M)?/g, "TIME"));
+}

@@ -1,0 +1,315 @@
+// The pages of the program in a browser: `node page.mjs PROGRAM CHROMIUM [FOLDER]`. Pictures of them go to the folder.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+
+import { chromium } from "playwright-core";
+
+const [program, browserProgram, pictures] = process.argv.slice(2);
+if (browserProgram === undefined) {
+  console.error("usage: node page.mjs PROGRAM CHROMIUM [FOLDER]");
+  process.exit(2);
+}
+
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const RULES = { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] };
+
+/** Writes what would do harm if anything of it were believed, and then a line each few milliseconds. */
+const HOSTILE = `<script>document.title='owned'</script><img src=x onerror="document.title='owned'">`;
+const CONFIG = `
+[server]
+name = "ci <b>1</b>"
+
+[tools.count]
+description = "Counts, a line each, to \`to\`"
+command = ["sh", "-c", "i=0; while [ $i -lt $1 ]; do i=$((i+1)); echo line $i; sleep 0.01; done", "count", "{to}"]
+input.to = { type = "integer", description = "How far", default = 400 }
+task = "always"
+
+[tools.hostile]
+description = "Says what nobody should believe ${HOSTILE.replaceAll('"', '\\"')}"
+command = ["printf", '%b', '${HOSTILE.replaceAll("'", "`")}\\0033]52;c;aGk=\\0007\\0033[2J \\0342\\0200\\0256evil\\n']
+task = "always"
+
+[tools.fail]
+description = "Fails"
+command = ["sh", "-c", "echo it did not work >&2; exit 3"]
+task = "always"
+
+[tools.wait]
+description = "Waits until it is cancelled"
+command = ["sleep", "600"]
+task = "always"
+`;
+
+const folder = await mkdtemp(join(tmpdir(), "longhaul-page-"));
+await writeFile(join(folder, "longhaul.toml"), CONFIG);
+const address = await freeAddress();
+const root = `http://${address}`;
+let server = await serve();
+// It visits pages of ours alone, and its sandbox does not start for root.
+const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+const executablePath = execFileSync("sh", ["-c", 'command -v -- "$0"', browserProgram], { encoding: "utf8" }).trim();
+const browser = await chromium.launch({ executablePath, args });
+
+const problems = [];
+const context = await signedIn({ viewport: { width: 1280, height: 900 } });
+const state = await context.storageState();
+
+const checks = [
+  ["without a key nothing is shown, and a key is good once", keys],
+  ["a tool is called by its form, with the keyboard alone", keyboard],
+  ["what a tool says is text, whatever it says", hostile],
+  ["no line is lost between page and stream, nor over a SIGKILL of the server", lines],
+  ["who scrolls back is left alone", scrolledBack],
+  ["rows change in place, keep the focus, and new ones wait for their reader", rows],
+  ["a task is cancelled and run again without scripts", withoutScripts],
+  ["every page is accessible, light and dark, wide and narrow", accessible],
+  ["nothing was refused by the policy, and no script failed", quiet],
+];
+console.log(`1..${checks.length}`);
+let failures = 0;
+for (const [index, [name, check]] of checks.entries()) {
+  const label = `${index + 1} - page: ${name}`;
+  try {
+    await check();
+    console.log(`ok ${label}`);
+  } catch (error) {
+    failures += 1;
+    console.log(`not ok ${label}`);
+    for (const line of String(error.stack ?? error).split("\n")) console.log(`#   ${line}`);
+  }
+}
+await browser.close();
+server.kill("SIGKILL");
+await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+process.exit(failures === 0 ? 0 : 1);
+
+async function keys() {
+  const stranger = await browser.newContext();
+  const page = await stranger.newPage();
+  assert.equal((await page.goto(root)).status(), 401);
+  assert.match(await page.textContent("main"), /longhaul page/);
+  assert.equal((await page.goto(`${root}/?key=${server.key}`)).status(), 401, "it was spent");
+  await stranger.close();
+}
+
+async function keyboard() {
+  const page = await watched(context);
+  await page.goto(root);
+  await page.keyboard.press("Tab");
+  assert.equal(await focused(page), "Skip to the content");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  await page.goto(`${root}/tools`);
+  await page.getByRole("link", { name: "count" }).focus();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/tools\/count/);
+  await page.getByLabel("to").focus();
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type("3");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/tasks\//);
+  await page.locator("#state .badge.completed").waitFor();
+  assert.match(await page.textContent("#log-stdout"), /line 1\nline 2\nline 3/);
+  await page.getByText("line 3").first().waitFor();
+  await page.close();
+}
+
+async function hostile() {
+  const page = await watched(context);
+  await call(page, "hostile");
+  await page.locator("#state .badge.completed").waitFor();
+  await page.locator("#log-stdout", { hasText: "<script>" }).waitFor();
+  for (const place of [page.url(), root, `${root}/tools`, `${root}/tools/hostile`]) {
+    await page.goto(place);
+    assert.doesNotMatch(await page.title(), /owned/);
+    const html = await page.content();
+    assert.ok(!/<img src="?x/.test(html) && !html.includes("\u001b") && !html.includes("\u202e"), place);
+  }
+  await page.close();
+}
+
+async function lines() {
+  const page = await watched(context);
+  await call(page, "count", { to: "600" });
+  const log = page.locator("#log-stdout");
+  await log.filter({ hasText: "line 100\n" }).waitFor();
+  await page.reload();
+  await log.filter({ hasText: "line 200\n" }).waitFor();
+  const killed = once(server, "exit");
+  server.kill("SIGKILL");
+  await killed;
+  server = await serve();
+  await page.locator("#state .badge.completed").waitFor({ timeout: 60_000 });
+  await log.filter({ hasText: "line 600" }).waitFor({ timeout: 30_000 });
+  const seen = (await log.textContent()).trim().split("\n");
+  const all = Array.from({ length: 600 }, (_, at) => `line ${at + 1}`);
+  assert.deepEqual(seen, all);
+  await page.close();
+}
+
+async function scrolledBack() {
+  const page = await watched(context);
+  await call(page, "count", { to: "300" });
+  const log = page.locator("#log-stdout");
+  await log.filter({ hasText: "line 80\n" }).waitFor();
+  await log.evaluate((element) => (element.scrollTop = 0));
+  await page.waitForFunction(() => !document.querySelector("[data-follows=stdout]").checked);
+  await log.filter({ hasText: "line 160\n" }).waitFor();
+  assert.equal(await log.evaluate((element) => element.scrollTop), 0);
+  await page.getByLabel("Follow").first().check();
+  const atEnd = () => {
+    const element = document.getElementById("log-stdout");
+    return element.scrollTop + element.clientHeight >= element.scrollHeight - 24;
+  };
+  await page.waitForFunction(atEnd);
+  await page.close();
+}
+
+async function rows() {
+  const other = await watched(context);
+  await call(other, "wait");
+  const id = new URL(other.url()).pathname.split("/").at(-1);
+  const page = await watched(context);
+  await page.goto(root);
+  const row = page.locator(`[id="t-${id}"]`);
+  await row.locator(".badge.working").waitFor();
+  await row.getByRole("link").focus();
+  await call(other, "count", { to: "1" });
+  await page.locator("#new", { hasText: "1 new" }).waitFor();
+  await other.goto(`${root}/tasks/${id}`);
+  await cancel(other);
+  await row.locator(".badge.cancelled").waitFor();
+  assert.equal(await focused(page), "wait", "the focus is where it was");
+  await page.locator("#new").click();
+  await page.locator("tbody tr", { hasText: "count" }).first().waitFor();
+  await page.keyboard.press("Escape");
+  await other.close();
+  await page.close();
+}
+
+async function withoutScripts() {
+  const plain = await browser.newContext({ storageState: state, javaScriptEnabled: false });
+  const page = await plain.newPage();
+  await call(page, "wait");
+  assert.equal(await page.locator("noscript").count(), 1);
+  await cancel(page);
+  await page.locator("#state .badge.cancelled").waitFor();
+  await page.getByRole("button", { name: "Run again" }).click();
+  await page.locator("#state .badge.working").waitFor();
+  await cancel(page);
+  const output = await page.goto(`${page.url()}/output/stdout?from=0`);
+  assert.equal(output.headers()["content-type"], "text/plain; charset=utf-8");
+  await plain.close();
+}
+
+async function accessible() {
+  const first = await watched(context);
+  await call(first, "fail");
+  await first.locator("#state .badge.failed").waitFor();
+  const failed = new URL(first.url()).pathname;
+  await first.close();
+  const looks = [];
+  for (const colorScheme of ["light", "dark"]) {
+    for (const width of [1280, 390]) looks.push({ colorScheme, width });
+  }
+  const views = { tasks: "/", task: failed, tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
+  for (const { colorScheme, width } of looks) {
+    const view = { storageState: state, colorScheme, viewport: { width, height: 900 } };
+    const page = await watched(await browser.newContext(view));
+    for (const [name, path] of Object.entries(views)) {
+      await page.goto(root + path);
+      if (pictures) await page.screenshot({ path: join(pictures, `${name}-${colorScheme}-${width}.png`), fullPage: true });
+      const where = `${name}, ${colorScheme}, ${width}`;
+      const { scrolls, headings } = await page.evaluate(() => ({
+        scrolls: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+        headings: document.querySelectorAll("h1").length,
+      }));
+      assert.equal(scrolls, 0, `it scrolls sideways: ${where}`);
+      assert.equal(headings, 1, where);
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate((rules) => globalThis.axe.run(document, rules), RULES);
+      const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
+      assert.deepEqual(found, [], where);
+    }
+    await page.context().close();
+  }
+}
+
+async function quiet() {
+  assert.deepEqual(problems, []);
+}
+
+/** A page whose complaints are kept. */
+async function watched(of) {
+  const page = await of.newPage();
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("dialog", (dialog) => {
+    problems.push(`a dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("console", (message) => {
+    // While the server is away the browser says so.
+    if (message.type() === "error" && !/ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY|Failed to load resource/.test(message.text())) {
+      problems.push(message.text());
+    }
+  });
+  return page;
+}
+
+/** Calls a tool by its form, and waits for the page of its task. */
+async function call(page, tool, fields = {}) {
+  await page.goto(`${root}/tools/${tool}`);
+  for (const [label, value] of Object.entries(fields)) await page.getByLabel(label).fill(value);
+  await page.getByRole("button", { name: "Call", exact: true }).click();
+  await page.waitForURL(/\/tasks\//);
+}
+
+async function cancel(page) {
+  await page.locator("summary", { hasText: "Cancel" }).click();
+  await page.getByRole("button", { name: "Cancel the task" }).click();
+}
+
+function focused(page) {
+  return page.evaluate(() => document.activeElement.textContent.trim());
+}
+
+async function signedIn(options) {
+  const opened = await browser.newContext(options);
+  const page = await opened.newPage();
+  await page.goto(`${root}/?key=${server.key}`);
+  assert.equal(new URL(page.url()).search, "");
+  await page.close();
+  return opened;
+}
+
+/** Starts the program, and waits until it is ready. */
+async function serve() {
+  const child = spawn(program, ["serve", "--http", address], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
+  process.once("exit", () => child.kill("SIGKILL"));
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (more) => (said += more));
+  for (let look = 0; !said.includes("\nready"); look += 1) {
+    if (look > 1500 || child.exitCode !== null) throw new Error(`${program} does not serve:\n${said}`);
+    await pause(20);
+  }
+  child.key = /\?key=(\S+)/.exec(said)?.[1];
+  return child;
+}
+
+async function freeAddress() {
+  const listener = createServer().listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const { port } = listener.address();
+  listener.close();
+  await once(listener, "close");
+  return `127.0.0.1:${port}`;
+}

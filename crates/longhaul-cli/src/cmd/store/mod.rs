@@ -1,0 +1,106 @@
+//! `longhaul store`: the store itself, whatever tasks are in it.
+
+mod check;
+mod migrate;
+
+use std::path::Path;
+
+use clap::Subcommand;
+use longhaul_gateway::config::{DatabaseUrl, StoreUrl};
+use longhaul_store::{Format, PostgresOptions, Sqlite};
+
+use crate::exit::Exit;
+use crate::failure::{Failure, Outcome};
+use crate::store;
+
+/// Check a store, or bring it to the format of this release.
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Examples:\n  longhaul store check sqlite:longhaul.db\n  longhaul store migrate postgres://longhaul@db.example/tasks"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Find out whether what the store holds is as it must be; ends with 1 if not. Nothing is changed, and servers may run.
+    #[command(after_help = "Example:\n  longhaul store check sqlite:longhaul.db --json")]
+    Check(Which),
+    /// Bring the store to the format of this release. Forward only: releases that cannot go on with it refuse it from then on.
+    #[command(after_help = "Example:\n  longhaul store migrate sqlite:longhaul.db")]
+    Migrate(Which),
+}
+
+/// Which store.
+#[derive(clap::Args, Debug)]
+struct Which {
+    /// The store: sqlite:FILE or postgres://USER@HOST/DATABASE (its password in PGPASSWORD).
+    #[arg(value_name = "STORE", value_parser = store::url)]
+    store: StoreUrl,
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Exit {
+    match &args.verb {
+        Verb::Check(which) => crate::runtime::run(which.json, check::run(which)),
+        Verb::Migrate(which) => crate::runtime::run(which.json, migrate::run(which)),
+    }
+}
+
+/// A store that outlives its process.
+enum Kept<'u> {
+    File(&'u Path),
+    Database(&'u DatabaseUrl),
+}
+
+impl Which {
+    /// The store, if there is anything to look at.
+    fn kept(&self) -> Outcome<Kept<'_>> {
+        match &self.store {
+            StoreUrl::Memory => {
+                Err(Failure::usage("a store in memory ends with its server: there is nothing to look at")
+                    .next("name one: sqlite:FILE or postgres://HOST/DATABASE"))
+            }
+            StoreUrl::Sqlite(path) if !path.is_file() => {
+                Err(Failure::usage(format!("there is no file {}", path.display())))
+            }
+            StoreUrl::Sqlite(path) => Ok(Kept::File(path)),
+            StoreUrl::Postgres(url) => Ok(Kept::Database(url)),
+            StoreUrl::Redis(url) => {
+                Err(Failure::usage(format!("{url} is held against this release whenever it is opened"))
+                    .next("longhaul doctor says whether it can be, and what it survives"))
+            }
+        }
+    }
+}
+
+/// As a URL without a password is opened: with that of the environment, as by every program on PostgreSQL.
+fn options() -> PostgresOptions {
+    match std::env::var("PGPASSWORD") {
+        Ok(password) => PostgresOptions::new().with_password(password),
+        Err(_) => PostgresOptions::new(),
+    }
+}
+
+impl Kept<'_> {
+    async fn format(&self) -> Outcome<Format> {
+        Ok(match self {
+            Self::File(path) => Sqlite::format(path)?,
+            Self::Database(url) => options().format(url.expose()).await?,
+        })
+    }
+}
+
+/// A format in words.
+fn in_words(format: Format) -> String {
+    match format.found {
+        None => "nothing is kept there yet".to_owned(),
+        Some(found) if found < format.newest => format!("{found}, and this release writes {}", format.newest),
+        Some(found) if found > format.newest => format!("{found}, of a later release"),
+        Some(found) => format!("{found}, as this release writes it"),
+    }
+}

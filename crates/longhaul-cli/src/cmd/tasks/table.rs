@@ -1,0 +1,116 @@
+//! A table of tasks that fits the terminal it is shown in.
+
+use comfy_table::Table;
+
+use crate::term::{clean, width};
+
+/// What is in a table, its headings first, and what of it may be missing.
+pub(super) struct Rows<const N: usize> {
+    pub(super) rows: Vec<[String; N]>,
+    /// The column of ids, which are always whole.
+    pub(super) id: usize,
+    /// The columns that give way where there is too little room: the first is cut before it goes.
+    pub(super) give_way: &'static [usize],
+}
+
+impl<const N: usize> Rows<N> {
+    /// As it is shown here.
+    pub(super) fn shown(self) -> String {
+        self.fitted(width().unwrap_or(usize::MAX))
+    }
+
+    /// In lines of at most `width` characters, or as wide as an id.
+    fn fitted(mut self, width: usize) -> String {
+        let length =
+            |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let lengths: [usize; N] = std::array::from_fn(length);
+        let mut columns: Vec<usize> = (0..N).collect();
+        // A space stands before and behind each.
+        let excess = |columns: &[usize]| {
+            let needed: usize = columns.iter().map(|column| lengths[*column] + 2).sum();
+            needed.saturating_sub(1).saturating_sub(width)
+        };
+        for (nth, column) in self.give_way.iter().enumerate() {
+            let excess = excess(&columns);
+            if excess == 0 {
+                break;
+            }
+            if nth == 0 && lengths[*column] >= excess + LEAST {
+                for row in &mut self.rows {
+                    row[*column] = clean::line(&row[*column], lengths[*column] - excess);
+                }
+                break;
+            }
+            columns.retain(|other| other != column);
+        }
+        // What is cut has become short enough, so this is about what cannot be.
+        let is_cut = columns.len() == N;
+        if is_cut || excess(&columns) == 0 { self.table(&columns) } else { self.pairs(&columns) }
+    }
+
+    fn table(&self, columns: &[usize]) -> String {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::NOTHING);
+        let mut rows = self
+            .rows
+            .iter()
+            .map(|row| columns.iter().map(|column| row[*column].as_str()).collect::<Vec<_>>());
+        if let Some(headings) = rows.next() {
+            table.set_header(headings);
+        }
+        for row in rows {
+            table.add_row(row);
+        }
+        table.trim_fmt()
+    }
+
+    /// Each id on a line of its own, and below it what else there is.
+    fn pairs(&self, columns: &[usize]) -> String {
+        let pair = |row: &[String; N]| {
+            let rest: Vec<&str> = columns
+                .iter()
+                .filter(|column| **column != self.id)
+                .map(|column| row[*column].as_str())
+                .collect();
+            format!(" {}\n   {}", row[self.id], rest.join("  "))
+        };
+        self.rows.iter().skip(1).map(pair).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The fewest characters that are worth showing of a column.
+const LEAST: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of a table in so many characters.
+    fn lines(width: usize) -> Vec<String> {
+        let row = |words: [&str; 4]| words.map(str::to_owned);
+        let rows = vec![
+            row(["STATUS", "ID", "NOW", "TOOK"]),
+            row(["working", "test-3q9v8k2f", "212/412 running api::auth", "1m1s"]),
+        ];
+        let table = Rows { rows, id: 1, give_way: &[2, 3] };
+        table.fitted(width).lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_table_fits_and_its_ids_are_whole() {
+        for width in 14..70 {
+            let lines = lines(width);
+            assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}: {lines:#?}");
+            assert!(lines.iter().any(|line| line.contains("test-3q9v8k2f")), "{width}: {lines:#?}");
+        }
+        assert!(lines(80)[1].contains("212/412 running api::auth  1m1s"));
+        assert!(
+            lines(50)[1].contains("212/412 running ap…") && lines(50)[1].ends_with("  1m1s"),
+            "{:?}",
+            lines(50)
+        );
+        assert_eq!(lines(30)[1], " working  test-3q9v8k2f  1m1s");
+        assert_eq!(lines(26)[1], " working  test-3q9v8k2f");
+        assert_eq!(lines(20), [" test-3q9v8k2f", "   working"]);
+    }
+}

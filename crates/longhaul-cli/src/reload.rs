@@ -1,0 +1,217 @@
+//! A configuration that is read again while it is served: what can change does, and the rest is said to wait.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use longhaul::Tool;
+use longhaul::server::Catalogue;
+use longhaul_gateway::command::RunsDir;
+use longhaul_gateway::config::{self, Changed, Checked, Colour, Config, Diagnostics, StoreUrl};
+use longhaul_gateway::dashboard::Dashboard;
+use longhaul_gateway::http_job::Jobs;
+use longhaul_gateway::tool::{command_tool, job_tool};
+use rustix::process::{getpid, kill_process};
+use tokio::signal::unix::Signal;
+
+use crate::term::note;
+use crate::upstreams::{Upstreams, upstream};
+use crate::watch::{News, Watch};
+
+/// What is served and can be changed.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) catalogue: Catalogue,
+    pub(crate) upstreams: Upstreams,
+    pub(crate) runs: RunsDir,
+    pub(crate) jobs: Jobs,
+    pub(crate) pages: Option<Dashboard>,
+}
+
+/// Keeps what is served like its configuration.
+#[derive(Debug)]
+pub(crate) struct Reload {
+    file: PathBuf,
+    /// As the server began: what holds for the whole process is as it says.
+    first: Config,
+    /// As it was read last.
+    now: Config,
+    served: Served,
+}
+
+impl Reload {
+    /// What is `served` is as that file said.
+    pub(crate) fn new(file: PathBuf, config: Config, served: Served) -> Self {
+        Self { file, first: config.clone(), now: config, served }
+    }
+
+    /// Reads the configuration whenever it may be another, for as long as the runtime lives.
+    pub(crate) async fn keep(mut self, mut watch: Watch, mut hangups: Signal) {
+        let file = self.file.display().to_string();
+        loop {
+            match watch.news(&mut hangups).await {
+                News::Again => self.again(&file).await,
+                News::Gone => note(&format!("{file} is not there any more: what was read before goes on")),
+                News::HungUp => {
+                    // As if it was asked to: what runs is let go in order.
+                    if kill_process(getpid(), rustix::process::Signal::TERM).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn again(&mut self, file: &str) {
+        let path = self.file.clone();
+        let loaded = tokio::task::spawn_blocking(move || config::load(&path)).await;
+        let config = match loaded {
+            Ok(Ok(Checked { config, warnings, .. })) => {
+                show(&warnings);
+                config
+            }
+            Ok(Err(mistakes)) => {
+                show(&mistakes);
+                return note(&format!(
+                    "{file} was read again and has mistakes: what was read before goes on"
+                ));
+            }
+            Err(error) => return note(&format!("{file} could not be read again: {error}")),
+        };
+        for line in self.take(config).await {
+            note(&format!("{file} was read again: {line}"));
+        }
+    }
+
+    /// Serves what it says from here on, and gives what is to be said of that.
+    async fn take(&mut self, config: Config) -> Vec<String> {
+        let changes = config.changes_since(&self.now);
+        let mut said =
+            told(&[("tool", &changes.tools), ("job", &changes.jobs), ("server", &changes.servers)]);
+        let (put, refused) = self.tools(&config, &changes.tools, &changes.jobs);
+        said.extend(refused);
+        let gone: Vec<&String> = changes.tools.removed.iter().chain(&changes.jobs.removed).collect();
+        let gone = gone.into_iter().filter(|name| config.names().all(|other| other != name.as_str()));
+        match self.served.catalogue.renew(gone, put) {
+            Ok(refused) => {
+                said.extend(refused.into_iter().map(|(name, why)| format!("`{name}` is not served: {why}")));
+            }
+            Err(error) => said.push(error.to_string()),
+        }
+        said.extend(self.servers(&config, &changes.servers).await);
+        let waiting: Vec<String> = config
+            .changes_since(&self.first)
+            .at_next_start
+            .iter()
+            .map(|name| format!("`[{name}]`"))
+            .collect();
+        if !waiting.is_empty() {
+            let what = waiting.join(", ");
+            said.push(format!(
+                "what it says in {what} is not what is served: that takes effect at the next start"
+            ));
+        }
+        if let Some(pages) = &self.served.pages {
+            let mut facts = (*pages.facts()).clone();
+            facts.commands.clone_from(&config.tools);
+            facts.jobs = config.jobs.iter().map(|job| job.name.clone()).collect();
+            facts.upstreams = self.served.upstreams.all();
+            pages.tell(facts);
+        }
+        if said.is_empty() {
+            said.push("nothing that is served has changed".to_owned());
+        }
+        self.now = config;
+        said
+    }
+
+    /// The tools of its own that are served from here on as they are now, and why others are not.
+    fn tools(&self, config: &Config, tools: &Changed, jobs: &Changed) -> (Vec<Tool>, Vec<String>) {
+        let (mut put, mut refused) = (Vec::new(), Vec::new());
+        let mut is_free = |name: &str| match self.served.upstreams.take_tool(name) {
+            Ok(()) => true,
+            Err(server) => {
+                refused.push(format!(
+                    "`{name}` is a tool of the server `{server}`, which callers know: that changes at the next start"
+                ));
+                false
+            }
+        };
+        let tools: Vec<&str> = tools.put().filter(|name| is_free(name)).collect();
+        let jobs: Vec<&str> = jobs.put().filter(|name| is_free(name)).collect();
+        let commands = config.tools.iter().filter(|tool| tools.contains(&tool.name.as_str()));
+        if self.has_no_runs() {
+            let without = commands.map(|tool| format!("`{}` needs a place for its run files, `state` of `[store]`: that takes effect at the next start", tool.name));
+            refused.extend(without);
+        } else {
+            put.extend(commands.map(|tool| command_tool(Arc::new(tool.clone()), self.served.runs.clone())));
+        }
+        for job in config.jobs.iter().filter(|job| jobs.contains(&job.name.as_str())) {
+            match self.served.jobs.put(job) {
+                Ok(over_http) => put.push(job_tool(&over_http)),
+                Err(error) => refused.push(format!("`{}` is not served: {error}", job.name)),
+            }
+            let host = job.callback.as_ref().and_then(|callback| callback.url.host_str());
+            if host.is_some_and(|host| !self.lets_in(host)) {
+                let job = &job.name;
+                refused.push(format!("callbacks of `{job}` come to another name of this server: that takes effect at the next start"));
+            }
+        }
+        (put, refused)
+    }
+
+    /// A database has no folder for what commands write, and none was named when the server began without commands.
+    fn has_no_runs(&self) -> bool {
+        let store = &self.first.store;
+        matches!(store.url, StoreUrl::Postgres(_)) && store.state.is_none() && self.first.tools.is_empty()
+    }
+
+    /// Whether callbacks under this name were expected from the start.
+    fn lets_in(&self, host: &str) -> bool {
+        let known = self.first.jobs.iter().filter_map(|job| job.callback.as_ref()?.url.host_str());
+        let own = ["localhost", "127.0.0.1", "[::1]"];
+        let configured = self.first.http.allowed_hosts.iter().flatten();
+        let configured = configured.map(|name| name.rsplit_once(':').map_or(name.as_str(), |(name, _)| name));
+        known.chain(own).chain(configured).any(|name| name == host)
+    }
+
+    /// Serves those servers on, and gives why others are left as they were.
+    async fn servers(&self, config: &Config, servers: &Changed) -> Vec<String> {
+        if servers.is_empty() {
+            return Vec::new();
+        }
+        let (mut put, mut said) = (Vec::new(), Vec::new());
+        for server in config.servers.iter().filter(|server| servers.put().any(|name| name == server.name)) {
+            match upstream(server).await {
+                Ok(upstream) => put.push(upstream),
+                Err(failure) => {
+                    said.push(format!("the server `{}` is left as it was: {}", server.name, failure.line()))
+                }
+            }
+        }
+        let names: Vec<String> = config.servers.iter().map(|server| server.name.clone()).collect();
+        self.served.upstreams.change(put, &names, &self.served.catalogue);
+        said
+    }
+}
+
+/// Shows what the author of a configuration should look at, as at the start.
+fn show(diagnostics: &Diagnostics) {
+    // If nobody reads it, nobody is told.
+    let _ = write!(anstream::stderr().lock(), "{}", diagnostics.render(Colour::Always));
+}
+
+/// What is there now, is another and is gone.
+fn told(kinds: &[(&str, &Changed)]) -> Vec<String> {
+    let mut said = Vec::new();
+    for (kind, changed) in kinds {
+        let Changed { added, changed, removed, .. } = changed;
+        for (names, what) in [(added, "added"), (changed, "changed"), (removed, "removed")] {
+            if !names.is_empty() {
+                let plural = if names.len() == 1 { "" } else { "s" };
+                said.push(format!("{kind}{plural} {what}: {}", names.join(" ")));
+            }
+        }
+    }
+    said
+}

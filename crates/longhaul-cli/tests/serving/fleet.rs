@@ -1,0 +1,380 @@
+//! Several servers on one PostgreSQL database: whichever is asked, the answer is the same.
+
+#[path = "../../../longhaul-store/tests/postgres/rig.rs"]
+#[expect(dead_code, reason = "what befalls databases is for the tests of the store")]
+pub(super) mod rig;
+
+use std::{fs, path::Path, time::Duration};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::Server;
+
+/// Who calls: each has a token of that name.
+const TOKENS: [(&str, &str); 2] =
+    [("ann", "ann0123456789abcdef0123456789"), ("bob", "bob0123456789abcdef0123456789")];
+
+const CONFIG: &str = r#"
+[auth]
+tokens.ann = { from = "file:ann" }
+tokens.bob = { from = "file:bob" }
+
+[tools.work]
+description = "Work until a file is there, or another is not"
+command = ["sh", "-c", "echo begun; while [ -e longhaul.toml ] && [ ! -e \"$1\" ]; do sleep 0.02; done; echo ended", "work", "{until}"]
+input.until = { description = "The file" }
+task = "after 50ms"
+
+[servers.asks]
+command = ["sh", "asks.sh"]
+task = "always"
+"#;
+
+/// A server that asks its caller whether to go on.
+const ASKS: &str = r#"
+result() {
+    printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"
+}
+while IFS= read -r line; do
+    id=${line#*\"id\":} id=${id%%,*}
+    case $line in *'"method":'*) method=${line#*\"method\":\"} method=${method%%\"*} ;; *) method=answer ;; esac
+    case $method in
+    initialize)
+        result '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"asks","version":"1"}}'
+        ;;
+    tools/list)
+        result '{"tools":[{"name":"ask","description":"Ask","inputSchema":{"type":"object"}}]}'
+        ;;
+    tools/call)
+        call=$id id='"q"'
+        printf '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Go on?","requestedSchema":{"type":"object","properties":{"go":{"type":"boolean"}}}}}\n'
+        ;;
+    answer)
+        id=$call said=stayed
+        case $line in *'"go":true'*) said='went on' ;; esac
+        result "{\"content\":[{\"type\":\"text\",\"text\":\"$said\"}]}"
+        ;;
+    notifications/*) ;;
+    *)
+        printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found"}}\n' "$id"
+        ;;
+    esac
+done
+"#;
+
+/// A folder with a configuration, and a database.
+struct Fleet {
+    folder: TempDir,
+    store: String,
+}
+
+impl Fleet {
+    fn new(config: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        fs::write(at.join("longhaul.toml"), config).unwrap();
+        fs::write(at.join("asks.sh"), ASKS).unwrap();
+        for (name, token) in TOKENS {
+            fs::write(at.join(name), token).unwrap();
+        }
+        Self { folder, store: rig::shared().database() }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// One more server.
+    fn node(&self, more: &[&str]) -> Node {
+        let words = ["--store", &self.store, "--state", "state", "--http", "127.0.0.1:0"];
+        let server = Server::start(self.path(), &[&words, more].concat());
+        Node { server, http: reqwest::Client::new() }
+    }
+}
+
+struct Node {
+    server: Server,
+    http: reqwest::Client,
+}
+
+impl Node {
+    fn request(&self, method: reqwest::Method, who: &str) -> reqwest::RequestBuilder {
+        let token = TOKENS.iter().find(|(name, _)| *name == who).unwrap().1;
+        let request = self.http.request(method, self.server.url()).bearer_auth(token);
+        request.header("accept", "application/json, text/event-stream")
+    }
+
+    /// A request of the modern era.
+    async fn send(&self, who: &str, method: &str, mut params: Value) -> reqwest::Response {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities":
+                {"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+        });
+        let mut request = self.request(reqwest::Method::POST, who);
+        for name in ["name", "uri", "taskId"] {
+            if let Some(name) = params[name].as_str() {
+                request = request.header("mcp-name", name);
+            }
+        }
+        let request = request.header("mcp-method", method).header("mcp-protocol-version", "2026-07-28");
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        posted(request, &body).await
+    }
+
+    async fn ask(&self, who: &str, method: &str, params: Value) -> Value {
+        Events::of(self.send(who, method, params).await).answer().await
+    }
+
+    /// The id of the task that a call has become.
+    async fn call(&self, who: &str, tool: &str, arguments: Value) -> String {
+        let answer = self.ask(who, "tools/call", json!({"name": tool, "arguments": arguments})).await;
+        answer["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+    }
+
+    /// How the task stands once it does so.
+    async fn until(&self, task: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..1500 {
+            let answer = self.ask("ann", "tasks/get", json!({"taskId": task})).await["result"].take();
+            if holds(&answer) {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!(
+            "{task} does not come to that: {}",
+            self.ask("ann", "tasks/get", json!({"taskId": task})).await
+        )
+    }
+
+    /// Opens a session of the legacy era.
+    async fn session(&self, who: &str) -> String {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"}});
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let response = posted(self.request(reqwest::Method::POST, who), &body).await;
+        response.headers()["mcp-session-id"].to_str().unwrap().to_owned()
+    }
+
+    async fn in_session(&self, session: &str, method: &str, params: Value) -> Events {
+        let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+        let request = self.request(reqwest::Method::POST, "ann").header("mcp-session-id", session);
+        Events::of(posted(request, &body).await)
+    }
+
+    /// What a client of that session is sent that had this event last.
+    async fn resume(&self, who: &str, session: &str, last: &str) -> reqwest::Response {
+        let request = self.request(reqwest::Method::GET, who).header("mcp-session-id", session);
+        request.header("last-event-id", last).send().await.unwrap()
+    }
+}
+
+/// What a request with this message is answered.
+async fn posted(request: reqwest::RequestBuilder, message: &Value) -> reqwest::Response {
+    let request = request.header("content-type", "application/json");
+    request.body(message.to_string()).send().await.unwrap()
+}
+
+/// What is answered: messages, one by one.
+struct Events {
+    response: reqwest::Response,
+    read: String,
+}
+
+impl Events {
+    fn of(response: reqwest::Response) -> Self {
+        Self { response, read: String::new() }
+    }
+
+    /// The next event that has an id or a message, with both. `None` at the end.
+    async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some((event, rest)) = self.read.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.read = rest;
+                let field = |name: &str| {
+                    let line = event.lines().find_map(|line| line.strip_prefix(name));
+                    line.map(|value| value.trim().to_owned())
+                };
+                if let Some(data) = field("data:") {
+                    return Some((field("id:").unwrap_or_default(), data.parse().unwrap_or_default()));
+                }
+                continue;
+            }
+            let chunk = tokio::time::timeout(Duration::from_secs(60), self.response.chunk()).await;
+            let chunk = chunk.expect("something is sent in time").ok().flatten()?;
+            self.read.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    /// The answer: the one object that it is, or the last that is sent.
+    async fn answer(mut self) -> Value {
+        let is_stream = self.response.headers()["content-type"] == "text/event-stream";
+        if !is_stream {
+            return self.response.text().await.unwrap().parse().unwrap();
+        }
+        let mut last = Value::Null;
+        while let Some((_, message)) = self.next().await {
+            last = message;
+        }
+        last
+    }
+}
+
+#[tokio::test]
+async fn n9_whichever_node_is_asked_serves_the_task_of_any() {
+    let fleet = Fleet::new(CONFIG);
+    let (one, two, three) = (fleet.node(&[]), fleet.node(&[]), fleet.node(&[]));
+    let task = one.call("ann", "work", json!({"until": "go"})).await;
+    let found = two.ask("ann", "tasks/get", json!({"taskId": task})).await;
+    assert_eq!(found["result"]["status"], "working", "{found}");
+    let foreign = two.ask("bob", "tasks/get", json!({"taskId": task})).await;
+    assert_eq!(foreign["error"]["code"], -32602, "{foreign}");
+    // What the command says, by any node of its machine.
+    let uri = format!("longhaul://tasks/{task}/stdout");
+    let mut looks = 0;
+    loop {
+        let output = three.ask("ann", "resources/read", json!({"uri": uri})).await;
+        if output["result"]["contents"][0]["text"] == "begun\n" {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        looks += 1;
+        assert!(looks < 1500, "{output}");
+    }
+    // A subscription at one node hears what is done at another to what a third works on.
+    let listen = json!({"notifications": {"taskIds": [task]}});
+    let mut told = Events::of(two.send("ann", "subscriptions/listen", listen).await);
+    let mut statuses = Vec::new();
+    while statuses.len() < 2 {
+        let (_, message) = told.next().await.expect("it goes on");
+        if message["method"] == "notifications/tasks" && statuses.is_empty() {
+            let cancelled = three.ask("ann", "tasks/cancel", json!({"taskId": task})).await;
+            assert!(cancelled["result"].is_object(), "{cancelled}");
+        }
+        if message["method"] == "notifications/tasks" {
+            let status = message["params"]["status"].clone();
+            // That it has said something may be told in between.
+            if statuses.last() != Some(&status) {
+                statuses.push(status);
+            }
+        }
+    }
+    assert_eq!(statuses, ["working", "cancelled"]);
+    one.until(&task, |task| task["status"] == "cancelled").await;
+}
+
+#[tokio::test]
+async fn n9_a_question_is_answered_at_another_node_than_asks_it() {
+    let fleet = Fleet::new(CONFIG);
+    let (one, two, three) = (fleet.node(&[]), fleet.node(&[]), fleet.node(&[]));
+    let task = one.call("ann", "ask", json!({})).await;
+    let asking = two.until(&task, |task| task["status"] == "input_required").await;
+    let questions = asking["inputRequests"].as_object().unwrap();
+    let (key, question) = questions.iter().next().unwrap();
+    assert_eq!(question["params"]["message"], "Go on?", "{question}");
+    let answers = json!({key: {"action": "accept", "content": {"go": true}}});
+    let given = three.ask("ann", "tasks/update", json!({"taskId": task, "inputResponses": answers})).await;
+    assert!(given["result"].is_object(), "{given}");
+    let ended = two.until(&task, |task| task["status"] == "completed").await;
+    assert_eq!(ended["result"]["content"][0]["text"], "went on", "{ended}");
+}
+
+#[tokio::test]
+async fn n9_a_session_goes_on_at_another_node_when_its_own_is_killed() {
+    let fleet = Fleet::new(CONFIG);
+    let (one, two) = (fleet.node(&[]), fleet.node(&[]));
+    let session = one.session("ann").await;
+    // One that asks for a task, and one that waits with a stream.
+    let asked = json!({"name": "work", "arguments": {"until": "go"}, "task": {}});
+    let created = one.in_session(&session, "tools/call", asked).await.answer().await;
+    let task = created["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}"));
+    let mut waiting = one.in_session(&session, "tasks/result", json!({"taskId": task})).await;
+    let (last, primes) = waiting.next().await.expect("it begins with an event to come back to");
+    assert_eq!(primes, Value::Null);
+    drop(one);
+    while waiting.next().await.is_some() {}
+    // Whoever is somebody else finds no session, and so no stream.
+    assert_eq!(two.resume("bob", &session, &last).await.status(), 404);
+    let resumed = two.resume("ann", &session, &last).await;
+    assert_eq!(resumed.status(), 200);
+    assert_eq!(resumed.headers()["content-type"], "text/event-stream");
+    drop(resumed);
+    // What waited at the killed node waits at this one: blocking, in the same session, for what goes on.
+    let result = two.in_session(&session, "tasks/result", json!({"taskId": task}));
+    let (result, ()) = tokio::join!(async { result.await.answer().await }, async {
+        fs::write(fleet.path().join("go"), "").unwrap();
+    });
+    assert_eq!(result["result"]["content"][0]["text"], "begun\nended\n", "{result}");
+}
+
+const SAY: &str =
+    "[tools.say]\ndescription = \"Say it\"\ncommand = [\"printf\", \"said\"]\ntask = \"never\"\n";
+
+/// What a program that watches over servers is told at a path of one.
+async fn told(node: &Node, path: &str) -> (u16, String) {
+    let place = node.server.url().split("//").nth(1).unwrap().split('/').next().unwrap();
+    let answer = node.http.get(format!("http://{place}/{path}")).send().await.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
+#[tokio::test]
+async fn a_front_answers_for_workers_that_have_the_tool() {
+    let fleet = Fleet::new(&format!("{CONFIG}\n{SAY}"));
+    fs::write(fleet.path().join("other.toml"), SAY).unwrap();
+    let (front, other) = (fleet.node(&["--role", "front"]), fleet.node(&["other.toml", "--role", "worker"]));
+    assert!(front.server.said.contains("  role     front"), "{}", front.server.said);
+    // What is never a task of its caller's is worked on elsewhere all the same.
+    let session = front.session("ann").await;
+    let say = json!({"name": "say", "arguments": {}});
+    let said = front.in_session(&session, "tools/call", say.clone()).await.answer().await;
+    assert_eq!(said["result"]["content"][0]["text"], "said", "{said}");
+    let said = front.ask("ann", "tools/call", say).await;
+    assert_eq!(said["result"]["content"][0]["text"], "said", "{said}");
+    // A worker without the tool leaves it alone; one that has it takes it.
+    let task = front.call("ann", "work", json!({"until": "go"})).await;
+    let begun = |output: &Value| output["result"]["contents"][0]["text"] == "begun\n";
+    let uri = json!({"uri": format!("longhaul://tasks/{task}/stdout")});
+    assert!(!begun(&front.ask("ann", "resources/read", uri.clone()).await), "nobody has the tool");
+    let worker = fleet.node(&["--role", "worker"]);
+    assert_eq!(told(&worker, "healthz").await, (200, "ok".to_owned()));
+    assert_eq!(told(&worker, "readyz").await, (200, "ready".to_owned()));
+    assert_eq!(told(&worker, "mcp").await.0, 404, "it answers nobody");
+    assert_eq!(told(&front, "readyz").await.0, 200);
+    let mut looks = 0;
+    while !begun(&front.ask("ann", "resources/read", uri.clone()).await) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        looks += 1;
+        assert!(looks < 1500, "no worker begins it");
+    }
+    fs::write(fleet.path().join("go"), "").unwrap();
+    let ended = front.until(&task, |task| task["status"] == "completed").await;
+    assert_eq!(ended["result"]["content"][0]["text"], "begun\nended\n", "{ended}");
+    // A question of a worker's is answered at the front.
+    let task = front.call("ann", "ask", json!({})).await;
+    let asking = front.until(&task, |task| task["status"] == "input_required").await;
+    let key = asking["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let answers = json!({key: {"action": "accept", "content": {"go": true}}});
+    front.ask("ann", "tasks/update", json!({"taskId": task, "inputResponses": answers})).await;
+    let ended = front.until(&task, |task| task["status"] == "completed").await;
+    assert_eq!(ended["result"]["content"][0]["text"], "went on", "{ended}");
+    drop((other, worker));
+}
+
+#[tokio::test]
+async fn a_worker_that_is_to_stop_ends_what_would_end_with_it() {
+    let fleet = Fleet::new(CONFIG);
+    let (front, mut worker) = (fleet.node(&["--role", "front"]), fleet.node(&["--role", "worker"]));
+    let task = front.call("ann", "ask", json!({})).await;
+    let asking = front.until(&task, |task| task["status"] == "input_required").await;
+    let pid = i32::try_from(worker.server.child.id()).ok().and_then(rustix::process::Pid::from_raw).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let key = asking["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let answers = json!({key: {"action": "accept", "content": {"go": true}}});
+    front.ask("ann", "tasks/update", json!({"taskId": task, "inputResponses": answers})).await;
+    let ended =
+        front.until(&task, |task| task["status"] != "input_required" && task["status"] != "working").await;
+    assert_eq!(ended["result"]["content"][0]["text"], "went on", "{ended}");
+    assert!(worker.server.child.wait().unwrap().success(), "and then it exits");
+}

@@ -1,0 +1,63 @@
+//! `longhaul store`: the store itself.
+
+use serde_json::Value;
+
+use super::fleet::rig;
+use super::{Server, folder, left_running, run};
+
+#[test]
+fn a_store_is_checked_while_it_is_served_and_what_is_wrong_with_it_is_told() {
+    let folder = folder("");
+    let at = folder.path();
+    let server = Server::start(at, &["--http", "127.0.0.1:0"]);
+    let (code, _, err) = left_running(|wait| run(at, &["call", "--wait", wait, server.url(), "work"]));
+    assert_eq!(code, 7, "{err}");
+    let check = |more: &[&str]| run(at, &[&["store", "check", "sqlite:longhaul.db"], more].concat());
+    let (code, said, err) = check(&[]);
+    assert_eq!(code, 0, "{said}{err}");
+    assert!(
+        said.contains("as this release writes it\n") && said.contains("tasks     1 kept, 1 of them open"),
+        "{said}"
+    );
+    let (_, said, _) = check(&["--json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&said["tasks"], &said["open"], &said["problems"]),
+        (&1.into(), &1.into(), &Value::Array(vec![]))
+    );
+    drop(server);
+
+    let conn = rusqlite::Connection::open(at.join("longhaul.db")).unwrap();
+    let spoil =
+        "UPDATE store SET open = 7; UPDATE tasks SET phase = 2, lease_node = NULL, lease_until = NULL";
+    conn.execute_batch(spoil).unwrap();
+    let (code, said, err) = check(&[]);
+    assert_eq!(code, 1, "{said}{err}");
+    assert!(said.contains("it says that 7 tasks are open, and 1 can be read"), "{said}");
+    assert!(said.contains("it is open, and nothing will ever move it on"), "{said}");
+    let (code, said, _) = check(&["--json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, said["problems"].as_array().unwrap().len()), (1, 2), "{said}");
+    let (code, _, err) = run(at, &["store", "check", "sqlite:nowhere.db"]);
+    assert!(code == 2 && err.contains("there is no file nowhere.db"), "{err}");
+}
+
+#[test]
+fn a_store_is_made_or_brought_to_this_release_once() {
+    let folder = folder("");
+    let at = folder.path();
+    std::fs::write(at.join("empty.db"), "").unwrap();
+    for store in ["sqlite:empty.db".to_owned(), rig::shared().empty_database()] {
+        let verb = |verb: &str| run(at, &["store", verb, &store]);
+        let (code, _, err) = verb("check");
+        assert!(code == 1 && err.contains("longhaul store migrate"), "{code} {err}");
+        let (code, said, err) = verb("migrate");
+        assert!(code == 0 && said.contains(" is a store now, of format "), "{said}{err}");
+        let (code, said, err) = verb("migrate");
+        assert!(code == 0 && said.contains("nothing was changed"), "{said}{err}");
+        let (code, said, err) = verb("check");
+        assert!(code == 0 && said.contains("0 kept, 0 of them open"), "{said}{err}");
+    }
+    let (code, _, err) = run(at, &["store", "migrate", "memory:"]);
+    assert!(code == 2 && err.contains("there is nothing to look at"), "{err}");
+}

@@ -1,0 +1,187 @@
+//! Tasks and tools as JSON, below `/admin/api`: what their pages do, a script can.
+//!
+//! ```text
+//! GET  tasks?q=&status=&after=&limit=      POST tasks/ID/answer   {"key", "action", "content"}
+//! GET  tasks/ID                            POST tasks/ID/cancel
+//! GET  tasks/ID/output?stream=&after=      POST tasks/ID/again
+//! GET  tools                               POST tools/NAME        {arguments}
+//! ```
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use longhaul::proto::model::ElicitAction;
+use longhaul::store::Cursor;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::output::From;
+use super::{Admin, AdminError, Calling, Find, PAGE, Reaction, Shown, State, Viewer};
+
+/// An answer: its status, and JSON.
+type Answer = (StatusCode, String);
+
+/// What was asked, below the root of the interface.
+#[derive(Debug)]
+pub(crate) struct Asked<'r> {
+    pub(crate) method: &'r Method,
+    /// The parts of the path, decoded.
+    pub(crate) path: &'r [Cow<'r, str>],
+    pub(crate) query: &'r str,
+    pub(crate) body: &'r Bytes,
+}
+
+impl Asked<'_> {
+    /// What the query says under this name.
+    fn says(&self, name: &str) -> Option<Cow<'_, str>> {
+        let mut pairs = form_urlencoded::parse(self.query.as_bytes());
+        pairs.find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, AdminError> {
+        let number = |text: Cow<'_, str>| {
+            text.parse().map_err(|_| AdminError::Unreadable(format!("`{name}` is a number")))
+        };
+        self.says(name).map(number).transpose()
+    }
+
+    fn json<T: for<'de> Deserialize<'de>>(&self) -> Result<T, AdminError> {
+        let unreadable =
+            |error: serde_json::Error| AdminError::Unreadable(format!("the body cannot be read: {error}"));
+        serde_json::from_slice(self.body).map_err(unreadable)
+    }
+}
+
+/// Answers a request for the interface.
+pub(crate) async fn answer(admin: &Admin, viewer: &Viewer, asked: Asked<'_>) -> Answer {
+    match route(admin, viewer, &asked).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            if error.status().is_server_error() {
+                tracing::error!(?error, "the interface for scripts cannot answer");
+            }
+            let mut what = json!({ "message": error.to_string() });
+            if let Some(after) = error.retry_after() {
+                what["retryAfterMs"] = u64::try_from(after.as_millis()).unwrap_or(u64::MAX).into();
+            }
+            (error.status(), json!({ "error": what }).to_string())
+        }
+    }
+}
+
+async fn route(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answer, AdminError> {
+    let path: Vec<&str> = asked.path.iter().map(|part| &**part).collect();
+    match (asked.method, &path[..]) {
+        (&Method::GET, ["tasks"]) => tasks(admin, viewer, asked).await,
+        (&Method::GET, ["tasks", id]) => {
+            let record = admin.task(viewer, id).await?;
+            Ok(ok(&Shown::whole(&record, admin.now())))
+        }
+        (&Method::GET, ["tasks", id, "output"]) => output(admin, viewer, asked, id).await,
+        (&Method::POST, ["tasks", id, "answer"]) => {
+            let record = admin.react(viewer, id, reaction(asked)?).await?;
+            Ok(ok(&Shown::whole(&record, admin.now())))
+        }
+        (&Method::POST, ["tasks", id, "cancel"]) => {
+            admin.cancel(viewer, id).await?;
+            Ok(ok(&json!({ "taskId": id, "status": State::Cancelled.word() })))
+        }
+        (&Method::POST, ["tasks", id, "again"]) => Ok(called(&admin.again(viewer, id).await?)),
+        (&Method::GET, ["tools"]) => tools(admin, viewer).await,
+        (&Method::POST, ["tools", name]) => {
+            let arguments: Map<String, Value> = asked.json()?;
+            Ok(called(&admin.call(viewer, name, &arguments).await?))
+        }
+        _ => {
+            let what = json!({ "error": { "message": "nothing of the interface is here, by this method" } });
+            Ok((StatusCode::NOT_FOUND, what.to_string()))
+        }
+    }
+}
+
+async fn tasks(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answer, AdminError> {
+    let state = match asked.says("status") {
+        Some(word) if !word.is_empty() => Some(
+            State::of_word(&word)
+                .ok_or_else(|| AdminError::Unreadable(format!("there is no status `{word}`")))?,
+        ),
+        _ => None,
+    };
+    let find = Find::read(&asked.says("q").unwrap_or_default(), state).map_err(AdminError::Unreadable)?;
+    let after = asked.says("after").filter(|after| !after.is_empty()).map(Cursor::from_text);
+    let limit = asked.number("limit")?.map_or(PAGE, |limit| usize::try_from(limit).unwrap_or(PAGE));
+    let listing = admin.list(viewer, &find, after.as_ref(), limit).await?;
+    let now = admin.now();
+    let shown: Vec<Shown> =
+        listing.asking.iter().chain(&listing.tasks).map(|record| Shown::brief(record, now)).collect();
+    let (asking, working) = listing.open;
+    Ok(ok(&json!({
+        "tasks": shown,
+        "next": listing.next.as_ref().map(Cursor::as_str),
+        "counts": { "inputRequired": asking, "working": working, "all": listing.all },
+    })))
+}
+
+async fn output(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>, id: &str) -> Result<Answer, AdminError> {
+    let record = admin.task(viewer, id).await?;
+    let after = asked.number("after")?.unwrap_or(0);
+    let stream = match asked.says("stream") {
+        Some(stream) => stream,
+        None => admin.streams(&record).await.first().copied().unwrap_or_default().into(),
+    };
+    match admin.output(viewer, &record, &stream, From::After(after)).await? {
+        Some(stretch) => Ok(ok(&stretch)),
+        None => Err(AdminError::Unreadable("there is no such stream".to_owned())),
+    }
+}
+
+fn reaction(asked: &Asked<'_>) -> Result<Reaction, AdminError> {
+    #[derive(Deserialize)]
+    struct Body {
+        key: String,
+        action: Option<String>,
+        content: Option<Box<RawValue>>,
+        answer: Option<Box<RawValue>>,
+    }
+    let Body { key, action, content, answer } = asked.json()?;
+    if let Some(answer) = answer {
+        return Ok(Reaction { key, answer });
+    }
+    match (action.as_deref(), content) {
+        (Some("decline"), _) => Ok(Reaction::without_content(&key, ElicitAction::Decline)),
+        (Some("cancel"), _) => Ok(Reaction::without_content(&key, ElicitAction::Cancel)),
+        (Some("accept") | None, Some(content)) => {
+            Ok(Reaction::of(&key, &longhaul::proto::model::ElicitResult::accepted(content)))
+        }
+        (Some("accept"), None) => Ok(Reaction::without_content(&key, ElicitAction::Accept)),
+        _ => Err(AdminError::Unreadable("`action` is accept, decline or cancel".to_owned())),
+    }
+}
+
+/// What a call came to.
+fn called(calling: &Calling) -> Answer {
+    match calling {
+        Calling::Task(id) => (StatusCode::CREATED, json!({ "taskId": id }).to_string()),
+        Calling::Result(result) => ok(&json!({ "result": result })),
+    }
+}
+
+async fn tools(admin: &Admin, viewer: &Viewer) -> Result<Answer, AdminError> {
+    let tools = admin.tools(viewer).await?;
+    let shown = tools.iter().map(|tool| {
+        json!({
+            "name": tool.name, "title": tool.title, "description": tool.description,
+            "inputSchema": tool.input_schema,
+        })
+    });
+    Ok(ok(&json!({ "tools": shown.collect::<Vec<_>>() })))
+}
+
+fn ok(body: &impl Serialize) -> Answer {
+    match serde_json::to_string(body) {
+        Ok(text) => (StatusCode::OK, text),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "{}".to_owned()),
+    }
+}

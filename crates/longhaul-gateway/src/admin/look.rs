@@ -1,0 +1,143 @@
+//! A task as it is shown: all that its store knows of it, and nothing that is secret.
+
+use longhaul::proto::jsonrpc::ErrorObject;
+use longhaul::proto::model::{CallToolResult, Progress};
+use longhaul::store::{Owner, Record, TaskId, Time};
+use longhaul::tasks::project::{self, View};
+use longhaul::tasks::shown_arguments;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Admin, AdminError, State, Viewer, why};
+use crate::tool::took;
+
+/// A task. Times are the store's, and ages are told as well: whoever reads them may have another clock.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Shown {
+    pub(crate) task_id: String,
+    pub(crate) tool: String,
+    pub(crate) status: &'static str,
+    /// One sentence on what it does, waits for, or came to.
+    pub(crate) now: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) progress: Option<Progress>,
+    pub(crate) created_at: String,
+    pub(crate) last_updated_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ended_at: Option<i64>,
+    pub(crate) age_ms: u64,
+    pub(crate) took_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) forgotten_in_ms: Option<u64>,
+    pub(crate) owner: String,
+    pub(crate) attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parent_task_id: Option<String>,
+    pub(crate) arguments: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) questions: Vec<ShownQuestion>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) result: Option<CallToolResult>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<ErrorObject>,
+}
+
+/// A question that waits for an answer.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ShownQuestion {
+    pub(crate) key: String,
+    pub(crate) asked_ms_ago: u64,
+    pub(crate) request: Box<RawValue>,
+}
+
+impl Shown {
+    /// As it stands in a list: without what it asks and came to.
+    pub(crate) fn brief(record: &Record, now: Time) -> Self {
+        let task = project::task(record, View::D2);
+        let ms = |from: Time, to: Time| u64::try_from(to.since(from).as_millis()).unwrap_or(u64::MAX);
+        Self {
+            task_id: record.id.to_string(),
+            tool: record.tool.to_string(),
+            status: state_of(record).word(),
+            now: why(record, now).to_string(),
+            progress: progress(record),
+            created_at: task.created_at,
+            last_updated_at: task.last_updated_at,
+            ended_at: record.terminal_at.map(Time::unix_ms),
+            age_ms: ms(record.created_at, now),
+            took_ms: u64::try_from(took(record, now).as_millis()).unwrap_or(u64::MAX),
+            forgotten_in_ms: record.expires_at.map(|at| ms(now, at)),
+            owner: owner(record),
+            attempt: record.attempt,
+            node: record.lease().map(|lease| lease.node.to_string()),
+            parent_task_id: record.parent.as_ref().map(|parent| parent.task.to_string()),
+            arguments: RawValue::from_string(shown_arguments(record).as_str().to_owned()).ok(),
+            questions: Vec::new(),
+            result: None,
+            error: None,
+        }
+    }
+
+    /// All of it.
+    pub(crate) fn whole(record: &Record, now: Time) -> Self {
+        let asked = record.questions.iter().map(|question| ShownQuestion {
+            key: question.key.to_string(),
+            asked_ms_ago: u64::try_from(now.since(question.asked_at).as_millis()).unwrap_or(u64::MAX),
+            request: (*question.request).to_owned(),
+        });
+        let (result, error) = match project::outcome(record) {
+            Some(Ok(result)) => (Some(result), None),
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
+        };
+        Self { questions: asked.collect(), result, error, ..Self::brief(record, now) }
+    }
+}
+
+impl Admin {
+    /// The task, if `viewer` sees one of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`AdminError::NoTask`], [`AdminError::TooOften`], and when the store cannot be read.
+    pub(crate) async fn task(&self, viewer: &Viewer, id: &str) -> Result<Record, AdminError> {
+        let poll = self.poll(viewer, 1)?;
+        let found = self.task_again(viewer, id).await;
+        if matches!(found, Err(AdminError::NoTask)) {
+            poll.missed(1);
+        }
+        found
+    }
+
+    /// The same for who follows it, and has asked once.
+    pub(crate) async fn task_again(&self, viewer: &Viewer, id: &str) -> Result<Record, AdminError> {
+        let id = TaskId::new(id).map_err(|_| AdminError::NoTask)?;
+        let found = self.engine().find(viewer.scope(), &id).await?;
+        found.ok_or(AdminError::NoTask)
+    }
+}
+
+/// Where a task stands. A tool that says it failed has failed, for whoever looks.
+pub(crate) fn state_of(record: &Record) -> State {
+    State::of(project::status(record, View::D2))
+}
+
+fn owner(record: &Record) -> String {
+    match &record.owner {
+        Owner::Principal(principal) => principal.to_string(),
+        Owner::Anonymous => "anonymous".to_owned(),
+    }
+}
+
+/// How far a task is.
+fn progress(record: &Record) -> Option<Progress> {
+    let progress = record.progress.as_ref().filter(|_| !record.is_terminal())?;
+    let mut shown = Progress::new(progress.value);
+    shown.total = progress.total;
+    shown.message = progress.message.as_deref().map(str::to_owned);
+    Some(shown)
+}

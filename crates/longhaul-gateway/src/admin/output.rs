@@ -1,0 +1,123 @@
+//! What a task has given so far: what its command has written, by bytes, or the parts of a function, by their number.
+
+use longhaul::store::{PartContent, Record};
+use serde::Serialize;
+
+use super::{Admin, AdminError, Viewer};
+use crate::clean;
+use crate::command::{Cut, FileError, Output, Stream};
+
+/// A stretch of a stream, made safe to show.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Stretch {
+    pub(crate) stream: &'static str,
+    /// Where it begins.
+    pub(crate) start: u64,
+    /// Where the next one does.
+    pub(crate) next: u64,
+    /// How much there is in all.
+    pub(crate) total: u64,
+    /// How many bytes before it were not kept.
+    pub(crate) missing: u64,
+    pub(crate) text: String,
+    /// Nothing will follow.
+    pub(crate) done: bool,
+}
+
+/// Where a stretch begins.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum From {
+    /// Behind so much of it.
+    After(u64),
+    /// So many bytes before its end, or parts.
+    End(usize),
+}
+
+/// The stream of parts.
+pub(crate) const PARTS: &str = "parts";
+
+/// How much is read at once, in bytes.
+const READ: usize = 256 << 10;
+
+/// How many parts.
+const MOST_PARTS: usize = 500;
+
+impl Admin {
+    /// The streams that a task has: those of a command, or the parts of a function.
+    pub(crate) async fn streams(&self, record: &Record) -> Vec<&'static str> {
+        match self.0.runs.dir(record.id.as_str()) {
+            Ok(dir) if tokio::fs::try_exists(&dir).await.unwrap_or(false) => {
+                vec![Stream::Stdout.name(), Stream::Stderr.name()]
+            }
+            _ => vec![PARTS],
+        }
+    }
+
+    /// A stretch of a stream of a task that `viewer` was shown; `None` if the task has no such stream.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub(crate) async fn output(
+        &self,
+        viewer: &Viewer,
+        record: &Record,
+        stream: &str,
+        from: From,
+    ) -> Result<Option<Stretch>, AdminError> {
+        if stream == PARTS {
+            return self.parts(viewer, record, from).await;
+        }
+        let Some(stream) = [Stream::Stdout, Stream::Stderr].into_iter().find(|one| one.name() == stream)
+        else {
+            return Ok(None);
+        };
+        let Ok(dir) = self.0.runs.dir(record.id.as_str()) else { return Ok(None) };
+        let read = move || {
+            let output = match Output::open(&dir, stream) {
+                Ok(output) => output,
+                Err(error) if error.is_not_found() => return Ok(None),
+                Err(FileError { source, .. }) => return Err(source),
+            };
+            match from {
+                From::After(after) => output.read(after, READ, Cut::AtChar).map(Some),
+                From::End(most) => output.read_end(most, Cut::AtChar).map(Some),
+            }
+        };
+        let read =
+            tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other).and_then(|read| read);
+        let Some(chunk) = read.map_err(AdminError::Output)? else { return Ok(None) };
+        let missing = chunk.gap.map_or(0, |gap| gap.to - gap.from);
+        let text = clean::text(&String::from_utf8_lossy(&chunk.bytes));
+        let (start, next, total, done) = (chunk.start, chunk.next, chunk.total, chunk.done);
+        Ok(Some(Stretch { stream: stream.name(), start, next, total, missing, text, done }))
+    }
+
+    async fn parts(
+        &self,
+        viewer: &Viewer,
+        record: &Record,
+        from: From,
+    ) -> Result<Option<Stretch>, AdminError> {
+        let after = match from {
+            From::After(after) => after,
+            From::End(_) => u64::from(record.parts).saturating_sub(MOST_PARTS as u64),
+        };
+        let parts = self.store().parts(viewer.scope(), &record.id, after, MOST_PARTS).await?;
+        Ok(parts.map(|parts| {
+            let mut text = String::new();
+            for part in &parts.parts {
+                let part = match part {
+                    PartContent::Text(text) => text,
+                    PartContent::Json(json) => json.as_str(),
+                };
+                text += &clean::text(part);
+                text.push('\n');
+            }
+            let (start, next, total) = (parts.start, parts.next(), parts.total);
+            let done = parts.ended && next >= total;
+            Stretch { stream: PARTS, start, next, total, missing: 0, text, done }
+        }))
+    }
+}

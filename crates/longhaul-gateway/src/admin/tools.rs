@@ -1,0 +1,101 @@
+//! The tools of a server, and calls of them.
+
+use std::time::Duration;
+
+use longhaul::client::{
+    AsTask, CallOptions, Client, Entry, Error, Journal, JournalError, Kept, Options, Started, handed_over,
+};
+use longhaul::proto::model::{CallToolResult, Tool};
+use longhaul::tasks::environment::BoxFuture;
+use longhaul::transport::memory;
+use serde_json::{Map, Value};
+
+use super::{Admin, AdminError, Viewer};
+
+/// What a call came to while its caller waited.
+#[derive(Debug)]
+pub(crate) enum Calling {
+    /// It is this task.
+    Task(String),
+    /// It is over.
+    Result(Box<CallToolResult>),
+}
+
+/// A tool as it is listed.
+pub(crate) type Offered = Tool;
+
+/// How long a page waits for a call that can be no task.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Admin {
+    /// What the server offers `viewer`, the tools for hosts without tasks excepted.
+    ///
+    /// # Errors
+    ///
+    /// When the list cannot be had.
+    pub(crate) async fn tools(&self, viewer: &Viewer) -> Result<Vec<Offered>, AdminError> {
+        let client = self.client(viewer).await?;
+        let tools = client.list_tools().await.map_err(refused);
+        client.close().await;
+        tools
+    }
+
+    /// Calls a tool as `viewer`.
+    ///
+    /// # Errors
+    ///
+    /// [`AdminError::Refused`] with what the server says.
+    pub(crate) async fn call(
+        &self,
+        viewer: &Viewer,
+        tool: &str,
+        arguments: &Map<String, Value>,
+    ) -> Result<Calling, AdminError> {
+        let client = self.client(viewer).await?;
+        let options = CallOptions::default().as_task(AsTask::Allowed).timeout(PATIENCE);
+        let started = client.start(tool, arguments, options).await;
+        let started = started.map_err(refused).map(|started| match started {
+            Started::Task(task) => Calling::Task(task.id().to_owned()),
+            Started::Result(result) => match handed_over(&result) {
+                Some(id) => Calling::Task(id),
+                None => Calling::Result(Box::new(result)),
+            },
+        });
+        client.close().await;
+        started
+    }
+
+    /// A client of this very server, who calls as `viewer`.
+    async fn client(&self, viewer: &Viewer) -> Result<Client, AdminError> {
+        let target = memory::serve_caller(self.0.dispatcher.clone(), viewer.caller().clone());
+        // What is asked of the task that a call becomes is answered on its page; before that there is nobody to ask.
+        let options = Options::default().on_form(|_| std::future::pending());
+        let options = options.on_page(|_| std::future::pending()).journal(Unkept);
+        Client::connect_with(target, options).await.map_err(refused)
+    }
+}
+
+/// A journal that keeps nothing. Calls have keys for it, and so are tasks before they ask anything.
+#[derive(Debug)]
+struct Unkept;
+
+impl Journal for Unkept {
+    fn note<'a>(&'a self, _: &'a str, _: Entry) -> BoxFuture<'a, Result<(), JournalError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn open(&self) -> BoxFuture<'_, Result<Vec<Kept>, JournalError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+}
+
+fn refused(error: Error) -> AdminError {
+    match error.answer() {
+        Some(answer) => AdminError::Refused(answer.message.to_string()),
+        None if error.is_timeout() => AdminError::Refused(format!(
+            "it took longer than {} s and can be no task, so it was given up",
+            PATIENCE.as_secs()
+        )),
+        None => AdminError::Refused(error.to_string()),
+    }
+}

@@ -1,0 +1,121 @@
+//! What one configuration says otherwise than another.
+
+use std::collections::BTreeSet;
+
+use super::{Config, written::Written};
+
+/// What has changed of the entries of one section, by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Changed {
+    /// Those that were not there.
+    pub added: Vec<String>,
+    /// Those that were there and say something else now.
+    pub changed: Vec<String>,
+    /// Those that are not there any more.
+    pub removed: Vec<String>,
+}
+
+impl Changed {
+    /// Whether nothing has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
+    }
+
+    /// Those that are to be served from here on as they are now.
+    pub fn put(&self) -> impl Iterator<Item = &str> {
+        self.added.iter().chain(&self.changed).map(String::as_str)
+    }
+}
+
+/// What a configuration says otherwise than the one before it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Changes {
+    /// Of the commands.
+    pub tools: Changed,
+    /// Of the APIs of jobs.
+    pub jobs: Changed,
+    /// Of the servers that are served on.
+    pub servers: Changed,
+    /// The sections that hold for a whole process: what they say now takes effect when the next one starts.
+    pub at_next_start: Vec<String>,
+}
+
+impl Config {
+    /// What this says otherwise than `before`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use longhaul_gateway::config::check;
+    ///
+    /// let before = check("longhaul.toml", "[tools.a]\ncommand = [\"a\"]\n[tools.b]\ncommand = [\"b\"]")?.config;
+    /// let after = check("longhaul.toml", "[tools.a]\ncommand = [\"a\", \"-v\"]\n[http]\nhttp2 = true")?.config;
+    /// let changes = after.changes_since(&before);
+    /// assert_eq!((changes.tools.changed, changes.tools.removed), (vec!["a".to_owned()], vec!["b".to_owned()]));
+    /// assert_eq!(changes.at_next_start, ["http"]);
+    /// # Ok::<(), longhaul_gateway::config::Diagnostics>(())
+    /// ```
+    #[must_use]
+    pub fn changes_since(&self, before: &Self) -> Changes {
+        let (now, then) = (&self.written, &before.written);
+        let of = |section| Changed {
+            added: names(now, section, |name| then.entry(section, name).is_none()),
+            changed: names(now, section, |name| {
+                then.entry(section, name).is_some_and(|before| now.entry(section, name) != Some(before))
+            }),
+            removed: names(then, section, |name| now.entry(section, name).is_none()),
+        };
+        let sections: BTreeSet<&String> = now.sections().chain(then.sections()).collect();
+        let differs = |section: &&&String| {
+            !SERVED.contains(&section.as_str()) && now.section(section) != then.section(section)
+        };
+        Changes {
+            tools: of("tools"),
+            jobs: of("jobs"),
+            servers: of("servers"),
+            at_next_start: sections.iter().filter(differs).map(|section| (*section).clone()).collect(),
+        }
+    }
+}
+
+fn names(written: &Written, section: &str, is_so: impl Fn(&str) -> bool) -> Vec<String> {
+    written.entries(section).filter(|(name, _)| is_so(name)).map(|(name, _)| name.clone()).collect()
+}
+
+/// The sections of what is served, which can change while it is.
+const SERVED: [&str; 3] = ["tools", "jobs", "servers"];
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Changes, check};
+
+    fn changes(before: &str, after: &str) -> Changes {
+        let config = |text| check("longhaul.toml", text).unwrap().config;
+        config(after).changes_since(&config(before))
+    }
+
+    #[test]
+    fn what_means_the_same_has_not_changed() {
+        let before =
+            "[tools.t]\ncommand = [\"x\"] # as ever\ninput.a = { type = \"string\", required = false }\n";
+        let after =
+            "[http]\n[tools.t]\ninput.a.required = false\ninput.a.type = 'string'\ncommand = [ 'x' ]\n";
+        let found = changes(before, after);
+        assert_eq!(found, Changes::default());
+    }
+
+    #[test]
+    fn each_entry_is_told_of_by_its_name() {
+        let before = "[servers.a]\ncommand = [\"a\"]\n[servers.b]\ncommand = [\"b\"]\n[auth.tokens.t]\nfrom = \"env:A\"\n";
+        let after = "[servers.b]\ncommand = [\"b\", \"c\"]\n[servers.d]\ncommand = [\"d\"]\n[auth.tokens.t]\nfrom = \"env:B\"\n";
+        let found = changes(before, after);
+        assert_eq!(found.servers.added, ["d"]);
+        assert_eq!(found.servers.changed, ["b"]);
+        assert_eq!(found.servers.removed, ["a"]);
+        assert_eq!(found.servers.put().collect::<Vec<_>>(), ["d", "b"]);
+        assert_eq!(found.at_next_start, ["auth"]);
+    }
+}

@@ -1,0 +1,203 @@
+// Makes a page follow what happens, where there are scripts. Everything it shows was made by the server.
+"use strict";
+
+(() => {
+  const { now: serverNow, follow } = document.body.dataset;
+  // The reader's clock may be another: the server's is what it said, plus what went by here.
+  const now = () => Number(serverNow) + performance.now();
+
+  /** A span in its two largest units, as the server writes it. */
+  const span = (ms) => {
+    const seconds = Math.floor(Math.max(0, ms) / 1000);
+    const units = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+    const first = units.findIndex(([, size]) => seconds >= size);
+    if (first < 0) return "0s";
+    let rest = seconds;
+    let words = "";
+    for (const [name, size] of units.slice(first, first + 2)) {
+      const count = Math.floor(rest / size);
+      rest -= count * size;
+      if (count > 0) words += `${count}${name}`;
+    }
+    return words;
+  };
+
+  const WORDS = {
+    ago: (at) => `${span(now() - at)} ago`,
+    since: (at) => span(now() - at),
+    until: (at) => `in ${span(at - now())}`,
+    for: (at) => (at > now() ? `in ${span(at - now())}` : `for ${span(now() - at)}`),
+  };
+
+  const tick = () => {
+    for (const time of document.querySelectorAll("time[data-at]")) {
+      const words = WORDS[time.dataset.manner]?.(Number(time.dataset.at));
+      if (words !== undefined && time.textContent !== words) time.textContent = words;
+    }
+  };
+  setInterval(tick, 1000);
+
+  for (const box of document.querySelectorAll("input[data-wraps]")) {
+    const log = document.getElementById(`log-${box.dataset.wraps}`);
+    box.addEventListener("change", () => log.classList.toggle("wraps", box.checked));
+  }
+
+  const logs = new Map();
+  for (const element of document.querySelectorAll(".log")) {
+    const name = element.id.slice("log-".length);
+    const box = document.querySelector(`input[data-follows="${name}"]`);
+    const toEnd = () => (element.scrollTop = element.scrollHeight);
+    // Whoever scrolls back reads, and is left alone until they are at the end again.
+    element.addEventListener("scroll", () => {
+      box.checked = element.scrollTop + element.clientHeight >= element.scrollHeight - 24;
+    });
+    box.addEventListener("change", () => box.checked && toEnd());
+    logs.set(name, { element, box, toEnd, next: Number(element.dataset.next) });
+    toEnd();
+  }
+
+  if (follow === undefined || !("EventSource" in window)) return;
+
+  const news = document.getElementById("news");
+  const notice = document.getElementById("connection");
+  let said = "";
+  let announcing;
+  /** Tells who is read to, once it has settled. */
+  const announce = (words) => {
+    if (words === said) return;
+    said = words;
+    clearTimeout(announcing);
+    announcing = setTimeout(() => (news.textContent = words), 700);
+  };
+
+  const fresh = new Set();
+  const button = document.getElementById("new");
+  const rows = document.getElementById("tasks");
+
+  /** Puts a piece in the place of the one that was there; focus and what was typed stay. */
+  const swap = ({ id, html }) => {
+    const old = document.getElementById(id);
+    if (old === null) {
+      if (id.startsWith("t-") && button !== null) {
+        fresh.add(id);
+        button.hidden = false;
+        button.textContent = `${fresh.size} new: show`;
+        announce(`${fresh.size} new tasks`);
+      }
+      return;
+    }
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    const piece = template.content.firstElementChild;
+    if (piece === null || same(piece, old)) return;
+    const active = document.activeElement;
+    const inside = old.contains(active) ? path(active, old) : null;
+    const open = [...old.querySelectorAll("details")].map((details) => details.open);
+    if (id === "state" || id.startsWith("t-")) piece.classList.add("fresh");
+    old.replaceWith(piece);
+    [...piece.querySelectorAll("details")].forEach((details, at) => (details.open ||= open[at] ?? false));
+    if (inside !== null) at(piece, inside)?.focus();
+    const badge = piece.querySelector(".badge");
+    if (id === "state" && badge !== null) announce(`Task: ${badge.textContent.trim()}`);
+    tick();
+  };
+
+  /** Whether two pieces say the same, whatever their times read. */
+  const same = (one, other) => {
+    const bare = (piece) => {
+      const copy = piece.cloneNode(true);
+      copy.classList.remove("fresh");
+      if (copy.getAttribute("class") === "") copy.removeAttribute("class");
+      for (const time of copy.querySelectorAll("time")) time.textContent = "";
+      for (const details of copy.querySelectorAll("details")) details.open = false;
+      return copy;
+    };
+    return bare(one).isEqualNode(bare(other));
+  };
+
+  /** Where an element is within another, and what is there. */
+  const path = (element, root) => {
+    const steps = [];
+    for (let each = element; each !== root; each = each.parentElement) {
+      steps.unshift([...each.parentElement.children].indexOf(each));
+    }
+    return steps;
+  };
+  const at = (root, steps) => steps.reduce((each, step) => each?.children[step], root);
+
+  /** The most characters of output that a page holds. */
+  const MOST = 2_000_000;
+
+  const append = ({ stream, from, next, missing, text }) => {
+    const log = logs.get(stream);
+    // A stream that was not there when the page was made: it is made anew.
+    if (log === undefined) return location.reload();
+    if (next <= log.next) return;
+    // What is between the page and the stream would be missing.
+    if (from > log.next) return connect();
+    if (missing > 0) text = `… ${missing} bytes were not kept …\n${text}`;
+    document.getElementById(`section-${stream}`).hidden = false;
+    log.element.append(text);
+    log.next = next;
+    let length = log.element.textContent.length;
+    while (length > MOST && log.element.childNodes.length > 1) {
+      length -= log.element.firstChild.textContent.length;
+      log.element.firstChild.remove();
+    }
+    if (log.box.checked) log.toEnd();
+  };
+
+  let source;
+  let pause = 1000;
+  let waiting;
+  let done = false;
+
+  const place = () => {
+    const url = new URL(follow, location.href);
+    for (const [name, { next }] of logs) url.searchParams.set(name, next);
+    return url;
+  };
+
+  function connect() {
+    close();
+    source = new EventSource(place());
+    source.addEventListener("open", () => {
+      pause = 1000;
+      notice.hidden = true;
+    });
+    source.addEventListener("swap", ({ data }) => swap(JSON.parse(data)));
+    source.addEventListener("append", ({ data }) => append(JSON.parse(data)));
+    source.addEventListener("end", () => {
+      done = true;
+      close();
+    });
+    source.addEventListener("gone", () => {
+      done = true;
+      close();
+      announce("This task has been forgotten");
+    });
+    // Where it left off is for us to say, so it does not come back by itself.
+    source.addEventListener("error", () => {
+      close();
+      if (done) return;
+      // A stream ends now and then, and is there again at once.
+      notice.hidden = pause === 1000;
+      waiting = setTimeout(connect, pause);
+      pause = Math.min(pause * 2, 30_000);
+    });
+  }
+
+  function close() {
+    clearTimeout(waiting);
+    source?.close();
+    source = undefined;
+  }
+
+  // A browser has six connections for a server: pages that nobody sees have none.
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "hidden") close();
+    else if (source === undefined && !done) connect();
+  });
+  addEventListener("pagehide", close);
+  connect();
+})();

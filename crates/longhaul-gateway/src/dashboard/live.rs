@@ -1,0 +1,252 @@
+//! Pages that follow what happens: a stream of events, each a piece of a page that is new, or lines of output.
+//!
+//! Whoever connects is sent all that the page shows, and from then on what is another. So nothing is kept for those who
+//! were away, and any node can go on where another was. Output begins where the page ends, which it says.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use longhaul::store::{Record, Time};
+use maud::Markup;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{self, error::SendTimeoutError};
+use tokio::time::sleep;
+
+use super::respond::{self, Answer};
+use super::route::{Asked, Look};
+use super::tasks::{self, Wanted};
+use super::{question, result, task};
+use crate::admin::{Admin, AdminError, From, Viewer, state_of};
+
+/// How often a list is looked at.
+const LIST_EVERY: Duration = Duration::from_secs(1);
+
+/// How often the output of an open task is looked at.
+const OUTPUT_EVERY: Duration = Duration::from_millis(250);
+
+/// How often something is said, so that nobody takes the silence for an end.
+const BEAT: Duration = Duration::from_secs(15);
+
+/// How long a reader may leave what it was sent.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long one stream lasts: whoever is not let in any more hears nothing after that.
+const LONGEST: Duration = Duration::from_secs(10 * 60);
+
+pub(super) async fn follow(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, AdminError> {
+    let Some(place) = look.inner.followers.place(look.viewer.owner()) else {
+        return Ok(respond::sentence(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "as many pages follow as may: come back later",
+        ));
+    };
+    let (sender, pieces) = mpsc::channel(16);
+    let (admin, viewer) = (look.inner.admin.clone(), look.viewer.clone());
+    let told = Told { sender, last: HashMap::new(), silent: Duration::ZERO };
+    let draining = look.inner.admin.engine().clone();
+    match asked.says("view").as_deref() {
+        Some("tasks") => {
+            let wanted = Wanted::of(asked);
+            wanted.find()?;
+            tokio::spawn(async move {
+                let _place = place;
+                tokio::select! {
+                    () = follow_list(admin, viewer, wanted, told) => {}
+                    () = draining.draining() => {}
+                    () = sleep(LONGEST) => {}
+                }
+            });
+        }
+        Some("task") => {
+            let record = admin.task(&viewer, &asked.says("id").unwrap_or_default()).await?;
+            let mut offsets = HashMap::new();
+            for stream in admin.streams(&record).await {
+                offsets.insert(stream, asked.says(stream).and_then(|next| next.parse().ok()).unwrap_or(0));
+            }
+            let facts = Facts { admin, viewer };
+            tokio::spawn(async move {
+                let _place = place;
+                tokio::select! {
+                    () = follow_task(facts, record, offsets, told) => {}
+                    () = draining.draining() => {}
+                    () = sleep(LONGEST) => {}
+                }
+            });
+        }
+        _ => return Err(AdminError::Unreadable("`view` is tasks or task".to_owned())),
+    }
+    Ok(respond::events(pieces))
+}
+
+/// What one page was told.
+struct Told {
+    sender: mpsc::Sender<Bytes>,
+    /// Its pieces as they were sent last, by their ids.
+    last: HashMap<String, u64>,
+    silent: Duration,
+}
+
+/// The reader is gone.
+struct Gone;
+
+impl Told {
+    async fn send(&mut self, text: String) -> Result<(), Gone> {
+        self.silent = Duration::ZERO;
+        match self.sender.send_timeout(text.into(), PATIENCE).await {
+            Ok(()) => Ok(()),
+            Err(SendTimeoutError::Timeout(_) | SendTimeoutError::Closed(_)) => Err(Gone),
+        }
+    }
+
+    /// An event.
+    async fn event(&mut self, name: &str, data: &Value) -> Result<(), Gone> {
+        self.send(format!("event: {name}\ndata: {data}\n\n")).await
+    }
+
+    /// A piece of the page, unless it is as it was.
+    async fn piece(&mut self, id: &str, html: &Markup) -> Result<(), Gone> {
+        let digest = digest(&html.0);
+        if self.last.insert(id.to_owned(), digest) == Some(digest) {
+            return Ok(());
+        }
+        self.event("swap", &json!({ "id": id, "html": html.0 })).await
+    }
+
+    /// Waits, and says that it does if that has been long enough.
+    async fn wait(&mut self, pause: Duration) -> Result<(), Gone> {
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = self.sender.closed() => return Err(Gone),
+        }
+        self.silent += pause;
+        if self.silent < BEAT { Ok(()) } else { self.send(":\n\n".to_owned()).await }
+    }
+}
+
+/// Of what a piece says, but for the words of its times, which change by themselves.
+fn digest(html: &str) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    let mut rest = html;
+    while let Some((before, time)) = rest.split_once("<time ") {
+        before.hash(&mut hasher);
+        let (tag, after) = time.split_once('>').unwrap_or((time, ""));
+        tag.hash(&mut hasher);
+        rest = after.split_once("</time>").map_or("", |(_, after)| after);
+    }
+    rest.hash(&mut hasher);
+    hasher.finish()
+}
+
+async fn follow_list(admin: Admin, viewer: Viewer, wanted: Wanted, mut told: Told) {
+    let _gone = list(&admin, &viewer, &wanted, &mut told).await;
+}
+
+async fn list(admin: &Admin, viewer: &Viewer, wanted: &Wanted, told: &mut Told) -> Result<(), Gone> {
+    told.send("retry: 1000\n\n".to_owned()).await?;
+    loop {
+        match wanted.list(admin, viewer).await {
+            Ok(listing) => {
+                let now = admin.now();
+                told.piece("counts", &tasks::counts(wanted, &listing)).await?;
+                for record in listing.asking.iter().chain(&listing.tasks) {
+                    told.piece(&tasks::row_id(record.id.as_str()), &tasks::row(record, now)).await?;
+                }
+            }
+            Err(error) => tracing::debug!(?error, "a page cannot follow the list for now"),
+        }
+        told.wait(LIST_EVERY).await?;
+    }
+}
+
+struct Facts {
+    admin: Admin,
+    viewer: Viewer,
+}
+
+type Offsets = HashMap<&'static str, u64>;
+
+async fn follow_task(facts: Facts, record: Record, offsets: Offsets, mut told: Told) {
+    let _gone = one(&facts, record, offsets, &mut told).await;
+}
+
+async fn one(facts: &Facts, record: Record, mut offsets: Offsets, told: &mut Told) -> Result<(), Gone> {
+    let Facts { admin, viewer } = facts;
+    told.send("retry: 1000\n\n".to_owned()).await?;
+    let (mut record, mut done) = (record, false);
+    loop {
+        // Read before its output: what an ended task has written is there.
+        let ended = record.is_terminal();
+        let gave = give(facts, &record, &mut offsets, told).await?;
+        show(&record, admin.now(), told).await?;
+        if ended && !gave && !done {
+            // A page that has all of it needs nobody to follow.
+            done = true;
+            told.event("end", &json!({ "status": state_of(&record).word() })).await?;
+        }
+        let mut watch = admin.store().watch(&record.id);
+        if !gave {
+            tokio::select! {
+                waited = told.wait(if ended { BEAT } else { OUTPUT_EVERY }) => waited?,
+                () = watch.changed() => {}
+            }
+        }
+        match admin.task_again(viewer, record.id.as_str()).await {
+            Ok(found) => record = found,
+            Err(AdminError::NoTask) => {
+                return told.event("gone", &json!({})).await;
+            }
+            Err(error) => tracing::debug!(?error, "a page cannot follow its task for now"),
+        }
+    }
+}
+
+/// What is new of the output; whether anything is.
+async fn give(facts: &Facts, record: &Record, offsets: &mut Offsets, told: &mut Told) -> Result<bool, Gone> {
+    let Facts { admin, viewer } = facts;
+    // A command that waited for its place had no streams.
+    for stream in admin.streams(record).await {
+        offsets.entry(stream).or_insert(0);
+    }
+    let mut gave = false;
+    for (stream, next) in offsets.iter_mut() {
+        match admin.output(viewer, record, stream, From::After(*next)).await {
+            Ok(Some(stretch)) if stretch.next > *next => {
+                let from = std::mem::replace(next, stretch.next);
+                let data = json!({
+                    "stream": stream, "from": from, "next": stretch.next, "missing": stretch.missing, "text": stretch.text,
+                });
+                told.event("append", &data).await?;
+                gave = true;
+            }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(?error, "a page cannot follow the output for now"),
+        }
+    }
+    Ok(gave)
+}
+
+/// What is new of the task.
+async fn show(record: &Record, now: Time, told: &mut Told) -> Result<(), Gone> {
+    told.piece("state", &task::state(record, now)).await?;
+    told.piece("questions", &question::section(record, now, None)).await?;
+    told.piece("actions", &task::actions(record)).await?;
+    told.piece("timeline", &task::timeline(record, now)).await?;
+    told.piece("result", &result::section(record)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_the_same_though_time_goes_by() {
+        let piece =
+            |words: &str, at: &str| digest(&format!("<p>a <time data-at=\"{at}\">{words}</time> b</p>"));
+        assert_eq!(piece("1s ago", "5"), piece("2s ago", "5"));
+        assert_ne!(piece("1s ago", "5"), piece("1s ago", "6"));
+        assert_ne!(digest("<p>a</p>"), digest("<p>b</p>"));
+    }
+}

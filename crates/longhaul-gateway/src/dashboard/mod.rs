@@ -1,0 +1,155 @@
+//! Pages for people at a browser: tasks, tools, nodes, and how to connect to the server.
+//!
+//! They are made here, whole, from what [`admin`](crate::admin) says, and work without scripts; one script makes them follow
+//! what happens. Whoever looks has to be let in first: see [`Dashboard`].
+
+mod connect;
+mod door;
+mod followers;
+mod form;
+mod frame;
+mod live;
+mod nodes;
+mod question;
+mod respond;
+mod result;
+mod route;
+mod task;
+mod tasks;
+mod tools;
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use longhaul::auth::Guard;
+use longhaul::server::{Caller, Scopes};
+use longhaul::tasks::environment::BoxFuture;
+use longhaul::transport::http::server::{PageBody, Pages};
+
+use self::followers::Followers;
+use crate::admin::Admin;
+use crate::config::CommandTool;
+use crate::upstream::Upstream;
+
+/// What the pages tell of their server, beside its tasks.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Facts {
+    /// What the server is called.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What is kept where.
+    pub store: String,
+    /// The file that it was set up with.
+    pub config: String,
+    /// The URL of its endpoint, for those on this machine.
+    pub endpoint: String,
+    /// The commands that it runs.
+    pub commands: Vec<CommandTool>,
+    /// The names of its jobs.
+    pub jobs: Vec<String>,
+    /// The servers that it serves on.
+    pub upstreams: Vec<Arc<Upstream>>,
+    /// What to paste into which host.
+    pub hosts: Vec<Snippet>,
+}
+
+/// What to paste into a host, so that it knows the server.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Snippet {
+    /// The host.
+    pub host: String,
+    /// What to do, in a sentence.
+    pub how: String,
+    /// What to paste.
+    pub text: String,
+}
+
+impl Snippet {
+    /// This text.
+    #[must_use]
+    pub fn new(host: impl Into<String>, how: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { host: host.into(), how: how.into(), text: text.into() }
+    }
+}
+
+/// The pages of one server. Clones are the same.
+///
+/// Who comes with a key ([`new_key`](crate::admin::new_key)) is the operator, and so is who comes by a socket, which is its
+/// user's alone. Where callers sign in, one who does sees its own tasks; and every task, if its token carries the scope
+/// that says so. Nobody else sees anything.
+#[derive(Clone)]
+pub struct Dashboard(Arc<Inner>);
+
+struct Inner {
+    admin: Admin,
+    facts: RwLock<Arc<Facts>>,
+    guard: Option<Guard>,
+    /// Who carries these is an operator.
+    operators: Option<Scopes>,
+    /// Those that follow.
+    followers: Arc<Followers>,
+}
+
+impl Dashboard {
+    /// The pages over `admin`.
+    #[must_use]
+    pub fn new(admin: Admin, facts: Facts) -> Self {
+        let followers = Arc::default();
+        let facts = RwLock::new(Arc::new(facts));
+        Self(Arc::new(Inner { admin, facts, guard: None, operators: None, followers }))
+    }
+
+    /// The same, where callers sign in as `guard` says; those whose token carries all of `operators` see every task.
+    #[must_use]
+    pub fn guarded(self, guard: Guard, operators: Option<Scopes>) -> Self {
+        let Inner { admin, followers, .. } = &*self.0;
+        Self(Arc::new(Inner {
+            admin: admin.clone(),
+            facts: RwLock::new(self.0.facts()),
+            guard: Some(guard),
+            operators,
+            followers: Arc::clone(followers),
+        }))
+    }
+
+    /// What the pages tell of their server.
+    #[must_use]
+    pub fn facts(&self) -> Arc<Facts> {
+        self.0.facts()
+    }
+
+    /// Tells this of the server from here on.
+    pub fn tell(&self, facts: Facts) {
+        *self.0.facts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(facts);
+    }
+}
+
+impl Inner {
+    fn facts(&self) -> Arc<Facts> {
+        Arc::clone(&self.facts.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Pages for Dashboard {
+    fn has(&self, method: &Method, path: &str) -> bool {
+        route::has(method, path)
+    }
+
+    fn answer(&self, visitor: Option<Caller>, request: Request<Bytes>) -> BoxFuture<'_, Response<PageBody>> {
+        Box::pin(route::answer(&self.0, visitor, request))
+    }
+}
+
+impl fmt::Debug for Dashboard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dashboard").field("facts", &self.0.facts()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

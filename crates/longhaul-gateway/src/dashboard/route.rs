@@ -1,0 +1,266 @@
+//! From path and method to the page that answers.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use longhaul::server::Caller;
+
+use super::respond::{self, Answer};
+use super::{Inner, connect, door, form, frame, live, nodes, question, result, task, tasks, tools};
+use crate::admin::{self, AdminError, Viewer};
+
+/// What a page is made of: who serves it, and for whom.
+#[derive(Clone, Copy)]
+pub(super) struct Look<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) viewer: &'a Viewer,
+}
+
+/// A request for a page.
+pub(super) struct Asked<'r> {
+    pub(super) head: &'r Parts,
+    pub(super) body: &'r Bytes,
+    path: Vec<Cow<'r, str>>,
+}
+
+impl<'r> Asked<'r> {
+    fn of(head: &'r Parts, body: &'r Bytes) -> Self {
+        let parts = head.uri.path().split('/').skip(1).map(decoded);
+        Self { head, body, path: parts.collect() }
+    }
+
+    pub(super) fn query(&self) -> &'r str {
+        self.head.uri.query().unwrap_or_default()
+    }
+
+    /// What the query says under this name.
+    pub(super) fn says(&self, name: &str) -> Option<Cow<'r, str>> {
+        form::value(self.query().as_bytes(), name)
+    }
+}
+
+/// The first parts of the paths that are ours.
+const OURS: [&str; 10] = [
+    "tasks", "tools", "nodes", "connect", "events", "sign-in", "sign-out", "page.css", "live.js", "icon.svg",
+];
+
+pub(super) fn has(method: &Method, path: &str) -> bool {
+    let mut parts = path.split('/').skip(1);
+    let (Some(first), second) = (parts.next(), parts.next()) else { return false };
+    match first {
+        // The root alone, and only to read it: who sends messages there is told where they belong.
+        "" => second.is_none() && matches!(*method, Method::GET | Method::HEAD),
+        "admin" => second == Some("api"),
+        _ => OURS.contains(&first),
+    }
+}
+
+fn decoded(part: &str) -> Cow<'_, str> {
+    // These mean something in forms alone.
+    let escaped = part.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
+    let pair = form_urlencoded::parse(escaped.as_bytes()).next();
+    match pair {
+        Some((name, _)) if part.contains('%') => Cow::Owned(name.into_owned()),
+        _ => Cow::Borrowed(part),
+    }
+}
+
+pub(super) async fn answer(inner: &Inner, visitor: Option<Caller>, request: Request<Bytes>) -> Answer {
+    let (head, body) = request.into_parts();
+    let asked = Asked::of(&head, &body);
+    let path: Vec<&str> = asked.path.iter().map(|part| &**part).collect();
+    if let Some(file) = file(&head.method, &path) {
+        return file;
+    }
+    if !door::is_from_here(&head.method, &head.headers) {
+        let what = "forbidden: the request comes from a page of somebody else's";
+        return respond::sentence(StatusCode::FORBIDDEN, what);
+    }
+    if let Some(answer) = enter(inner, &asked, &path).await {
+        return answer;
+    }
+    let viewer = match door::viewer(inner, visitor, &head.headers).await {
+        Ok(Some(viewer)) => viewer,
+        Ok(None) => return stranger(inner, &path),
+        Err(error) => return failed(inner, None, &error.into()),
+    };
+    let look = Look { inner, viewer: &viewer };
+    if let ["admin", "api", ..] = path[..] {
+        return script(look, &asked).await;
+    }
+    match seen(look, &asked, &path).await {
+        Ok(answer) => answer,
+        Err(error) => failed(inner, Some(&viewer), &error),
+    }
+}
+
+/// What is no secret.
+fn file(method: &Method, path: &[&str]) -> Option<Answer> {
+    if *method != Method::GET && *method != Method::HEAD {
+        return None;
+    }
+    Some(match path {
+        ["page.css"] => respond::file("text/css; charset=utf-8", include_str!("page.css")),
+        ["live.js"] => respond::file("text/javascript; charset=utf-8", include_str!("live.js")),
+        ["icon.svg"] => respond::file("image/svg+xml", include_str!("icon.svg")),
+        _ => return None,
+    })
+}
+
+/// Lets in whoever comes with a key or a token, and lets go who leaves.
+async fn enter(inner: &Inner, asked: &Asked<'_>, path: &[&str]) -> Option<Answer> {
+    let (sessions, headers) = (inner.admin.sessions(), &asked.head.headers);
+    match (&asked.head.method, path) {
+        (&Method::GET, [""]) => {
+            // Where callers sign in, no key lets anybody in.
+            let key = asked.says("key").filter(|_| inner.guard.is_none())?;
+            // A browser that looks ahead spends nothing.
+            if headers.get("sec-purpose").is_some_and(|purpose| purpose.as_bytes().starts_with(b"prefetch")) {
+                return Some(respond::sentence(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "a key is not fetched ahead",
+                ));
+            }
+            Some(match sessions.spend(&key).await {
+                Ok(true) => opened(inner, headers, None).await,
+                Ok(false) => {
+                    let why = "That key is not good any more: each opens the page once.";
+                    respond::page(StatusCode::UNAUTHORIZED, frame::outside(inner, Some(why)))
+                }
+                Err(error) => failed(inner, None, &error.into()),
+            })
+        }
+        (&Method::POST, ["sign-in"]) => {
+            let token = form::value(asked.body, "token").unwrap_or_default();
+            let viewer = signed_in(inner, token.trim()).await;
+            Some(match viewer {
+                Some(viewer) => opened(inner, headers, Some(&viewer)).await,
+                None => {
+                    let why = "That token does not count here.";
+                    respond::page(StatusCode::UNAUTHORIZED, frame::outside(inner, Some(why)))
+                }
+            })
+        }
+        (&Method::POST, ["sign-out"]) => {
+            let token = door::token(headers).unwrap_or_default();
+            if let Err(error) = sessions.end(&token).await {
+                return Some(failed(inner, None, &error.into()));
+            }
+            let mut answer = respond::see_other("/");
+            door::set(&mut answer, headers, "", std::time::Duration::ZERO);
+            Some(answer)
+        }
+        _ => None,
+    }
+}
+
+/// Whose token it is, if it counts.
+async fn signed_in(inner: &Inner, token: &str) -> Option<Viewer> {
+    let guard = inner.guard.as_ref()?;
+    let mut headers = HeaderMap::new();
+    headers.insert(http::header::AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {token}")).ok()?);
+    match guard.admit(&headers, None).await {
+        Ok(caller) => Some(door::proven(inner, caller)),
+        Err(refusal) => {
+            tracing::debug!(%refusal, "nobody was let in to the page");
+            None
+        }
+    }
+}
+
+async fn opened(inner: &Inner, headers: &HeaderMap, viewer: Option<&Viewer>) -> Answer {
+    match inner.admin.sessions().open(viewer).await {
+        Ok((token, lasts)) => {
+            let mut answer = respond::see_other("/");
+            door::set(&mut answer, headers, &token, lasts);
+            answer
+        }
+        Err(error) => failed(inner, None, &error.into()),
+    }
+}
+
+/// Whoever is not let in learns how to be, and nothing else.
+fn stranger(inner: &Inner, path: &[&str]) -> Answer {
+    match path {
+        ["admin" | "events", ..] => {
+            let what = r#"{"error":{"message":"sign in first: open the page with a key, or send a token"}}"#;
+            respond::json((StatusCode::UNAUTHORIZED, what.to_owned()))
+        }
+        _ => respond::page(StatusCode::UNAUTHORIZED, frame::outside(inner, None)),
+    }
+}
+
+async fn script(look: Look<'_>, asked: &Asked<'_>) -> Answer {
+    let method = &asked.head.method;
+    if *method == Method::POST && !door::is_json(&asked.head.headers) {
+        let what = r#"{"error":{"message":"send Content-Type: application/json"}}"#;
+        return respond::json((StatusCode::UNSUPPORTED_MEDIA_TYPE, what.to_owned()));
+    }
+    let (path, query, body) = (&asked.path[2..], asked.query(), asked.body);
+    let request = admin::Asked { method, path, query, body };
+    respond::json(admin::answer(&look.inner.admin, look.viewer, request).await)
+}
+
+async fn seen(look: Look<'_>, asked: &Asked<'_>, path: &[&str]) -> Result<Answer, AdminError> {
+    let get = matches!(asked.head.method, Method::GET | Method::HEAD);
+    let post = asked.head.method == Method::POST;
+    match path {
+        [""] if get => tasks::show(look, asked).await,
+        ["tasks", id] if get => task::show(look, id, StatusCode::OK, None).await,
+        ["tasks", id, "output", stream] if get => task::plain(look, id, stream, asked).await,
+        ["tasks", id, "content", number] if get => result::picture(look, id, number).await,
+        ["tasks", id, "answer"] if post => question::answer(look, id, asked).await,
+        ["tasks", id, "cancel"] if post => task::cancel(look, id).await,
+        ["tasks", id, "again"] if post => task::again(look, id).await,
+        ["tools"] if get => tools::list(look).await,
+        ["tools", name] if get => tools::show(look, name).await,
+        ["tools", name] if post => tools::call(look, name, asked).await,
+        ["nodes"] if get => nodes::show(look).await,
+        ["connect"] if get => Ok(connect::show(look)),
+        ["events"] if get => live::follow(look, asked).await,
+        _ => {
+            let what = if get { "There is no such page." } else { "Nothing of this page is done so." };
+            let status = if get { StatusCode::NOT_FOUND } else { StatusCode::METHOD_NOT_ALLOWED };
+            Ok(respond::page(status, frame::problem(look.inner, Some(look.viewer), what)))
+        }
+    }
+}
+
+/// An error, as a page.
+pub(super) fn failed(inner: &Inner, viewer: Option<&Viewer>, error: &AdminError) -> Answer {
+    if error.status().is_server_error() {
+        tracing::error!(?error, "a page cannot be shown");
+    }
+    let mut answer = respond::page(error.status(), frame::problem(inner, viewer, &error.to_string()));
+    if let Some(after) = error.retry_after() {
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.as_secs() + 1));
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_ours_is_taken() {
+        for ours in ["/", "/tasks/x", "/tools", "/admin/api/tasks", "/page.css"] {
+            assert!(has(&Method::GET, ours), "{ours}");
+        }
+        for not in ["", "/mcp", "/admin", "/admin/x", "//", "/healthz", "/task", "/favicon.ico", "*"] {
+            assert!(!has(&Method::GET, not), "{not}");
+        }
+        assert!(!has(&Method::POST, "/") && has(&Method::POST, "/tools/x"));
+    }
+
+    #[test]
+    fn a_part_of_a_path_is_what_it_says() {
+        assert_eq!(decoded("a+b"), "a+b");
+        assert_eq!(decoded("a%2Fb+c"), "a/b+c");
+        assert_eq!(decoded("a=b&c"), "a=b&c");
+        assert_eq!(decoded("a=b&c%20d"), "a=b&c d");
+    }
+}

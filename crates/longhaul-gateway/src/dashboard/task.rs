@@ -1,0 +1,345 @@
+//! One task: what it asks, what can be done about it, what it went through, gave and came to.
+
+use bytes::Bytes;
+use http::StatusCode;
+use longhaul::store::{Dialect, Outcome, Owner, Phase, Record, Rerun, Time};
+use longhaul::tasks::shown_arguments;
+use maud::{Markup, html};
+use tokio::sync::mpsc;
+
+use super::form::encoded;
+use super::frame::{self, Page, Tab};
+use super::question::{self, Filled};
+use super::respond::{self, Answer};
+use super::route::{Asked, Look};
+use super::{result, tasks, tools};
+use crate::admin::{AdminError, Calling, From, State, Stretch, state_of, why};
+use crate::clean;
+
+/// How many bytes of output a page begins with.
+const OUTPUT: usize = 64 << 10;
+
+/// The page of a task; `filled` is an answer that did not fit.
+pub(super) async fn show(
+    look: Look<'_>,
+    id: &str,
+    status: StatusCode,
+    filled: Option<&Filled>,
+) -> Result<Answer, AdminError> {
+    let admin = &look.inner.admin;
+    let record = admin.task(look.viewer, id).await?;
+    let streams = admin.streams(&record).await;
+    let mut outputs = Vec::new();
+    for stream in streams {
+        outputs.extend(admin.output(look.viewer, &record, stream, From::End(OUTPUT)).await?);
+    }
+    let now = admin.now();
+    let title = format!("{} {}", clean::line(&record.tool, 60), State::name(state_of(&record)));
+    let offsets: String =
+        outputs.iter().map(|stretch| format!("&{}={}", stretch.stream, stretch.next)).collect();
+    let follows = format!("/events?view=task&id={}{offsets}", encoded(record.id.as_str()));
+    let body = html! {
+        p.crumbs { a href="/" { "Tasks" } }
+        h1 { (clean::line(&record.tool, 128)) }
+        p.identity { "Task " code id="task-id" { (record.id.as_str()) } }
+        (state(&record, now))
+        (question::section(&record, now, filled))
+        (actions(&record))
+        (timeline(&record, now))
+        @for stretch in &outputs { (output(&record, stretch)) }
+        (result::section(&record))
+        (arguments(&record))
+        (facts(look, &record, now))
+    };
+    let reloads = !record.is_terminal() && record.questions.is_empty();
+    // What was typed and refused stays: a page that follows would show the question anew.
+    let follows = filled.is_none().then_some(follows);
+    let page = Page { tab: Tab::Tasks, title: &title, follows, reloads, body };
+    Ok(respond::page(status, page.render(look.inner, look.viewer)))
+}
+
+/// Where it stands.
+pub(super) fn state(record: &Record, now: Time) -> Markup {
+    let sentence = why(record, now);
+    html! {
+        p.state id="state" {
+            (frame::badge(state_of(record)))
+            " " (tasks::bar(record))
+            span.now { (sentence.words) @if let Some(when) = sentence.when { " " (frame::when(when)) } }
+        }
+    }
+}
+
+/// What can be done about it.
+pub(super) fn actions(record: &Record) -> Markup {
+    let place = format!("/tasks/{}", encoded(record.id.as_str()));
+    html! {
+        div.actions id="actions" {
+            @if record.is_terminal() {
+                form method="post" action={ (place) "/again" } {
+                    button type="submit" { "Run again" }
+                    span.hint { "the same call, as a new task" }
+                }
+            } @else {
+                details {
+                    summary.button { "Cancel…" }
+                    p { "The task ends now, for good. A command gets SIGTERM, and SIGKILL after its grace; what it has written is kept." }
+                    form method="post" action={ (place) "/cancel" } {
+                        button.danger type="submit" { "Cancel the task" }
+                    }
+                }
+            }
+            p.hint { "From a terminal: " code { "longhaul tasks " (if record.is_terminal() { "result" } else { "watch" }) " " (record.id.as_str()) } }
+        }
+    }
+}
+
+/// One thing that a task went through.
+struct Turn {
+    what: Markup,
+    how: String,
+    took: Markup,
+}
+
+/// What it went through so far.
+pub(super) fn timeline(record: &Record, now: Time) -> Markup {
+    let turns = turns(record, now);
+    html! {
+        section id="timeline" aria-labelledby="timeline-title" {
+            h2 id="timeline-title" { "Timeline" }
+            div.scroll tabindex="0" role="group" aria-label="Timeline, a table" {
+                table {
+                    thead { tr { th scope="col" { "What" } th scope="col" { "Outcome" } th scope="col" { "When" } } }
+                    tbody {
+                        @for turn in turns {
+                            tr { th scope="row" { (turn.what) } td { (turn.how) } td { (turn.took) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn turns(record: &Record, now: Time) -> Vec<Turn> {
+    let turn = |what: Markup, how: String, took: Markup| Turn { what, how, took };
+    let mut turns = Vec::new();
+    let made = match &record.parent {
+        Some(parent) => {
+            html! { "Made by " a href={ "/tasks/" (encoded(parent.task.as_str())) } { "another task" } }
+        }
+        None => html! { "Called" },
+    };
+    turns.push(turn(made, String::new(), frame::ago(record.created_at, now)));
+    if record.attempt > 0 {
+        let node = record.lease().map(|lease| format!("on node {}", lease.node));
+        let what = html! { "Attempt " (record.attempt) };
+        turns.push(turn(what, node.unwrap_or_default(), html! {}));
+    }
+    let mut count = |what: &str, how: String| turns.push(turn(html! { (what) }, how, html! {}));
+    if record.steps > 0 {
+        count("Steps", format!("{} recorded", record.steps));
+    }
+    if record.parts > 0 {
+        count("Parts of the result", format!("{} given", record.parts));
+    }
+    let children = record.children;
+    if children.open + children.ended > 0 {
+        count(
+            "Tasks that it made",
+            format!("{}, of which {} have ended", children.open + children.ended, children.ended),
+        );
+    }
+    for question in &record.questions {
+        let what = html! { span.asked { "Question" } };
+        turns.push(turn(what, "waits for an answer".to_owned(), frame::ago(question.asked_at, now)));
+    }
+    if let Phase::Parked { until: Some(until) } = &record.phase {
+        turns.push(turn(html! { "Waits" }, "until its time".to_owned(), frame::within(*until, now)));
+    }
+    if let Some(ended) = record.terminal_at {
+        let how = State::name(state_of(record)).to_owned();
+        turns.push(turn(html! { "Ended" }, how, frame::ago(ended, now)));
+    }
+    if record.undo.is_some() {
+        let how = if record.owed == 0 { "done".to_owned() } else { format!("{} steps left", record.owed) };
+        turns.push(turn(html! { "Undone" }, how, html! {}));
+    }
+    turns
+}
+
+/// A stream of what it has given.
+fn output(record: &Record, stretch: &Stretch) -> Markup {
+    let name = stretch.stream;
+    let title = match name {
+        "stdout" => "Output",
+        "stderr" => "Standard error",
+        _ => "Parts",
+    };
+    let is_silent = stretch.total == 0 && (record.is_terminal() || name != "stdout");
+    html! {
+        section.output id={ "section-" (name) } hidden[is_silent] {
+            h2 id={ "title-" (name) } { (title) }
+            p.tools {
+                label { input type="checkbox" data-follows=(name) checked; " Follow" }
+                label { input type="checkbox" data-wraps=(name) checked; " Wrap lines" }
+                a href={ "/tasks/" (encoded(record.id.as_str())) "/output/" (name) } { "As plain text" }
+            }
+            @if stretch.start > 0 {
+                p.hint { "The beginning is not shown here." @if stretch.missing > 0 { " " (stretch.missing) " bytes were not kept." } }
+            }
+            pre.log.wraps id={ "log-" (name) } role="log" aria-live="off" tabindex="0" aria-labelledby={ "title-" (name) } data-next=(stretch.next) {
+                "\n" (stretch.text)
+            }
+        }
+    }
+}
+
+/// What it was called with.
+fn arguments(record: &Record) -> Markup {
+    let shown = shown_arguments(record);
+    html! {
+        section aria-labelledby="arguments-title" {
+            h2 id="arguments-title" { "Arguments" }
+            pre tabindex="0" aria-labelledby="arguments-title" { (result::pretty(shown.as_str())) }
+        }
+    }
+}
+
+/// All else that is known of it.
+pub(super) fn facts(look: Look<'_>, record: &Record, now: Time) -> Markup {
+    let owner = match &record.owner {
+        Owner::Principal(principal) => clean::line(principal.as_str(), 200),
+        Owner::Anonymous => "nobody in particular: whoever has the id".to_owned(),
+    };
+    let dialect = match record.dialect {
+        Dialect::Held => "held open for its caller",
+        Dialect::D1 => "a drafted task (SEP-1686)",
+        Dialect::D2 => "a task of 2025-11-25",
+        Dialect::D3 => "a task of the tasks extension",
+        _ => "of a later release",
+    };
+    let rerun = match record.rerun {
+        Rerun::Reattach => "it goes on by itself, and is found again",
+        Rerun::Resumable => "it goes on from its last step",
+        Rerun::Restart => "it begins anew",
+        Rerun::Never => "it is lost: it never runs twice",
+        _ => "as a later release says",
+    };
+    let exit = match record.outcome() {
+        Some(Outcome::Error { code, .. }) => Some(format!("error {code}")),
+        _ => None,
+    };
+    let server = look.inner.facts();
+    let command = server.commands.iter().find(|command| *command.name == *record.tool);
+    let line = command.map(|command| command.command().collect::<Vec<_>>().join(" "));
+    let mut facts: Vec<(&str, Markup)> = vec![
+        ("Created", html! { (frame::date(record.created_at)) }),
+        ("Last changed", frame::ago(record.updated_at, now)),
+    ];
+    if let Some(ended) = record.terminal_at {
+        facts.push(("Ended", html! { (frame::date(ended)) }));
+    }
+    if let Some(at) = record.expires_at {
+        facts.push((if record.is_terminal() { "Forgotten" } else { "Ends" }, frame::within(at, now)));
+    }
+    facts.push(("Owner", html! { (owner) }));
+    facts.push(("Kind", html! { (dialect) }));
+    facts.push(("If its server dies", html! { (rerun) }));
+    facts.push(("Attempt", html! { (record.attempt) " (epoch " (record.epoch.to_string()) ")" }));
+    if let Some(lease) = record.lease() {
+        facts.push(("Node", html! { (lease.node.to_string()) ", for " (frame::within(lease.until, now)) " unless it says more" }));
+    }
+    let version = record.version.to_string();
+    facts.push(("Version of the tool", html! { (version) }));
+    if let Some(line) = line {
+        facts.push(("Command", html! { code { (clean::line(&line, 400)) } }));
+    }
+    if let Some(exit) = exit {
+        facts.push(("Ended with", html! { (exit) }));
+    }
+    if record.once.is_some() {
+        facts.push(("Idempotency key", html! { "given: the same call finds this task" }));
+    }
+    html! {
+        section id="facts" aria-labelledby="facts-title" {
+            h2 id="facts-title" { "Facts" }
+            dl { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } }
+        }
+    }
+}
+
+pub(super) async fn cancel(look: Look<'_>, id: &str) -> Result<Answer, AdminError> {
+    look.inner.admin.cancel(look.viewer, id).await?;
+    Ok(respond::see_other(&format!("/tasks/{}", encoded(id))))
+}
+
+pub(super) async fn again(look: Look<'_>, id: &str) -> Result<Answer, AdminError> {
+    let record = look.inner.admin.task(look.viewer, id).await?;
+    match look.inner.admin.again(look.viewer, id).await? {
+        Calling::Task(id) => Ok(respond::see_other(&format!("/tasks/{}", encoded(&id)))),
+        Calling::Result(result) => Ok(tools::came_to(look, &record.tool, &result)),
+    }
+}
+
+/// A stream as plain text, from a byte on, until there is no more for now.
+pub(super) async fn plain(
+    look: Look<'_>,
+    id: &str,
+    stream: &str,
+    asked: &Asked<'_>,
+) -> Result<Answer, AdminError> {
+    let after = match asked.says("from") {
+        Some(from) => from.parse().map_err(|_| AdminError::Unreadable("`from` is a number".to_owned()))?,
+        None => 0,
+    };
+    let record = look.inner.admin.task(look.viewer, id).await?;
+    let (admin, viewer, stream) = (look.inner.admin.clone(), look.viewer.clone(), stream.to_owned());
+    let first = admin.output(&viewer, &record, &stream, From::After(after)).await?;
+    let Some(mut stretch) = first else {
+        return Err(AdminError::Unreadable("there is no such stream".to_owned()));
+    };
+    let (sender, pieces) = mpsc::channel(2);
+    tokio::spawn(async move {
+        loop {
+            let next = stretch.next;
+            let Some(text) = told(stretch) else { return };
+            if !text.is_empty() && sender.send(Bytes::from(text)).await.is_err() {
+                return;
+            }
+            match admin.output(&viewer, &record, &stream, From::After(next)).await {
+                Ok(Some(next)) => stretch = next,
+                _ => return,
+            }
+        }
+    });
+    Ok(respond::text(pieces))
+}
+
+/// A stretch as text that says what it lacks; `None` if it is where there is no more for now. One whose text is empty is
+/// not: all that it had may have been characters that nobody sees.
+fn told(stretch: Stretch) -> Option<String> {
+    match stretch.missing {
+        0 if stretch.next == stretch.start => None,
+        0 => Some(stretch.text),
+        missing => Some(format!("[{missing} bytes are gone]\n{}", stretch.text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_text_ends_where_nothing_more_was_read() {
+        let stretch = |next: u64, missing: u64, text: &str| {
+            let text = text.to_owned();
+            told(Stretch { stream: "stdout", start: 10, next, total: 20, missing, text, done: false })
+        };
+        assert_eq!(stretch(10, 0, ""), None);
+        assert_eq!(stretch(20, 0, "").as_deref(), Some(""), "what was read is not shown, and more follows");
+        assert_eq!(stretch(20, 0, "a").as_deref(), Some("a"));
+        assert_eq!(stretch(20, 3, "a").as_deref(), Some("[3 bytes are gone]\na"));
+        assert_eq!(stretch(10, 3, "").as_deref(), Some("[3 bytes are gone]\n"));
+    }
+}

@@ -1,0 +1,217 @@
+//! The list of tasks.
+
+use http::StatusCode;
+use longhaul::store::{Cursor, Record, Time};
+use longhaul::tasks::shown_arguments;
+use maud::{Markup, html};
+
+use super::form::encoded;
+use super::frame::{self, Page, Tab};
+use super::respond::{self, Answer};
+use super::route::{Asked, Look};
+use crate::admin::{Admin, AdminError, Find, Listing, PAGE, State, Viewer, state_of, why};
+use crate::clean;
+
+/// Which page of which list is asked for.
+pub(super) struct Wanted {
+    typed: String,
+    state: Option<State>,
+    after: Option<Cursor>,
+}
+
+impl Wanted {
+    pub(super) fn of(asked: &Asked<'_>) -> Self {
+        let says = |name| asked.says(name).filter(|value| !value.is_empty());
+        Self {
+            typed: says("q").map(|typed| typed.chars().take(LONGEST).collect()).unwrap_or_default(),
+            state: says("status").and_then(|word| State::of_word(&word)),
+            after: says("after").map(Cursor::from_text),
+        }
+    }
+
+    /// The query of a page with another status, or that begins elsewhere.
+    fn query(&self, state: Option<State>, after: Option<&Cursor>) -> String {
+        let mut query = String::new();
+        let mut add = |name: &str, value: &str| {
+            if !value.is_empty() {
+                query.push(if query.is_empty() { '?' } else { '&' });
+                query += &format!("{name}={}", encoded(value));
+            }
+        };
+        add("q", &self.typed);
+        add("status", state.map_or("", State::word));
+        add("after", after.map_or("", Cursor::as_str));
+        query
+    }
+
+    pub(super) fn find(&self) -> Result<Find, AdminError> {
+        Find::read(&self.typed, self.state).map_err(AdminError::Unreadable)
+    }
+
+    pub(super) async fn list(&self, admin: &Admin, viewer: &Viewer) -> Result<Listing, AdminError> {
+        admin.list(viewer, &self.find()?, self.after.as_ref(), PAGE).await
+    }
+}
+
+/// The most characters of a filter.
+const LONGEST: usize = 400;
+
+pub(super) async fn show(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, AdminError> {
+    let wanted = Wanted::of(asked);
+    let (listing, problem) = match wanted.list(&look.inner.admin, look.viewer).await {
+        Ok(listing) => (listing, None),
+        Err(AdminError::Unreadable(why)) => (Listing::default(), Some(why)),
+        Err(error) => return Err(error),
+    };
+    let now = look.inner.admin.now();
+    let status = if problem.is_some() { StatusCode::BAD_REQUEST } else { StatusCode::OK };
+    let body = html! {
+        h1 { "Tasks" }
+        (counts(&wanted, &listing))
+        form.find method="get" action="/" role="search" {
+            label for="q" { "Filter" }
+            input id="q" name="q" type="search" value=(wanted.typed) placeholder="tool:test status:failed since:2h" aria-describedby="filter-help";
+            @if let Some(state) = wanted.state { input type="hidden" name="status" value=(state.word()); }
+            button type="submit" { "Show" }
+            p.hint id="filter-help" { "Words, or " code { "tool:" } " " code { "status:" } " " code { "owner:" } " " code { "since:" } }
+        }
+        @if let Some(problem) = &problem { p.problem role="alert" { (problem) } }
+        p.new { a.button id="new" href={ "/" (wanted.query(wanted.state, None)) } hidden {} }
+        (table(&listing, now))
+        @if let Some(next) = &listing.next {
+            p.more { a.button href={ "/" (wanted.query(wanted.state, Some(next))) } { "Older tasks" } }
+        }
+    };
+    let query = wanted.query(wanted.state, wanted.after.as_ref());
+    let follows = format!("/events{}{}view=tasks", query, if query.is_empty() { '?' } else { '&' });
+    let follows = Some(follows).filter(|_| problem.is_none());
+    let page = Page { tab: Tab::Tasks, title: "Tasks", follows, reloads: problem.is_none(), body };
+    Ok(respond::page(status, page.render(look.inner, look.viewer)))
+}
+
+/// How many there are of what, each a link to those.
+pub(super) fn counts(wanted: &Wanted, listing: &Listing) -> Markup {
+    let (asking, working) = listing.open;
+    let more = if listing.has_more_open { "+" } else { "" };
+    let link = |state: Option<State>, words: String| {
+        let current = (state == wanted.state).then_some("true");
+        html! { li { a href={ "/" (wanted.query(state, None)) } aria-current=[current] { (words) } } }
+    };
+    let all = listing.all.map_or_else(|| "all".to_owned(), |all| format!("{all} in all"));
+    html! {
+        ul.counts id="counts" aria-label="By status" {
+            (link(Some(State::Input), format!("{asking}{more} need{} input", if asking == 1 { "s" } else { "" })))
+            (link(Some(State::Working), format!("{working}{more} working")))
+            (link(Some(State::Completed), "completed".to_owned()))
+            (link(Some(State::Failed), "failed".to_owned()))
+            (link(Some(State::Cancelled), "cancelled".to_owned()))
+            (link(None, all))
+        }
+    }
+}
+
+fn table(listing: &Listing, now: Time) -> Markup {
+    let is_empty = listing.asking.is_empty() && listing.tasks.is_empty();
+    html! {
+        @if is_empty {
+            p.empty { "No tasks here. " a href="/tools" { "Call a tool" } ", or " a href="/connect" { "connect a host" } "." }
+        } @else {
+            table.tasks {
+                caption.unseen { "Tasks: those that need input first, then the newest" }
+                thead {
+                    tr {
+                        th scope="col" { "Status" }
+                        th scope="col" { "Task" }
+                        th scope="col" { "Now" }
+                        th scope="col" { "Started" }
+                        th scope="col" { "Took" }
+                    }
+                }
+                tbody id="tasks" {
+                    @for record in listing.asking.iter().chain(&listing.tasks) { (row(record, now)) }
+                }
+            }
+        }
+    }
+}
+
+/// One task in the list.
+pub(super) fn row(record: &Record, now: Time) -> Markup {
+    let sentence = why(record, now);
+    let id = record.id.as_str();
+    html! {
+        tr id=(row_id(id)) {
+            td { (frame::badge(state_of(record))) }
+            th scope="row" {
+                a href={ "/tasks/" (encoded(id)) } { (clean::line(&record.tool, 60)) }
+                " " span.arguments { (arguments(record)) }
+                " " code.id { (short(id)) }
+            }
+            td.now {
+                (bar(record))
+                (sentence.words)
+                @if let Some(when) = sentence.when { " " (frame::when(when)) }
+            }
+            td { (frame::ago(record.created_at, now)) }
+            td { (frame::took(record, now)) }
+        }
+    }
+}
+
+pub(super) fn row_id(id: &str) -> String {
+    format!("t-{id}")
+}
+
+/// The arguments in a line.
+fn arguments(record: &Record) -> String {
+    let shown = shown_arguments(record);
+    let value: serde_json::Value = serde_json::from_str(shown.as_str()).unwrap_or_default();
+    let line = match value {
+        serde_json::Value::Object(members) => {
+            let member = |(name, value): (&String, &serde_json::Value)| match value {
+                serde_json::Value::String(text) => format!("{name}={text}"),
+                other => format!("{name}={other}"),
+            };
+            members.iter().take(8).map(member).collect::<Vec<_>>().join(" ")
+        }
+        serde_json::Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    clean::line(&line, 100)
+}
+
+/// Enough of an id to know it again.
+fn short(id: &str) -> String {
+    let end = id.rsplit_once('-').map_or(id, |(_, end)| end);
+    clean::line(end, 9)
+}
+
+/// How far a task is, where it is known of how much.
+pub(super) fn bar(record: &Record) -> Markup {
+    let progress = record.progress.as_ref().filter(|_| !record.is_terminal());
+    let (value, total) = match progress.and_then(|progress| Some((progress.value, progress.total?))) {
+        Some((value, total)) if total > 0.0 && value >= 0.0 => (value.min(total), total),
+        _ => return html! {},
+    };
+    html! { progress value=(value) max=(total) aria-label="Progress" { (value) "/" (total) } " " }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul::store::{Json, Owner, TaskId};
+
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_is_text() {
+        let arguments =
+            Json::parse(r#"{"x":"<script>alert(1)</script>","y":"\u001b]52;c;a\u0007\u202e"}"#).unwrap();
+        let at = Time::from_unix_ms(0);
+        let id = TaskId::new("t-0123456789abcdef").unwrap();
+        let mut record = Record::new(id, Owner::Anonymous, "<b>", arguments, Json::null(), at);
+        record.status_message = Some("\"><img src=x onerror=alert(1)>".into());
+        let html = row(&record, at).into_string();
+        assert!(!html.contains("<script") && !html.contains("<img") && !html.contains("<b>"), "{html}");
+        assert!(!html.contains(['\u{1b}', '\u{202e}']), "{html}");
+    }
+}

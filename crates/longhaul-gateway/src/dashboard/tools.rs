@@ -1,0 +1,321 @@
+//! The tools of the server, and forms that call them.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use longhaul::proto::model::CallToolResult;
+use longhaul::server::TaskMode;
+use longhaul::store::Rerun;
+use maud::{Markup, html};
+use serde_json::{Map, Number, Value};
+
+use super::form::{encoded, value};
+use super::frame::{Page, Tab};
+use super::respond::{self, Answer};
+use super::route::{Asked, Look};
+use super::{Inner, result};
+use crate::admin::{AdminError, Calling, Offered};
+use crate::clean;
+use crate::config::format_duration;
+
+pub(super) async fn list(look: Look<'_>) -> Result<Answer, AdminError> {
+    let tools = look.inner.admin.tools(look.viewer).await?;
+    let body = html! {
+        h1 { "Tools" }
+        @if tools.is_empty() { p.empty { "This server offers no tools." } }
+        @else {
+            div.scroll tabindex="0" role="region" aria-label="Tools" {
+                table.cards {
+                    caption.unseen { "Every tool that you can call" }
+                    thead { tr { th scope="col" { "Tool" } th scope="col" { "What it does" } th scope="col" { "Where it is from" } th scope="col" { "As a task" } } }
+                    tbody {
+                        @for tool in &tools {
+                            tr {
+                                th scope="row" { a href={ "/tools/" (encoded(&tool.name)) } { (clean::line(&tool.name, 128)) } }
+                                td { (clean::line(tool.description.as_deref().unwrap_or_default(), 200)) }
+                                td { (source(look.inner, &tool.name)) }
+                                td { (policy(look.inner, &tool.name)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    let page = Page { tab: Tab::Tools, title: "Tools", follows: None, reloads: false, body };
+    Ok(respond::page(StatusCode::OK, page.render(look.inner, look.viewer)))
+}
+
+/// Where a tool is from.
+fn source(inner: &Inner, name: &str) -> String {
+    let facts = inner.facts();
+    if facts.commands.iter().any(|command| command.name == name) {
+        return "command".to_owned();
+    }
+    if facts.jobs.iter().any(|job| job == name) {
+        return "job".to_owned();
+    }
+    let serves = |upstream: &&std::sync::Arc<crate::upstream::Upstream>| match &*upstream.seen().borrow() {
+        crate::upstream::Seen::Listed { tools, .. } => tools.iter().any(|tool| tool == name),
+        _ => false,
+    };
+    match facts.upstreams.iter().find(serves) {
+        Some(upstream) => format!("server {}", upstream.config().name),
+        None => "this server".to_owned(),
+    }
+}
+
+/// When a call of a command becomes a task, and what becomes of it then.
+fn policy(inner: &Inner, name: &str) -> String {
+    let facts = inner.facts();
+    let Some(command) = facts.commands.iter().find(|command| command.name == name) else {
+        return String::new();
+    };
+    let when = match command.task {
+        TaskMode::Never => "never".to_owned(),
+        TaskMode::After(Duration::ZERO) => "always".to_owned(),
+        TaskMode::After(after) => format!("after {}", format_duration(after)),
+        TaskMode::Required => "required".to_owned(),
+        _ => "always".to_owned(),
+    };
+    let rerun = match command.rerun {
+        Rerun::Reattach => "reattach",
+        Rerun::Resumable => "resumable",
+        Rerun::Restart => "restart",
+        _ => "never",
+    };
+    let limit = command.limit.map(|limit| format!(", {limit} at once")).unwrap_or_default();
+    format!("{when}, rerun {rerun}{limit}")
+}
+
+pub(super) async fn show(look: Look<'_>, name: &str) -> Result<Answer, AdminError> {
+    let tool = find(look, name).await?;
+    Ok(page(look, &tool, StatusCode::OK, None))
+}
+
+async fn find(look: Look<'_>, name: &str) -> Result<Offered, AdminError> {
+    let tools = look.inner.admin.tools(look.viewer).await?;
+    tools.into_iter().find(|tool| tool.name == name).ok_or(AdminError::NoTool)
+}
+
+/// A call that was refused, so that nobody has to type it again.
+struct Refused<'a> {
+    why: &'a str,
+    body: &'a [u8],
+}
+
+fn page(look: Look<'_>, tool: &Offered, status: StatusCode, refused: Option<&Refused<'_>>) -> Answer {
+    let name = clean::line(&tool.name, 128);
+    let inputs = inputs(tool.input_schema.get());
+    let body = html! {
+        p.crumbs { a href="/tools" { "Tools" } }
+        h1 { (name) }
+        @if let Some(description) = &tool.description { p.message { (clean::text(description)) } }
+        p.hint { (source(look.inner, &tool.name)) " · " (policy(look.inner, &tool.name)) }
+        section aria-labelledby="call-title" {
+            h2 id="call-title" { "Call it" }
+            @if let Some(refused) = refused { p.problem role="alert" { (clean::text(refused.why)) } }
+            form.answer method="post" action={ "/tools/" (encoded(&tool.name)) } {
+                @for (number, input) in inputs.iter().enumerate() { (field(number, input, refused)) }
+                @if inputs.is_empty() { p.hint { "It takes no arguments." } }
+                p.buttons { button type="submit" { "Call" } }
+            }
+        }
+        details {
+            summary { "Its schema" }
+            pre tabindex="0" role="region" aria-label="Schema of the arguments" { "\n" (result::pretty(tool.input_schema.get())) }
+        }
+    };
+    let page = Page { tab: Tab::Tools, title: &name, follows: None, reloads: false, body };
+    respond::page(status, page.render(look.inner, look.viewer))
+}
+
+/// One argument, as far as a form can tell.
+#[derive(Debug)]
+struct Input {
+    name: String,
+    title: String,
+    help: Option<String>,
+    kind: Kind,
+    is_required: bool,
+    default: Option<Value>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Kind {
+    Text,
+    Secret,
+    Whole,
+    Number,
+    Flag,
+    /// One of these.
+    Choice(Vec<String>),
+    /// A text a line.
+    Lines,
+    /// Whatever else: written as JSON.
+    Json,
+}
+
+/// The arguments that a schema names.
+fn inputs(schema: &str) -> Vec<Input> {
+    let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let input = |(name, property): (&String, &Value)| Input {
+        name: name.clone(),
+        title: property["title"].as_str().unwrap_or(name).to_owned(),
+        help: property["description"].as_str().map(str::to_owned),
+        kind: kind(property),
+        is_required: required.contains(&name.as_str()),
+        default: property.get("default").cloned(),
+    };
+    properties.map(input).collect()
+}
+
+fn kind(property: &Value) -> Kind {
+    let texts = |values: &Value| {
+        let values = values.as_array()?;
+        values.iter().map(|value| Some(value.as_str()?.to_owned())).collect::<Option<Vec<_>>>()
+    };
+    if let Some(options) = texts(&property["enum"]) {
+        return Kind::Choice(options);
+    }
+    match property["type"].as_str() {
+        Some("string") if property["writeOnly"] == true || property["format"] == "password" => Kind::Secret,
+        Some("string") => Kind::Text,
+        Some("integer") => Kind::Whole,
+        Some("number") => Kind::Number,
+        Some("boolean") => Kind::Flag,
+        Some("array") if property["items"]["type"] == "string" => Kind::Lines,
+        _ => Kind::Json,
+    }
+}
+
+fn named(name: &str) -> String {
+    format!("a.{name}")
+}
+
+fn field(number: usize, input: &Input, refused: Option<&Refused<'_>>) -> Markup {
+    let (id, key) = (format!("a-{number}"), named(&input.name));
+    let text = match refused {
+        Some(refused) => value(refused.body, &key).unwrap_or_default().into_owned(),
+        None => match (&input.kind, &input.default) {
+            (_, None) => String::new(),
+            (Kind::Lines, Some(Value::Array(lines))) => {
+                lines.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
+            }
+            (_, Some(Value::String(text))) => text.clone(),
+            (_, Some(other)) => other.to_string(),
+        },
+    };
+    let described = input.help.as_ref().map(|_| format!("{id}-help"));
+    let (required, optional) = (input.is_required, if input.is_required { "" } else { " (optional)" });
+    let note = match input.kind {
+        Kind::Lines => " – one a line",
+        Kind::Json => " – as JSON",
+        _ => "",
+    };
+    let choices: Vec<String> = match &input.kind {
+        Kind::Choice(options) => options.clone(),
+        Kind::Flag => vec!["true".to_owned(), "false".to_owned()],
+        _ => Vec::new(),
+    };
+    html! {
+        div.field {
+            label for=(id) { (clean::line(&input.title, 120)) (optional) (note) }
+            @match &input.kind {
+                Kind::Text => input id=(id) name=(key) type="text" value=(text) required[required] aria-describedby=[described];,
+                Kind::Secret => input id=(id) name=(key) type="password" autocomplete="off" required[required] aria-describedby=[described];,
+                Kind::Whole => input id=(id) name=(key) type="number" step="1" value=(text) required[required] aria-describedby=[described];,
+                Kind::Number => input id=(id) name=(key) type="number" step="any" value=(text) required[required] aria-describedby=[described];,
+                Kind::Choice(_) | Kind::Flag => select id=(id) name=(key) required[required] aria-describedby=[described] {
+                    option value="" selected[text.is_empty()] { "–" }
+                    @for choice in &choices { option value=(choice) selected[*choice == text] { (clean::line(choice, 120)) } }
+                },
+                Kind::Lines | Kind::Json => textarea id=(id) name=(key) rows="4" required[required] aria-describedby=[described] { (text) },
+            }
+            @if let Some(help) = &input.help { p.hint id={ (id) "-help" } { (clean::text(help)) } }
+        }
+    }
+}
+
+/// What was filled in, as arguments. What was left empty is left out.
+fn arguments(inputs: &[Input], body: &[u8]) -> Result<Map<String, Value>, String> {
+    let mut arguments = Map::new();
+    for input in inputs {
+        let text = value(body, &named(&input.name)).unwrap_or_default();
+        if text.is_empty() && !(input.is_required && matches!(input.kind, Kind::Text | Kind::Secret)) {
+            continue;
+        }
+        let wrong = |what: &str| format!("`{}` takes {what}", input.name);
+        let value = match &input.kind {
+            Kind::Text | Kind::Secret | Kind::Choice(_) => Value::from(&*text),
+            Kind::Whole => Value::from(text.parse::<i64>().map_err(|_| wrong("a whole number"))?),
+            Kind::Number => {
+                let number = text.parse().ok().and_then(Number::from_f64);
+                Value::Number(number.ok_or_else(|| wrong("a number"))?)
+            }
+            Kind::Flag => Value::from(text == "true"),
+            Kind::Lines => text.lines().filter(|line| !line.is_empty()).map(Value::from).collect(),
+            Kind::Json => serde_json::from_str(&text).map_err(|error| wrong(&format!("JSON: {error}")))?,
+        };
+        arguments.insert(input.name.clone(), value);
+    }
+    Ok(arguments)
+}
+
+/// Calls a tool.
+pub(super) async fn call(look: Look<'_>, name: &str, asked: &Asked<'_>) -> Result<Answer, AdminError> {
+    let tool = find(look, name).await?;
+    let refuse = |why: &str| {
+        let refused = Refused { why, body: asked.body };
+        Ok(page(look, &tool, StatusCode::UNPROCESSABLE_ENTITY, Some(&refused)))
+    };
+    let arguments = match arguments(&inputs(tool.input_schema.get()), asked.body) {
+        Ok(arguments) => arguments,
+        Err(why) => return refuse(&why),
+    };
+    match look.inner.admin.call(look.viewer, name, &arguments).await {
+        Ok(Calling::Task(id)) => Ok(respond::see_other(&format!("/tasks/{}", encoded(&id)))),
+        Ok(Calling::Result(result)) => Ok(came_to(look, name, &result)),
+        Err(AdminError::Refused(why)) => refuse(&why),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a call came to that was over at once.
+pub(super) fn came_to(look: Look<'_>, name: &str, result: &CallToolResult) -> Answer {
+    let title = if result.is_error { "It failed" } else { "Result" };
+    let body = html! {
+        p.crumbs { a href="/tools" { "Tools" } " / " a href={ "/tools/" (encoded(name)) } { (clean::line(name, 128)) } }
+        h1 { (title) }
+        p.hint { "The call was over before it had to become a task, so the list of tasks does not have it." }
+        (result::contents(result, None))
+    };
+    let page = Page { tab: Tab::Tools, title, follows: None, reloads: false, body };
+    respond::page(StatusCode::OK, page.render(look.inner, look.viewer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_takes_what_a_schema_says() {
+        let schema = r#"{"type":"object","required":["crate","n"],"properties":{
+            "crate":{"type":"string"},"n":{"type":"integer"},"x":{"type":"number"},"go":{"type":"boolean"},
+            "to":{"enum":["stage","prod"]},"args":{"type":"array","items":{"type":"string"}},"any":{}}}"#;
+        let inputs = inputs(schema);
+        let fill = |body: &str| arguments(&inputs, body.as_bytes()).map(|all| Value::Object(all).to_string());
+        let full = "a.crate=api&a.n=3&a.x=0.5&a.go=false&a.to=prod&a.args=a%0D%0Ab&a.any=%5B1%5D";
+        assert_eq!(
+            fill(full).unwrap(),
+            r#"{"any":[1],"args":["a","b"],"crate":"api","go":false,"n":3,"to":"prod","x":0.5}"#
+        );
+        assert_eq!(fill("a.crate=&a.n=1").unwrap(), r#"{"crate":"","n":1}"#);
+        for wrong in ["a.crate=x&a.n=y", "a.n=1&a.any=%7B", "a.n=1&a.x=many"] {
+            assert!(fill(wrong).unwrap_err().contains("takes"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What is asked of a server on behalf of a caller beside calls: resources, prompts and completions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use longhaul::Cx;
+use longhaul::client::{Client, Error};
+use longhaul::proto::jsonrpc::{Code, ErrorObject};
+use longhaul::proto::model::{Completion, CompletionReference, GetPromptResult, ReadResourceResult};
+use longhaul::server::Typed;
+
+use super::call::is_gone;
+use super::connection::Upstream;
+
+impl Upstream {
+    pub(super) async fn read(
+        self: &Arc<Self>,
+        cx: &Cx,
+        uri: &str,
+    ) -> Result<ReadResourceResult, ErrorObject> {
+        self.ask(cx, |client| async move {
+            client.read_resource(uri).await.map_err(|error| match error {
+                // Each era has a code of its own for that.
+                Error::Answer(mut answer)
+                    if answer.code == client.dialect().code(Code::RESOURCE_NOT_FOUND) =>
+                {
+                    answer.code = Code::RESOURCE_NOT_FOUND;
+                    Error::Answer(answer)
+                }
+                error => error,
+            })
+        })
+        .await
+    }
+
+    pub(super) async fn prompt(
+        self: &Arc<Self>,
+        cx: &Cx,
+        name: &str,
+        arguments: &BTreeMap<String, String>,
+    ) -> Result<GetPromptResult, ErrorObject> {
+        self.ask(cx, |client| async move { client.get_prompt(name, arguments).await }).await
+    }
+
+    /// What could be typed next; nothing where its server completes nothing.
+    pub(super) async fn complete(
+        self: &Arc<Self>,
+        cx: &Cx,
+        of: &CompletionReference,
+        argument: &str,
+        typed: &Typed,
+    ) -> Result<Completion, ErrorObject> {
+        self.ask(cx, |client| async move {
+            if client.capabilities().completions {
+                client.complete(of, (argument, &typed.value), &typed.others).await
+            } else {
+                Ok(Completion::default())
+            }
+        })
+        .await
+    }
+
+    /// Asks, once more if the server has ended meanwhile: what only asks may be asked again.
+    async fn ask<T, F: Future<Output = Result<T, Error>>>(
+        self: &Arc<Self>,
+        cx: &Cx,
+        ask: impl Fn(Client) -> F,
+    ) -> Result<T, ErrorObject> {
+        let needed = &self.config().defaults.scopes;
+        if cx.grant().is_some_and(|grant| !grant.allows(needed)) {
+            return Err(ErrorObject::forbidden(needed));
+        }
+        let mut is_again = false;
+        loop {
+            let client = self.client().await.map_err(|error| ErrorObject::internal(error.to_string()))?;
+            let asked = self.callers.calling(cx, async {
+                self.log.ask_for(cx, &client).await;
+                ask(client).await
+            });
+            return match asked.await {
+                Ok(answer) => Ok(answer),
+                // The server's own word, which the caller gets as it is.
+                Err(Error::Answer(error)) => Err(error),
+                Err(error) if is_gone(&error) && !is_again => {
+                    is_again = true;
+                    continue;
+                }
+                Err(error) => {
+                    self.callers.give_up(cx);
+                    self.doubted.notify_one();
+                    let (server, why) = (&self.config().name, self.why(&error));
+                    tracing::warn!(server, why, "a request to another server failed");
+                    Err(ErrorObject::internal(format!("the server {server}: {why}")))
+                }
+            };
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Several servers behind one, all in this process.
+
+use longhaul::client::{Client, Error, Options, Target};
+use longhaul::proto::jsonrpc::{Code, ErrorObject};
+use longhaul::proto::model::{self, CallToolResult, ElicitResult, Field, Form, Progress};
+use longhaul::server::{ToolFuture, ToolHandler};
+use longhaul::transport::http::server;
+use longhaul::{Cx, Server, Tool};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::{Seen, Upstream, Upstreams};
+use crate::config::check;
+
+/// What a tool says, given the word that it is called with.
+struct Says<W>(W);
+
+impl<F, W> ToolHandler for Says<W>
+where
+    F: Future<Output = String> + Send + 'static,
+    W: Fn(Cx, String) -> F + Send + Sync + 'static,
+{
+    fn call(&self, cx: Cx, arguments: &str) -> Result<ToolFuture, CallToolResult> {
+        let arguments: Value = serde_json::from_str(arguments).unwrap();
+        let said = (self.0)(cx, arguments["word"].as_str().unwrap().to_owned());
+        Ok(Box::pin(async move { Ok(CallToolResult::text(said.await)) }))
+    }
+}
+
+fn tool<F>(name: &str, description: &str, says: impl Fn(Cx, String) -> F + Send + Sync + 'static) -> Tool
+where
+    F: Future<Output = String> + Send + 'static,
+{
+    let schema = r#"{"type": "object", "properties": {"word": {"type": "string"}}}"#;
+    let mut definition = model::Tool::new(name, serde_json::from_str(schema).unwrap());
+    definition.description = Some(description.to_owned());
+    Tool::raw(definition, Says(says))
+}
+
+/// Serves it on this machine for as long as the test runs.
+async fn serve(server: Server) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let dispatcher = server.dispatcher().unwrap();
+    tokio::spawn(server::serve(dispatcher, listener, server::Options::default(), std::future::pending()));
+    url
+}
+
+/// A server before those of this configuration, which have all been listed; with the names of tools that it has itself.
+async fn front(server: Server, own: &[&str], config: &str) -> (String, Upstreams) {
+    let servers = check("longhaul.toml", config).unwrap().config.servers;
+    let all = servers.into_iter().map(|server| Upstream::new(server, Options::default())).collect();
+    let upstreams = Upstreams::new(all, own.iter().copied());
+    let (server, catalogue) = upstreams.room(server);
+    let url = serve(server).await;
+    upstreams.keep_offered(&catalogue);
+    for upstream in upstreams.iter() {
+        upstream.seen().wait_for(|seen| matches!(seen, Seen::Listed { .. })).await.unwrap();
+    }
+    (url, upstreams)
+}
+
+fn answers() -> Options {
+    Options::default().on_form(|form| async move {
+        ElicitResult::accepted(serde_json::value::to_raw_value(&json!({"echo": form.message})).unwrap())
+    })
+}
+
+/// Every server counts its requests from one, calls its tool as all others do, and asks under the same keys.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s45_nothing_of_one_server_reaches_who_called_another() {
+    const SERVERS: usize = 8;
+    let mut config = String::new();
+    for number in 0..SERVERS {
+        let ask = move |cx: Cx, word: String| async move {
+            cx.progress(Progress::new(1.0)).await;
+            let form = Form::new().with("echo", Field::text());
+            let asked = cx.elicit_form(format!("{number} {word}"), form).await.unwrap().accepted();
+            format!("{number} {word}: {}", asked.unwrap())
+        };
+        let url = serve(Server::new("behind", "1.0.0").tool(tool("ask", "Ask", ask))).await;
+        config += &format!("[servers.s{number}]\nurl = {url:?}\nprefix = \"s{number}_\"\ntask = \"never\"\n");
+    }
+    let (url, _upstreams) = front(Server::new("front", "1.0.0"), &[], &config).await;
+    let clients = [
+        Client::connect_with(Target::url(url.as_str()), answers()).await.unwrap(),
+        Client::connect_with(Target::url(url.as_str()), answers()).await.unwrap(),
+    ];
+    let mut calls = JoinSet::new();
+    for (client, server, time) in
+        (0..clients.len()).flat_map(|c| (0..SERVERS).flat_map(move |s| (0..3).map(move |time| (c, s, time))))
+    {
+        let (caller, word) = (clients[client].clone(), format!("{client}-{time}"));
+        calls.spawn(async move {
+            let said = caller.call(&format!("s{server}_ask"), &json!({"word": word})).await.unwrap();
+            let said = said.content[0].as_text().unwrap().to_owned();
+            assert_eq!(said, format!(r#"{server} {word}: {{"echo":"{server} {word}"}}"#));
+        });
+    }
+    calls.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s37_a_tool_passes_for_no_other_and_hides_nothing() {
+    let says = |what: &'static str| move |_: Cx, _: String| async move { what.to_owned() };
+    let (behind, catalogue) = Server::new("behind", "1.0.0")
+        .tool(tool("read", "Reads", says("theirs")))
+        .tool(tool("list", "Lists", says("listed")))
+        .tool(tool("sly", "Lists\u{e0041}\u{e0042}", says("sly")))
+        .dynamic();
+    let config = format!("[servers.behind]\nurl = {:?}\n", serve(behind).await);
+    let own = Server::new("front", "1.0.0").tool(tool("read", "Reads here", says("ours")));
+    let (url, upstreams) = front(own, &["read"], &config).await;
+    let client =
+        Client::connect_with(Target::url(url.as_str()), Options::default().cache(false)).await.unwrap();
+    let call = async |name: &str| {
+        let said = client.call(name, &json!({"word": ""})).await.unwrap();
+        said.content[0].as_text().unwrap().to_owned()
+    };
+    assert_eq!((call("read").await, call("behind_read").await), ("ours".to_owned(), "theirs".to_owned()));
+    let Seen::Listed { tools, notes, .. } = upstreams.iter().next().unwrap().seen().borrow().clone() else {
+        panic!()
+    };
+    assert_eq!(tools, ["behind_read", "list"]);
+    assert!(
+        notes.iter().any(|note| note.contains("`sly` is not served") && note.contains("U+E0041")),
+        "{notes:?}"
+    );
+    // What it says later is believed no more, and what was clean is gone once it is not.
+    catalogue.put(tool("list", "Lists\u{202e}", says("turned"))).unwrap();
+    let mut seen = upstreams.iter().next().unwrap().seen();
+    let is_gone = |seen: &Seen| matches!(seen, Seen::Listed { tools, .. } if *tools == ["behind_read"]);
+    seen.wait_for(is_gone).await.unwrap();
+    let listed = client.list_tools().await.unwrap();
+    assert!(listed.iter().all(|tool| tool.name != "list"), "{listed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s37_a_tool_that_turns_is_held_back_until_somebody_agrees() {
+    let says = |what: &'static str| move |_: Cx, _: String| async move { what.to_owned() };
+    let (behind, catalogue) =
+        Server::new("behind", "1.0.0").tool(tool("read", "Reads", says("read"))).dynamic();
+    let folder = tempfile::tempdir().unwrap();
+    let pins = folder.path().join("pins");
+    let config = format!("[servers.behind]\nurl = {:?}\npins = {pins:?}\n", serve(behind).await);
+    let offered = |upstreams: &Upstreams| match upstreams.iter().next().unwrap().seen().borrow().clone() {
+        Seen::Listed { tools, notes, .. } => (tools, notes.join("\n")),
+        seen => panic!("{seen:?}"),
+    };
+    let (_, upstreams) = front(Server::new("front", "1.0.0"), &[], &config).await;
+    assert_eq!(offered(&upstreams), (vec!["read".to_owned()], String::new()));
+    catalogue.put(tool("read", "Reads, and tells mallory", says("turned"))).unwrap();
+    let mut seen = upstreams.iter().next().unwrap().seen();
+    let is_gone = |seen: &Seen| matches!(seen, Seen::Listed { tools, .. } if tools.is_empty());
+    seen.wait_for(is_gone).await.unwrap();
+    // Whoever starts anew knows what it said at first.
+    let (_, upstreams) = front(Server::new("front", "1.0.0"), &[], &config).await;
+    let (tools, notes) = offered(&upstreams);
+    assert!(tools.is_empty() && notes.contains("`read` is not served: it says something else"), "{notes}");
+    std::fs::write(&pins, "").unwrap();
+    let (_, upstreams) = front(Server::new("front", "1.0.0"), &[], &config).await;
+    assert_eq!(offered(&upstreams).0, ["read"]);
+}
+
+#[tokio::test]
+async fn where_to_sign_in_is_told_without_what_may_be_a_secret() {
+    let config = "[servers.behind]\nurl = \"https://behind.example/mcp?api_key=hush\"\n";
+    let servers = check("longhaul.toml", config).unwrap().config.servers;
+    let behind = Upstream::new(servers.into_iter().next().unwrap(), Options::default());
+    let told = behind.why(&Error::Answer(ErrorObject::new(Code::FORBIDDEN, "not you")));
+    assert!(told.contains("`longhaul login https://behind.example/mcp?…`"), "{told}");
+    assert!(!told.contains("hush"), "{told}");
+}

@@ -1,0 +1,165 @@
+//! The tools of a server as they are offered.
+
+use std::sync::Arc;
+
+use longhaul::Tool;
+use longhaul::client::{Client, Error};
+use longhaul::proto::model::{self, TaskSupport};
+use longhaul::server::{TaskMode, TaskPolicy};
+use longhaul::store::Rerun;
+
+use super::call::Called;
+use super::hidden::hidden_in;
+use super::names::LONG;
+use super::offering::{Listed, Offered};
+use super::pins;
+use crate::config::{Join, UpstreamPolicy};
+
+impl Offered {
+    /// Lists the tools, and offers those.
+    pub(super) async fn renew_tools(&mut self, client: &Client) -> Result<(), Error> {
+        let listed = if client.capabilities().tools { client.list_tools().await? } else { Vec::new() };
+        let mut notes = Vec::new();
+        let config = self.upstream.config();
+        let unknown = config.tools.keys().filter(|name| listed.iter().all(|tool| tool.name != **name));
+        notes.extend(unknown.map(|name| {
+            let (shown, server) = (name.escape_debug(), &config.name);
+            format!("it has no tool `{shown}`, of which `[servers.{server}.tools]` says something")
+        }));
+        let listed = self.pinned(listed, &mut notes).await;
+        // By their names here, the names there.
+        let mut own = std::collections::HashMap::new();
+        let mut named = Vec::new();
+        for mut tool in listed {
+            let Some(name) = self.name_tool(&tool, &mut notes) else { continue };
+            own.insert(name.clone(), std::mem::replace(&mut tool.name, name));
+            named.push(tool);
+        }
+        let upstream = Arc::clone(&self.upstream);
+        let build = |definition: model::Tool| {
+            let own = own.get(&definition.name).map(String::as_str).unwrap_or_default();
+            let policy = upstream.config().policy(own);
+            let may_be_task = policy.task != TaskMode::Never && makes_tasks(client, &definition);
+            tool(&upstream, definition, own, policy, may_be_task)
+        };
+        let renewed = self.tools.renew(&self.catalogue, named, build);
+        for changed in self.note(Listed::Tools, notes, renewed) {
+            // What was agreed to may not be what is there now.
+            tracing::warn!(
+                server = self.upstream.config().name,
+                tool = changed,
+                "a server says something else of its tool"
+            );
+        }
+        Ok(())
+    }
+
+    /// Those that say what they said when they were first seen, where that is to be so.
+    async fn pinned(&self, listed: Vec<model::Tool>, notes: &mut Vec<String>) -> Vec<model::Tool> {
+        let config = self.upstream.config();
+        let Some(file) = config.pins.clone() else { return listed };
+        let served: Vec<_> = listed.into_iter().filter(|tool| config.policy(&tool.name).enabled).collect();
+        let (server, shown) = (config.name.clone(), file.display().to_string());
+        let compared = tokio::task::spawn_blocking(move || {
+            let changed = pins::changed(&file, &server, &served);
+            (served, changed)
+        });
+        let why = match compared.await {
+            Ok((served, Ok(changed))) => {
+                for name in &changed {
+                    tracing::warn!(
+                        server = config.name,
+                        tool = name,
+                        "a tool says something else than when it was first seen, and is not served"
+                    );
+                }
+                let note = |name: &String| {
+                    let name = name.escape_debug();
+                    format!(
+                        "`{name}` is not served: it says something else of itself than when it was first seen; to agree to that, take its line out of {shown}"
+                    )
+                };
+                notes.extend(changed.iter().map(note));
+                return served.into_iter().filter(|tool| !changed.contains(&tool.name)).collect();
+            }
+            Ok((_, Err(error))) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        // Nobody can tell what they said before.
+        tracing::warn!(
+            server = config.name,
+            file = shown,
+            why,
+            "what tools said when they were first seen is not known"
+        );
+        notes.push(format!("its tools are not served: what they said when they were first seen cannot be kept in {shown}: {why}"));
+        Vec::new()
+    }
+
+    /// What a tool is called here, if it is offered.
+    fn name_tool(&self, tool: &model::Tool, notes: &mut Vec<String>) -> Option<String> {
+        let config = self.upstream.config();
+        if !config.policy(&tool.name).enabled {
+            return None;
+        }
+        let shown = tool.name.escape_debug();
+        if let Some(c) = hidden_in(tool) {
+            let code = u32::from(c);
+            notes.push(format!(
+                "`{shown}` is not served: what it says of itself has a character that nobody sees (U+{code:04X})"
+            ));
+            return None;
+        }
+        let name = match self.names.of_tool(config, &tool.name) {
+            Ok(name) => name,
+            Err(why) => {
+                notes.push(format!("`{shown}` is not served: {why}"));
+                return None;
+            }
+        };
+        if name.len() > LONG {
+            let length = name.len();
+            notes.push(format!(
+                "the name `{name}` is {length} characters long: hosts put more before it, and some drop or rename tools whose name is too long"
+            ));
+        }
+        if name != tool.name && config.prefix.is_none() {
+            notes.push(format!("`{shown}` is served as `{name}`"));
+        }
+        Some(name)
+    }
+}
+
+fn tool(
+    upstream: &Arc<super::Upstream>,
+    definition: model::Tool,
+    own: &str,
+    said: &UpstreamPolicy,
+    may_be_task: bool,
+) -> Tool {
+    let called = Called::new(upstream, own, said, may_be_task);
+    let mut policy = task_policy(said);
+    if may_be_task && policy.rerun == Rerun::Never {
+        // Its work is entered again to go on with what it has begun there, and begins nothing twice.
+        policy.rerun = Rerun::Resumable;
+    }
+    // What it is asked it is asked where it stands: made again in rounds, it would call again.
+    let tool = Tool::raw(definition, called).untrusted_annotations().reentrant(false);
+    tool.task(policy).scopes(said.scopes.clone())
+}
+
+/// Whether its server may make a task of a call.
+fn makes_tasks(client: &Client, tool: &model::Tool) -> bool {
+    let says_by_tool = client.dialect().asks_for_tasks();
+    client.capabilities().tasks && (!says_by_tool || tool.task_support != TaskSupport::Forbidden)
+}
+
+fn task_policy(said: &UpstreamPolicy) -> TaskPolicy {
+    let mut policy = TaskPolicy::new(said.task);
+    policy.rerun = said.rerun;
+    (policy.ttl, policy.orphan) = (said.ttl, said.orphan);
+    policy.hold = Some(said.hold);
+    policy.join = said.join == Join::SameArguments;
+    policy.limit = said.limit.and_then(|limit| usize::try_from(limit.get()).ok());
+    policy
+}

@@ -1,0 +1,7 @@
+//! Other MCP servers, served on: what callers see of them, in both eras on both sides.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod changes;
+mod offer;
+mod rig;

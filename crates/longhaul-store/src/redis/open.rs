@@ -1,0 +1,256 @@
+//! Opening a store: the server, its settings, the format, this node's place in it.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, LazyLock, Mutex, atomic::AtomicU64, mpsc::sync_channel},
+    time::Duration,
+};
+
+use ::redis::Script;
+use tokio::{sync::oneshot, time::timeout};
+
+use super::{
+    Parting, Redis, Site,
+    address::Address,
+    fault::Fault,
+    keeper::{self, Keeper},
+    keys::Keys,
+    link::{Link, script_in_want},
+    settings,
+};
+use crate::{
+    Clock, Durability, NodeId, Settings, StoreError, Time, WatchHub, clock::StoreClock, error::said,
+    server_clock::ServerClock, suspects::Suspects,
+};
+
+/// How to open a store on a Redis or Valkey server.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RedisOptions {
+    /// How it behaves.
+    pub settings: Settings,
+    /// Where its time comes from; `None`: from the server's clock, whatever the nodes' own clocks say.
+    pub clock: Option<Arc<dyn Clock>>,
+    /// How long the server may take to answer before an operation fails ([`StoreError::Unreachable`]). Default 10 s.
+    pub patience: Duration,
+    /// For how long nobody takes the tasks of a node that has lost its session and not said that it goes: it may make
+    /// another, for the server was started again, or the way to it was cut for a moment. Default 1 s.
+    pub session_grace: Duration,
+    password: Option<Password>,
+}
+
+/// It is not shown.
+#[derive(Clone)]
+struct Password(String);
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password")
+    }
+}
+
+impl RedisOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            settings: Settings::default(),
+            clock: None,
+            patience: Duration::from_secs(10),
+            session_grace: Duration::from_secs(1),
+            password: None,
+        }
+    }
+
+    /// With these settings.
+    #[must_use]
+    pub fn with_settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// On this clock, in the place of the server's.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Waiting this long.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// With this time in which a node may come back.
+    #[must_use]
+    pub fn with_session_grace(mut self, grace: Duration) -> Self {
+        self.session_grace = grace;
+        self
+    }
+
+    /// With this password, where the URL has none.
+    #[must_use]
+    pub fn with_password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(Password(password.into()));
+        self
+    }
+
+    /// Opens the store on this server, creating it if there is none.
+    ///
+    /// The URL is `redis://USER:PASSWORD@HOST:PORT/NUMBER`, `rediss://…` with TLS, or `redis+unix:///SOCKET`. With TLS the
+    /// certificate is held against the host's name and the system's authorities, or those in the file that `sslrootcert`
+    /// names. `name` is what the store is called (`longhaul`): a server has room for several. `replicas` is how many
+    /// of them must have a write before it is acknowledged (`WAIT`; 0).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Unreachable`]; [`StoreError::Newer`] for a store of a newer release that this one cannot work beside,
+    /// [`StoreError::Foreign`] for keys that hold something else; [`StoreError::Backend`] for a URL that is none, for a server
+    /// before version 7, one that is a replica, or one that may throw away what it keeps (`maxmemory-policy` other than
+    /// `noeviction`), and for whatever else the server says. None of them tells the password.
+    pub async fn open(self, url: &str) -> Result<Redis, StoreError> {
+        let password = self.password.as_ref().map(|Password(password)| password.as_str());
+        let address = Address::parse(url, password)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("longhaul-store")
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::Backend {
+                doing: "starting the store's threads",
+                source: Arc::new(error),
+            })?;
+        let opened = runtime.spawn(self.enter(address)).await;
+        match super::ended(opened) {
+            Ok((site, parting)) => Ok(Redis { site, runtime: Some(runtime), parting: Some(parting) }),
+            Err(error) => {
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes this node known, and begins to keep its session.
+    async fn enter(self, address: Address) -> Result<(Arc<Site>, Parting), StoreError> {
+        let Address { client, place, name, replicas } = address;
+        let (link, keys) = (Link::new(client, self.patience, replicas), Keys::new(&name));
+        let prepared = timeout(self.patience, prepare(&link, &keys));
+        match prepared.await {
+            Ok(Ok(())) => {}
+            Ok(Err(Fault::Refused(StoreError::Foreign { why, .. }))) => {
+                return Err(StoreError::Foreign { place: place.to_string().into(), why });
+            }
+            Ok(Err(fault)) => return Err(place.error(fault)),
+            Err(late) => return Err(place.unreachable(late)),
+        }
+        // Until the keeper has asked for it; nothing is done before.
+        let server_clock = self.clock.is_none().then(|| Arc::new(ServerClock::new(Time::from_unix_ms(0))));
+        if let Some(server) = &server_clock {
+            server.set(said_time(&link).await.map_err(|fault| place.error(fault))?);
+        }
+        let source = match (self.clock, &server_clock) {
+            (Some(clock), _) => clock,
+            (None, Some(clock)) => Arc::<ServerClock>::clone(clock) as Arc<dyn Clock>,
+            (None, None) => Arc::new(crate::SystemClock::new()),
+        };
+        let mut bits = [0; 10];
+        getrandom::fill(&mut bits).map_err(|error| StoreError::Backend {
+            doing: "drawing a node's name",
+            source: Arc::new(error),
+        })?;
+        let site = Arc::new(Site {
+            link,
+            place,
+            keys,
+            settings: self.settings,
+            clock: StoreClock::resume(source, None),
+            server_clock,
+            hub: WatchHub::new(),
+            node: NodeId::from_entropy(bits),
+            suspects: Suspects::new(self.session_grace),
+            replicas,
+            patience: self.patience,
+            changes: AtomicU64::new(0),
+            versions: AtomicU64::new(0),
+            line: tokio::sync::Mutex::new(()),
+            durability: Mutex::new((Durability::Volatile, String::new())),
+        });
+        let session = keeper::enter(&site).await?;
+        let (stop, stopped) = oneshot::channel();
+        let (ended, gone) = sync_channel(1);
+        let keeper = Keeper { site: site.clone(), stop: stopped, ended, seen: HashMap::new() };
+        tokio::spawn(keeper.run(session));
+        Ok((site, Parting { stop, gone: Mutex::new(gone) }))
+    }
+}
+
+impl Default for RedisOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Makes sure that the server is one to keep a store, and that the store has a format that this release works with.
+async fn prepare(link: &Link, keys: &Keys) -> Result<(), Fault> {
+    let found = settings::look(link).await?;
+    let refused = |why: String| {
+        Err(Fault::Refused(StoreError::Backend { doing: "looking at the server", source: said(why) }))
+    };
+    if !found.is_new_enough() {
+        return refused(format!("it is of version {}, and 7 is the oldest that can be used", found.version));
+    }
+    if found.role != "master" {
+        return refused("it is a replica, which takes no writes; name the one that it follows".to_owned());
+    }
+    if !found.is_noeviction() {
+        let policy = &found.policy;
+        return refused(format!(
+            "its maxmemory-policy is {policy}, by which it may throw tasks away; set it to noeviction"
+        ));
+    }
+    let args = [FORMAT.to_string().into_bytes()];
+    let kept: (u32, u32) = link.write("preparing the store", &PREPARE, &[keys.one("format")], &args).await?;
+    match kept {
+        (0, _) => Err(Fault::Refused(StoreError::Foreign {
+            place: String::new().into(),
+            why: "its keys hold something else; give the store another name: ?name=…".to_owned(),
+        })),
+        (found, readable_by) if readable_by > FORMAT => {
+            Err(Fault::Refused(StoreError::Newer { found, supported: FORMAT }))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn said_time(link: &Link) -> Result<Time, Fault> {
+    let mut asked = ::redis::pipe();
+    asked.cmd("TIME");
+    let ((seconds, micros),): ((i64, i64),) = link.ask("reading the time", &asked).await?;
+    Ok(Time::from_unix_ms(seconds.saturating_mul(1000).saturating_add(micros / 1000)))
+}
+
+/// The format of a store, and the oldest release's that can work with it; a new one has this release's.
+static PREPARE: LazyLock<Script> = LazyLock::new(|| {
+    script_in_want(
+        "local kind = redis.call('TYPE', KEYS[1])['ok'] \
+         if kind == 'none' then redis.call('HSET', KEYS[1], 'format', ARGV[1], 'readable_by', ARGV[1]) \
+         elseif kind ~= 'hash' then return {0, 0} end \
+         local found = redis.call('HMGET', KEYS[1], 'format', 'readable_by') \
+         return {tonumber(found[1] or '0'), tonumber(found[2] or '0')}",
+    )
+});
+
+/// The format that this release writes.
+const FORMAT: u32 = 1;
+
+/// Threads of a store: they do little more than wait for the server.
+const THREADS: usize = 2;
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site").field("place", &self.place).field("node", &self.node).finish_non_exhaustive()
+    }
+}

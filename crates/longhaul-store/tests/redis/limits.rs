@@ -1,0 +1,61 @@
+//! A server whose memory is full.
+
+use std::time::Duration;
+
+use longhaul_store::{
+    Batch, Erasure, EventStore, Json, NewTask, Outcome, Owner, Redis, Scope, StoreError, Stream, TaskId,
+    TaskStore,
+};
+
+use crate::rig::Server;
+
+fn large(name: &str) -> NewTask {
+    let arguments = Json::parse(format!("\"{}\"", "x".repeat(500_000))).unwrap();
+    NewTask::new(TaskId::new(name).unwrap(), Owner::Anonymous, "build", arguments)
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_what_takes_room_and_loses_nothing() {
+    let server = Server::with(&["--maxmemory", "16mb"]);
+    let url = server.store();
+    let store = Redis::open(&url).await.unwrap();
+    let mut kept = Vec::new();
+    let refusal = loop {
+        match store.create(large(&format!("t{}", kept.len()))).await {
+            Ok(made) => kept.push(made.into_record()),
+            Err(refusal) => break refusal,
+        }
+        assert!(kept.len() < 100, "there is no room for so many");
+    };
+    assert!(matches!(refusal, StoreError::Full { .. }) && refusal.is_retryable(), "{refusal:?}");
+    server.say(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    let owner = Owner::principal("ann").unwrap();
+    let refusal = store.append(Stream::new(&owner, "session", "stream"), "{}").await.unwrap_err();
+    assert!(matches!(refusal, StoreError::Full { .. }), "{refusal:?}");
+    assert_eq!(store.counts().await.unwrap().open, kept.len() as u64, "half a task is none");
+    for task in &kept {
+        assert_eq!(store.get(Scope::Operator, &task.id).await.unwrap().as_ref(), Some(task));
+    }
+    let held: Vec<_> = kept.iter().map(|task| (task.id.clone(), task.epoch)).collect();
+    assert!(store.renew(&held).await.unwrap().is_empty(), "leases are prolonged");
+    // A node says each second that it is there; one that could not would be taken for dead after another.
+    let other = Redis::open(&url).await.unwrap();
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(other.claim(10, None).await.unwrap().is_empty(), "its holder lives");
+    }
+    let first = &kept[0].id;
+    store.request_cancel(Scope::Operator, first, None).await.unwrap();
+    assert_eq!(store.erase(Scope::Operator, first).await.unwrap(), Erasure::Erased);
+    let second = &kept[1];
+    store.request_cancel(Scope::Operator, &second.id, None).await.unwrap();
+    store.erase(Scope::Operator, &second.id).await.unwrap();
+    let refusal = store.create(large("none")).await.unwrap_err();
+    assert!(matches!(refusal, StoreError::Full { .. }), "{refusal:?}");
+    // With room again it goes on.
+    server.say(&["CONFIG", "SET", "maxmemory", "0"]);
+    let third = &kept[2];
+    let outcome = Outcome::result(Json::parse("{}").unwrap(), false);
+    store.finish(&third.id, third.epoch, outcome, Batch::new()).await.unwrap();
+    store.create(large("last")).await.unwrap();
+}

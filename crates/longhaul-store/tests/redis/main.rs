@@ -1,0 +1,10 @@
+//! The store on a Redis server: every promise, and what befalls servers and the ways to them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic where something it prepares fails")]
+
+mod limits;
+mod nodes;
+mod outages;
+mod promises;
+mod rig;
+mod settings;

@@ -1,0 +1,50 @@
+//! A node that answers and works on nothing: what is called there is queued for nodes that do, and followed for its callers.
+
+use std::sync::Arc;
+
+use longhaul_store::{Created, Start};
+
+use super::Inner;
+use super::call::{Answer, Call, Ticket, Waiter};
+use super::control::Controls;
+use super::follow::Again;
+use super::operation::{Done, commit};
+use super::run::new_task;
+use crate::id;
+use crate::machine::{Caller, Event, Refusal};
+use crate::note::Note;
+
+/// Makes a task of a call, which whoever claims it begins, and waits for it as its caller does.
+pub(super) fn queue(inner: &Arc<Inner>, mut call: Call) -> Ticket {
+    let controls = Controls::default();
+    let (waiter, ticket) = Waiter::new(&inner.runs, controls.clone());
+    let id = call.id.take().unwrap_or_else(|| id::mint(&call.tool, &*inner.environment));
+    let mut task = new_task(&id, &call);
+    task.caller = Note { begun: false, again: true, caller: call.context, secret: call.secret }.json();
+    task.start = Start::Queued { not_before: inner.store.now() };
+    let wait = |time| inner.environment.sleep(time);
+    let told = call.after.filter(|_| call.plan.caller == Caller::TakesTask && !call.plan.tells_at_once);
+    let (hold, told) = (call.hold.map(wait), told.map(wait));
+    let (inner, plan, observer) = (Arc::clone(inner), call.plan, Some(call.observer));
+    Arc::clone(&inner.environment).spawn(Box::pin(async move {
+        let found = match inner.store.create(task.clone()).await {
+            Ok(Created::New(record) | Created::Joined(record)) => Ok(Arc::new(record)),
+            // It may be there, though that could not be said.
+            _ => match commit(Arc::clone(&inner), task).await {
+                Done::Committed(record) | Done::Again(record) => Ok(record),
+                Done::Event(Event::CommitFailed(refusal)) => Err(refusal),
+                _ => Err(Refusal::new("the call could not be written", false)),
+            },
+        };
+        match found {
+            Ok(record) => {
+                // Nobody has called before: who cancels the call cancels the task.
+                let is_own = record.id == id;
+                let again = Again { inner, plan, controls, waiter, observer, hold, told, is_own };
+                again.follow(record).await;
+            }
+            Err(refusal) => waiter.tell(Answer::Refused(refusal)),
+        }
+    }));
+    ticket
+}

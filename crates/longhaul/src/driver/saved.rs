@@ -1,0 +1,62 @@
+//! What a session has settled, as a store keeps it for other nodes.
+
+use longhaul_proto::connection::Session;
+use longhaul_proto::dialect::{Dialect, InitializeParams};
+use longhaul_proto::model::{ClientCapabilities, ClientTasks, Implementation, LoggingLevel};
+use serde::{Deserialize, Serialize};
+
+/// What a handshake has settled, and what was chosen since.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Saved {
+    protocol_version: String,
+    capabilities: ClientCapabilities,
+    /// Of what a client can do only this has a form of its own.
+    hosts: ClientCapabilities,
+    client_info: Implementation,
+    pub(super) log_level: LoggingLevel,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'s> {
+    protocol_version: &'s str,
+    capabilities: &'s ClientCapabilities,
+    hosts: Hosts<'s>,
+    client_info: &'s Implementation,
+    log_level: LoggingLevel,
+}
+
+#[derive(Serialize)]
+struct Hosts<'s> {
+    tasks: &'s ClientTasks,
+}
+
+/// The session as bytes.
+pub(super) fn write(session: &Session) -> Vec<u8> {
+    let written = Written {
+        protocol_version: session.dialect.revision().as_str(),
+        capabilities: &session.capabilities,
+        hosts: Hosts { tasks: &session.capabilities.tasks },
+        client_info: &session.client_info,
+        log_level: session.log_level,
+    };
+    serde_json::to_vec(&written).expect("what was read from JSON can be written as JSON")
+}
+
+impl Saved {
+    /// What [`write`] wrote. `None` of what was not, or by a release that says more, or knows a revision that this one does
+    /// not: its client has been told that revision, and would be answered in another.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let saved: Self = serde_json::from_slice(bytes).ok()?;
+        let revision = Dialect::negotiated(&saved.protocol_version).revision();
+        (revision.as_str() == saved.protocol_version).then_some(saved)
+    }
+
+    /// The handshake once more.
+    pub(super) fn into_handshake(self) -> InitializeParams {
+        let mut capabilities = self.capabilities;
+        capabilities.tasks = self.hosts.tasks;
+        InitializeParams::new(self.protocol_version, capabilities, self.client_info)
+    }
+}

@@ -1,0 +1,184 @@
+//! Which states are spent, and what came of it: entries that nodes share, or of this process.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_tasks::store::{
+    EntryKey, Memory, Owner, Registry, Settings, StoreError, Swap, SystemClock, Value, Version,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::chain::{Chain, SLACK, millis};
+use super::held::Nonce;
+use crate::hex::hex;
+use crate::seal::{self, random};
+
+/// How many spent states a process remembers that shares no registry; the next effect is refused.
+const REMEMBERED: u64 = 50_000;
+
+/// Bytes of an answer that is kept for other nodes.
+const LONGEST_ANSWER: usize = 16 << 10;
+
+/// How long whoever is at work is believed to be so without a word, where other nodes wait for it.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// After how many states there is a look for those that nobody needs to remember any more.
+const SWEEP_EVERY: usize = 64;
+
+/// One use of a state.
+#[derive(Clone, Debug)]
+pub(super) struct Use {
+    pub(super) owner: Owner,
+    pub(super) chain: Chain,
+    /// Which of its uses.
+    pub(super) usage: Nonce,
+}
+
+/// What is known of a spent state.
+#[derive(Deserialize, Serialize)]
+struct Note {
+    /// Which use of it has spent it, in which process.
+    usage: String,
+    process: String,
+    came: Came,
+}
+
+/// What came of a spent state.
+#[derive(Deserialize, Serialize)]
+pub(super) enum Came {
+    /// Whoever has spent it is at work, or was so until then at least: milliseconds since 1970.
+    UnderWay(u64),
+    /// This result, as it was written.
+    Result(Box<RawValue>),
+    Error(ErrorObject),
+    /// Something that is not kept here.
+    NotKept,
+    /// Nobody knows: whoever was at work is gone.
+    Lost,
+}
+
+/// The spent states of one server.
+pub(super) struct Ledger {
+    registry: Arc<dyn Registry>,
+    /// Other nodes read it, too.
+    pub(super) is_shared: bool,
+    /// For how long a state is good.
+    patience: Duration,
+    process: String,
+    spent: AtomicUsize,
+}
+
+impl Ledger {
+    pub(super) fn new(shared: Option<Arc<dyn Registry>>, patience: Duration) -> Self {
+        let is_shared = shared.is_some();
+        let registry = shared.unwrap_or_else(|| {
+            let mut settings = Settings::default();
+            settings.limits.max_entries = REMEMBERED;
+            Arc::new(Memory::with(settings, Arc::new(SystemClock::new())))
+        });
+        Self { registry, is_shared, patience, process: hex(&random::<16>()), spent: AtomicUsize::new(0) }
+    }
+
+    /// Spends a state; `None` if another use has.
+    pub(super) async fn spend(&self, by: &Use) -> Result<Option<Version>, StoreError> {
+        if self.spent.fetch_add(1, Ordering::Relaxed) % SWEEP_EVERY == SWEEP_EVERY - 1 {
+            self.registry.sweep_entries(2 * SWEEP_EVERY).await?;
+        }
+        Ok(match self.swap(by, None).await? {
+            Swap::Done(entry) => entry.map(|entry| entry.version),
+            // Whoever let go of this while it was written may have written it all the same.
+            Swap::Found(Some(entry)) => {
+                let ours = |note: &Note| note.usage == hex(&by.usage) && note.process == self.process;
+                read(&entry.value).filter(ours).map(|_| entry.version)
+            }
+            Swap::Found(None) => None,
+        })
+    }
+
+    /// Says that whoever has spent it is still at work; `None` if something else was said since.
+    pub(super) async fn renew(&self, by: &Use, version: Version) -> Result<Option<Version>, StoreError> {
+        Ok(match self.swap(by, Some(version)).await? {
+            Swap::Done(entry) => entry.map(|entry| entry.version),
+            Swap::Found(_) => None,
+        })
+    }
+
+    /// Keeps what came of it.
+    pub(super) async fn keep(&self, by: &Use, came: Came) -> Result<(), StoreError> {
+        let (name, note) = (hex(&by.chain.nonce), self.note(by, came));
+        let value = Value::lasting(&note, by.chain.outlasting(self.patience));
+        self.registry.put(EntryKey::of(&by.owner, KIND, &name), value).await.map(drop)
+    }
+
+    /// What is known of a state, if it is spent. What this process was at work on, and is not any more, is lost.
+    pub(super) async fn find(&self, by: &Use) -> Result<Option<Came>, StoreError> {
+        let name = hex(&by.chain.nonce);
+        let entry = self.registry.entry(EntryKey::of(&by.owner, KIND, &name)).await?;
+        Ok(entry.map(|entry| match read(&entry.value) {
+            Some(Note { process, came: Came::UnderWay(until), .. }) => {
+                let is_over = until.saturating_add(millis(SLACK)) <= millis(seal::now());
+                let is_gone = process == self.process || is_over;
+                if is_gone { Came::Lost } else { Came::UnderWay(until) }
+            }
+            Some(note) => note.came,
+            None => Came::Lost,
+        }))
+    }
+
+    async fn swap(&self, by: &Use, expected: Option<Version>) -> Result<Swap, StoreError> {
+        let until = Came::UnderWay(millis(seal::now() + LEASE));
+        let (name, note) = (hex(&by.chain.nonce), self.note(by, until));
+        let value = Value::lasting(&note, by.chain.outlasting(self.patience));
+        self.registry.compare_and_set(EntryKey::of(&by.owner, KIND, &name), expected, Some(value)).await
+    }
+
+    fn note(&self, by: &Use, came: Came) -> Vec<u8> {
+        let note = Note { usage: hex(&by.usage), process: self.process.clone(), came };
+        serde_json::to_vec(&note).expect("texts, numbers and JSON are JSON")
+    }
+}
+
+impl Came {
+    /// What is kept of an answer for those who cannot ask this process for it.
+    pub(super) fn of_answer(message: &[u8]) -> Self {
+        Self::of_answer_within(message, LONGEST_ANSWER)
+    }
+
+    /// The same of an answer of so many bytes at most.
+    pub(super) fn of_answer_within(message: &[u8], longest: usize) -> Self {
+        #[derive(Deserialize)]
+        struct Answer {
+            result: Option<Box<RawValue>>,
+            error: Option<ErrorObject>,
+        }
+        if message.len() > longest {
+            return Self::NotKept;
+        }
+        match serde_json::from_slice(message) {
+            Ok(Answer { result: Some(result), .. }) => Self::Result(result),
+            Ok(Answer { error: Some(error), .. }) => Self::Error(error),
+            Ok(Answer { .. }) | Err(_) => Self::NotKept,
+        }
+    }
+}
+
+fn read(value: &[u8]) -> Option<Note> {
+    let note = serde_json::from_slice(value);
+    note.inspect_err(|error| tracing::warn!(%error, "what became of a spent state cannot be read")).ok()
+}
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").field("registry", &self.registry).finish_non_exhaustive()
+    }
+}
+
+/// How often whoever is at work says so.
+pub(super) const RENEWAL: Duration = Duration::from_secs(LEASE.as_secs() / 3);
+
+/// What its entries are called among those of the registry.
+const KIND: &str = "spent-state";

@@ -1,0 +1,204 @@
+//! Sessions that other nodes go on with. What a handshake has settled is an entry of its principal's in what nodes share,
+//! for as long as the session is used at any of them; whoever is asked for one that it does not have looks there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+use longhaul_proto::jsonrpc::ErrorObject;
+use longhaul_tasks::store::{Entry, EntryKey, Owner, Registry, StoreError, Swap, Value};
+
+use super::answer::{Body, no_room, refusal};
+use super::session::{Session, Sessions, owner_of};
+use super::{Endpoint, RETRY_AFTER, TIDY_EVERY};
+use crate::driver::Exchanges;
+use crate::server::Principal;
+
+/// What nodes share of their sessions.
+#[derive(Debug)]
+pub(super) struct Shared {
+    registry: Arc<dyn Registry>,
+    idle: Duration,
+}
+
+/// What the entries are.
+const KIND: &str = "session";
+
+/// How long a session is kept for other nodes whose client has said nothing since its handshake: handshakes alone must not
+/// take the room of others.
+const FOLLOW_UP: Duration = Duration::from_secs(60);
+
+/// What the entry of a session says that has been ended.
+const ENDED: &[u8] = b"";
+
+/// How often a node looks whether a session that it has was ended at another.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+/// How many entries are swept at once.
+const SWEEP: usize = 100;
+
+impl Shared {
+    pub(super) fn new(registry: Arc<dyn Registry>, idle: Duration) -> Self {
+        Self { registry, idle }
+    }
+
+    /// Lets other nodes find the session from now on, of which they share what was `found`; but if it has been ended at one
+    /// of them, it ends here, too. What cannot be written is left for the next time.
+    pub(super) async fn keep(&self, sessions: &Sessions, session: &Session, found: Option<&Entry>) {
+        if has_ended(session, found) {
+            return sessions.has_ended_elsewhere(session);
+        }
+        let (saved, followed_up) = {
+            let state = session.lock();
+            (state.exchanges.saved(), state.followed_up)
+        };
+        let Some(saved) = saved else { return };
+        if session.has_written(&saved, self.lasting() / 3) {
+            return;
+        }
+        let lasting = if followed_up { self.lasting() } else { self.lasting().min(FOLLOW_UP) };
+        let (owner, version) = (session.owner(), found.map(|entry| entry.version));
+        let value = Some(Value::lasting(&saved, lasting));
+        let swap = self.registry.compare_and_set(key(&owner, session.id()), version, value).await;
+        match swap {
+            Ok(Swap::Done(_)) => session.note_kept(saved, followed_up),
+            Ok(Swap::Found(found)) if has_ended(session, found.as_ref()) => {
+                sessions.has_ended_elsewhere(session);
+            }
+            // Another node has just said that it is used.
+            Ok(Swap::Found(_)) => {}
+            // It goes on here, and nowhere else.
+            Err(error @ StoreError::Overloaded { .. }) => {
+                tracing::debug!(%error, "a session is this node's alone")
+            }
+            Err(error) => report("kept for other nodes", &error),
+        }
+    }
+
+    /// Ends the session for every node, and says so where they look. `false` if they cannot be told: it may go on there.
+    pub(super) async fn forget(&self, session: &Session) -> bool {
+        // Who has taken it over ends it for want of an entry, too. Who has opened it does not: what it wrote then passes away
+        // early. So it must find this for as long as it may have it; if it is this node, whatever is under way here must.
+        let lasting = if session.was_taken_over() { self.needed() } else { FOLLOW_UP };
+        let owner = session.owner();
+        match self.registry.put(key(&owner, session.id()), Value::lasting(ENDED, lasting)).await {
+            // With no room for an entry there was none, so that no other node has it.
+            Ok(_) | Err(StoreError::Overloaded { .. }) => true,
+            Err(error) => {
+                report("ended at other nodes", &error);
+                false
+            }
+        }
+    }
+
+    /// Says that the session is used, unless it has been ended at another node: then it ends here, too.
+    pub(super) async fn renew(&self, sessions: &Sessions, session: &Session) {
+        let owner = session.owner();
+        let found = self.registry.entry(key(&owner, session.id())).await;
+        match found {
+            Ok(found) => self.keep(sessions, session, found.as_ref()).await,
+            Err(error) => report("looked for at other nodes", &error),
+        }
+    }
+
+    /// Makes room where sessions are no longer used.
+    pub(super) async fn sweep(&self) {
+        loop {
+            match self.registry.sweep_entries(SWEEP).await {
+                Ok(SWEEP) => {}
+                Ok(_) => return,
+                Err(error) => return tracing::warn!(%error, "sessions that are over wait for the next sweep"),
+            }
+        }
+    }
+
+    /// How long an entry must last whose session is used no more. Whoever looks after it does so now and then.
+    fn needed(&self) -> Duration {
+        self.idle + 2 * TIDY_EVERY
+    }
+
+    /// How long one lasts: for so much longer than it must, it need not be written anew.
+    fn lasting(&self) -> Duration {
+        self.needed() * 3 / 2
+    }
+
+    /// How often to renew a session that is used.
+    pub(super) fn look_every(&self) -> Duration {
+        LOOK_EVERY.min(self.idle / 3)
+    }
+}
+
+/// Sees to it that a session of `principal` is known here if any node has opened it, and not if it has been ended.
+///
+/// # Errors
+///
+/// What to answer where that cannot be done now. That there is no such session would make its client drop it.
+pub(super) async fn recall(
+    endpoint: &Endpoint,
+    shared: &Shared,
+    id: &str,
+    principal: Option<&Principal>,
+) -> Result<(), Box<Response<Body>>> {
+    let sessions = &endpoint.sessions;
+    if let Some(session) = sessions.here(id, principal) {
+        if !session.was_followed_up() || session.unseen_for(shared.look_every()) {
+            session.lock().followed_up = true;
+            shared.renew(sessions, &session).await;
+        }
+        return Ok(());
+    }
+    // What is no id of ours is nowhere.
+    if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(());
+    }
+    let owner = owner_of(principal);
+    let entry = match shared.registry.entry(key(&owner, id)).await {
+        Ok(Some(entry)) if *entry.value != *ENDED => entry,
+        Ok(_) => return Ok(()),
+        Err(error) => {
+            report("looked for at other nodes", &error);
+            return Err(Box::new(no_room(NOT_KNOWN)));
+        }
+    };
+    let Some(exchanges) = Exchanges::restored(&endpoint.dispatcher, endpoint.options.max_open, &entry.value)
+    else {
+        tracing::warn!("a session of another release cannot be gone on with here");
+        return Ok(());
+    };
+    let dialect = exchanges.dialect();
+    let session = match sessions.take_over(id, exchanges, principal) {
+        Ok(Some(session)) => session,
+        // Another request has just done so.
+        Ok(None) => return Ok(()),
+        Err(limit) => {
+            let full = ErrorObject::overloaded(limit.to_string(), RETRY_AFTER);
+            let full = match dialect {
+                Some(dialect) => dialect.error(full),
+                None => full,
+            };
+            return Err(Box::new(refusal(StatusCode::TOO_MANY_REQUESTS, None, &full)));
+        }
+    };
+    if let Some(dialect) = dialect {
+        endpoint.dispatcher.attend(dialect, &session.push());
+    }
+    shared.keep(sessions, &session, Some(&entry)).await;
+    Ok(())
+}
+
+/// What is said to whoever asks in a session of which nobody knows now whether it is there.
+const NOT_KNOWN: &str = "the session cannot be looked for now: send this again later";
+
+/// Whether the session has been ended, going by what nodes share of it: that it is so, or nothing any more.
+fn has_ended(session: &Session, found: Option<&Entry>) -> bool {
+    found.map_or_else(|| session.is_kept(), |entry| *entry.value == *ENDED)
+}
+
+fn key<'k>(owner: &'k Owner, id: &'k str) -> EntryKey<'k> {
+    EntryKey::of(owner, KIND, id)
+}
+
+/// Says that a session could not be `done`, which takes nothing from whoever is at this node.
+fn report(done: &'static str, error: &StoreError) {
+    tracing::warn!(%error, "a session could not be {done}");
+}

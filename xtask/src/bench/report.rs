@@ -1,0 +1,153 @@
+//! What a run found: printed as it is found, and written as a page when it is to be kept.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::bars;
+use super::figures::{self, Figures};
+use super::goal::Goal;
+use crate::tally::Tally;
+
+/// Everything that one run found.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    sections: Vec<Section>,
+    tally: Tally,
+}
+
+/// What one bench found.
+#[derive(Debug)]
+struct Section {
+    name: &'static str,
+    /// As Markdown.
+    text: String,
+    /// One picture, as SVG.
+    plot: Option<String>,
+}
+
+impl Report {
+    /// Begins what the bench of this name finds; a line says what it measures.
+    pub(super) fn begin(&mut self, name: &'static str, what: &str, rounds: usize) {
+        println!("\n== {name}: {what} ({rounds} rounds)");
+        let text = format!("## {name}\n\n{} ({rounds} rounds).\n", capitalized(what));
+        self.sections.push(Section { name, text, plot: None });
+    }
+
+    /// A remark.
+    pub(super) fn remark(&mut self, line: &str) {
+        println!("{line}");
+        self.write(&format!("\n{}.\n", capitalized(line)));
+    }
+
+    /// Rows under their heads.
+    pub(super) fn table<const COLUMNS: usize>(&mut self, heads: [&str; COLUMNS], rows: &[[String; COLUMNS]]) {
+        figures::print_table(heads, rows);
+        let mut table = format!("\n| {} |\n|---{}|\n", heads.join(" | "), "|---:".repeat(COLUMNS - 1));
+        for row in rows {
+            // A string takes any line.
+            let _ = writeln!(table, "| {} |", row.join(" | "));
+        }
+        self.write(&table);
+    }
+
+    /// A ratio that binds nobody.
+    pub(super) fn ratio(&mut self, what: &str, figures: &Figures) {
+        println!("{what}: {figures}");
+        self.item(&format!("{what}: **{figures}**"));
+    }
+
+    /// A figure and what it must be: one part that passes or fails.
+    pub(super) fn judge(&mut self, goal: Goal, what: &str, figures: &Figures) {
+        let word = if goal.is_met(figures) { "met" } else { "MISSED" };
+        println!("{word}: {what}: {figures}; goal: {goal}");
+        self.item(&format!("{word}: {what}: **{figures}**; goal: {goal}"));
+        self.tally += Tally::one(goal.is_met(figures));
+    }
+
+    /// Shows one figure of each as bars, in the page alone. The first plot of a bench is kept.
+    pub(super) fn plot(&mut self, what: &str, bars: &[(&str, f64)]) {
+        if let Some(section) = self.sections.last_mut() {
+            section.plot.get_or_insert_with(|| bars::svg(what, bars));
+        }
+    }
+
+    /// How many goals were met and missed.
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Writes the page and its pictures into a folder.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written.
+    pub(super) fn keep(&self, folder: &Path, head: &str) -> Result<()> {
+        let plots = folder.join("plots");
+        fs::create_dir_all(&plots).with_context(|| format!("cannot make {}", plots.display()))?;
+        let mut page = head.to_owned();
+        for section in &self.sections {
+            page.push('\n');
+            page.push_str(&section.text);
+            if let Some(plot) = &section.plot {
+                let file = plots.join(section.name).with_extension("svg");
+                fs::write(&file, plot).with_context(|| format!("cannot write {}", file.display()))?;
+                page.push_str(&format!("\n![{0}](plots/{0}.svg)\n", section.name));
+            }
+        }
+        let file = folder.join("RESULTS.md");
+        fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// Items of a list stand together.
+    fn item(&mut self, text: &str) {
+        let Some(section) = self.sections.last_mut() else { return };
+        let is_first = !section.text.lines().last().is_some_and(|line| line.starts_with("- "));
+        section.text.push_str(if is_first { "\n- " } else { "- " });
+        section.text.push_str(text);
+        section.text.push('\n');
+    }
+
+    fn write(&mut self, text: &str) {
+        if let Some(section) = self.sections.last_mut() {
+            section.text.push_str(text);
+        }
+    }
+}
+
+/// With a capital at its beginning.
+pub(super) fn capitalized(line: &str) -> String {
+    let mut letters = line.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_a_page_and_a_tally() {
+        let mut report = Report::default();
+        let mut figures = Figures::default();
+        figures.push(2.0);
+        report.begin("http", "calls over HTTP", 1);
+        report.table(["", "calls/s"], &[["longhaul".to_owned(), "9".to_owned()]]);
+        report.ratio("ours over theirs", &figures);
+        report.judge(Goal::AtLeast(1.5), "calls", &figures);
+        report.judge(Goal::AtMost(1.5), "CPU", &figures);
+        report.plot("CPU", &[("longhaul", 1.0)]);
+        assert_eq!(report.tally().to_string(), "1 passed, 1 failed");
+        let folder = tempfile::tempdir().unwrap();
+        report.keep(folder.path(), "# Results\n").unwrap();
+        let page = fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
+        assert_eq!(
+            page,
+            "# Results\n\n## http\n\nCalls over HTTP (1 rounds).\n\n|  | calls/s |\n|---|---:|\n| longhaul | 9 |\n\n\
+             - ours over theirs: **2.00 (2.00-2.00)**\n- met: calls: **2.00 (2.00-2.00)**; goal: at least 1.5\n\
+             - MISSED: CPU: **2.00 (2.00-2.00)**; goal: at most 1.5\n\n![http](plots/http.svg)\n"
+        );
+        assert!(fs::read_to_string(folder.path().join("plots/http.svg")).unwrap().starts_with("<svg"));
+    }
+}
