@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::tally::Tally;
+
 /// The variable that has what commands print shown as it comes, when it is not empty.
 pub(crate) const VERBOSE: &str = "XTASK_VERBOSE";
 
@@ -161,6 +163,14 @@ impl Site {
         Ok(Ran { success, lines })
     }
 
+    /// What could not be carried out is one failure: it is printed, and kept as the complaints of commands are.
+    pub(crate) fn failed(&self, what: &str, error: &anyhow::Error) -> Tally {
+        let complaint = format!("{what} could not be carried out: {error:#}");
+        println!("{complaint}");
+        self.complaints.lock().unwrap_or_else(PoisonError::into_inner).push(complaint);
+        Tally::one(false)
+    }
+
     /// The lines in which commands named what failed, and the last of what they said of it, since this was last asked.
     pub(crate) fn complaints(&self) -> Vec<String> {
         mem::take(&mut *self.complaints.lock().unwrap_or_else(PoisonError::into_inner))
@@ -293,6 +303,17 @@ mod tests {
             (complaints.len(), complaints.last().unwrap().as_str()),
             (82, "not ok 1"),
             "the reason comes last"
+        );
+    }
+
+    #[test]
+    fn what_could_not_be_carried_out_is_a_failure_with_its_reason() {
+        let site = site(Duration::from_secs(60));
+        let error = anyhow::anyhow!("no such file").context("cannot start it");
+        assert_eq!(site.failed("echo over stdio", &error), Tally::one(false));
+        assert_eq!(
+            site.complaints(),
+            ["echo over stdio could not be carried out: cannot start it: no such file"]
         );
     }
 

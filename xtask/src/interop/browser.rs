@@ -38,7 +38,7 @@ pub(super) fn set_up(site: &Site) -> Result<()> {
 fn own_pages(site: &Site) -> Result<Tally> {
     let node = Node::with(site, "page", OWN_PAGES, OLDEST_NODE)?;
     let mut pages = node.script(site, "page.mjs");
-    pages.arg(program(site, super::Server::Commands.name())?).arg(system::CHROMIUM.name());
+    pages.arg(program(site, super::Server::Commands.name())?).arg(system::CHROMIUM.name);
     let ran = site.run(&mut pages)?;
     Ok(Tap::read(&ran.lines).tally(ran.success))
 }
@@ -47,7 +47,7 @@ fn own_pages(site: &Site) -> Result<Tally> {
 fn person(site: &Site) -> Result<Tally> {
     let node = Node::with(site, "interop-node", super::NODE, super::OLDEST_NODE)?;
     let mut login = node.script(site, "login.mjs");
-    login.arg(program(site, super::Server::Commands.name())?).arg(system::CHROMIUM.name());
+    login.arg(program(site, super::Server::Commands.name())?).arg(system::CHROMIUM.name);
     let ran = site.run(&mut login)?;
     Ok(Tap::read(&ran.lines).tally(ran.success))
 }
@@ -58,7 +58,7 @@ fn pages(site: &Site) -> Result<Tally> {
     let node = Node::with(site, "browser", EXAMPLE, OLDEST_NODE)?;
     let script = site.root.join(EXAMPLE).join("test.mjs");
     let mut test = node.script(site, script.to_str().context("the repository's path is not UTF-8")?);
-    test.arg(node.packages()).arg(server).arg(system::CHROMIUM.name());
+    test.arg(node.packages()).arg(server).arg(system::CHROMIUM.name);
     let ran = site.run(&mut test)?;
     Ok(Tap::read(&ran.lines).tally(ran.success))
 }

@@ -177,13 +177,10 @@ fn clients_in_turn(site: &Site) -> Result<Tally> {
         let worker = || {
             let mut tally = Tally::default();
             while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                tally += match run {
-                    Run::Clients(server, set, over) => run_once(site, rigs, *server, set, *over)?,
-                    Run::Ours(visit) => visit.run(site, rigs)?,
-                    Run::Behind(behind) => behind.run(site, rigs)?,
-                    Run::Killed => behind::killed(site, rigs)?,
-                    Run::Sessions => behind::end_sessions(site, rigs, SESSIONS)?,
-                };
+                // One that cannot be carried out does not keep the others from running.
+                tally += run
+                    .carry_out(site, rigs)
+                    .unwrap_or_else(|error| site.failed(&format!("{run:?}"), &error));
             }
             Ok(tally)
         };
@@ -207,6 +204,7 @@ fn clients_in_turn(site: &Site) -> Result<Tally> {
 }
 
 /// One server, tried.
+#[derive(Debug)]
 enum Run<'r> {
     /// Ours, by every client that has the set.
     Clients(Server, &'r str, Transport),
@@ -218,6 +216,18 @@ enum Run<'r> {
     Killed,
     /// Sessions of ours, of which nothing is left.
     Sessions,
+}
+
+impl Run<'_> {
+    fn carry_out(&self, site: &Site, rigs: &Rigs) -> Result<Tally> {
+        match self {
+            Self::Clients(server, set, over) => run_once(site, rigs, *server, set, *over),
+            Self::Ours(visit) => visit.run(site, rigs),
+            Self::Behind(behind) => behind.run(site, rigs),
+            Self::Killed => behind::killed(site, rigs),
+            Self::Sessions => behind::end_sessions(site, rigs, SESSIONS),
+        }
+    }
 }
 
 /// How many servers are tried at once.

@@ -181,7 +181,7 @@ fn built(site: &Site, name: &str) -> Result<Command> {
 
 /// What starts a Redis that keeps nothing on the disk.
 fn redis(address: SocketAddr) -> Result<Command> {
-    let mut command = Command::new(system::REDIS.name());
+    let mut command = Command::new(system::REDIS.name);
     command.args(["--bind", &address.ip().to_string(), "--port", &address.port().to_string()]);
     command.args(["--save", "", "--appendonly", "no"]);
     Ok(command)

@@ -42,7 +42,7 @@ impl Stage {
         let site = site.apart();
         println!("\n== {}: {}", self.name, self.what);
         let begun = Instant::now();
-        let tally = outcome(self.name, (self.check)(&site));
+        let tally = outcome(&site, self.name, (self.check)(&site));
         println!("{}: {tally}", self.name);
         let mut summary = vec![format!("{:>8} min  {}: {tally}", minutes(begun.elapsed()), self.name)];
         // Again where whoever looks at the end of it all finds them.
@@ -158,17 +158,14 @@ fn shape(site: &Site) -> Result<Tally> {
 }
 
 /// A stage that could not be carried out, or that checked nothing, is one failure.
-fn outcome(name: &str, checked: Result<Tally>) -> Tally {
+fn outcome(site: &Site, name: &str, checked: Result<Tally>) -> Tally {
     match checked {
         Ok(tally) if tally == Tally::default() => {
             println!("{name} checked nothing");
             Tally::one(false)
         }
         Ok(tally) => tally,
-        Err(e) => {
-            println!("{name} could not be carried out: {e:#}");
-            Tally::one(false)
-        }
+        Err(error) => site.failed(name, &error),
     }
 }
 
@@ -182,9 +179,10 @@ mod tests {
 
     #[test]
     fn a_stage_that_checks_nothing_or_cannot_run_fails() {
-        assert_eq!(outcome("x", Ok(Tally::default())), Tally::one(false));
-        assert_eq!(outcome("x", Err(anyhow::anyhow!("no node"))), Tally::one(false));
-        assert_eq!(outcome("x", Ok(Tally::one(true))), Tally::one(true));
+        let site = Site::new(".".into(), ".".into(), Instant::now());
+        assert_eq!(outcome(&site, "x", Ok(Tally::default())), Tally::one(false));
+        assert_eq!(outcome(&site, "x", Err(anyhow::anyhow!("no node"))), Tally::one(false));
+        assert_eq!(outcome(&site, "x", Ok(Tally::one(true))), Tally::one(true));
     }
 
     #[test]

@@ -10,19 +10,12 @@ use crate::site::Site;
 /// A program, how to see that it is there, and the Debian packages that bring it.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// What it is called in messages.
-    pub(super) name: &'static str,
+    /// What it is called in messages, and mostly what starts it.
+    pub(crate) name: &'static str,
     /// A command that succeeds when it is there and new enough.
     pub(super) probe: &'static [&'static str],
     /// The Debian packages.
     pub(super) packages: &'static [&'static str],
-}
-
-impl Program {
-    /// What starts it.
-    pub(crate) const fn name(&self) -> &'static str {
-        self.probe[0]
-    }
 }
 
 /// git, which says what belongs to the repository.
