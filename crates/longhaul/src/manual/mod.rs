@@ -1,11 +1,37 @@
 //! The manual: how to do a thing, from its beginning to its end. What a type or a function is stands with it.
 //!
+//! With a configuration, and no code:
+//!
+//! - [`commands`]: commands that you have, as tools.
+//! - [`jobs`]: an API that runs jobs, as a tool.
+//! - [`existing_servers`]: MCP servers that you have, served on.
+//!
+//! In Rust:
+//!
+//! - [`rust_servers`]: tools, resources and prompts, and how a server is reached.
 //! - [`resumable_tools`]: a tool that a crash does not stop, in ten minutes.
 //! - [`lasting_clients`]: a client that goes on after it was killed.
+//!
+//! Whichever it is:
+//!
 //! - [`from_a_terminal`]: the program as a client: naming servers, calling, coming back, signing in.
-//! - [`existing_servers`]: MCP servers that you have, served on.
+//! - [`page`]: tasks, tools and nodes in a browser, and the same as JSON.
+//! - [`signing_in`]: who may call, and what.
 //! - [`operating`]: where everything is kept, what to watch, how to stop and to upgrade.
 //! - [`promises`]: what is promised when what fails, and the test that shows it.
+
+#[doc = include_str!("commands.md")]
+pub mod commands {}
+
+#[doc = include_str!("jobs.md")]
+pub mod jobs {}
+
+#[doc = include_str!("existing_servers.md")]
+pub mod existing_servers {}
+
+// Its examples need both.
+#[cfg_attr(any(not(doctest), all(feature = "http", feature = "sqlite")), doc = include_str!("rust_servers.md"))]
+pub mod rust_servers {}
 
 #[doc = include_str!("resumable_tools.md")]
 pub mod resumable_tools {}
@@ -16,8 +42,11 @@ pub mod lasting_clients {}
 #[doc = include_str!("from_a_terminal.md")]
 pub mod from_a_terminal {}
 
-#[doc = include_str!("existing_servers.md")]
-pub mod existing_servers {}
+#[doc = include_str!("page.md")]
+pub mod page {}
+
+#[doc = include_str!("signing_in.md")]
+pub mod signing_in {}
 
 #[doc = include_str!("operating.md")]
 pub mod operating {}
