@@ -42,6 +42,8 @@ mod format;
 mod identity;
 mod json;
 mod memory;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod networked;
 mod new_task;
 mod once;
 mod orphan;
@@ -60,16 +62,12 @@ mod registry;
 mod row;
 #[cfg(feature = "sealed")]
 pub mod sealed;
-#[cfg(any(feature = "postgres", feature = "redis"))]
-mod server_clock;
 mod settings;
 mod shared;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod step;
 mod stored;
-#[cfg(any(feature = "postgres", feature = "redis"))]
-mod suspects;
 mod task_store;
 mod time;
 mod tool_version;

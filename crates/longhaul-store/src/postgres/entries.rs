@@ -3,17 +3,20 @@
 use tokio_postgres::Row;
 
 use super::{
-    Postgres, SWEPT_AT_ONCE, Site,
+    Postgres, SWEPT_AT_ONCE,
     events::IsAnyDue,
     fault::{Fault, damaged},
-    link::Session,
-    read::Look,
+    read::Moment,
     sql,
-    tx::{Operation, Tx, int, text, time},
+    tx::{Tx, int, text, time},
     value::Value,
 };
 use crate::{
     Entry, EntryKey, Holder, Owner, Registry, StoreFuture, Swap, Time, Value as Wanted, Version,
+    networked::{
+        look::Look,
+        transaction::{Operation, Transaction as _},
+    },
     registry::check,
     row::{
         Cells as _, decode_owner, encode_owner,
@@ -23,15 +26,15 @@ use crate::{
 
 impl Registry for Postgres {
     fn entry<'a>(&'a self, key: EntryKey<'a>) -> StoreFuture<'a, Option<Entry>> {
-        self.read(move || Find(Key::of(key)))
+        self.0.look(move || Find(Key::of(key)))
     }
 
     fn put<'a>(&'a self, key: EntryKey<'a>, value: Wanted<'a>) -> StoreFuture<'a, Entry> {
-        if let Err(refusal) = check(key, Some(value), &self.site.settings.limits) {
+        if let Err(refusal) = check(key, Some(value), &self.0.site.node.settings.limits) {
             return Box::pin(async { Err(refusal) });
         }
         let put = move || Put { key: Key::of(key), value: Bytes::of(value) };
-        self.write_with_room(put, |this| this.sweep_entries(SWEPT_AT_ONCE))
+        self.change_with_room(put, |this| this.sweep_entries(SWEPT_AT_ONCE))
     }
 
     fn compare_and_set<'a>(
@@ -40,11 +43,11 @@ impl Registry for Postgres {
         expected: Option<Version>,
         value: Option<Wanted<'a>>,
     ) -> StoreFuture<'a, Swap> {
-        if let Err(refusal) = check(key, value, &self.site.settings.limits) {
+        if let Err(refusal) = check(key, value, &self.0.site.node.settings.limits) {
             return Box::pin(async { Err(refusal) });
         }
         let swap = move || CompareAndSet { key: Key::of(key), expected, value: value.map(Bytes::of) };
-        self.write_with_room(swap, |this| this.sweep_entries(SWEPT_AT_ONCE))
+        self.change_with_room(swap, |this| this.sweep_entries(SWEPT_AT_ONCE))
     }
 
     fn names<'a>(
@@ -55,7 +58,7 @@ impl Registry for Postgres {
         limit: usize,
     ) -> StoreFuture<'a, Vec<String>> {
         let limit = limit.min(EntryKey::LONGEST_NAMES);
-        self.read(move || Names {
+        self.0.look(move || Names {
             of: Key::of(EntryKey { holder, kind, name: "" }),
             after: after.map(str::to_owned),
             limit,
@@ -64,10 +67,10 @@ impl Registry for Postgres {
 
     fn sweep_entries(&self, limit: usize) -> StoreFuture<'_, usize> {
         Box::pin(async move {
-            if !self.read(|| IsAnyDue(sql::HAS_DUE_ENTRIES)).await? {
+            if !self.0.look(|| IsAnyDue(sql::HAS_DUE_ENTRIES)).await? {
                 return Ok(0);
             }
-            self.write(move || Sweep(limit)).await
+            self.0.change(move || Sweep(limit)).await
         })
     }
 }
@@ -81,15 +84,15 @@ fn values(key: &Key) -> [Value<'_>; 4] {
 
 struct Find(Key);
 
-impl Look for Find {
+impl Look<Moment> for Find {
     type Found = Option<Entry>;
 
     const SEVERAL: bool = false;
 
-    async fn look(&self, session: &Session, site: &Site) -> Result<Option<Entry>, Fault> {
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Option<Entry>, Fault> {
         let rows = session.query("reading an entry", sql::ENTRY, &values(&self.0)).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        Ok(Some(stored(row)?.1).filter(|entry| entry.lives(site.clock.now())))
+        Ok(Some(stored(row)?.1).filter(|entry| entry.lives(site.node.clock.now())))
     }
 }
 
@@ -98,10 +101,10 @@ struct Put {
     value: Bytes,
 }
 
-impl Operation for Put {
+impl Operation<Tx> for Put {
     type Done = Entry;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Entry, Fault> {
+    async fn run(&self, tx: &mut Tx) -> Result<Entry, Fault> {
         let found = find(tx, &self.key).await?;
         set(tx, &self.key, found, &self.value).await
     }
@@ -113,10 +116,10 @@ struct CompareAndSet {
     value: Option<Bytes>,
 }
 
-impl Operation for CompareAndSet {
+impl Operation<Tx> for CompareAndSet {
     type Done = Swap;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Swap, Fault> {
+    async fn run(&self, tx: &mut Tx) -> Result<Swap, Fault> {
         let (found, now) = (find(tx, &self.key).await?, tx.now());
         let living = found.as_ref().map(|(_, entry)| entry).filter(|entry| entry.lives(now));
         if living.map(|entry| entry.version) != self.expected {
@@ -139,15 +142,15 @@ struct Names {
     limit: usize,
 }
 
-impl Look for Names {
+impl Look<Moment> for Names {
     type Found = Vec<String>;
 
     const SEVERAL: bool = false;
 
-    async fn look(&self, session: &Session, site: &Site) -> Result<Vec<String>, Fault> {
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Vec<String>, Fault> {
         let [is_own, owner, kind, _] = values(&self.of);
         let after = Value::maybe_words(self.after.as_deref());
-        let now = Value::int(site.clock.now().unix_ms());
+        let now = Value::int(site.node.clock.now().unix_ms());
         let values = [is_own, owner, kind, after, now, Value::count(self.limit as u64)];
         let rows = session.query("listing entries", sql::NAMES, &values).await?;
         rows.iter().map(|row| Ok(text(row, 0)?.to_owned())).collect()
@@ -156,10 +159,10 @@ impl Look for Names {
 
 struct Sweep(usize);
 
-impl Operation for Sweep {
+impl Operation<Tx> for Sweep {
     type Done = usize;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<usize, Fault> {
+    async fn run(&self, tx: &mut Tx) -> Result<usize, Fault> {
         let values = [Value::int(tx.now().unix_ms()), Value::count(self.0 as u64)];
         let due = tx.query("looking for expired entries", sql::DUE_ENTRIES, &values).await?;
         for row in &due {
@@ -178,12 +181,12 @@ fn stored(row: &Row) -> Result<(i64, Entry), Fault> {
 }
 
 /// The row of an entry, be it past its time, which is held.
-async fn find(tx: &Tx<'_>, key: &Key) -> Result<Option<(i64, Entry)>, Fault> {
+async fn find(tx: &Tx, key: &Key) -> Result<Option<(i64, Entry)>, Fault> {
     let rows = tx.query("reading an entry", sql::HOLD_ENTRY, &values(key)).await?;
     rows.first().map(stored).transpose()
 }
 
-async fn set(tx: &mut Tx<'_>, key: &Key, found: Option<(i64, Entry)>, value: &Bytes) -> Result<Entry, Fault> {
+async fn set(tx: &mut Tx, key: &Key, found: Option<(i64, Entry)>, value: &Bytes) -> Result<Entry, Fault> {
     if found.is_none() {
         tx.charge_entry(key.owner.as_ref()).await?;
     }
@@ -207,7 +210,7 @@ async fn set(tx: &mut Tx<'_>, key: &Key, found: Option<(i64, Entry)>, value: &By
     Ok(Entry::new(value.bytes.as_slice(), version, until))
 }
 
-async fn remove(tx: &mut Tx<'_>, ord: i64, owner: Option<&Owner>) -> Result<(), Fault> {
+async fn remove(tx: &mut Tx, ord: i64, owner: Option<&Owner>) -> Result<(), Fault> {
     tx.credit_entry(owner);
     tx.execute(sql::REMOVE_ENTRY, &[Value::int(ord)]).await.map(drop)
 }

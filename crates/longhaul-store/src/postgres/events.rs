@@ -3,17 +3,20 @@
 use tokio_postgres::Row;
 
 use super::{
-    Postgres, SWEPT_AT_ONCE, Site,
+    Postgres, SWEPT_AT_ONCE,
     fault::{Fault, damaged},
-    link::Session,
-    read::Look,
+    read::Moment,
     sql,
-    tx::{Operation, Tx, int, text},
+    tx::{Tx, int, text},
     value::Value,
 };
 use crate::{
     Event, EventStore, Owner, StoreError, StoreFuture, Stream,
     event_store::{Kept, LARGEST_REPLAY, LONGEST_REPLAY, room},
+    networked::{
+        look::Look,
+        transaction::{Operation, Transaction as _},
+    },
     row::{decode_owner, encode_owner},
 };
 
@@ -23,7 +26,7 @@ impl EventStore for Postgres {
             return Box::pin(async { Err(refusal) });
         }
         let append = move || Append { stream: Named::of(stream), text: text.to_owned() };
-        self.write_with_room(append, |this| this.sweep_streams(SWEPT_AT_ONCE))
+        self.change_with_room(append, |this| this.sweep_streams(SWEPT_AT_ONCE))
     }
 
     fn replay<'a>(
@@ -33,19 +36,19 @@ impl EventStore for Postgres {
         limit: usize,
     ) -> StoreFuture<'a, Option<Vec<Event>>> {
         let limit = limit.clamp(1, LONGEST_REPLAY);
-        self.read(move || Replay { stream: Named::of(stream), after, limit })
+        self.0.look(move || Replay { stream: Named::of(stream), after, limit })
     }
 
     fn trim<'a>(&'a self, owner: &'a Owner, session: &'a str) -> StoreFuture<'a, usize> {
-        self.write(move || Trim { owner: owner.clone(), session: session.to_owned() })
+        self.0.change(move || Trim { owner: owner.clone(), session: session.to_owned() })
     }
 
     fn sweep_streams(&self, limit: usize) -> StoreFuture<'_, usize> {
         Box::pin(async move {
-            if !self.read(|| IsAnyDue(sql::HAS_DUE_STREAMS)).await? {
+            if !self.0.look(|| IsAnyDue(sql::HAS_DUE_STREAMS)).await? {
                 return Ok(0);
             }
-            self.write(move || SweepStreams(limit)).await
+            self.0.change(move || SweepStreams(limit)).await
         })
     }
 }
@@ -53,13 +56,13 @@ impl EventStore for Postgres {
 /// Whether anything is past its time, so that an idle node writes nothing.
 pub(super) struct IsAnyDue(pub(super) &'static str);
 
-impl Look for IsAnyDue {
+impl Look<Moment> for IsAnyDue {
     type Found = bool;
 
     const SEVERAL: bool = false;
 
-    async fn look(&self, session: &Session, site: &Site) -> Result<bool, Fault> {
-        let now = Value::int(site.clock.now().unix_ms());
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<bool, Fault> {
+        let now = Value::int(site.node.clock.now().unix_ms());
         Ok(!session.query("looking for what is past its time", self.0, &[now]).await?.is_empty())
     }
 }
@@ -86,11 +89,11 @@ struct Append {
     text: String,
 }
 
-impl Operation for Append {
+impl Operation<Tx> for Append {
     type Done = u64;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<u64, Fault> {
-        let (now, settings) = (tx.now(), tx.settings());
+    async fn run(&self, tx: &mut Tx) -> Result<u64, Fault> {
+        let (now, settings) = (tx.now(), tx.settings().clone());
         let held = tx.execute(sql::HOLD_STREAM, &self.stream.values()).await?;
         let held = held.first().ok_or_else(|| damaged("a stream that is held"))?;
         let (ord, taken) = (Value::int(int(held, 0)?), kept(held, 1)?.bytes);
@@ -123,14 +126,14 @@ struct Replay {
     limit: usize,
 }
 
-impl Look for Replay {
+impl Look<Moment> for Replay {
     type Found = Option<Vec<Event>>;
 
     const SEVERAL: bool = false;
 
-    async fn look(&self, session: &Session, site: &Site) -> Result<Self::Found, Fault> {
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Self::Found, Fault> {
         let [owner, of, name] = self.stream.values();
-        let now = Value::int(site.clock.now().unix_ms());
+        let now = Value::int(site.node.clock.now().unix_ms());
         let values = [owner, of, name, now, Value::count(self.after), Value::count(self.limit as u64)];
         let rows = session.query("reading events", sql::REPLAY, &values).await?;
         let Some(stream) = rows.first() else { return Ok(None) };
@@ -155,10 +158,10 @@ struct Trim {
     session: String,
 }
 
-impl Operation for Trim {
+impl Operation<Tx> for Trim {
     type Done = usize;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<usize, Fault> {
+    async fn run(&self, tx: &mut Tx) -> Result<usize, Fault> {
         let values = [Value::words(encode_owner(&self.owner)), Value::words(&self.session)];
         remove(tx, sql::STREAMS_OF_SESSION, &values).await
     }
@@ -166,17 +169,17 @@ impl Operation for Trim {
 
 struct SweepStreams(usize);
 
-impl Operation for SweepStreams {
+impl Operation<Tx> for SweepStreams {
     type Done = usize;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<usize, Fault> {
+    async fn run(&self, tx: &mut Tx) -> Result<usize, Fault> {
         let values = [Value::int(tx.now().unix_ms()), Value::count(self.0 as u64)];
         remove(tx, sql::DUE_STREAMS, &values).await
     }
 }
 
 /// Removes the streams a statement finds.
-async fn remove(tx: &mut Tx<'_>, sql: &'static str, values: &[Value<'_>]) -> Result<usize, Fault> {
+async fn remove(tx: &mut Tx, sql: &'static str, values: &[Value<'_>]) -> Result<usize, Fault> {
     let found = tx.query("looking for streams", sql, values).await?;
     for row in &found {
         let (ord, owner, bytes) = (Value::int(int(row, 0)?), decode_owner(text(row, 1)?)?, number(row, 2)?);

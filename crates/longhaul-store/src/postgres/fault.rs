@@ -9,6 +9,7 @@ use super::address::Place;
 use crate::{
     StoreError, TaskId,
     error::{corrupt, said},
+    networked,
 };
 
 /// Why an attempt at an operation did not come to its end.
@@ -47,6 +48,15 @@ impl Fault {
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)
+    }
+}
+
+impl networked::fault::Fault for Fault {
+    fn refusal(self) -> Result<StoreError, Self> {
+        match self {
+            Self::Refused(error) => Ok(error),
+            fault => Err(fault),
+        }
     }
 }
 
@@ -139,17 +149,6 @@ impl Place {
             }
             _ => StoreError::Backend { doing, source: source(error) },
         }
-    }
-}
-
-/// One damaged row must not stop the work on all others; whoever reads it is told.
-pub(super) fn pass_over(id: &TaskId, error: Fault) -> Result<(), Fault> {
-    match error {
-        Fault::Refused(error @ StoreError::Corrupt { .. }) => {
-            tracing::error!(task = %id, %error, "a task is damaged and is passed over");
-            Ok(())
-        }
-        other => Err(other),
     }
 }
 

@@ -1,29 +1,26 @@
 //! Opening a store: the database, its format, this node's place in it.
 
 use std::{
-    collections::HashMap,
-    fmt,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
-        mpsc::sync_channel,
     },
     time::Duration,
 };
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc};
 
 use super::{
-    Parting, Postgres, Site,
+    Postgres, Site,
     address::Address,
     fault::Fault,
-    keeper::{self, Keeper},
+    keeper::hold,
     link::{Connection, Direct},
     migrations, sql,
 };
 use crate::{
-    Clock, Durability, Format, NodeId, Settings, StoreError, Time, WatchHub, clock::StoreClock,
-    server_clock::ServerClock, suspects::Suspects,
+    Clock, Format, Settings, StoreError, Time,
+    networked::{Handle, ended, node::Node, password::Password, threads},
 };
 
 /// How to open a store in a PostgreSQL database.
@@ -48,16 +45,6 @@ pub struct PostgresOptions {
     /// of the store is brought up to date over a direct connection alone. Default `false`.
     pub pooler: bool,
     password: Option<Password>,
-}
-
-/// It is not shown.
-#[derive(Clone)]
-struct Password(String);
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password")
-    }
 }
 
 impl PostgresOptions {
@@ -141,15 +128,7 @@ impl PostgresOptions {
         if let (Some(Password(password)), None) = (&self.password, address.config.get_password()) {
             address.config.password(password);
         }
-        let runtime = threads()?;
-        let opened = runtime.spawn(self.enter(address)).await;
-        match super::ended(opened) {
-            Ok((site, parting)) => Ok(Postgres { site, runtime: Some(runtime), parting: Some(parting) }),
-            Err(error) => {
-                runtime.shutdown_background();
-                Err(error)
-            }
-        }
+        Ok(Postgres(Handle::open(self.enter(address)).await?))
     }
 
     /// In which format the store in this database is. Nothing is changed, and this process is no node of it.
@@ -167,61 +146,38 @@ impl PostgresOptions {
         let (pooler, patience) = (self.pooler, self.patience);
         let looked =
             runtime.spawn(async move { migrations::format(&Direct::new(address, pooler, patience)).await });
-        let format = super::ended(looked.await);
+        let format = ended(looked.await);
         runtime.shutdown_background();
         format
     }
 
-    /// Makes this node known, and begins to keep its session.
-    async fn enter(self, address: Address) -> Result<(Arc<Site>, Parting), StoreError> {
+    /// Makes this node's session.
+    async fn enter(self, address: Address) -> Result<(Arc<Site>, Connection), StoreError> {
         let direct = Direct::new(address, self.pooler, self.patience);
         migrations::prepare(&direct).await?;
         let pool = direct.pool(self.connections)?;
         let connection = direct.connect().await?;
-        let (stored, said) = times(&direct, &connection).await?;
-        let server_clock = self.clock.is_none().then(|| Arc::new(ServerClock::new(said)));
-        let source = match (self.clock, &server_clock) {
-            (Some(clock), _) => clock,
-            (None, Some(clock)) => Arc::<ServerClock>::clone(clock) as Arc<dyn Clock>,
-            (None, None) => Arc::new(ServerClock::new(said)),
-        };
-        let clock = StoreClock::resume(source, None);
-        clock.observe(stored);
-        let mut bits = [0; 10];
-        getrandom::fill(&mut bits).map_err(|error| StoreError::Backend {
-            doing: "drawing a node's name",
-            source: Arc::new(error),
-        })?;
+        let said = said_time(&direct, &connection).await?;
+        let node = Node::new(self.settings, self.clock, said, self.patience, self.session_grace)?;
         let (hints, told) = mpsc::channel(MOST_HINTS);
         let patience = self.patience.as_millis();
         let site = Arc::new(Site {
             pool,
             place: direct.place.clone(),
             direct,
-            settings: self.settings,
-            clock,
-            server_clock,
-            hub: WatchHub::new(),
-            node: NodeId::from_entropy(bits),
-            hints,
-            suspects: Suspects::new(self.session_grace),
+            hints: (hints, Mutex::new(told)),
             is_pooled: self.pooler,
             begin: if self.pooler {
                 format!("{}; SET LOCAL statement_timeout = {patience}", sql::BEGIN)
             } else {
                 sql::BEGIN.to_owned()
             },
-            patience: self.patience,
-            changes: AtomicU64::new(0),
-            shards: AtomicU64::new(u64::from(bits[0])),
-            durability: Mutex::new((Durability::Process, String::new())),
+            // Nodes begin at different ones.
+            shards: AtomicU64::new(node.id.as_str().bytes().map(u64::from).sum()),
+            node,
         });
-        keeper::enter(&site, &connection).await?;
-        let (stop, stopped) = oneshot::channel();
-        let (ended, gone) = sync_channel(1);
-        let keeper = Keeper { site: site.clone(), hints: told, stop: stopped, ended, seen: HashMap::new() };
-        tokio::spawn(keeper.run(connection));
-        Ok((site, Parting { stop, gone: Mutex::new(gone) }))
+        hold(&site, &connection).await?;
+        Ok((site, connection))
     }
 }
 
@@ -231,26 +187,12 @@ impl Default for PostgresOptions {
     }
 }
 
-/// The threads of a store.
-fn threads() -> Result<tokio::runtime::Runtime, StoreError> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .thread_name("longhaul-store")
-        .enable_all()
-        .build()
-        .map_err(|error| StoreError::Backend {
-            doing: "starting the store's threads",
-            source: Arc::new(error),
-        })
-}
-
-/// The greatest time stored, and what the database's clock says.
-async fn times(direct: &Direct, connection: &Connection) -> Result<(Time, Time), StoreError> {
+/// What the database's clock says.
+async fn said_time(direct: &Direct, connection: &Connection) -> Result<Time, StoreError> {
     let failed = |error| direct.place.error(Fault::database("reading the time", error));
-    let look = "SELECT time, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM longhaul.store";
+    let look = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
     let row = connection.client.query_typed_one(look, &[]).await.map_err(failed)?;
-    let time = |at| row.try_get(at).map(Time::from_unix_ms).map_err(failed);
-    Ok((time(0)?, time(1)?))
+    row.try_get(0).map(Time::from_unix_ms).map_err(failed)
 }
 
 impl Site {
@@ -259,15 +201,6 @@ impl Site {
         (self.shards.fetch_add(1, Ordering::Relaxed) % SHARDS) as i64
     }
 }
-
-impl fmt::Debug for Site {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Site").field("place", &self.place).field("node", &self.node).finish_non_exhaustive()
-    }
-}
-
-/// Threads of a store: they do little more than wait for the database.
-const THREADS: usize = 2;
 
 /// How many of its own changes a node remembers to tell others of. What is beyond they notice by looking.
 const MOST_HINTS: usize = 4_096;

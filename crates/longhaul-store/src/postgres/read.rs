@@ -1,50 +1,48 @@
 //! Reads: each of one moment.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use tokio_postgres::Row;
 
 use super::{
     Site,
-    fault::{Fault, damaged, pass_over},
+    fault::{Fault, damaged},
     link::Session,
     sql, steps,
     tx::{int, text},
     value::Value,
 };
 use crate::{
-    CallKey, Counts, Cursor, Epoch, Filter, NodeId, Owner, Page, Parts, Record, Runnable, Scope, Step,
-    StoreError, TaskId, Time, ToolVersion,
-    page::{LARGEST_PAGE, LONGEST_SCAN},
+    Counts, NodeId, Page, Parts, Record, Step, StoreError, TaskId, Time,
+    networked::look::{
+        Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, Steps,
+    },
+    page::LONGEST_SCAN,
     part::{LARGEST_STRETCH, LONGEST_STRETCH},
-    row::{self, Cells as _, Place, encode_owner, part, signed},
+    row::{self, Cells as _, Place, encode_owner, part, phase, signed},
     transition,
 };
 
-/// Something that is read. It may be tried several times, so it keeps what it was given.
-pub(super) trait Look: Send + Sync + 'static {
-    /// What is found.
-    type Found: Send + 'static;
+/// What is read by: one transaction, unless it takes one statement alone.
+pub(super) struct Moment {
+    pub(super) session: Session,
+    pub(super) site: Arc<Site>,
+}
 
-    /// Whether it takes several statements, which must see the same moment.
-    const SEVERAL: bool = true;
-
-    fn look<'a>(
-        &'a self,
-        session: &'a Session,
-        site: &'a Site,
-    ) -> impl Future<Output = Result<Self::Found, Fault>> + Send + 'a;
+impl crate::networked::look::Moment for Moment {
+    type Fault = Fault;
 }
 
 /// Looks once.
-pub(super) async fn attempt<L: Look>(site: &Site, look: &L) -> Result<L::Found, Fault> {
-    let mut session = Session::take(&site.pool, site.is_pooled).await?;
+pub(super) async fn attempt<L: Look<Moment>>(site: &Arc<Site>, look: &L) -> Result<L::Found, Fault> {
+    let session = Session::take(&site.pool, site.is_pooled).await?;
+    let mut moment = Moment { session, site: Arc::clone(site) };
     if !L::SEVERAL {
-        return look.look(&session, site).await;
+        return look.look(&moment).await;
     }
-    session.begin(sql::BEGIN_READ).await?;
-    let found = look.look(&session, site).await;
-    session.roll_back().await;
+    moment.session.begin(sql::BEGIN_READ).await?;
+    let found = look.look(&moment).await;
+    moment.session.roll_back().await;
     found
 }
 
@@ -65,12 +63,6 @@ async fn visible(session: &Session, row: Option<&Row>, now: Time) -> Result<Opti
     }
 }
 
-/// A task that asks nothing, which is nearly every one, in one statement.
-pub(super) struct Get {
-    pub(super) owner: Option<Owner>,
-    pub(super) id: TaskId,
-}
-
 impl Get {
     async fn row(&self, session: &Session) -> Result<Option<Row>, Fault> {
         let owner = Value::maybe_words(self.owner.as_ref().map(encode_owner));
@@ -79,16 +71,19 @@ impl Get {
     }
 }
 
+/// A task that asks nothing, in one statement.
+pub(super) struct Plain(pub(super) Get);
+
 /// `None` if it asks something: then it takes several statements.
-impl Look for Get {
+impl Look<Moment> for Plain {
     type Found = Option<Option<Record>>;
 
     const SEVERAL: bool = false;
 
-    async fn look(&self, session: &Session, site: &Site) -> Result<Self::Found, Fault> {
-        let row = self.row(session).await?;
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Self::Found, Fault> {
+        let row = self.0.row(session).await?;
         match &row {
-            Some(row) if Place::of(row, site.clock.now())?.is_visible() => {
+            Some(row) if Place::of(row, site.node.clock.now())?.is_visible() => {
                 if row::asked(row)? > 0 {
                     Ok(None)
                 } else {
@@ -100,44 +95,29 @@ impl Look for Get {
     }
 }
 
-/// A task and what it asks.
-pub(super) struct GetAsking(pub(super) Get);
-
-impl Look for GetAsking {
+impl Look<Moment> for Get {
     type Found = Option<Record>;
 
-    async fn look(&self, session: &Session, site: &Site) -> Result<Self::Found, Fault> {
-        let row = self.0.row(session).await?;
-        visible(session, row.as_ref(), site.clock.now()).await
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Self::Found, Fault> {
+        let row = self.row(session).await?;
+        visible(session, row.as_ref(), site.node.clock.now()).await
     }
 }
 
-/// The task of an owner that was created under a key.
-pub(super) struct Called {
-    pub(super) owner: Owner,
-    pub(super) key: CallKey,
-}
-
-impl Look for Called {
+impl Look<Moment> for Called {
     type Found = Option<Record>;
 
-    async fn look(&self, session: &Session, site: &Site) -> Result<Self::Found, Fault> {
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Self::Found, Fault> {
         let values = [Value::words(encode_owner(&self.owner)), Value::text(self.key.as_str())];
         let row = session.query("looking for a call by its key", sql::CALLED, &values).await?.pop();
-        visible(session, row.as_ref(), site.clock.now()).await
+        visible(session, row.as_ref(), site.node.clock.now()).await
     }
 }
 
-/// The steps of a task that is held.
-pub(super) struct Steps {
-    pub(super) id: TaskId,
-    pub(super) epoch: Epoch,
-}
-
-impl Look for Steps {
+impl Look<Moment> for Steps {
     type Found = Vec<Step>;
 
-    async fn look(&self, session: &Session, _: &Site) -> Result<Self::Found, Fault> {
+    async fn look(&self, Moment { session, .. }: &Moment) -> Result<Self::Found, Fault> {
         let values = [Value::text(self.id.as_str()), Value::Bytes(None)];
         match session.query("reading a task", sql::GET, &values).await?.first() {
             Some(row) if !row::is_tombstone(row)? => {
@@ -149,19 +129,12 @@ impl Look for Steps {
     }
 }
 
-/// A stretch of the parts of a task.
-pub(super) struct PartsOf {
-    pub(super) task: Get,
-    pub(super) after: u64,
-    pub(super) limit: usize,
-}
-
-impl Look for PartsOf {
+impl Look<Moment> for PartsOf {
     type Found = Option<Parts>;
 
-    async fn look(&self, session: &Session, site: &Site) -> Result<Self::Found, Fault> {
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Self::Found, Fault> {
         let Some(row) = self.task.row(session).await? else { return Ok(None) };
-        let place = Place::of(&row, site.clock.now())?;
+        let place = Place::of(&row, site.node.clock.now())?;
         if !place.is_visible() {
             return Ok(None);
         }
@@ -190,97 +163,49 @@ impl Look for PartsOf {
     }
 }
 
-/// A page of tasks.
-pub(super) struct List {
-    pub(super) owner: Option<Owner>,
-    pub(super) filter: Filter,
-    /// Only what can be claimed, if anything can, now that these nodes are dead.
-    pub(super) claimable: Option<Vec<NodeId>>,
-    pub(super) before: u64,
-    pub(super) limit: usize,
-}
-
-impl Look for List {
+impl Look<Moment> for List {
     type Found = Page;
 
-    async fn look(&self, session: &Session, site: &Site) -> Result<Page, Fault> {
-        let now = site.clock.now();
-        let scope = self.owner.as_ref().map_or(Scope::Operator, Scope::Owner);
-        let sql = match (scope, self.filter.open_only) {
-            (Scope::Owner(_), false) => sql::LIST_OWN,
-            (Scope::Owner(_), true) => sql::LIST_OWN_OPEN,
-            (Scope::Operator, false) => sql::LIST_ALL,
-            (Scope::Operator, true) => sql::LIST_ALL_OPEN,
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Page, Fault> {
+        let sql = match (&self.owner, self.filter.open_only) {
+            (Some(_), false) => sql::LIST_OWN,
+            (Some(_), true) => sql::LIST_OWN_OPEN,
+            (None, false) => sql::LIST_ALL,
+            (None, true) => sql::LIST_ALL_OPEN,
         };
-        let owner = Value::maybe_words(self.owner.as_ref().map(encode_owner));
-        let (mut page, mut scanned, mut bytes) = (Page::default(), 0, 0);
-        let mut before = self.before;
-        // What a task carries may be large, so they come a few at a time.
+        let (owner, now) = (Value::maybe_words(self.owner.as_ref().map(encode_owner)), site.node.clock.now());
+        let mut listing = Listing::new(self, now);
         loop {
-            let few = FEW.min(self.limit.max(16));
-            let rows = session
-                .query("listing tasks", sql, &[Value::count(before), Value::count(few as u64), owner])
-                .await?;
+            let few = listing.few();
+            let values = [Value::count(listing.before), Value::count(few as u64), owner];
+            let rows = session.query("listing tasks", sql, &values).await?;
             for row in &rows {
                 let place = Place::of(row, now)?;
-                before = if self.owner.is_some() { place.nth } else { place.ord };
-                scanned += 1;
-                if let Some(record) = self.wanted(session, row, place, now).await? {
-                    bytes +=
-                        record.arguments.as_str().len() + record.outcome().map_or(0, crate::Outcome::len);
-                    page.tasks.push(record);
-                }
-                if page.tasks.len() == self.limit || scanned == LONGEST_SCAN || bytes >= LARGEST_PAGE {
-                    page.next = Some(Cursor::behind(scope, before));
-                    return Ok(page);
+                let is_of_tool = match &self.filter.tool {
+                    Some(tool) => row::tool(row)? == &**tool,
+                    None => true,
+                };
+                let found = match is_of_tool && place.is_visible() {
+                    true => record(session, row).await.map(Some),
+                    false => Ok(None),
+                };
+                if listing.take(if self.owner.is_some() { place.nth } else { place.ord }, found)? {
+                    return Ok(listing.into_page());
                 }
             }
             if rows.len() < few {
-                return Ok(page);
+                return Ok(listing.into_page());
             }
         }
     }
 }
 
-impl List {
-    async fn wanted(
-        &self,
-        session: &Session,
-        row: &Row,
-        place: Place,
-        now: Time,
-    ) -> Result<Option<Record>, Fault> {
-        let is_of_tool = match &self.filter.tool {
-            Some(tool) => row::tool(row)? == &**tool,
-            None => true,
-        };
-        if !is_of_tool || !place.is_visible() {
-            return Ok(None);
-        }
-        let record = match record(session, row).await {
-            Ok(record) => record,
-            // It must not hide its neighbours; whoever asks for it by id is told.
-            Err(Fault::Refused(error)) => {
-                tracing::error!(ord = place.ord, %error, "a damaged task is left out of a list");
-                return Ok(None);
-            }
-            Err(fault) => return Err(fault),
-        };
-        let is_dead = |node: &NodeId| self.claimable.as_ref().is_some_and(|dead| dead.contains(node));
-        let is_wanted = self.claimable.is_none() || transition::is_claimable(&record, now, &is_dead);
-        Ok(Some(record).filter(|_| is_wanted))
-    }
-}
-
-/// How many tasks there are.
-pub(super) struct Count;
-
-impl Look for Count {
+impl Look<Moment> for Count {
     type Found = Counts;
 
     const SEVERAL: bool = false;
 
-    async fn look(&self, session: &Session, _: &Site) -> Result<Counts, Fault> {
+    async fn look(&self, Moment { session, .. }: &Moment) -> Result<Counts, Fault> {
         let rows = session.query("counting tasks", sql::TOTALS, &[]).await?;
         let row = rows.first().ok_or_else(|| damaged("the totals"))?;
         let number = |at| int(row, at).map(|number| u64::try_from(number).unwrap_or(0));
@@ -288,30 +213,14 @@ impl Look for Count {
     }
 }
 
-/// What a claim could take.
-pub(super) struct Claimable {
-    /// Of phases below this one.
-    pub(super) below: i64,
-    /// So many at most.
-    pub(super) limit: usize,
-    /// Of these tools, in these versions.
-    pub(super) runs: Option<Vec<Runnable>>,
-}
-
-/// The rows that a claim could take, and the nodes that are dead.
-pub(super) struct Candidates {
-    pub(super) rows: Vec<i64>,
-    pub(super) dead: Vec<NodeId>,
-}
-
-impl Look for Claimable {
-    type Found = Candidates;
+impl Look<Moment> for Claimable {
+    type Found = Candidates<i64>;
 
     const SEVERAL: bool = false;
 
-    async fn look(&self, session: &Session, site: &Site) -> Result<Candidates, Fault> {
-        let now = site.clock.now().unix_ms();
-        let me = Value::text(site.node.as_str());
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Candidates<i64>, Fault> {
+        let now = site.node.clock.now().unix_ms();
+        let me = Value::text(site.node.id.as_str());
         let holders = session.query("reading who holds leases", sql::HOLDERS, &[me]).await?;
         let (mut nodes, mut dead) = (Vec::new(), Vec::new());
         let mut suspects = Vec::new();
@@ -329,85 +238,68 @@ impl Look for Claimable {
             }
             nodes.push(node);
         }
-        dead.extend(site.suspects.dead_of(suspects));
+        dead.extend(site.node.suspects.dead_of(suspects));
         let mut rows = Vec::new();
-        self.collect(session, sql::WAITING, now, None, &mut rows).await?;
+        collect(self, session, sql::WAITING, now, None, &mut rows).await?;
         for node in &nodes {
             let until = if dead.contains(node) { i64::MAX } else { now };
-            self.collect(session, sql::OVERDUE, now, Some((node, until)), &mut rows).await?;
+            collect(self, session, sql::OVERDUE, now, Some((node, until)), &mut rows).await?;
         }
         Ok(Candidates { rows, dead })
     }
 }
 
-impl Claimable {
-    async fn collect(
-        &self,
-        session: &Session,
-        sql: &'static str,
-        now: i64,
-        held: Option<(&NodeId, i64)>,
-        found: &mut Vec<i64>,
-    ) -> Result<(), Fault> {
-        let tools: Option<HashSet<&str>> =
-            self.runs.as_ref().map(|runs| runs.iter().map(|run| &*run.tool).collect());
-        let tools: Option<Vec<&[u8]>> = tools.map(|tools| tools.iter().map(|tool| tool.as_bytes()).collect());
-        let tools = Value::AllBytes(tools.as_deref());
-        let (mut behind, mut at) = (i64::MIN, i64::MIN);
-        while found.len() < self.limit {
-            let few = (self.limit - found.len()).clamp(16, LONGEST_SCAN);
-            let mut values = vec![
-                Value::int(now),
-                Value::int(self.below),
-                tools,
-                Value::int(behind),
-                Value::int(at),
-                Value::count(few as u64),
-            ];
-            if let Some((node, until)) = held {
-                values.extend([Value::text(node.as_str()), Value::int(until)]);
-            }
-            let rows = session.query("looking for tasks to claim", sql, &values).await?;
-            for row in &rows {
-                (at, behind) = (int(row, 0)?, int(row, 1)?);
-                if found.len() < self.limit && self.admits(row)? {
-                    found.push(at);
-                }
-            }
-            if rows.len() < few {
-                break;
+/// Finds what a statement finds: due, or held by a node until a time.
+async fn collect(
+    claimable: &Claimable,
+    session: &Session,
+    sql: &'static str,
+    now: i64,
+    held: Option<(&NodeId, i64)>,
+    found: &mut Vec<i64>,
+) -> Result<(), Fault> {
+    let tools: Option<HashSet<&str>> =
+        claimable.runs.as_ref().map(|runs| runs.iter().map(|run| &*run.tool).collect());
+    let tools: Option<Vec<&[u8]>> = tools.map(|tools| tools.iter().map(|tool| tool.as_bytes()).collect());
+    let tools = Value::AllBytes(tools.as_deref());
+    let (mut behind, mut at) = (i64::MIN, i64::MIN);
+    while found.len() < claimable.limit {
+        let few = (claimable.limit - found.len()).clamp(16, LONGEST_SCAN);
+        let mut values = vec![
+            Value::int(now),
+            Value::int(if claimable.open_only { phase::DONE } else { phase::TOMBSTONE }),
+            tools,
+            Value::int(behind),
+            Value::int(at),
+            Value::count(few as u64),
+        ];
+        if let Some((node, until)) = held {
+            values.extend([Value::text(node.as_str()), Value::int(until)]);
+        }
+        let rows = session.query("looking for tasks to claim", sql, &values).await?;
+        for row in &rows {
+            (at, behind) = (int(row, 0)?, int(row, 1)?);
+            let id = TaskId::new(text(row, 2)?).map_err(damaged)?;
+            let (tool, version) = (row.text(3).ok().flatten(), row.text(4).ok().flatten());
+            if found.len() < claimable.limit && claimable.admits::<Fault>(&id, tool, version)? {
+                found.push(at);
             }
         }
-        Ok(())
+        if rows.len() < few {
+            break;
+        }
     }
-
-    fn admits(&self, row: &Row) -> Result<bool, Fault> {
-        let Some(runs) = &self.runs else { return Ok(true) };
-        let id = TaskId::new(text(row, 2)?).map_err(damaged)?;
-        let (Ok(Some(tool)), Ok(Some(version))) = (row.text(3), row.text(4)) else {
-            return pass_over(&id, damaged("its tool or the version of that")).map(|()| false);
-        };
-        let Ok(version) = ToolVersion::new(version) else {
-            return pass_over(&id, damaged("the version of its tool")).map(|()| false);
-        };
-        Ok(runs.iter().any(|run| run.admits(tool, &version)))
-    }
+    Ok(())
 }
 
-/// What time demands something of: at most so many.
-pub(super) struct Due(pub(super) usize);
-
-impl Look for Due {
+impl Look<Moment> for Due {
     type Found = Vec<TaskId>;
 
     const SEVERAL: bool = false;
 
-    async fn look(&self, session: &Session, site: &Site) -> Result<Vec<TaskId>, Fault> {
-        let values = [Value::int(site.clock.now().unix_ms()), Value::int(signed(self.0 as u64))];
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Vec<TaskId>, Fault> {
+        let values = [Value::int(site.node.clock.now().unix_ms()), Value::int(signed(self.0 as u64))];
         let rows = session.query("looking for expired tasks", sql::DUE, &values).await?;
         rows.iter().map(|row| TaskId::new(text(row, 0)?).map_err(damaged)).collect()
     }
 }
-
-/// How many rows come at once that may be large.
-const FEW: usize = 64;

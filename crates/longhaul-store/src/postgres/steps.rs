@@ -1,7 +1,5 @@
 //! The steps and parts of tasks, each a row.
 
-use std::collections::{HashMap, HashSet};
-
 use super::{
     fault::{Fault, damaged},
     link::Session,
@@ -10,59 +8,40 @@ use super::{
     value::Value,
 };
 use crate::{
-    Batch, Question, Record, Step, StoreError,
+    Batch, Question, Record, Step,
+    networked::beside::Beside,
     row::{
         Cells as _, part,
         step::{self, Columns, is_asked},
     },
-    transition::{Kept, Noted},
+    transition::Noted,
 };
 
-/// What is kept of a task beside its row, as far as a report is held against it.
-#[derive(Debug, Default)]
-pub(super) struct Beside {
-    steps: HashMap<String, Step>,
-    parts: HashSet<Vec<u8>>,
-}
-
-impl Kept for Beside {
-    fn step(&mut self, key: &str) -> Result<Option<Step>, StoreError> {
-        Ok(self.steps.get(key).cloned())
+/// What is kept of a task beside its row that this report is held against.
+pub(super) async fn beside(tx: &Tx, task: u64, batch: &Batch) -> Result<Beside, Fault> {
+    let bytes = |keys: Vec<_>| keys.into_iter().map(str::as_bytes).collect::<Vec<_>>();
+    let (steps, parts) = Beside::wanted(batch);
+    let (steps, parts) = (bytes(steps), bytes(parts));
+    let mut beside = Beside::default();
+    for step in find(tx, task, &steps).await? {
+        beside.steps.insert(step.key.to_string(), step);
     }
-
-    fn has_part(&mut self, key: &str) -> Result<bool, StoreError> {
-        Ok(self.parts.contains(key.as_bytes()))
-    }
-}
-
-impl Beside {
-    /// Reads what this report needs.
-    pub(super) async fn of(tx: &Tx<'_>, task: u64, batch: &Batch) -> Result<Self, Fault> {
-        let mut beside = Self::default();
-        let waits = batch.park.iter().flat_map(|park| &park.children);
-        let steps = batch.steps.iter().map(|step| &step.key);
-        let keys: Vec<&[u8]> =
-            batch.forget.iter().chain(steps).chain(waits).map(|key| key.as_bytes()).collect();
-        for step in find(tx, task, &keys).await? {
-            beside.steps.insert(step.key.to_string(), step);
+    if !parts.is_empty() {
+        let values = [Value::count(task), Value::AllBytes(Some(&parts))];
+        for row in tx.query("reading the parts of a task", sql::PARTS_OF, &values).await? {
+            let key = row.text(0).map_err(damaged)?.unwrap_or_default();
+            beside.parts.insert(key.to_owned());
         }
-        let keys: Vec<&[u8]> = batch.parts.iter().map(|part| part.key.as_bytes()).collect();
-        if !keys.is_empty() {
-            let values = [Value::count(task), Value::AllBytes(Some(&keys))];
-            for row in tx.query("reading the parts of a task", sql::PARTS_OF, &values).await? {
-                beside.parts.insert(row.bytes(0).map_err(damaged)?.unwrap_or_default().to_vec());
-            }
-        }
-        Ok(beside)
     }
+    Ok(beside)
 }
 
 /// The step of a task under this key.
-pub(super) async fn find_one(tx: &Tx<'_>, task: u64, key: &str) -> Result<Option<Step>, Fault> {
+pub(super) async fn find_one(tx: &Tx, task: u64, key: &str) -> Result<Option<Step>, Fault> {
     Ok(find(tx, task, &[key.as_bytes()]).await?.pop())
 }
 
-async fn find(tx: &Tx<'_>, task: u64, keys: &[&[u8]]) -> Result<Vec<Step>, Fault> {
+async fn find(tx: &Tx, task: u64, keys: &[&[u8]]) -> Result<Vec<Step>, Fault> {
     if keys.is_empty() {
         return Ok(Vec::new());
     }
@@ -86,7 +65,7 @@ pub(super) async fn questions(session: &Session, task: u64) -> Result<Vec<Questi
 
 /// Forgets some steps, puts each of the others in the place of the one under its key or behind the others, and new parts
 /// behind the parts, which the record counts already.
-pub(super) async fn note(tx: &mut Tx<'_>, task: u64, record: &Record, noted: &Noted) -> Result<(), Fault> {
+pub(super) async fn note(tx: &mut Tx, task: u64, record: &Record, noted: &Noted) -> Result<(), Fault> {
     let of = Value::count(task);
     for key in &noted.forgotten {
         tx.execute(sql::FORGET_STEP, &[of, Value::words(key)]).await?;

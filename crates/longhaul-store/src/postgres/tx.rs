@@ -1,44 +1,34 @@
-//! One operation's transaction: the rows that it holds, and what it adds to the figures beside them.
+//! One operation's transaction, and the rows that it holds.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use tokio_postgres::Row;
 
 use super::{
     Site,
+    account::Added,
     fault::{Fault, damaged},
     link::Session,
-    read, sql,
+    read, sql, steps,
     value::Value,
 };
 use crate::{
-    Limits, Owner, Record, Settings, StoreError, TaskId, Time,
+    Batch, Created, Record, Step, StoreError, TaskId, Time,
+    networked::{
+        beside::Beside,
+        fault::pass_over,
+        node::Node,
+        transaction::{Change, First, Operation, Transaction, Written},
+    },
     row::{self, Cells as _, Place, Standing, encode_owner, signed},
+    transition::Noted,
 };
 
-/// Something that is done as a whole or not at all. It may be tried several times, so it keeps what it was given.
-pub(super) trait Operation: Send + Sync + 'static {
-    /// What it comes to.
-    type Done: Send + 'static;
-
-    /// What is held before anything else, so that it is asked for together with the transaction.
-    fn first(&self) -> First<'_> {
-        First::Nothing
-    }
-
-    fn run<'a>(&'a self, tx: &'a mut Tx<'_>) -> impl Future<Output = Result<Self::Done, Fault>> + Send + 'a;
-}
-
-/// What an operation holds first.
-pub(super) enum First<'a> {
-    Task(&'a TaskId),
-    /// To make a task of this owner's.
-    Account(&'a Owner),
-    Nothing,
-}
-
 /// What was read together with the beginning of a transaction.
-enum Ahead {
+pub(super) enum Ahead {
     Task(TaskId, Option<Row>),
     /// The owner's account, the totals, and the number of the next change.
     Account(Option<Row>, Row, i64),
@@ -46,50 +36,40 @@ enum Ahead {
 }
 
 /// A transaction under way.
-pub(super) struct Tx<'s> {
-    session: Session,
-    pub(super) site: &'s Site,
+pub(super) struct Tx {
+    pub(super) session: Session,
+    pub(super) site: Arc<Site>,
     /// What is held by it before anything else of the same family: its topmost task.
     family: Option<TaskId>,
-    added: BTreeMap<Option<String>, Added>,
-    changes: Vec<TaskId>,
+    /// The numbers of the rows that were read or made.
+    places: HashMap<TaskId, u64>,
+    /// Whether there is room for the task that is to be made, and the how manieth of its owner it is.
+    admitted: Option<Result<u64, StoreError>>,
+    pub(super) added: BTreeMap<Option<String>, Added>,
+    written: Written,
     /// Whether anything was written.
     is_dirty: bool,
-    ahead: Ahead,
+    pub(super) ahead: Ahead,
 }
 
-/// What is added to the account of an owner, whose name is the key; the server has none.
-#[derive(Clone, Copy, Debug, Default)]
-struct Added {
-    open: i64,
-    retained: i64,
-    last: i64,
-    event_bytes: i64,
-    entries: i64,
-}
-
-impl Added {
-    fn takes(&self) -> bool {
-        [self.retained, self.event_bytes, self.entries].iter().any(|number| *number < 0)
-    }
-}
-
-impl<'s> Tx<'s> {
+impl Tx {
     /// Runs an operation once, and commits what it wrote; gives which tasks have changed.
-    pub(super) async fn attempt<O: Operation>(
-        site: &'s Site,
+    pub(super) async fn attempt<O: Operation<Self>>(
+        site: &Arc<Site>,
         operation: &O,
         family: Option<&TaskId>,
     ) -> Result<(O::Done, Vec<TaskId>), Fault> {
         let mut session = Session::take(&site.pool, site.is_pooled).await?;
         let first = if family.is_some() { First::Nothing } else { operation.first() };
         let ahead = begin(&mut session, &site.begin, first).await?;
-        let mut tx = Tx {
+        let mut tx = Self {
             session,
-            site,
+            site: Arc::clone(site),
             family: family.cloned(),
+            places: HashMap::new(),
+            admitted: None,
             added: BTreeMap::new(),
-            changes: Vec::new(),
+            written: Written::default(),
             is_dirty: false,
             ahead,
         };
@@ -98,9 +78,10 @@ impl<'s> Tx<'s> {
             operation.run(&mut tx).await
         };
         match done.await {
-            Ok(done) if tx.is_dirty => {
+            Ok(mut done) if tx.is_dirty => {
                 tx.commit().await?;
-                Ok((done, tx.changes))
+                O::settle(&mut done, &tx.written);
+                Ok((done, tx.written.seqs.into_keys().collect()))
             }
             Ok(done) => {
                 tx.session.roll_back().await;
@@ -125,14 +106,6 @@ impl<'s> Tx<'s> {
         Ok(())
     }
 
-    /// Makes sure that what is above a task can be written to.
-    pub(super) fn with_family(&self, record: &Record) -> Result<(), Fault> {
-        match (&record.parent, &self.family) {
-            (Some(_), None) => Err(Fault::Family(record.id.clone())),
-            _ => Ok(()),
-        }
-    }
-
     pub(super) async fn query(
         &self,
         doing: &'static str,
@@ -152,55 +125,40 @@ impl<'s> Tx<'s> {
         self.session.query("writing", sql, values).await
     }
 
-    /// Holds a task that is no tombstone, and reads it and its place.
-    pub(super) async fn load(&mut self, id: &TaskId) -> Result<Option<(Place, Record)>, Fault> {
-        let found = match std::mem::replace(&mut self.ahead, Ahead::Nothing) {
-            Ahead::Task(first, found) if first == *id => found,
-            _ => self.query("reading a task", sql::LOCK, &[Value::text(id.as_str())]).await?.pop(),
-        };
-        match &found {
-            Some(row) => self.read(row).await,
-            None => Ok(None),
-        }
-    }
-
     /// Reads a row that is held, unless it is a tombstone's.
-    pub(super) async fn read(&self, row: &Row) -> Result<Option<(Place, Record)>, Fault> {
+    async fn read(&mut self, row: &Row) -> Result<Option<Record>, Fault> {
         let place = Place::of(row, self.now())?;
         if place.is_tombstone() {
             return Ok(None);
         }
-        Ok(Some((place, read::record(&self.session, row).await?)))
+        let record = read::record(&self.session, row).await?;
+        self.places.insert(record.id.clone(), place.ord);
+        Ok(Some(record))
     }
 
-    /// The number and the owner of a tombstone whose time is up, once it is held.
-    pub(super) async fn tombstone(&self, id: &TaskId, now: Time) -> Result<Option<(u64, Owner)>, Fault> {
-        let found = self.query("reading a task", sql::LOCK, &[Value::text(id.as_str())]).await?;
-        let Some(row) = found.first() else { return Ok(None) };
-        let (place, _, owner) = row::due(row)?;
-        let until = row.int(row::Column::ExpiresAt as usize).map_err(damaged)?;
-        let is_due = place.is_tombstone() && until.is_some_and(|until| until <= now.unix_ms());
-        Ok(is_due.then_some((place.ord, owner)))
+    /// The number of a task's row, which was read.
+    fn place(&self, record: &Record) -> Result<u64, Fault> {
+        self.places.get(&record.id).copied().ok_or_else(|| damaged("a task that was never read"))
     }
 
     /// Whether the id is taken, be it by a tombstone.
-    pub(super) async fn is_taken(&self, id: &TaskId) -> Result<bool, Fault> {
+    async fn is_taken(&self, id: &TaskId) -> Result<bool, Fault> {
         let found = self.query("reading a task", sql::IS_TAKEN, &[Value::text(id.as_str())]).await?;
         Ok(!found.is_empty())
     }
 
     /// The open task of this owner and digest.
-    pub(super) async fn joinable(&self, new: &Record) -> Result<Option<Record>, Fault> {
+    async fn joinable(&mut self, new: &Record) -> Result<Option<Record>, Fault> {
         let Some(digest) = &new.join else { return Ok(None) };
         let values = [Value::words(encode_owner(&new.owner)), Value::Bytes(Some(digest.as_bytes()))];
         let found = self.query("looking for a task to join", sql::JOINABLE, &values).await?;
         let Some(row) = found.first() else { return Ok(None) };
         // It is not held: who ends it holds it, and waits for its owner's account, which this one holds.
-        Ok(self.read(row).await?.map(|(_, record)| record))
+        self.read(row).await
     }
 
     /// The task that was created under the key of this new one before.
-    pub(super) async fn again(&self, new: &Record) -> Result<Option<Record>, Fault> {
+    async fn again(&mut self, new: &Record) -> Result<Option<Record>, Fault> {
         let Some(once) = &new.once else { return Ok(None) };
         let values = [Value::words(encode_owner(&new.owner)), Value::text(once.key.as_str())];
         let found = self.query("looking for a call by its key", sql::CALLED, &values).await?;
@@ -211,46 +169,13 @@ impl<'s> Tx<'s> {
         }
         let (_, id, _) = row::due(row)?;
         match self.read(row).await? {
-            Some((place, record)) if place.is_visible() => Ok(Some(record)),
+            Some(record) if !record.is_forgotten(self.now()) => Ok(Some(record)),
             _ => Err(StoreError::KeySpent { id }.into()),
         }
     }
 
-    /// Refuses a task there is no room for. The owner's account is held from then on, and the number of its next task is
-    /// given.
-    pub(super) async fn admit(&mut self, owner: &Owner, limits: &Limits) -> Result<u64, Fault> {
-        let (account, totals) = match &self.ahead {
-            Ahead::Account(account, totals, _) => (account.clone(), totals.clone()),
-            _ => {
-                let doing = "reading an owner's account";
-                let account =
-                    self.query(doing, sql::HOLD_ACCOUNT, &[Value::words(encode_owner(owner))]).await?.pop();
-                let totals = self.query(doing, sql::TOTALS, &[]).await?.pop();
-                (account, totals.ok_or_else(|| damaged("the totals"))?)
-            }
-        };
-        let account = match account {
-            Some(account) => account,
-            // The first of its owner.
-            None => {
-                let name = Value::words(encode_owner(owner));
-                let made = self.query("making an owner's account", sql::MAKE_ACCOUNT, &[name]).await?;
-                made.into_iter().next().ok_or(Fault::Again)?
-            }
-        };
-        let mine = *self.added(owner);
-        let counted = |row: &Row, at, mine: i64| -> Result<u64, Fault> {
-            Ok(u64::try_from(int(row, at)? + mine).unwrap_or(0))
-        };
-        let (open, retained) = (counted(&totals, 0, mine.open)?, counted(&totals, 1, mine.retained)?);
-        let (own_open, own_retained) =
-            (counted(&account, 0, mine.open)?, counted(&account, 1, mine.retained)?);
-        limits.admit(owner, open, retained, own_open, own_retained)?;
-        Ok(counted(&account, 2, mine.last)? + 1)
-    }
-
     /// Adds a new record as its owner's `nth` and numbers its creation; `false` if its id is taken, be it by a tombstone.
-    pub(super) async fn insert(&mut self, record: &mut Record, nth: u64) -> Result<bool, Fault> {
+    async fn add(&mut self, record: &Record, nth: u64) -> Result<bool, Fault> {
         let next = match std::mem::replace(&mut self.ahead, Ahead::Nothing) {
             Ahead::Account(_, _, next) => next,
             _ => {
@@ -258,12 +183,12 @@ impl<'s> Tx<'s> {
                 int(next.first().ok_or_else(|| damaged("the numbers of changes"))?, 0)?
             }
         };
-        record.seq = u64::try_from(next).map_err(damaged)?;
+        let seq = u64::try_from(next).map_err(damaged)?;
         let at = Standing::of(record);
         let (retention, retention_ms) = row::encode_retention(record.retention);
         let (version, parent) = (record.version.to_string(), record.parent.as_ref());
         let values = [
-            Value::count(record.seq),
+            Value::count(seq),
             Value::text(record.id.as_str()),
             Value::words(encode_owner(&record.owner)),
             Value::count(nth),
@@ -309,18 +234,15 @@ impl<'s> Tx<'s> {
         added.open += 1;
         added.retained += 1;
         added.last += 1;
-        self.changes.push(record.id.clone());
+        // A task's place is the number of its creation.
+        self.places.insert(record.id.clone(), seq);
+        self.written.seqs.insert(record.id.clone(), seq);
         Ok(true)
     }
 
-    /// Writes what a transition may have changed and numbers the change. `was_open` is how it was before.
-    pub(super) async fn update(
-        &mut self,
-        ord: u64,
-        record: &mut Record,
-        was_open: bool,
-    ) -> Result<(), Fault> {
-        if was_open && record.is_terminal() {
+    /// Writes what a transition may have changed of a task that was open, and numbers the change.
+    async fn update(&mut self, ord: u64, record: &Record) -> Result<(), Fault> {
+        if record.is_terminal() {
             self.added(&record.owner).open -= 1;
         }
         let at = Standing::of(record);
@@ -365,7 +287,7 @@ impl<'s> Tx<'s> {
     }
 
     /// Writes what a report may have changed and numbers the change; no index is touched.
-    pub(super) async fn update_report(&mut self, ord: u64, record: &mut Record) -> Result<(), Fault> {
+    async fn update_report(&mut self, ord: u64, record: &Record) -> Result<(), Fault> {
         let progress = record.progress.as_ref();
         let values = [
             Value::count(ord),
@@ -386,21 +308,20 @@ impl<'s> Tx<'s> {
         self.number(&numbered, record)
     }
 
-    fn number(&mut self, numbered: &[Row], record: &mut Record) -> Result<(), Fault> {
+    fn number(&mut self, numbered: &[Row], record: &Record) -> Result<(), Fault> {
         let row = numbered.first().ok_or_else(|| damaged("a task that was held is gone"))?;
-        record.seq = u64::try_from(int(row, 0)?).map_err(damaged)?;
-        self.changes.push(record.id.clone());
+        self.written.seqs.insert(record.id.clone(), u64::try_from(int(row, 0)?).map_err(damaged)?);
         Ok(())
     }
 
     /// Writes how many tasks were made below one, which nobody can see.
-    pub(super) async fn update_below(&mut self, ord: u64, record: &Record) -> Result<(), Fault> {
+    async fn update_below(&mut self, ord: u64, record: &Record) -> Result<(), Fault> {
         let values = [Value::count(ord), Value::int(record.children.below)];
         self.execute(sql::COUNT_BELOW, &values).await.map(drop)
     }
 
     /// Writes what may have changed of a task that had ended: nobody can see it, and it has no number.
-    pub(super) async fn update_ended(&mut self, ord: u64, record: &Record) -> Result<(), Fault> {
+    async fn update_ended(&mut self, ord: u64, record: &Record) -> Result<(), Fault> {
         let (at, undo) = (Standing::of(record), record.undo.as_ref());
         let values = [
             Value::count(ord),
@@ -420,19 +341,129 @@ impl<'s> Tx<'s> {
     }
 
     /// Writes whether somebody came back for a task, which nobody can see.
-    pub(super) async fn update_orphan(&mut self, ord: u64, record: &Record) -> Result<(), Fault> {
+    async fn update_orphan(&mut self, ord: u64, record: &Record) -> Result<(), Fault> {
         let values = [Value::count(ord), time(record.orphan_at), time(record.came_back_at)];
         self.execute(sql::UPDATE_ORPHAN, &values).await.map(drop)
     }
 
     /// Writes a prolonged lease, which nobody can see and which therefore has no number.
-    pub(super) async fn update_lease(&mut self, ord: u64, until: Time) -> Result<(), Fault> {
-        self.execute(sql::RENEW, &[Value::count(ord), Value::int(until.unix_ms())]).await.map(drop)
+    pub(super) async fn renew(&mut self, record: &Record) -> Result<(), Fault> {
+        let Some(lease) = record.lease() else { return Ok(()) };
+        let values = [Value::count(self.place(record)?), Value::int(lease.until.unix_ms())];
+        self.execute(sql::RENEW, &values).await.map(drop)
     }
 
-    /// Takes a finished task's payloads away; its id stays until `until`.
-    pub(super) async fn erase(&mut self, ord: u64, record: &Record, until: Time) -> Result<(), Fault> {
-        let task = Value::count(ord);
+    /// The number of the next change of an entry.
+    pub(super) async fn next_version(&self) -> Result<u64, Fault> {
+        let next = self.query("numbering a change", sql::NEXT_VERSION, &[]).await?;
+        let next = next.first().ok_or_else(|| damaged("the numbers of changes"))?;
+        u64::try_from(int(next, 0)?).map_err(damaged)
+    }
+}
+
+impl Transaction for Tx {
+    type Fault = Fault;
+    /// The number of its row.
+    type Row = i64;
+
+    fn node(&self) -> &Node {
+        &self.site.node
+    }
+
+    fn now(&self) -> Time {
+        self.site.node.clock.now()
+    }
+
+    /// Whoever is refused may still find what there is. What is admitted holds the account of its owner, so that nobody else
+    /// makes the same call meanwhile.
+    async fn known(&mut self, new: &Record) -> Result<Option<Created>, Fault> {
+        self.admitted = match self.admit(&new.owner).await {
+            Err(Fault::Refused(refusal)) => Some(Err(refusal)),
+            admitted => Some(Ok(admitted?)),
+        };
+        match self.again(new).await? {
+            Some(found) => Ok(Some(Created::Again(found))),
+            None => Ok(self.joinable(new).await?.map(Created::Joined)),
+        }
+    }
+
+    async fn insert(&mut self, record: &Record) -> Result<(), Fault> {
+        let admitted = match self.admitted.take() {
+            Some(admitted) => admitted.map_err(Fault::Refused),
+            None => self.admit(&record.owner).await,
+        };
+        match admitted {
+            Ok(nth) if self.add(record, nth).await? => Ok(()),
+            Err(Fault::Refused(refusal)) if !self.is_taken(&record.id).await? => Err(refusal.into()),
+            Ok(_) | Err(Fault::Refused(_)) => Err(StoreError::AlreadyExists { id: record.id.clone() }.into()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// It is held from then on.
+    async fn load(&mut self, id: &TaskId) -> Result<Option<Record>, Fault> {
+        let found = match std::mem::replace(&mut self.ahead, Ahead::Nothing) {
+            Ahead::Task(first, found) if first == *id => found,
+            _ => self.query("reading a task", sql::LOCK, &[Value::text(id.as_str())]).await?.pop(),
+        };
+        match &found {
+            Some(row) => self.read(row).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn load_with(&mut self, id: &TaskId, batch: &Batch) -> Result<Option<(Record, Beside)>, Fault> {
+        let Some(record) = self.load(id).await? else { return Ok(None) };
+        let beside = steps::beside(self, self.place(&record)?, batch).await?;
+        Ok(Some((record, beside)))
+    }
+
+    async fn load_free(&mut self, rows: &[i64], limit: usize) -> Result<Vec<Record>, Fault> {
+        let values = [Value::Ints(rows), Value::count(limit as u64)];
+        let mut free = Vec::new();
+        for row in self.query("claiming tasks", sql::LOCK_FREE, &values).await? {
+            match self.read(&row).await {
+                Ok(record) => free.extend(record),
+                Err(fault) => pass_over(&row::due(&row)?.1, fault)?,
+            }
+        }
+        Ok(free)
+    }
+
+    async fn step(&mut self, record: &Record, key: &str) -> Result<Option<Step>, Fault> {
+        steps::find_one(self, self.place(record)?, key).await
+    }
+
+    async fn children(&mut self, of: &Record) -> Result<Vec<TaskId>, Fault> {
+        let of = [Value::text(of.id.as_str())];
+        let found = self.query("looking for the children of a task", sql::CHILDREN, &of).await?;
+        found.iter().map(|row| TaskId::new(text(row, 0)?).map_err(damaged)).collect()
+    }
+
+    fn reach_above(&self, record: &Record) -> Result<(), Fault> {
+        match (&record.parent, &self.family) {
+            (Some(_), None) => Err(Fault::Family(record.id.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    async fn put(&mut self, record: &Record, change: Change) -> Result<(), Fault> {
+        let ord = self.place(record)?;
+        match change {
+            Change::Any => self.update(ord, record).await,
+            Change::Report => self.update_report(ord, record).await,
+            Change::Ended => self.update_ended(ord, record).await,
+            Change::Orphan => self.update_orphan(ord, record).await,
+            Change::Below => self.update_below(ord, record).await,
+        }
+    }
+
+    async fn note(&mut self, record: &Record, noted: Noted) -> Result<(), Fault> {
+        steps::note(self, self.place(record)?, record, &noted).await
+    }
+
+    async fn erase(&mut self, record: &Record, until: Time) -> Result<(), Fault> {
+        let task = Value::count(self.place(record)?);
         if record.steps > 0 {
             self.execute(sql::REMOVE_STEPS, &[task]).await?;
         }
@@ -442,96 +473,17 @@ impl<'s> Tx<'s> {
         self.execute(sql::ERASE, &[task, Value::int(until.unix_ms())]).await.map(drop)
     }
 
-    /// Removes a tombstone.
-    pub(super) async fn remove(&mut self, ord: u64, owner: &Owner) -> Result<(), Fault> {
-        self.added(owner).retained -= 1;
-        self.execute(sql::REMOVE, &[Value::count(ord)]).await.map(drop)
-    }
-
-    /// Charges an owner for events that take `taken` in the place of some that took `freed`, if there is room.
-    pub(super) async fn charge_events(&mut self, owner: &Owner, freed: u64, taken: u64) -> Result<(), Fault> {
-        if taken > freed {
-            let (own, all) = self.taken(owner, 0, 2).await?;
-            let after = |bytes: u64| bytes.saturating_sub(freed) + taken;
-            self.settings().limits.admit_events(after(own), after(all))?;
+    async fn remove(&mut self, id: &TaskId) -> Result<bool, Fault> {
+        let found = self.query("reading a task", sql::LOCK, &[Value::text(id.as_str())]).await?;
+        let Some(row) = found.first() else { return Ok(false) };
+        let (place, _, owner) = row::due(row)?;
+        let until = row.int(row::Column::ExpiresAt as usize).map_err(damaged)?;
+        if !place.is_tombstone() || until.is_none_or(|until| until > self.now().unix_ms()) {
+            return Ok(false);
         }
-        self.added(owner).event_bytes += signed(taken) - signed(freed);
-        Ok(())
-    }
-
-    /// Charges a holder for one more entry, if there is room.
-    pub(super) async fn charge_entry(&mut self, owner: Option<&Owner>) -> Result<(), Fault> {
-        let (own, all) = self.taken(owner.unwrap_or(&Owner::Anonymous), 1, 3).await?;
-        self.settings().limits.admit_entry(owner.map(|_| own), all)?;
-        self.count_entry(owner, 1);
-        Ok(())
-    }
-
-    /// Gives back what an entry was charged.
-    pub(super) fn credit_entry(&mut self, owner: Option<&Owner>) {
-        self.count_entry(owner, -1);
-    }
-
-    fn count_entry(&mut self, owner: Option<&Owner>, by: i64) {
-        let name = owner.map(|owner| encode_owner(owner).to_owned());
-        self.added.entry(name).or_default().entries += by;
-    }
-
-    /// What there is of an owner and in all: numbers of these columns.
-    async fn taken(&self, owner: &Owner, own: usize, all: usize) -> Result<(u64, u64), Fault> {
-        let doing = "reading an owner's account";
-        let account = self.query(doing, sql::ACCOUNT, &[Value::words(encode_owner(owner))]).await?;
-        let totals = self.query(doing, sql::TOTALS, &[]).await?;
-        let number = |row: Option<&Row>, at| -> Result<u64, Fault> {
-            row.map_or(Ok(0), |row| Ok(u64::try_from(int(row, at)?).unwrap_or(0)))
-        };
-        Ok((number(account.first(), own)?, number(totals.first(), all)?))
-    }
-
-    /// The number of the next change of an entry.
-    pub(super) async fn next_version(&self) -> Result<u64, Fault> {
-        let next = self.query("numbering a change", sql::NEXT_VERSION, &[]).await?;
-        let next = next.first().ok_or_else(|| damaged("the numbers of changes"))?;
-        u64::try_from(int(next, 0)?).map_err(damaged)
-    }
-
-    pub(super) fn now(&self) -> Time {
-        self.site.clock.now()
-    }
-
-    pub(super) fn settings(&self) -> &'s Settings {
-        &self.site.settings
-    }
-
-    fn added(&mut self, owner: &Owner) -> &mut Added {
-        self.added.entry(Some(encode_owner(owner).to_owned())).or_default()
-    }
-
-    /// Commits, with the figures last, for others wait for them until then.
-    async fn commit(&mut self) -> Result<(), Fault> {
-        let number = |number| Value::Int(Some(number));
-        let (mut last, mut all) = (Vec::new(), Added::default());
-        for (owner, added) in &self.added {
-            all.open += added.open;
-            all.retained += added.retained;
-            all.event_bytes += added.event_bytes;
-            all.entries += added.entries;
-            let Some(owner) = owner else { continue };
-            let numbers = [added.open, added.retained, added.last, added.event_bytes, added.entries];
-            if numbers != [0; 5] {
-                let values = [Value::words(owner)].into_iter().chain(numbers.map(number));
-                last.push((sql::ADD_TO_ACCOUNT, values.collect()));
-            }
-            if added.takes() {
-                last.push((sql::REMOVE_EMPTY_ACCOUNT, vec![Value::words(owner)]));
-            }
-        }
-        let numbers = [all.open, all.retained, all.event_bytes, all.entries];
-        if numbers != [0; 4] {
-            let values = [Value::int(self.site.next_shard())].into_iter().chain(numbers.map(number));
-            last.push((sql::ADD_TO_TOTALS, values.collect()));
-        }
-        self.session.commit_with(&last).await
+        self.added(&owner).retained -= 1;
+        self.execute(sql::REMOVE, &[Value::count(place.ord)]).await?;
+        Ok(true)
     }
 }
 

@@ -30,7 +30,7 @@ impl Registry for Redis {
                 asked.cmd("HMGET").arg(row).arg(&["version", "ends", "value"]);
                 let found = async {
                     let (fields,): (Vec<Field>,) = site.link.ask("reading an entry", &asked).await?;
-                    Ok(stored(&fields)?.filter(|entry| entry.lives(site.clock.now())))
+                    Ok(stored(&fields)?.filter(|entry| entry.lives(site.node.clock.now())))
                 };
                 found.await.map_err(|fault| site.place.error(fault))
             }
@@ -38,7 +38,7 @@ impl Registry for Redis {
     }
 
     fn put<'a>(&'a self, key: EntryKey<'a>, value: Value<'a>) -> StoreFuture<'a, Entry> {
-        if let Err(refusal) = check(key, Some(value), &self.site.settings.limits) {
+        if let Err(refusal) = check(key, Some(value), &self.0.site.node.settings.limits) {
             return Box::pin(async { Err(refusal) });
         }
         self.on_own(move |site| {
@@ -58,7 +58,7 @@ impl Registry for Redis {
         expected: Option<Version>,
         value: Option<Value<'a>>,
     ) -> StoreFuture<'a, Swap> {
-        if let Err(refusal) = check(key, value, &self.site.settings.limits) {
+        if let Err(refusal) = check(key, value, &self.0.site.node.settings.limits) {
             return Box::pin(async { Err(refusal) });
         }
         self.on_own(move |site| {
@@ -148,7 +148,7 @@ impl Change {
     }
 
     async fn make(&self, site: &Site) -> Result<Swap, Fault> {
-        let (limits, now) = (&site.settings.limits, site.clock.now());
+        let (limits, now) = (&site.node.settings.limits, site.node.clock.now());
         let expected = match self.expected {
             Expected::Anything => "any".to_owned(),
             Expected::Entry(version) => version.map_or_else(String::new, |version| version.get().to_string()),
@@ -205,7 +205,7 @@ async fn names(
     mut after: Option<String>,
     limit: usize,
 ) -> Result<Vec<String>, Fault> {
-    let (now, mut living) = (site.clock.now(), Vec::new());
+    let (now, mut living) = (site.node.clock.now(), Vec::new());
     while living.len() < limit {
         let few = (limit - living.len()).max(16);
         let mut asked = pipe();
@@ -237,7 +237,7 @@ async fn names(
 }
 
 async fn sweep(site: &Site, limit: usize) -> Result<usize, Fault> {
-    let now = site.clock.now().unix_ms();
+    let now = site.node.clock.now().unix_ms();
     let mut asked = pipe();
     asked.cmd("ZRANGE").arg(site.keys.one("entries")).arg("-inf").arg(now).arg("BYSCORE");
     asked.arg("LIMIT").arg(0).arg(i64::try_from(limit).unwrap_or(i64::MAX));

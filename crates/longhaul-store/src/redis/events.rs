@@ -50,7 +50,7 @@ impl EventStore for Redis {
             let stream = Named::of(stream);
             async move {
                 let args = [
-                    site.clock.now().unix_ms().to_string(),
+                    site.node.clock.now().unix_ms().to_string(),
                     after.to_string(),
                     limit.to_string(),
                     LARGEST_REPLAY.to_string(),
@@ -110,7 +110,7 @@ impl Named {
 }
 
 async fn append(site: &Site, stream: &Named, text: &str) -> Result<u64, Fault> {
-    let (limits, now) = (&site.settings.limits, site.clock.now());
+    let (limits, now) = (&site.node.settings.limits, site.node.clock.now());
     let takes = room(text);
     // One that is too large by itself is told from one for which there is no room.
     Kept::default().push(takes, limits, || Ok(None))?;
@@ -119,7 +119,7 @@ async fn append(site: &Site, stream: &Named, text: &str) -> Result<u64, Fault> {
         keys::word(&stream.owner),
         text.to_owned(),
         now.unix_ms().to_string(),
-        now.after(site.settings.event_retention).unix_ms().to_string(),
+        now.after(site.node.settings.event_retention).unix_ms().to_string(),
         limits.max_stream_events.to_string(),
         limits.max_stream_bytes.to_string(),
         limits.max_event_bytes_per_owner.to_string(),
@@ -138,7 +138,7 @@ async fn append(site: &Site, stream: &Named, text: &str) -> Result<u64, Fault> {
 }
 
 async fn sweep(site: &Site, limit: usize) -> Result<usize, StoreError> {
-    let now = site.clock.now().unix_ms();
+    let now = site.node.clock.now().unix_ms();
     let mut asked = pipe();
     asked.cmd("ZRANGE").arg(site.keys.one("streams")).arg("-inf").arg(now).arg("BYSCORE");
     asked.arg("LIMIT").arg(0).arg(i64::try_from(limit).unwrap_or(i64::MAX));

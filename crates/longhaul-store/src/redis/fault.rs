@@ -6,8 +6,9 @@ use ::redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::address::Place;
 use crate::{
-    StoreError, TaskId,
+    StoreError,
     error::{corrupt, said},
+    networked,
 };
 
 /// Why an attempt at an operation did not come to its end.
@@ -37,6 +38,15 @@ impl Fault {
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)
+    }
+}
+
+impl networked::fault::Fault for Fault {
+    fn refusal(self) -> Result<StoreError, Self> {
+        match self {
+            Self::Refused(error) => Ok(error),
+            fault => Err(fault),
+        }
     }
 }
 
@@ -100,17 +110,6 @@ impl Place {
             },
             _ => StoreError::Backend { doing, source: Arc::new(error) },
         }
-    }
-}
-
-/// One damaged row must not stop the work on all others; whoever reads it is told.
-pub(super) fn pass_over(id: &TaskId, error: Fault) -> Result<(), Fault> {
-    match error {
-        Fault::Refused(error @ StoreError::Corrupt { .. }) => {
-            tracing::error!(task = %id, %error, "a task is damaged and is passed over");
-            Ok(())
-        }
-        other => Err(other),
     }
 }
 

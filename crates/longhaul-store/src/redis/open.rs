@@ -1,27 +1,26 @@
 //! Opening a store: the server, its settings, the format, this node's place in it.
 
 use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, LazyLock, Mutex, atomic::AtomicU64, mpsc::sync_channel},
+    sync::{Arc, LazyLock, atomic::AtomicU64},
     time::Duration,
 };
 
 use ::redis::Script;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::time::timeout;
 
 use super::{
-    Parting, Redis, Site,
+    Redis, Site,
     address::Address,
     fault::Fault,
-    keeper::{self, Keeper},
+    keeper::Session,
     keys::Keys,
     link::{Link, script_in_want},
     settings,
 };
 use crate::{
-    Clock, Durability, NodeId, Settings, StoreError, Time, WatchHub, clock::StoreClock, error::said,
-    server_clock::ServerClock, suspects::Suspects,
+    Clock, Settings, StoreError, Time,
+    error::said,
+    networked::{Handle, keeper::Keeps as _, node::Node, password::Password},
 };
 
 /// How to open a store on a Redis or Valkey server.
@@ -38,16 +37,6 @@ pub struct RedisOptions {
     /// another, for the server was started again, or the way to it was cut for a moment. Default 1 s.
     pub session_grace: Duration,
     password: Option<Password>,
-}
-
-/// It is not shown.
-#[derive(Clone)]
-struct Password(String);
-
-impl fmt::Debug for Password {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Password")
-    }
 }
 
 impl RedisOptions {
@@ -114,27 +103,11 @@ impl RedisOptions {
     pub async fn open(self, url: &str) -> Result<Redis, StoreError> {
         let password = self.password.as_ref().map(|Password(password)| password.as_str());
         let address = Address::parse(url, password)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(THREADS)
-            .thread_name("longhaul-store")
-            .enable_all()
-            .build()
-            .map_err(|error| StoreError::Backend {
-                doing: "starting the store's threads",
-                source: Arc::new(error),
-            })?;
-        let opened = runtime.spawn(self.enter(address)).await;
-        match super::ended(opened) {
-            Ok((site, parting)) => Ok(Redis { site, runtime: Some(runtime), parting: Some(parting) }),
-            Err(error) => {
-                runtime.shutdown_background();
-                Err(error)
-            }
-        }
+        Ok(Redis(Handle::open(self.enter(address)).await?))
     }
 
-    /// Makes this node known, and begins to keep its session.
-    async fn enter(self, address: Address) -> Result<(Arc<Site>, Parting), StoreError> {
+    /// Makes this node's session.
+    async fn enter(self, address: Address) -> Result<(Arc<Site>, Session), StoreError> {
         let Address { client, place, name, replicas } = address;
         let (link, keys) = (Link::new(client, self.patience, replicas), Keys::new(&name));
         let prepared = timeout(self.patience, prepare(&link, &keys));
@@ -146,44 +119,18 @@ impl RedisOptions {
             Ok(Err(fault)) => return Err(place.error(fault)),
             Err(late) => return Err(place.unreachable(late)),
         }
-        // Until the keeper has asked for it; nothing is done before.
-        let server_clock = self.clock.is_none().then(|| Arc::new(ServerClock::new(Time::from_unix_ms(0))));
-        if let Some(server) = &server_clock {
-            server.set(said_time(&link).await.map_err(|fault| place.error(fault))?);
-        }
-        let source = match (self.clock, &server_clock) {
-            (Some(clock), _) => clock,
-            (None, Some(clock)) => Arc::<ServerClock>::clone(clock) as Arc<dyn Clock>,
-            (None, None) => Arc::new(crate::SystemClock::new()),
-        };
-        let mut bits = [0; 10];
-        getrandom::fill(&mut bits).map_err(|error| StoreError::Backend {
-            doing: "drawing a node's name",
-            source: Arc::new(error),
-        })?;
+        let said = said_time(&link).await.map_err(|fault| place.error(fault))?;
         let site = Arc::new(Site {
+            node: Node::new(self.settings, self.clock, said, self.patience, self.session_grace)?,
             link,
             place,
             keys,
-            settings: self.settings,
-            clock: StoreClock::resume(source, None),
-            server_clock,
-            hub: WatchHub::new(),
-            node: NodeId::from_entropy(bits),
-            suspects: Suspects::new(self.session_grace),
             replicas,
-            patience: self.patience,
-            changes: AtomicU64::new(0),
             versions: AtomicU64::new(0),
             line: tokio::sync::Mutex::new(()),
-            durability: Mutex::new((Durability::Volatile, String::new())),
         });
-        let session = keeper::enter(&site).await?;
-        let (stop, stopped) = oneshot::channel();
-        let (ended, gone) = sync_channel(1);
-        let keeper = Keeper { site: site.clone(), stop: stopped, ended, seen: HashMap::new() };
-        tokio::spawn(keeper.run(session));
-        Ok((site, Parting { stop, gone: Mutex::new(gone) }))
+        let session = site.enter().await?;
+        Ok((site, session))
     }
 }
 
@@ -245,12 +192,3 @@ static PREPARE: LazyLock<Script> = LazyLock::new(|| {
 
 /// The format that this release writes.
 const FORMAT: u32 = 1;
-
-/// Threads of a store: they do little more than wait for the server.
-const THREADS: usize = 2;
-
-impl fmt::Debug for Site {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Site").field("place", &self.place).field("node", &self.node).finish_non_exhaustive()
-    }
-}

@@ -6,16 +6,17 @@ use ::redis::{FromRedisValue, Pipeline, Script, pipe};
 
 use super::{
     Site,
-    fault::{Fault, damaged, pass_over},
+    fault::{Fault, damaged},
     link::reading,
-    operation::FEW,
     row::{self, CLAIMED_BY, FIELDS, Row, SEQ},
     tx::read_step,
 };
 use crate::{
-    CallKey, Counts, Cursor, Epoch, Filter, NodeId, Owner, Page, Part, Parts, Record, Runnable, Scope, Step,
-    StoreError, TaskId, ToolVersion,
-    page::{LARGEST_PAGE, LONGEST_SCAN},
+    Counts, NodeId, Page, Part, Parts, Record, Step, StoreError, TaskId,
+    networked::look::{
+        Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, Steps,
+    },
+    page::LONGEST_SCAN,
     part::{LARGEST_STRETCH, LONGEST_STRETCH},
     transition,
 };
@@ -26,14 +27,6 @@ static STEPS: LazyLock<Script> = LazyLock::new(|| {
 });
 static COUNT: LazyLock<Script> =
     LazyLock::new(|| reading("return {redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[2])}"));
-
-/// Something that is read. It may be tried several times, so it keeps what it was given.
-pub(super) trait Look: Send + Sync + 'static {
-    /// What is found.
-    type Found: Send + 'static;
-
-    fn look<'a>(&'a self, site: &'a Site) -> impl Future<Output = Result<Self::Found, Fault>> + Send + 'a;
-}
 
 /// A field, which may not be there.
 pub(super) type Field = Option<Vec<u8>>;
@@ -51,18 +44,14 @@ impl Site {
     }
 }
 
-pub(super) struct Get {
-    pub(super) owner: Option<Owner>,
-    pub(super) id: TaskId,
-}
-
 impl Get {
     fn sees(&self, row: &Row, site: &Site) -> bool {
-        row.is_visible(site.clock.now()) && self.owner.as_ref().is_none_or(|owner| *owner == row.record.owner)
+        row.is_visible(site.node.clock.now())
+            && self.owner.as_ref().is_none_or(|owner| *owner == row.record.owner)
     }
 }
 
-impl Look for Get {
+impl Look<Site> for Get {
     type Found = Option<Record>;
 
     async fn look(&self, site: &Site) -> Result<Option<Record>, Fault> {
@@ -70,13 +59,7 @@ impl Look for Get {
     }
 }
 
-/// The task of an owner that was created under a key.
-pub(super) struct Called {
-    pub(super) owner: Owner,
-    pub(super) key: CallKey,
-}
-
-impl Look for Called {
+impl Look<Site> for Called {
     type Found = Option<Record>;
 
     async fn look(&self, site: &Site) -> Result<Option<Record>, Fault> {
@@ -88,13 +71,7 @@ impl Look for Called {
     }
 }
 
-/// The steps of a task that is held.
-pub(super) struct Steps {
-    pub(super) id: TaskId,
-    pub(super) epoch: Epoch,
-}
-
-impl Look for Steps {
+impl Look<Site> for Steps {
     type Found = Vec<Step>;
 
     async fn look(&self, site: &Site) -> Result<Vec<Step>, Fault> {
@@ -111,14 +88,7 @@ impl Look for Steps {
     }
 }
 
-/// A stretch of the parts of a task.
-pub(super) struct PartsOf {
-    pub(super) task: Get,
-    pub(super) after: u64,
-    pub(super) limit: usize,
-}
-
-impl Look for PartsOf {
+impl Look<Site> for PartsOf {
     type Found = Option<Parts>;
 
     async fn look(&self, site: &Site) -> Result<Option<Parts>, Fault> {
@@ -152,32 +122,19 @@ impl Look for PartsOf {
     }
 }
 
-/// A page of tasks.
-pub(super) struct List {
-    pub(super) owner: Option<Owner>,
-    pub(super) filter: Filter,
-    /// Only what can be claimed, if anything can, now that these nodes are dead.
-    pub(super) claimable: Option<Vec<NodeId>>,
-    pub(super) before: u64,
-    pub(super) limit: usize,
-}
-
-impl Look for List {
+impl Look<Site> for List {
     type Found = Page;
 
     async fn look(&self, site: &Site) -> Result<Page, Fault> {
-        let scope = self.owner.as_ref().map_or(Scope::Operator, Scope::Owner);
         let set = match (&self.owner, self.filter.open_only) {
             (Some(owner), false) => site.keys.tasks_of(owner),
             (Some(owner), true) => site.keys.open_of(owner),
             (None, false) => site.keys.one(row::TASKS),
             (None, true) => site.keys.one(row::OPEN),
         };
-        let (mut page, mut scanned, mut bytes) = (Page::default(), 0, 0);
-        let mut before = self.before;
-        // What a task carries may be large, so they come a few at a time.
+        let mut listing = Listing::new(self, site.node.clock.now());
         loop {
-            let few = FEW.min(self.limit.max(16));
+            let (few, before) = (listing.few(), listing.before);
             let mut asked = pipe();
             let behind = if before == u64::MAX { "+inf".to_owned() } else { format!("({before}") };
             asked.cmd("ZRANGE").arg(&set).arg(behind).arg("-inf").arg("BYSCORE").arg("REV");
@@ -190,51 +147,20 @@ impl Look for List {
             }
             let rows: Vec<Vec<Field>> =
                 if rows.is_empty() { Vec::new() } else { site.ask("listing tasks", &rows).await? };
-            for ((id, number), fields) in found.iter().zip(rows) {
-                before = *number as u64;
-                scanned += 1;
-                if let Some(record) = self.wanted(site, id, &fields)? {
-                    bytes +=
-                        record.arguments.as_str().len() + record.outcome().map_or(0, crate::Outcome::len);
-                    page.tasks.push(record);
-                }
-                if page.tasks.len() == self.limit || scanned == LONGEST_SCAN || bytes >= LARGEST_PAGE {
-                    page.next = Some(Cursor::behind(scope, before));
-                    return Ok(page);
+            for ((_, place), fields) in found.iter().zip(rows) {
+                let row = Row::of(&fields).map(|row| row.filter(|row| !row.is_tombstone()));
+                if listing.take(*place as u64, row.map(|row| row.map(|row| row.record)))? {
+                    return Ok(listing.into_page());
                 }
             }
             if found.len() < few {
-                return Ok(page);
+                return Ok(listing.into_page());
             }
         }
     }
 }
 
-impl List {
-    fn wanted(&self, site: &Site, id: &str, fields: &[Field]) -> Result<Option<Record>, Fault> {
-        let now = site.clock.now();
-        let row = match Row::of(fields) {
-            Ok(Some(row)) => row,
-            Ok(None) => return Ok(None),
-            // It must not hide its neighbours; whoever asks for it by id is told.
-            Err(Fault::Refused(error)) => {
-                tracing::error!(task = id, %error, "a damaged task is left out of a list");
-                return Ok(None);
-            }
-            Err(fault) => return Err(fault),
-        };
-        let is_dead = |node: &NodeId| self.claimable.as_ref().is_some_and(|dead| dead.contains(node));
-        let is_wanted = row.is_visible(now)
-            && self.filter.admits(&row.record)
-            && (self.claimable.is_none() || transition::is_claimable(&row.record, now, &is_dead));
-        Ok(Some(row.record).filter(|_| is_wanted))
-    }
-}
-
-/// How many tasks there are.
-pub(super) struct Count;
-
-impl Look for Count {
+impl Look<Site> for Count {
     type Found = Counts;
 
     async fn look(&self, site: &Site) -> Result<Counts, Fault> {
@@ -244,35 +170,19 @@ impl Look for Count {
     }
 }
 
-/// What a claim could take.
-pub(super) struct Claimable {
-    /// Of tasks that have not ended alone.
-    pub(super) open_only: bool,
-    /// So many at most.
-    pub(super) limit: usize,
-    /// Of these tools, in these versions.
-    pub(super) runs: Option<Vec<Runnable>>,
-}
+impl Look<Site> for Claimable {
+    type Found = Candidates<TaskId>;
 
-/// The tasks that a claim could take, and the nodes that are dead.
-pub(super) struct Candidates {
-    pub(super) ids: Vec<TaskId>,
-    pub(super) dead: Vec<NodeId>,
-}
-
-impl Look for Claimable {
-    type Found = Candidates;
-
-    async fn look(&self, site: &Site) -> Result<Candidates, Fault> {
-        let now = site.clock.now().unix_ms();
+    async fn look(&self, site: &Site) -> Result<Candidates<TaskId>, Fault> {
+        let now = site.node.clock.now().unix_ms();
         let dead = dead(site).await?;
         let mut ids = Vec::new();
-        self.collect(site, site.keys.one(row::WAITING), now, &mut ids).await?;
-        self.collect(site, site.keys.one(row::LEASES), now, &mut ids).await?;
+        collect(self, site, site.keys.one(row::WAITING), now, &mut ids).await?;
+        collect(self, site, site.keys.one(row::LEASES), now, &mut ids).await?;
         for node in &dead {
-            self.collect(site, site.keys.held(node), i64::MAX, &mut ids).await?;
+            collect(self, site, site.keys.held(node), i64::MAX, &mut ids).await?;
         }
-        Ok(Candidates { ids, dead })
+        Ok(Candidates { rows: ids, dead })
     }
 }
 
@@ -282,7 +192,7 @@ async fn dead(site: &Site) -> Result<Vec<NodeId>, Fault> {
     let mut asked = pipe();
     asked.cmd("HKEYS").arg(site.keys.one(row::HOLDERS));
     let (holders,): (Vec<String>,) = site.ask(doing, &asked).await?;
-    let others: Vec<String> = holders.into_iter().filter(|node| node != site.node.as_str()).collect();
+    let others: Vec<String> = holders.into_iter().filter(|node| node != site.node.id.as_str()).collect();
     if others.is_empty() {
         return Ok(Vec::new());
     }
@@ -305,83 +215,73 @@ async fn dead(site: &Site) -> Result<Vec<NodeId>, Fault> {
             _ => {}
         }
     }
-    dead.extend(site.suspects.dead_of(suspects));
+    dead.extend(site.node.suspects.dead_of(suspects));
     Ok(dead)
 }
 
-impl Claimable {
-    async fn collect(
-        &self,
-        site: &Site,
-        set: String,
-        until: i64,
-        found: &mut Vec<TaskId>,
-    ) -> Result<(), Fault> {
-        let mut behind = 0;
-        while found.len() < self.limit {
-            let few = (self.limit - found.len()).clamp(16, LONGEST_SCAN);
-            let doing = "looking for tasks to claim";
-            let mut asked = pipe();
-            asked.cmd("ZRANGE").arg(&set).arg("-inf").arg(until).arg("BYSCORE");
-            asked.arg("LIMIT").arg(behind).arg(few);
-            let (ids,): (Vec<String>,) = site.ask(doing, &asked).await?;
-            let ids = ids.into_iter().map(|id| TaskId::new(id).map_err(damaged));
-            let ids = ids.collect::<Result<Vec<_>, _>>()?;
-            let mut asked = pipe();
-            for id in &ids {
-                asked.cmd("HMGET").arg(site.keys.task(id)).arg(&CLAIMED_BY);
-            }
-            let open = site.keys.one(row::OPEN);
-            if self.open_only && !ids.is_empty() {
-                asked.cmd("ZMSCORE").arg(open).arg(ids.iter().map(TaskId::as_str).collect::<Vec<_>>());
-            }
-            let mut rows: Vec<Vec<Field>> =
-                if ids.is_empty() { Vec::new() } else { site.ask(doing, &asked).await? };
-            let open = if self.open_only { rows.pop() } else { None };
-            let (many, now) = (ids.len(), site.clock.now().unix_ms());
-            for (at, (id, fields)) in ids.into_iter().zip(rows).enumerate() {
-                let is_wanted = open.as_ref().is_none_or(|open| open.get(at).is_some_and(Option::is_some));
-                if found.len() < self.limit
-                    && is_wanted
-                    && !found.contains(&id)
-                    && self.admits(&id, &fields, now)?
-                {
-                    found.push(id);
-                }
-            }
-            if many < few {
-                break;
-            }
-            behind += many;
+async fn collect(
+    claimable: &Claimable,
+    site: &Site,
+    set: String,
+    until: i64,
+    found: &mut Vec<TaskId>,
+) -> Result<(), Fault> {
+    let mut behind = 0;
+    while found.len() < claimable.limit {
+        let few = (claimable.limit - found.len()).clamp(16, LONGEST_SCAN);
+        let doing = "looking for tasks to claim";
+        let mut asked = pipe();
+        asked.cmd("ZRANGE").arg(&set).arg("-inf").arg(until).arg("BYSCORE");
+        asked.arg("LIMIT").arg(behind).arg(few);
+        let (ids,): (Vec<String>,) = site.ask(doing, &asked).await?;
+        let ids = ids.into_iter().map(|id| TaskId::new(id).map_err(damaged));
+        let ids = ids.collect::<Result<Vec<_>, _>>()?;
+        let mut asked = pipe();
+        for id in &ids {
+            asked.cmd("HMGET").arg(site.keys.task(id)).arg(&CLAIMED_BY);
         }
-        Ok(())
-    }
-
-    fn admits(&self, id: &TaskId, fields: &[Field], now: i64) -> Result<bool, Fault> {
-        let [tool, version, until] = fields else { return Ok(false) };
-        if row::int(until)?.is_some_and(|until| until <= now) {
-            return Ok(false);
+        let open = site.keys.one(row::OPEN);
+        if claimable.open_only && !ids.is_empty() {
+            asked.cmd("ZMSCORE").arg(open).arg(ids.iter().map(TaskId::as_str).collect::<Vec<_>>());
         }
-        let Some(runs) = &self.runs else { return Ok(true) };
-        let (Some(tool), Some(version)) = (row::text(tool)?, row::text(version)?) else {
-            return pass_over(id, damaged("its tool or the version of that")).map(|()| false);
-        };
-        let Ok(version) = ToolVersion::new(version) else {
-            return pass_over(id, damaged("the version of its tool")).map(|()| false);
-        };
-        Ok(runs.iter().any(|run| run.admits(tool, &version)))
+        let mut rows: Vec<Vec<Field>> =
+            if ids.is_empty() { Vec::new() } else { site.ask(doing, &asked).await? };
+        let open = if claimable.open_only { rows.pop() } else { None };
+        let (many, now) = (ids.len(), site.node.clock.now().unix_ms());
+        for (at, (id, fields)) in ids.into_iter().zip(rows).enumerate() {
+            let is_wanted = open.as_ref().is_none_or(|open| open.get(at).is_some_and(Option::is_some));
+            if found.len() < claimable.limit
+                && is_wanted
+                && !found.contains(&id)
+                && admits(claimable, &id, &fields, now)?
+            {
+                found.push(id);
+            }
+        }
+        if many < few {
+            break;
+        }
+        behind += many;
     }
+    Ok(())
 }
 
-/// What time demands something of: at most so many.
-pub(super) struct Due(pub(super) usize);
+/// Whether a claim could take this task, whose fields are [`CLAIMED_BY`].
+fn admits(claimable: &Claimable, id: &TaskId, fields: &[Field], now: i64) -> Result<bool, Fault> {
+    let [tool, version, until] = fields else { return Ok(false) };
+    if row::int(until)?.is_some_and(|until| until <= now) {
+        return Ok(false);
+    }
+    let text = |field| row::text(field).ok().flatten();
+    claimable.admits(id, text(tool), text(version))
+}
 
-impl Look for Due {
+impl Look<Site> for Due {
     type Found = Vec<TaskId>;
 
     async fn look(&self, site: &Site) -> Result<Vec<TaskId>, Fault> {
         let mut asked = pipe();
-        let now = site.clock.now().unix_ms();
+        let now = site.node.clock.now().unix_ms();
         asked.cmd("ZRANGE").arg(site.keys.one(row::DUE)).arg("-inf").arg(now).arg("BYSCORE");
         asked.arg("LIMIT").arg(0).arg(i64::try_from(self.0).unwrap_or(i64::MAX));
         let (ids,): (Vec<String>,) = site.ask("looking for expired tasks", &asked).await?;

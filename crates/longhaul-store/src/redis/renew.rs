@@ -13,7 +13,7 @@ static RENEW: LazyLock<Script> = LazyLock::new(|| script_in_want(include_str!("r
 pub(super) async fn renew(site: &Site, held: &[(TaskId, Epoch)]) -> Result<Vec<TaskId>, StoreError> {
     let mut lost = Vec::new();
     for some in held.chunks(AT_ONCE) {
-        let until = site.clock.now().after(site.settings.lease).unix_ms().to_string();
+        let until = site.node.clock.now().after(site.node.settings.lease).unix_ms().to_string();
         let mut keys = vec![site.keys.one(LEASES)];
         let mut args = vec![until.into_bytes(), site.next_version().into_bytes()];
         for (id, epoch) in some {

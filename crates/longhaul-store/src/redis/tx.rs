@@ -1,6 +1,9 @@
 //! One attempt at an operation: what it has read, and what it is to write if all of that is still so.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use ::redis::{Pipeline, pipe};
 
@@ -11,53 +14,19 @@ use super::{
     row::{self, FIELDS, Row, VERSION},
 };
 use crate::{
-    Limits, Part, Record, Settings, Step, StoreError, TaskId, Time,
-    transition::{Kept, Noted},
+    Batch, Created, Limits, Part, Record, Step, StoreError, TaskId, Time,
+    networked::{
+        beside::Beside,
+        fault::pass_over,
+        node::Node,
+        transaction::{Change, Operation, Transaction, Written},
+    },
+    transition::Noted,
 };
 
-/// Something that is done as a whole or not at all. It may be tried several times, so it keeps what it was given.
-pub(super) trait Operation: Send + Sync + 'static {
-    /// What it comes to.
-    type Done: Send + 'static;
-
-    /// Whether it is refused where the server has no memory left.
-    const TAKES_ROOM: bool = false;
-
-    /// Whether what it does to one task stands by itself: then it leaves out those that others were at.
-    const EACH_BY_ITSELF: bool = false;
-
-    fn run<'a>(&'a self, tx: &'a mut Tx<'_>) -> impl Future<Output = Result<Self::Done, Fault>> + Send + 'a;
-
-    /// It is written, and what has come of it can be told of.
-    fn settle(_: &mut Self::Done, _: &Written) {}
-}
-
-/// What was written.
-#[derive(Debug, Default)]
-pub(super) struct Written {
-    /// The numbers of the changes.
-    seqs: HashMap<TaskId, u64>,
-    /// The tasks that others were at.
-    lost: HashSet<TaskId>,
-}
-
-impl Written {
-    /// Gives a record the number of its change.
-    pub(super) fn number(&self, record: &mut Record) {
-        if let Some(seq) = self.seqs.get(&record.id) {
-            record.seq = *seq;
-        }
-    }
-
-    /// Whether others were at it.
-    pub(super) fn has_lost(&self, id: &TaskId) -> bool {
-        self.lost.contains(id)
-    }
-}
-
 /// An attempt under way.
-pub(super) struct Tx<'s> {
-    pub(super) site: &'s Site,
+pub(super) struct Tx {
+    site: Arc<Site>,
     now: Time,
     rows: BTreeMap<TaskId, Held>,
     /// What else was read, as it must still be.
@@ -82,13 +51,14 @@ struct Held {
     given: Vec<Part>,
 }
 
-impl<'s> Tx<'s> {
+impl Tx {
     /// Runs an operation once; gives which tasks have changed.
-    pub(super) async fn attempt<O: Operation>(
-        site: &'s Site,
+    pub(super) async fn attempt<O: Operation<Self>>(
+        site: &Arc<Site>,
         operation: &O,
     ) -> Result<(O::Done, Vec<TaskId>), Fault> {
-        let mut tx = Tx { site, now: site.clock.now(), rows: BTreeMap::new(), read: Vec::new(), moments: 0 };
+        let (site, now) = (Arc::clone(site), site.node.clock.now());
+        let mut tx = Self { site, now, rows: BTreeMap::new(), read: Vec::new(), moments: 0 };
         match operation.run(&mut tx).await {
             Ok(mut done) => {
                 let (written, changes) = tx.write(O::TAKES_ROOM, O::EACH_BY_ITSELF).await?;
@@ -105,35 +75,17 @@ impl<'s> Tx<'s> {
         }
     }
 
-    pub(super) fn now(&self) -> Time {
-        self.now
-    }
-
-    pub(super) fn settings(&self) -> &'s Settings {
-        &self.site.settings
-    }
-
-    /// Reads a task that is no tombstone.
-    pub(super) async fn load(&mut self, id: &TaskId) -> Result<Option<Record>, Fault> {
-        self.load_with(id, &[], &[]).await
-    }
-
-    /// The same, together with what is kept under these keys of its steps and parts.
-    pub(super) async fn load_with(
-        &mut self,
-        id: &TaskId,
-        steps: &[&str],
-        parts: &[&str],
-    ) -> Result<Option<Record>, Fault> {
-        self.look(id, steps, parts).await?;
-        Ok(self.found(id).filter(|row| !row.is_tombstone()).map(|row| row.record.clone()))
-    }
-
     /// The row as it is by now.
-    pub(super) fn found(&self, id: &TaskId) -> Option<&Row> {
+    fn found(&self, id: &TaskId) -> Option<&Row> {
         self.rows.get(id).and_then(|held| held.now.as_ref())
     }
 
+    /// The task as it is by now, unless it is a tombstone.
+    fn living(&self, id: &TaskId) -> Option<Record> {
+        self.found(id).filter(|row| !row.is_tombstone()).map(|row| row.record.clone())
+    }
+
+    /// Reads a task, and what is kept under these keys of its steps and parts.
     async fn look(&mut self, id: &TaskId, steps: &[&str], parts: &[&str]) -> Result<(), Fault> {
         let keys = &self.site.keys;
         let known = self.rows.get(id);
@@ -173,25 +125,6 @@ impl<'s> Tx<'s> {
         Ok(())
     }
 
-    /// Reads several tasks at once.
-    pub(super) async fn look_at_all(&mut self, ids: &[TaskId]) -> Result<(), Fault> {
-        let mut asked = pipe();
-        for id in ids {
-            asked.cmd("HMGET").arg(self.site.keys.task(id)).arg(&FIELDS);
-        }
-        let answers: Vec<Vec<Option<Vec<u8>>>> = self.ask(&asked).await?;
-        for (id, fields) in ids.iter().zip(answers) {
-            match Row::of(&fields) {
-                Ok(row) => {
-                    let held = Held { before: row.clone(), now: row, ..Held::default() };
-                    self.rows.insert(id.clone(), held);
-                }
-                Err(fault) => super::fault::pass_over(id, fault)?,
-            }
-        }
-        Ok(())
-    }
-
     /// Asks for answers, each a list.
     async fn ask(&mut self, asked: &Pipeline) -> Result<Vec<Vec<Option<Vec<u8>>>>, Fault> {
         self.moments += asked.len();
@@ -199,7 +132,7 @@ impl<'s> Tx<'s> {
     }
 
     /// Reads a field of a hash which must still be so when this is written.
-    pub(super) async fn field(&mut self, key: String, field: String) -> Result<Option<String>, Fault> {
+    async fn field(&mut self, key: String, field: String) -> Result<Option<String>, Fault> {
         self.moments += 1;
         let mut asked = pipe();
         asked.cmd("HGET").arg(&key).arg(&field);
@@ -208,109 +141,32 @@ impl<'s> Tx<'s> {
         Ok(found)
     }
 
-    /// The step of a task under this key, which was read.
-    pub(super) async fn step(&mut self, id: &TaskId, key: &str) -> Result<Option<Step>, Fault> {
-        self.look(id, &[key], &[]).await?;
-        let known = self.rows.get(id).and_then(|held| held.steps.get(key));
-        Ok(known.and_then(|step| step.as_ref().map(|(_, step)| step.clone())))
+    /// The task that was created under the key of this new one before.
+    async fn again(&mut self, new: &Record) -> Result<Option<Record>, Fault> {
+        let Some(once) = &new.once else { return Ok(None) };
+        let calls = self.site.keys.calls_of(&new.owner);
+        let Some(id) = named(self.field(calls, once.key.as_str().to_owned()).await?)? else {
+            return Ok(None);
+        };
+        self.look(&id, &[], &[]).await?;
+        let Some(row) = self.found(&id) else { return Err(Fault::Changed) };
+        if row.record.once.as_ref().is_none_or(|known| known.of != once.of) {
+            return Err(StoreError::KeyTaken.into());
+        }
+        if !row.is_visible(self.now) {
+            return Err(StoreError::KeySpent { id }.into());
+        }
+        Ok(Some(row.record.clone()))
     }
 
-    /// What was read that is kept of a task beside its record.
-    pub(super) fn beside(&self, id: &TaskId) -> Beside {
-        let Some(held) = self.rows.get(id) else { return Beside::default() };
-        let known = held.steps.iter();
-        Beside {
-            steps: known.filter_map(|(key, step)| Some((key.clone(), step.as_ref()?.1.clone()))).collect(),
-            parts: held.parts.iter().filter(|(_, has)| **has).map(|(key, _)| key.clone()).collect(),
-        }
-    }
-
-    /// The open tasks that one has made.
-    pub(super) async fn children(&mut self, id: &TaskId) -> Result<Vec<TaskId>, Fault> {
-        self.moments += 1;
-        let mut asked = pipe();
-        asked.cmd("ZRANGE").arg(self.site.keys.children(id)).arg(0).arg(-1);
-        let (found,): (Vec<String>,) =
-            self.site.link.ask("looking for the children of a task", &asked).await?;
-        found.into_iter().map(|id| TaskId::new(id).map_err(damaged)).collect()
-    }
-
-    /// Adds a new task, whose id must not be taken.
-    pub(super) fn insert(&mut self, record: Record) -> Result<(), Fault> {
-        let held = self.rows.entry(record.id.clone()).or_default();
-        if held.now.is_some() {
-            return Err(StoreError::AlreadyExists { id: record.id }.into());
-        }
-        held.now = Some(Row::new(record));
-        (held.is_changed, held.is_numbered) = (true, true);
-        Ok(())
-    }
-
-    /// Puts a task in the place of what it was, and numbers the change.
-    pub(super) fn put(&mut self, record: &Record) {
-        self.keep(record);
-        if let Some(held) = self.rows.get_mut(&record.id) {
-            held.is_numbered = true;
-        }
-    }
-
-    /// The same of a change that nobody sees.
-    pub(super) fn keep(&mut self, record: &Record) {
-        if let Some(held) = self.rows.get_mut(&record.id)
-            && let Some(row) = &mut held.now
-        {
-            row.record = record.clone();
-            held.is_changed = true;
-        }
-    }
-
-    /// Notes what becomes of a task's steps and parts.
-    pub(super) async fn note(&mut self, id: &TaskId, noted: Noted) -> Result<(), Fault> {
-        if noted.is_empty() {
-            return Ok(());
-        }
-        let keys: Vec<&str> = noted.steps.iter().map(|step| &*step.key).collect();
-        let is_new = self.rows.get(id).is_some_and(|held| held.before.is_none());
-        if !is_new {
-            self.look(id, &keys, &[]).await?;
-        }
-        let Some(held) = self.rows.get_mut(id) else { return Ok(()) };
-        let Some(row) = &mut held.now else { return Ok(()) };
-        for key in noted.forgotten {
-            held.put.insert(key.to_string(), None);
-            held.steps.insert(key.to_string(), None);
-        }
-        for step in noted.steps {
-            let known = held.steps.get(&*step.key).and_then(|step| step.as_ref().map(|(place, _)| *place));
-            let place = known.unwrap_or_else(|| {
-                row.begun += 1;
-                row.begun
-            });
-            held.put.insert(step.key.to_string(), Some(super::keys::word(&(place, &step)).into_bytes()));
-            held.steps.insert(step.key.to_string(), Some((place, step)));
-        }
-        held.given.extend(noted.parts);
-        Ok(())
-    }
-
-    /// Makes a task that has ended a tombstone.
-    pub(super) fn erase(&mut self, record: &Record, until: Time) {
-        let Some(held) = self.rows.get_mut(&record.id) else { return };
-        let Some(row) = &mut held.now else { return };
-        let null = crate::Json::null();
-        let (id, owner) = (record.id.clone(), record.owner.clone());
-        let mut left = Record::new(id, owner, record.tool.clone(), null.clone(), null, record.created_at);
-        left.phase = crate::Phase::Done(crate::Outcome::cancelled(None));
-        left.once.clone_from(&record.once);
-        (row.record, row.removable_at) = (left, Some(until));
-        held.is_changed = true;
-    }
-
-    /// Removes a tombstone.
-    pub(super) fn remove(&mut self, id: &TaskId) {
-        if let Some(held) = self.rows.get_mut(id) {
-            (held.now, held.is_changed) = (None, true);
-        }
+    /// The open task of this owner and digest.
+    async fn joinable(&mut self, new: &Record) -> Result<Option<Record>, Fault> {
+        let Some(digest) = new.join_key() else { return Ok(None) };
+        let joins = self.site.keys.joins_of(&new.owner);
+        let Some(id) = named(self.field(joins, digest).await?)? else { return Ok(None) };
+        // One that has ended meanwhile is joined no more.
+        let found = self.load(&id).await?.filter(|record| !record.is_terminal());
+        found.map(Some).ok_or(Fault::Changed)
     }
 
     /// Writes everything, if all that was read is still so.
@@ -509,10 +365,157 @@ impl<'s> Tx<'s> {
         let numbered: Vec<&str> =
             changed.iter().filter(|id| self.rows[**id].is_numbered).map(|id| id.as_str()).collect();
         if !numbered.is_empty() {
-            let words = format!("{} {}", self.site.node, numbered.join(" "));
+            let words = format!("{} {}", self.site.node.id, numbered.join(" "));
             commit.tell(&self.site.keys.one(row::HINTS), &words);
         }
     }
+}
+
+impl Transaction for Tx {
+    type Fault = Fault;
+    type Row = TaskId;
+
+    fn node(&self) -> &Node {
+        &self.site.node
+    }
+
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    async fn known(&mut self, new: &Record) -> Result<Option<Created>, Fault> {
+        match self.again(new).await? {
+            Some(found) => Ok(Some(Created::Again(found))),
+            None => Ok(self.joinable(new).await?.map(Created::Joined)),
+        }
+    }
+
+    /// Whether its id is free and whether there is room for it is found out when it is written.
+    async fn insert(&mut self, record: &Record) -> Result<(), Fault> {
+        let held = self.rows.entry(record.id.clone()).or_default();
+        if held.now.is_some() {
+            return Err(StoreError::AlreadyExists { id: record.id.clone() }.into());
+        }
+        held.now = Some(Row::new(record.clone()));
+        (held.is_changed, held.is_numbered) = (true, true);
+        Ok(())
+    }
+
+    async fn load(&mut self, id: &TaskId) -> Result<Option<Record>, Fault> {
+        self.look(id, &[], &[]).await?;
+        Ok(self.living(id))
+    }
+
+    async fn load_with(&mut self, id: &TaskId, batch: &Batch) -> Result<Option<(Record, Beside)>, Fault> {
+        let (steps, parts) = Beside::wanted(batch);
+        self.look(id, &steps, &parts).await?;
+        let (Some(record), Some(held)) = (self.living(id), self.rows.get(id)) else { return Ok(None) };
+        let known = held.steps.iter();
+        let beside = Beside {
+            steps: known.filter_map(|(key, step)| Some((key.clone(), step.as_ref()?.1.clone()))).collect(),
+            parts: held.parts.iter().filter(|(_, has)| **has).map(|(key, _)| key.clone()).collect(),
+        };
+        Ok(Some((record, beside)))
+    }
+
+    /// What others take meanwhile shows when it is written.
+    async fn load_free(&mut self, ids: &[TaskId], _: usize) -> Result<Vec<Record>, Fault> {
+        let mut asked = pipe();
+        for id in ids {
+            asked.cmd("HMGET").arg(self.site.keys.task(id)).arg(&FIELDS);
+        }
+        let answers: Vec<Vec<Option<Vec<u8>>>> = self.ask(&asked).await?;
+        for (id, fields) in ids.iter().zip(answers) {
+            match Row::of(&fields) {
+                Ok(row) => {
+                    let held = Held { before: row.clone(), now: row, ..Held::default() };
+                    self.rows.insert(id.clone(), held);
+                }
+                Err(fault) => pass_over(id, fault)?,
+            }
+        }
+        Ok(ids.iter().filter_map(|id| self.living(id)).collect())
+    }
+
+    async fn step(&mut self, record: &Record, key: &str) -> Result<Option<Step>, Fault> {
+        self.look(&record.id, &[key], &[]).await?;
+        let known = self.rows.get(&record.id).and_then(|held| held.steps.get(key));
+        Ok(known.and_then(|step| step.as_ref().map(|(_, step)| step.clone())))
+    }
+
+    async fn children(&mut self, of: &Record) -> Result<Vec<TaskId>, Fault> {
+        self.moments += 1;
+        let mut asked = pipe();
+        asked.cmd("ZRANGE").arg(self.site.keys.children(&of.id)).arg(0).arg(-1);
+        let (found,): (Vec<String>,) =
+            self.site.link.ask("looking for the children of a task", &asked).await?;
+        found.into_iter().map(|id| TaskId::new(id).map_err(damaged)).collect()
+    }
+
+    async fn put(&mut self, record: &Record, change: Change) -> Result<(), Fault> {
+        if let Some(held) = self.rows.get_mut(&record.id)
+            && let Some(row) = &mut held.now
+        {
+            row.record = record.clone();
+            held.is_changed = true;
+            held.is_numbered |= matches!(change, Change::Any | Change::Report);
+        }
+        Ok(())
+    }
+
+    async fn note(&mut self, record: &Record, noted: Noted) -> Result<(), Fault> {
+        if noted.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<&str> = noted.steps.iter().map(|step| &*step.key).collect();
+        let is_new = self.rows.get(&record.id).is_some_and(|held| held.before.is_none());
+        if !is_new {
+            self.look(&record.id, &keys, &[]).await?;
+        }
+        let Some(held) = self.rows.get_mut(&record.id) else { return Ok(()) };
+        let Some(row) = &mut held.now else { return Ok(()) };
+        for key in noted.forgotten {
+            held.put.insert(key.to_string(), None);
+            held.steps.insert(key.to_string(), None);
+        }
+        for step in noted.steps {
+            let known = held.steps.get(&*step.key).and_then(|step| step.as_ref().map(|(place, _)| *place));
+            let place = known.unwrap_or_else(|| {
+                row.begun += 1;
+                row.begun
+            });
+            held.put.insert(step.key.to_string(), Some(super::keys::word(&(place, &step)).into_bytes()));
+            held.steps.insert(step.key.to_string(), Some((place, step)));
+        }
+        held.given.extend(noted.parts);
+        Ok(())
+    }
+
+    async fn erase(&mut self, record: &Record, until: Time) -> Result<(), Fault> {
+        let Some(held) = self.rows.get_mut(&record.id) else { return Ok(()) };
+        let Some(row) = &mut held.now else { return Ok(()) };
+        let null = crate::Json::null();
+        let (id, owner) = (record.id.clone(), record.owner.clone());
+        let mut left = Record::new(id, owner, record.tool.clone(), null.clone(), null, record.created_at);
+        left.phase = crate::Phase::Done(crate::Outcome::cancelled(None));
+        left.once.clone_from(&record.once);
+        (row.record, row.removable_at) = (left, Some(until));
+        held.is_changed = true;
+        Ok(())
+    }
+
+    async fn remove(&mut self, id: &TaskId) -> Result<bool, Fault> {
+        let gone_at = self.found(id).and_then(|row| row.removable_at);
+        let is_due = gone_at.is_some_and(|at| at <= self.now);
+        if is_due && let Some(held) = self.rows.get_mut(id) {
+            (held.now, held.is_changed) = (None, true);
+        }
+        Ok(is_due)
+    }
+}
+
+fn named(id: Option<String>) -> Result<Option<TaskId>, Fault> {
+    id.map(TaskId::new).transpose().map_err(damaged)
 }
 
 /// How many open tasks the owner of this one may have.
@@ -534,21 +537,4 @@ impl Record {
 /// A step and its place.
 pub(super) fn read_step(text: &[u8]) -> Result<(u64, Step), Fault> {
     serde_json::from_slice(text).map_err(damaged)
-}
-
-/// What is kept of a task beside its row, as far as a report is held against it.
-#[derive(Debug, Default)]
-pub(super) struct Beside {
-    steps: HashMap<String, Step>,
-    parts: HashSet<String>,
-}
-
-impl Kept for Beside {
-    fn step(&mut self, key: &str) -> Result<Option<Step>, StoreError> {
-        Ok(self.steps.get(key).cloned())
-    }
-
-    fn has_part(&mut self, key: &str) -> Result<bool, StoreError> {
-        Ok(self.parts.contains(key))
-    }
 }

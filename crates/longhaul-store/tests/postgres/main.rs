@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic where something it prepares fails")]
 
 mod formats;
+#[path = "../networked/mod.rs"]
+mod networked;
 mod nodes;
-mod outages;
 mod promises;
 mod rig;

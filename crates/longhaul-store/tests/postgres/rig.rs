@@ -2,22 +2,23 @@
 
 use std::{
     fs,
-    io::Write as _,
-    os::unix::fs::chown,
     path::{Path, PathBuf},
-    pin::pin,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::{
-        Arc, Mutex, OnceLock,
+        Mutex, OnceLock,
         atomic::{AtomicU32, Ordering},
     },
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
-    time::{Duration, Instant},
+    thread,
 };
 
 use longhaul_store::Postgres;
 use rustix::process::{Pid, Signal, kill_process};
+
+use self::process::Process;
+pub(crate) use self::process::block_on;
+
+#[path = "../networked/process.rs"]
+mod process;
 
 /// The one server that all tests share which do it no harm.
 pub(crate) fn shared() -> &'static Server {
@@ -25,13 +26,11 @@ pub(crate) fn shared() -> &'static Server {
     SERVER.get_or_init(Server::start)
 }
 
-/// A server that ends with its handle, or with this process if that ends first, however it does.
+/// A server, which ends with its handle.
 #[derive(Debug)]
 pub(crate) struct Server {
-    folder: PathBuf,
+    process: Process,
     bin: PathBuf,
-    /// It waits for the end of its standard input, then ends the server.
-    guard: Option<Child>,
     databases: AtomicU32,
     /// Databases that somebody has done with.
     used: Mutex<Vec<String>>,
@@ -40,14 +39,13 @@ pub(crate) struct Server {
 impl Server {
     /// A server of one's own, with a database of which others are copied that has the format of this release.
     pub(crate) fn start() -> Self {
-        let folder =
-            tempfile::Builder::new().prefix("longhaul-pg-").tempdir().expect("a temporary folder").keep();
-        let mut server =
-            Self { folder, bin: bin(), guard: None, databases: AtomicU32::new(0), used: Mutex::default() };
-        if let Some((user, group)) = unprivileged() {
-            chown(&server.folder, Some(user), Some(group)).expect("the folder can be given away");
-        }
-        let mut made = server.command("initdb");
+        // It refuses to run as root.
+        let process = Process::in_folder("longhaul-pg-", "postgres");
+        let mut server = Self { process, bin: bin(), databases: AtomicU32::new(0), used: Mutex::default() };
+        let mut words = server.process.prefix();
+        words.push(server.bin.join("initdb").display().to_string());
+        let mut made = Command::new(&words[0]);
+        made.args(&words[1..]).current_dir(&server.process.folder);
         made.args(["--no-sync", "--no-instructions", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
         made.args(["--username=tester", "--pgdata"]).arg(server.data());
         let made = made.stdin(Stdio::null()).output().expect("initdb can be started");
@@ -60,28 +58,19 @@ impl Server {
 
     /// Starts the server in its folder and waits until it answers.
     pub(crate) fn launch(&mut self) {
-        let log = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log"));
-        let mut guard = Command::new("sh");
-        guard.arg("-c").arg(GUARD);
-        guard.arg("guard").args(self.prefix()).arg(self.bin.join("postgres")).arg("-D").arg(self.data());
-        guard.arg("-k").arg(&self.folder).args(["-c", "listen_addresses=", "-c", "max_connections=300"]);
-        guard.args(["-c", "shared_buffers=32MB", "-c", "unix_socket_permissions=0777"]);
-        guard
-            .current_dir(&self.folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(log.expect("a log"));
-        self.guard = Some(guard.spawn().expect("sh can be started"));
-        let patience = Instant::now() + LONGEST_START;
-        while !self.answers() {
-            let said = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-            assert!(Instant::now() < patience, "the server does not start: {}", said());
-            let guard = self.guard.as_mut().expect("it was just started");
-            if guard.try_wait().expect("its state is known").is_some() {
-                panic!("the server's guard has ended: {}", said());
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
+        let text = |path: &Path| path.display().to_string();
+        let (folder, data) = (text(&self.process.folder), text(&self.data()));
+        let (program, probe) = (text(&self.bin.join("postgres")), self.bin.join("pg_isready"));
+        let mut words = vec![program.as_str(), "-D", &data, "-k", &folder];
+        let settings = ["listen_addresses=", "max_connections=300", "shared_buffers=32MB"];
+        words.extend(settings.iter().flat_map(|set| ["-c", set]));
+        words.extend(["-c", "unix_socket_permissions=0777"]);
+        let answers = || {
+            let mut probe = Command::new(&probe);
+            probe.args(["-q", "-h", &folder]).stdout(Stdio::null()).stderr(Stdio::null());
+            probe.status().is_ok_and(|status| status.success())
+        };
+        self.process.launch(GUARD, words, answers);
     }
 
     /// A database of one's own, which is a store already.
@@ -112,19 +101,14 @@ impl Server {
     }
 
     pub(crate) fn url(&self, database: &str) -> String {
-        let folder = self.folder.display().to_string().replace('/', "%2F");
+        let folder = self.process.folder.display().to_string().replace('/', "%2F");
         format!("postgres://tester@{folder}/{database}")
     }
 
     /// Kills the server and all that belongs to it, as a loss of power to its machine would.
     pub(crate) fn kill(&mut self) {
         kill_process(self.postmaster(), Signal::KILL).expect("the server can be killed");
-        if let Some(mut guard) = self.guard.take() {
-            let mut words = guard.stdin.take().expect("it is written to once");
-            words.write_all(b"keep\n").expect("the guard listens");
-            drop(words);
-            guard.wait().expect("the guard ends");
-        }
+        self.process.end();
     }
 
     fn postmaster(&self) -> Pid {
@@ -138,46 +122,8 @@ impl Server {
         query(&self.url("postgres"), sql);
     }
 
-    fn answers(&self) -> bool {
-        let mut probe = Command::new(self.bin.join("pg_isready"));
-        probe.arg("-q").arg("-h").arg(&self.folder).stdout(Stdio::null()).stderr(Stdio::null());
-        probe.status().is_ok_and(|status| status.success())
-    }
-
     fn data(&self) -> PathBuf {
-        self.folder.join("data")
-    }
-
-    /// What makes a command one of somebody who may do little: PostgreSQL refuses to run as root.
-    fn prefix(&self) -> Vec<String> {
-        match unprivileged() {
-            Some((user, group)) => [
-                "setpriv".to_owned(),
-                format!("--reuid={user}"),
-                format!("--regid={group}"),
-                "--clear-groups".to_owned(),
-            ]
-            .into(),
-            None => Vec::new(),
-        }
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut words = self.prefix();
-        words.push(self.bin.join(program).display().to_string());
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).current_dir(&self.folder);
-        command
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(mut guard) = self.guard.take() {
-            drop(guard.stdin.take());
-            let _ended = guard.wait();
-        }
-        let _cleared = fs::remove_dir_all(&self.folder);
+        self.process.folder.join("data")
     }
 }
 
@@ -207,24 +153,6 @@ fn run(url: &str, sql: &str) -> Result<(), tokio_postgres::Error> {
     ran.join().expect("it does not panic")
 }
 
-/// Runs a future to its end on this thread.
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
-
 /// The newest of the versions that Debian's packages have installed.
 fn bin() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").map(|found| found.flatten().collect::<Vec<_>>());
@@ -232,20 +160,6 @@ fn bin() -> PathBuf {
     let newest = versions.unwrap_or_default().into_iter().map(|entry| entry.path());
     let newest = newest.filter(|path| path.join("bin/postgres").exists()).max_by_key(|path| number(path));
     newest.expect("PostgreSQL is there: apt-get install -y postgresql").join("bin")
-}
-
-/// As whom servers run, if this is root: the user that the package has made, or nobody.
-fn unprivileged() -> Option<(u32, u32)> {
-    let id = |arguments: &[&str]| {
-        let output =
-            Command::new("id").args(arguments).output().ok().filter(|output| output.status.success())?;
-        String::from_utf8(output.stdout).ok()?.trim().parse::<u32>().ok()
-    };
-    if id(&["-u"]) != Some(0) {
-        return None;
-    }
-    let of = |name| Some((id(&["-u", name])?, id(&["-g", name])?));
-    Some(of("postgres").or_else(|| of("nobody")).expect("somebody who may do little"))
 }
 
 /// Runs the server until its input ends, or says that its folder, which is its own, is kept.
@@ -258,6 +172,3 @@ const EMPTY: &str = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activi
     DELETE FROM longhaul.tasks; DELETE FROM longhaul.steps; DELETE FROM longhaul.parts; DELETE FROM longhaul.streams; \
     DELETE FROM longhaul.events; DELETE FROM longhaul.entries; DELETE FROM longhaul.accounts; DELETE FROM longhaul.nodes; \
     UPDATE longhaul.totals SET open = 0, retained = 0, event_bytes = 0, entries = 0; UPDATE longhaul.store SET time = 0";
-
-/// How long a server may take until it answers.
-const LONGEST_START: Duration = Duration::from_secs(60);

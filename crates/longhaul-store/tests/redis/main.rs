@@ -3,8 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic where something it prepares fails")]
 
 mod limits;
+#[path = "../networked/mod.rs"]
+mod networked;
 mod nodes;
-mod outages;
 mod promises;
 mod rig;
 mod settings;

@@ -8,28 +8,27 @@ use std::{
     time::Duration,
 };
 
-use longhaul_store::{Batch, Json, NewTask, Outcome, Owner, Redis, Scope, StoreError, TaskId, TaskStore};
+use longhaul_store::{Batch, Json, NewTask, Outcome, Owner, Scope, Settings, StoreError, TaskId, TaskStore};
 
-use crate::rig::Server;
+use super::{Rig, until};
 
 const KILLS: usize = 3;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_is_there_however_often_the_server_is_killed() {
-    let mut server = Server::start();
-    let store = Arc::new(Redis::open(&server.store()).await.unwrap());
+pub(crate) async fn what_was_acknowledged_is_there_however_often_the_server_is_killed<R: Rig>() {
+    let mut server = R::start();
+    let store = R::join(&server.store(), Settings::default()).await;
     let kept = Arc::new(Kept::default());
     let workers: Vec<_> =
         (0..4).map(|worker| tokio::spawn(Arc::clone(&kept).work(Arc::clone(&store), worker))).collect();
     for _ in 0..KILLS {
         let (before, failed) = (kept.acknowledged(), kept.failed.load(Ordering::Relaxed));
-        wait_until(|| kept.acknowledged() > before + 20).await;
+        until(async || kept.acknowledged() > before + 20).await;
         let down = tokio::task::spawn_blocking(move || {
             server.kill();
             server
         });
         server = down.await.unwrap();
-        wait_until(|| kept.failed.load(Ordering::Relaxed) > failed).await;
+        until(async || kept.failed.load(Ordering::Relaxed) > failed).await;
         let up = tokio::task::spawn_blocking(move || {
             server.launch();
             server
@@ -37,7 +36,7 @@ async fn what_was_acknowledged_is_there_however_often_the_server_is_killed() {
         server = up.await.unwrap();
     }
     let before = kept.acknowledged();
-    wait_until(|| kept.acknowledged() > before + 20).await;
+    until(async || kept.acknowledged() > before + 20).await;
     kept.stop.store(true, Ordering::Relaxed);
     for worker in workers {
         worker.await.unwrap();
@@ -71,7 +70,7 @@ impl Kept {
     }
 
     /// Makes tasks and ends every second of them; what fails must be worth another try.
-    async fn work(self: Arc<Self>, store: Arc<Redis>, worker: usize) {
+    async fn work(self: Arc<Self>, store: Arc<dyn TaskStore>, worker: usize) {
         for number in 0.. {
             if self.stop.load(Ordering::Relaxed) {
                 return;
@@ -104,13 +103,5 @@ impl Kept {
                 None
             }
         }
-    }
-}
-
-async fn wait_until(is_so: impl Fn() -> bool) {
-    let patience = tokio::time::Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(tokio::time::Instant::now() < patience, "it does not become so");
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

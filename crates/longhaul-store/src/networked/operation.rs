@@ -1,9 +1,12 @@
-//! The operations that write. Their rules are those of every backend; here is what they read and what they write.
+//! The operations that write: each reads what it is about, applies the rules that every backend has, and writes what comes of
+//! that.
 
 use super::{
+    beside::Beside,
     family,
-    fault::Fault,
-    tx::{Operation, Tx, Written},
+    fault::pass_over,
+    look::FEW,
+    transaction::{Change, First, Operation, Transaction, Written},
 };
 use crate::{
     Answered, Batch, CancelAsked, Cancellation, Created, Epoch, Erasure, Finished, NewTask, NodeId, OnOrphan,
@@ -18,7 +21,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    async fn load(&self, tx: &mut Tx<'_>) -> Result<Option<Record>, Fault> {
+    async fn load<T: Transaction>(&self, tx: &mut T) -> Result<Option<Record>, T::Fault> {
         let scope = self.owner.as_ref().map_or(Scope::Operator, Scope::Owner);
         let found = tx.load(&self.id).await?;
         Ok(found.filter(|record| !record.is_forgotten(tx.now()) && scope.sees(&record.owner)))
@@ -32,19 +35,17 @@ pub(super) struct Held {
 }
 
 impl Held {
-    async fn load(&self, tx: &mut Tx<'_>) -> Result<Record, Fault> {
-        self.load_with(tx, &Batch::new()).await
+    async fn load<T: Transaction>(&self, tx: &mut T) -> Result<Record, T::Fault> {
+        Ok(tx.load(&self.id).await?.ok_or_else(|| self.is_lost())?)
     }
 
     /// The same, with what is kept beside it that a report is held against.
-    async fn load_with(&self, tx: &mut Tx<'_>, batch: &Batch) -> Result<Record, Fault> {
-        let waits = batch.park.iter().flat_map(|park| &park.children);
-        let steps = batch.steps.iter().map(|step| &step.key);
-        let child = batch.child.iter().map(|child| &child.step);
-        let steps: Vec<&str> =
-            batch.forget.iter().chain(steps).chain(waits).chain(child).map(|key| &**key).collect();
-        let parts: Vec<&str> = batch.parts.iter().map(|part| &*part.key).collect();
-        tx.load_with(&self.id, &steps, &parts).await?.ok_or_else(|| self.is_lost().into())
+    async fn load_with<T: Transaction>(
+        &self,
+        tx: &mut T,
+        batch: &Batch,
+    ) -> Result<(Record, Beside), T::Fault> {
+        Ok(tx.load_with(&self.id, batch).await?.ok_or_else(|| self.is_lost())?)
     }
 
     fn is_lost(&self) -> StoreError {
@@ -54,22 +55,22 @@ impl Held {
 
 pub(super) struct Create(pub(super) NewTask);
 
-impl Operation for Create {
+impl<T: Transaction> Operation<T> for Create {
     type Done = Created;
 
     const TAKES_ROOM: bool = true;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Created, Fault> {
-        let (record, noted) = transition::create(&self.0, &tx.site.node, tx.now(), tx.settings())?;
-        if let Some(found) = again(tx, &record).await? {
-            return Ok(Created::Again(found));
+    fn first(&self) -> First<'_> {
+        First::Account(&self.0.owner)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<Created, T::Fault> {
+        let (record, noted) = transition::create(&self.0, &tx.node().id, tx.now(), tx.settings())?;
+        if let Some(known) = tx.known(&record).await? {
+            return Ok(known);
         }
-        if let Some(found) = joinable(tx, &record).await? {
-            return Ok(Created::Joined(found));
-        }
-        // Whether its id is free and whether there is room for it is found out when it is written.
-        tx.insert(record.clone())?;
-        tx.note(&record.id, noted).await?;
+        tx.insert(&record).await?;
+        tx.note(&record, noted).await?;
         Ok(Created::New(record))
     }
 
@@ -80,59 +81,25 @@ impl Operation for Create {
     }
 }
 
-/// The task that was created under the key of this new one before.
-async fn again(tx: &mut Tx<'_>, new: &Record) -> Result<Option<Record>, Fault> {
-    let Some(once) = &new.once else { return Ok(None) };
-    let calls = tx.site.keys.calls_of(&new.owner);
-    let Some(id) = named(tx.field(calls, once.key.as_str().to_owned()).await?)? else { return Ok(None) };
-    tx.load(&id).await?;
-    let now = tx.now();
-    let Some(row) = tx.found(&id) else { return Err(Fault::Changed) };
-    if row.record.once.as_ref().is_none_or(|known| known.of != once.of) {
-        return Err(StoreError::KeyTaken.into());
-    }
-    if !row.is_visible(now) {
-        return Err(StoreError::KeySpent { id }.into());
-    }
-    Ok(Some(row.record.clone()))
-}
-
-/// The open task of this owner and digest.
-async fn joinable(tx: &mut Tx<'_>, new: &Record) -> Result<Option<Record>, Fault> {
-    let Some(digest) = new.join_key() else { return Ok(None) };
-    let joins = tx.site.keys.joins_of(&new.owner);
-    let Some(id) = named(tx.field(joins, digest).await?)? else { return Ok(None) };
-    // One that has ended meanwhile is joined no more.
-    let found = tx.load(&id).await?.filter(|record| !record.is_terminal());
-    found.map(Some).ok_or(Fault::Changed)
-}
-
-fn named(id: Option<String>) -> Result<Option<TaskId>, Fault> {
-    id.map(TaskId::new).transpose().map_err(super::fault::damaged)
-}
-
 /// Takes up to `limit` of these tasks that nobody works on; the holders in `dead` have been proved dead. What others take
 /// meanwhile is left out.
-pub(super) struct Claim {
-    pub(super) ids: Vec<TaskId>,
+pub(super) struct Claim<R> {
+    pub(super) rows: Vec<R>,
     pub(super) dead: Vec<NodeId>,
     pub(super) limit: usize,
 }
 
-impl Operation for Claim {
+impl<T: Transaction> Operation<T> for Claim<T::Row> {
     type Done = Vec<Record>;
 
     const EACH_BY_ITSELF: bool = true;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Vec<Record>, Fault> {
+    async fn run(&self, tx: &mut T) -> Result<Vec<Record>, T::Fault> {
         let mut claimed = Vec::new();
         // What a task carries may be large, so they come a few at a time.
-        for some in self.ids.chunks(FEW) {
-            tx.look_at_all(some).await?;
-            for id in some {
-                let Some(row) = tx.found(id).filter(|row| !row.is_tombstone()) else { continue };
-                let record = row.record.clone();
-                claimed.extend(claim(tx, record, &self.dead));
+        for some in self.rows.chunks(FEW) {
+            for record in tx.load_free(some, self.limit - claimed.len()).await? {
+                claimed.extend(claim(tx, record, &self.dead).await?);
                 if claimed.len() == self.limit {
                     return Ok(claimed);
                 }
@@ -142,7 +109,7 @@ impl Operation for Claim {
     }
 
     fn settle(done: &mut Vec<Record>, written: &Written) {
-        done.retain(|record| !written.has_lost(&record.id));
+        done.retain(|record| !written.lost.contains(&record.id));
         done.iter_mut().for_each(|record| written.number(record));
     }
 }
@@ -152,11 +119,18 @@ pub(super) struct ClaimOne {
     pub(super) dead: Vec<NodeId>,
 }
 
-impl Operation for ClaimOne {
+impl<T: Transaction> Operation<T> for ClaimOne {
     type Done = Option<Record>;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Option<Record>, Fault> {
-        Ok(tx.load(&self.id).await?.and_then(|record| claim(tx, record, &self.dead)))
+    fn first(&self) -> First<'_> {
+        First::Task(&self.id)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<Option<Record>, T::Fault> {
+        match tx.load(&self.id).await? {
+            Some(record) => claim(tx, record, &self.dead).await,
+            None => Ok(None),
+        }
     }
 
     fn settle(done: &mut Option<Record>, written: &Written) {
@@ -164,26 +138,34 @@ impl Operation for ClaimOne {
     }
 }
 
-fn claim(tx: &mut Tx<'_>, mut record: Record, dead: &[NodeId]) -> Option<Record> {
+async fn claim<T: Transaction>(
+    tx: &mut T,
+    mut record: Record,
+    dead: &[NodeId],
+) -> Result<Option<Record>, T::Fault> {
     let was_open = !record.is_terminal();
     let is_dead = |holder: &NodeId| dead.contains(holder);
-    if !transition::claim(&mut record, &tx.site.node, tx.now(), tx.settings(), &is_dead) {
-        return None;
+    if !transition::claim(&mut record, &tx.node().id, tx.now(), tx.settings(), &is_dead) {
+        return Ok(None);
     }
-    put(tx, &record, was_open);
-    Some(record)
+    put(tx, &record, was_open).await?;
+    Ok(Some(record))
 }
 
 pub(super) struct Release(pub(super) Held);
 
-impl Operation for Release {
+impl<T: Transaction> Operation<T> for Release {
     type Done = Record;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Record, Fault> {
+    fn first(&self) -> First<'_> {
+        First::Task(&self.0.id)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<Record, T::Fault> {
         let mut record = self.0.load(tx).await?;
         let was_open = !record.is_terminal();
         transition::release(&mut record, self.0.epoch, tx.now())?;
-        put(tx, &record, was_open);
+        put(tx, &record, was_open).await?;
         Ok(record)
     }
 
@@ -197,16 +179,19 @@ pub(super) struct Write {
     pub(super) batch: Batch,
 }
 
-impl Operation for Write {
+impl<T: Transaction> Operation<T> for Write {
     /// The task; its number is what is asked for.
     type Done = Record;
 
     const TAKES_ROOM: bool = true;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Record, Fault> {
-        let (Held { epoch, id }, batch) = (&self.held, &self.batch);
-        let mut record = self.held.load_with(tx, batch).await?;
-        let mut kept = tx.beside(id);
+    fn first(&self) -> First<'_> {
+        First::Task(&self.held.id)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<Record, T::Fault> {
+        let (Held { epoch, .. }, batch) = (&self.held, &self.batch);
+        let (mut record, mut kept) = self.held.load_with(tx, batch).await?;
         let spawned = match &batch.child {
             Some(child) => {
                 let known = kept.step(&child.step)?;
@@ -216,14 +201,18 @@ impl Operation for Write {
         };
         let limits = &tx.settings().limits;
         let written = transition::write(&mut record, *epoch, batch, &mut kept, tx.now(), limits)?;
-        tx.note(id, written.noted).await?;
-        let changed = written.changed || spawned.is_some();
+        tx.note(&record, written.noted).await?;
+        let is_parent = spawned.is_some();
         if let Some(step) = spawned {
-            tx.note(id, step).await?;
+            tx.note(&record, step).await?;
         }
-        if changed {
-            let was_open = !record.is_terminal();
-            put(tx, &record, was_open);
+        if written.changed || is_parent {
+            let change = match record.is_terminal() {
+                true => Change::Ended,
+                false if batch.park.is_some() || is_parent => Change::Any,
+                false => Change::Report,
+            };
+            tx.put(&record, change).await?;
         }
         Ok(record)
     }
@@ -239,22 +228,26 @@ pub(super) struct Finish {
     pub(super) last: Batch,
 }
 
-impl Operation for Finish {
+impl<T: Transaction> Operation<T> for Finish {
     type Done = Finished;
 
     const TAKES_ROOM: bool = true;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Finished, Fault> {
-        let mut record = self.held.load_with(tx, &self.last).await?;
+    fn first(&self) -> First<'_> {
+        First::Task(&self.held.id)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<Finished, T::Fault> {
+        let (mut record, mut kept) = self.held.load_with(tx, &self.last).await?;
         if record.is_forgotten(tx.now()) {
             return Err(self.held.is_lost().into());
         }
-        let mut kept = tx.beside(&self.held.id);
         let (epoch, settings) = (self.held.epoch, tx.settings());
         let ended =
             transition::finish(&mut record, epoch, &self.outcome, &self.last, &mut kept, tx.now(), settings)?;
         let Some(noted) = ended else { return Ok(Finished::AlreadyTerminal(record)) };
-        tx.note(&self.held.id, noted).await?;
+        tx.reach_above(&record)?;
+        tx.note(&record, noted).await?;
         end(tx, &record).await?;
         Ok(Finished::Recorded(record))
     }
@@ -271,18 +264,22 @@ pub(super) struct Answer {
     pub(super) replies: Vec<Reply>,
 }
 
-impl Operation for Answer {
+impl<T: Transaction> Operation<T> for Answer {
     type Done = Answered;
 
     const TAKES_ROOM: bool = true;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Answered, Fault> {
+    fn first(&self) -> First<'_> {
+        First::Task(&self.target.id)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<Answered, T::Fault> {
         let Some(mut record) = self.target.load(tx).await? else { return Ok(Answered::NotFound) };
         let learnt = transition::answer(&mut record, &self.replies, tx.now(), &tx.settings().limits)?;
         let taken = learnt.steps.len();
-        if taken > 0 {
-            tx.note(&record.id, learnt).await?;
-            tx.put(&record);
+        if !learnt.is_empty() {
+            tx.note(&record, learnt).await?;
+            tx.put(&record, Change::Any).await?;
         }
         Ok(Answered::Recorded { record, taken })
     }
@@ -299,10 +296,14 @@ pub(super) struct Cancel {
     pub(super) reason: Option<String>,
 }
 
-impl Operation for Cancel {
+impl<T: Transaction> Operation<T> for Cancel {
     type Done = Cancellation;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Cancellation, Fault> {
+    fn first(&self) -> First<'_> {
+        First::Task(&self.target.id)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<Cancellation, T::Fault> {
         let Some(mut record) = self.target.load(tx).await? else { return Ok(Cancellation::NotFound) };
         if !transition::cancel(&mut record, self.reason.as_deref(), tx.now(), tx.settings()) {
             return Ok(Cancellation::AlreadyTerminal(record));
@@ -320,10 +321,14 @@ impl Operation for Cancel {
 
 pub(super) struct AskToCancel(pub(super) Cancel);
 
-impl Operation for AskToCancel {
+impl<T: Transaction> Operation<T> for AskToCancel {
     type Done = CancelAsked;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<CancelAsked, Fault> {
+    fn first(&self) -> First<'_> {
+        First::Task(&self.0.target.id)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<CancelAsked, T::Fault> {
         let Some(mut record) = self.0.target.load(tx).await? else {
             return Ok(CancelAsked::AtOnce(Cancellation::NotFound));
         };
@@ -334,7 +339,7 @@ impl Operation for AskToCancel {
                 CancelAsked::AtOnce(Cancellation::Cancelled(record))
             }
             Asked::Requested => {
-                tx.put(&record);
+                tx.put(&record, Change::Any).await?;
                 CancelAsked::Requested(record)
             }
             Asked::Again => CancelAsked::Requested(record),
@@ -345,21 +350,25 @@ impl Operation for AskToCancel {
     fn settle(done: &mut CancelAsked, written: &Written) {
         match done {
             CancelAsked::Requested(record) => written.number(record),
-            CancelAsked::AtOnce(cancelled) => Cancel::settle(cancelled, written),
+            CancelAsked::AtOnce(cancelled) => <Cancel as Operation<T>>::settle(cancelled, written),
         }
     }
 }
 
 pub(super) struct CameBack(pub(super) Target);
 
-impl Operation for CameBack {
+impl<T: Transaction> Operation<T> for CameBack {
     type Done = bool;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<bool, Fault> {
+    fn first(&self) -> First<'_> {
+        First::Task(&self.0.id)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<bool, T::Fault> {
         let Some(mut record) = self.0.load(tx).await? else { return Ok(false) };
         let is_new = transition::came_back(&mut record, tx.now());
         if is_new {
-            tx.keep(&record);
+            tx.put(&record, Change::Orphan).await?;
         }
         Ok(is_new)
     }
@@ -367,16 +376,20 @@ impl Operation for CameBack {
 
 pub(super) struct Erase(pub(super) Target);
 
-impl Operation for Erase {
+impl<T: Transaction> Operation<T> for Erase {
     type Done = Erasure;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Erasure, Fault> {
+    fn first(&self) -> First<'_> {
+        First::Task(&self.0.id)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<Erasure, T::Fault> {
         let Some(mut record) = self.0.load(tx).await? else { return Ok(Erasure::NotFound) };
         let now = tx.now();
         match transition::erase(&mut record, now) {
             None => return Ok(Erasure::Open),
-            Some(true) => tx.erase(&record, now.after(tx.settings().tombstone)),
-            Some(false) => tx.keep(&record),
+            Some(true) => tx.erase(&record, now.after(tx.settings().tombstone)).await?,
+            Some(false) => tx.put(&record, Change::Ended).await?,
         }
         Ok(Erasure::Erased)
     }
@@ -394,22 +407,21 @@ pub(super) enum Done {
 /// Does to this task what time demands, if it still does: another node may have been there.
 pub(super) struct Sweep(pub(super) TaskId);
 
-impl Operation for Sweep {
+impl<T: Transaction> Operation<T> for Sweep {
     type Done = Done;
 
-    async fn run(&self, tx: &mut Tx<'_>) -> Result<Done, Fault> {
+    fn first(&self) -> First<'_> {
+        First::Task(&self.0)
+    }
+
+    async fn run(&self, tx: &mut T) -> Result<Done, T::Fault> {
         let now = tx.now();
         let mut record = match tx.load(&self.0).await {
             Ok(Some(found)) => found,
             Ok(None) => {
-                let gone_at = tx.found(&self.0).and_then(|row| row.removable_at);
-                if gone_at.is_none_or(|at| at > now) {
-                    return Ok(Done::Nothing);
-                }
-                tx.remove(&self.0);
-                return Ok(Done::Removed);
+                return Ok(if tx.remove(&self.0).await? { Done::Removed } else { Done::Nothing });
             }
-            Err(fault) => return super::fault::pass_over(&self.0, fault).map(|()| Done::Nothing),
+            Err(fault) => return pass_over(&self.0, fault).map(|()| Done::Nothing),
         };
         if transition::expire(&mut record, now, tx.settings()) {
             end(tx, &record).await?;
@@ -419,28 +431,26 @@ impl Operation for Sweep {
             if record.is_terminal() {
                 end(tx, &record).await?;
             } else {
-                tx.keep(&record);
+                tx.put(&record, Change::Orphan).await?;
             }
             return Ok(Done::Orphaned(then));
         }
         if record.swept_at().is_some_and(|at| at <= now) {
-            tx.erase(&record, now.after(tx.settings().tombstone));
+            tx.erase(&record, now.after(tx.settings().tombstone)).await?;
             return Ok(Done::Forgot(Box::new(record)));
         }
         Ok(Done::Nothing)
     }
 }
 
-/// Puts a task that has just ended, and does what follows from that.
-async fn end(tx: &mut Tx<'_>, record: &Record) -> Result<(), Fault> {
-    tx.put(record);
+/// Writes back a task that has just ended, and does what follows from that.
+async fn end<T: Transaction>(tx: &mut T, record: &Record) -> Result<(), T::Fault> {
+    tx.reach_above(record)?;
+    tx.put(record, Change::Any).await?;
     family::follow(tx, record).await
 }
 
-/// Puts a record that has changed. Of what had ended before nobody sees it.
-fn put(tx: &mut Tx<'_>, record: &Record, was_open: bool) {
-    if was_open { tx.put(record) } else { tx.keep(record) }
+/// Writes back a record that has changed. Of what had ended before nobody sees it.
+async fn put<T: Transaction>(tx: &mut T, record: &Record, was_open: bool) -> Result<(), T::Fault> {
+    tx.put(record, if was_open { Change::Any } else { Change::Ended }).await
 }
-
-/// How many rows come at once that may be large.
-pub(super) const FEW: usize = 64;

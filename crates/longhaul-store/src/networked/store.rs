@@ -1,0 +1,242 @@
+//! The contract, for every store on a server.
+
+use std::time::Duration;
+
+use super::{
+    Handle,
+    look::{Called, Candidates, Claimable, Count, Due, Get, List, Look, PartsOf, Steps},
+    operation::{
+        Answer, AskToCancel, CameBack, Cancel, Claim, ClaimOne, Create, Done, Erase, Finish, Held, Release,
+        Sweep, Target, Write,
+    },
+    server::Server,
+    transaction::Transaction,
+};
+use crate::{
+    Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
+    Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
+    Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+};
+
+impl<S: Server> TaskStore for Handle<S>
+where
+    Get: Look<S::Moment, Found = Option<Record>>,
+    Called: Look<S::Moment, Found = Option<Record>>,
+    Steps: Look<S::Moment, Found = Vec<Step>>,
+    PartsOf: Look<S::Moment, Found = Option<Parts>>,
+    List: Look<S::Moment, Found = Page>,
+    Count: Look<S::Moment, Found = Counts>,
+    Claimable: Look<S::Moment, Found = Candidates<<S::Tx as Transaction>::Row>>,
+    Due: Look<S::Moment, Found = Vec<TaskId>>,
+{
+    fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
+        self.change(move || Create(task))
+    }
+
+    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        self.look(move || Get { owner: owner_of(scope), id: id.clone() })
+    }
+
+    fn called<'a>(&'a self, owner: &'a Owner, key: &'a CallKey) -> StoreFuture<'a, Option<Record>> {
+        self.look(move || Called { owner: owner.clone(), key: key.clone() })
+    }
+
+    fn list<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page> {
+        Box::pin(async move {
+            if matches!(scope, Scope::Owner(Owner::Anonymous)) {
+                return Err(StoreError::Unlistable);
+            }
+            let before = after.map_or(Ok(u64::MAX), |cursor| cursor.number(scope))?;
+            let mut claimable = None;
+            if filter.claimable_only {
+                let open_only = filter.open_only;
+                let found = self.look(move || Claimable { open_only, limit: 1, runs: None }).await?;
+                if found.rows.is_empty() {
+                    return Ok(Page::default());
+                }
+                claimable = Some(found.dead);
+            }
+            let limit = limit.clamp(1, Page::MAX);
+            let (owner, filter) = (owner_of(scope), filter.clone());
+            self.look(move || List { owner, filter, claimable, before, limit }).await
+        })
+    }
+
+    fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
+        Box::pin(async move {
+            if limit == 0 {
+                return Ok(Vec::new());
+            }
+            let mut claimed = Vec::new();
+            for _ in 0..MOST_CLAIMS {
+                // Others may be at the first of them at the same time.
+                let some = limit.saturating_add(SPARE);
+                let look =
+                    move || Claimable { open_only: false, limit: some, runs: runs.map(<[Runnable]>::to_vec) };
+                let Candidates { rows, dead } = self.look(look).await?;
+                if rows.is_empty() {
+                    break;
+                }
+                claimed = self.change(move || Claim { rows, dead, limit }).await?;
+                if !claimed.is_empty() {
+                    break;
+                }
+            }
+            Ok(claimed)
+        })
+    }
+
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        Box::pin(async move {
+            let look = move || Claimable { open_only: false, limit: 1, runs: None };
+            let Candidates { rows, dead } = self.look(look).await?;
+            if rows.is_empty() {
+                return Ok(None);
+            }
+            self.change(move || ClaimOne { id: id.clone(), dead }).await
+        })
+    }
+
+    fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
+        self.on_own(move |site| site.renew(held.to_vec()))
+    }
+
+    fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record> {
+        self.change(move || Release(Held { id: id.clone(), epoch }))
+    }
+
+    fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
+        let written = self.change(move || Write { held: Held { id: id.clone(), epoch }, batch });
+        Box::pin(async move { written.await.map(|record| record.seq) })
+    }
+
+    fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
+        self.look(move || Steps { id: id.clone(), epoch })
+    }
+
+    fn parts<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<Parts>> {
+        self.look(move || PartsOf { task: Get { owner: owner_of(scope), id: id.clone() }, after, limit })
+    }
+
+    fn answer<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        replies: &'a [Reply],
+    ) -> StoreFuture<'a, Answered> {
+        self.change(move || Answer { target: target(scope, id), replies: replies.to_vec() })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        id: &'a TaskId,
+        epoch: Epoch,
+        outcome: Outcome,
+        last: Batch,
+    ) -> StoreFuture<'a, Finished> {
+        self.change(move || Finish { held: Held { id: id.clone(), epoch }, outcome, last })
+    }
+
+    fn request_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, Cancellation> {
+        self.change(move || Cancel { target: target(scope, id), reason: reason.map(str::to_owned) })
+    }
+
+    fn ask_to_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, CancelAsked> {
+        self.change(move || {
+            AskToCancel(Cancel { target: target(scope, id), reason: reason.map(str::to_owned) })
+        })
+    }
+
+    fn came_back<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, bool> {
+        self.change(move || CameBack(target(scope, id)))
+    }
+
+    fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure> {
+        self.change(move || Erase(target(scope, id)))
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        Box::pin(async move {
+            let mut swept = Swept::default();
+            // Each by itself: what one that has ended leads to may be long.
+            for id in self.look(move || Due(limit)).await? {
+                match self.change(|| Sweep(id.clone())).await? {
+                    Done::Expired => swept.expired.push(id),
+                    Done::Orphaned(then) => swept.orphans.push((id, then)),
+                    Done::Forgot(record) => swept.forgot(&record),
+                    Done::Removed => swept.removed += 1,
+                    Done::Nothing => {}
+                }
+            }
+            Ok(swept)
+        })
+    }
+
+    fn counts(&self) -> StoreFuture<'_, Counts> {
+        self.look(|| Count)
+    }
+
+    fn watch(&self, id: &TaskId) -> TaskWatch {
+        self.site.node().hub.watch(id)
+    }
+
+    fn now(&self) -> Time {
+        self.site.node().clock.now()
+    }
+
+    fn limits(&self) -> Limits {
+        self.site.node().settings.limits.clone()
+    }
+
+    fn lease(&self) -> Duration {
+        self.site.node().settings.lease
+    }
+
+    fn durability(&self) -> Durability {
+        self.site.node().durability()
+    }
+
+    fn node(&self) -> &NodeId {
+        &self.site.node().id
+    }
+}
+
+/// The owner a scope is bound to, for an operation that outlives its caller.
+fn owner_of(scope: Scope<'_>) -> Option<Owner> {
+    match scope {
+        Scope::Owner(owner) => Some(owner.clone()),
+        Scope::Operator => None,
+    }
+}
+
+fn target(scope: Scope<'_>, id: &TaskId) -> Target {
+    Target { owner: owner_of(scope), id: id.clone() }
+}
+
+/// How often a claim is tried that others were faster than.
+const MOST_CLAIMS: u32 = 5;
+
+/// How many more tasks a claim looks at than it wants, for others may take some.
+const SPARE: usize = 64;

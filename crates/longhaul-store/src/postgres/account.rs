@@ -1,0 +1,137 @@
+//! What a transaction adds to the figures beside the rows: those of owners, and those of all.
+
+use tokio_postgres::Row;
+
+use super::{
+    fault::{Fault, damaged},
+    sql,
+    tx::{Ahead, Tx, int},
+    value::Value,
+};
+use crate::{
+    Owner,
+    networked::transaction::Transaction as _,
+    row::{encode_owner, signed},
+};
+
+/// What is added to the account of an owner, whose name is the key; the server has none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Added {
+    pub(super) open: i64,
+    pub(super) retained: i64,
+    pub(super) last: i64,
+    pub(super) event_bytes: i64,
+    pub(super) entries: i64,
+}
+
+impl Added {
+    fn takes(&self) -> bool {
+        [self.retained, self.event_bytes, self.entries].iter().any(|number| *number < 0)
+    }
+}
+
+impl Tx {
+    /// Refuses a task there is no room for. The owner's account is held from then on, and the number of its next task is
+    /// given.
+    pub(super) async fn admit(&mut self, owner: &Owner) -> Result<u64, Fault> {
+        let (account, totals) = match &self.ahead {
+            Ahead::Account(account, totals, _) => (account.clone(), totals.clone()),
+            _ => {
+                let doing = "reading an owner's account";
+                let account =
+                    self.query(doing, sql::HOLD_ACCOUNT, &[Value::words(encode_owner(owner))]).await?.pop();
+                let totals = self.query(doing, sql::TOTALS, &[]).await?.pop();
+                (account, totals.ok_or_else(|| damaged("the totals"))?)
+            }
+        };
+        let account = match account {
+            Some(account) => account,
+            // The first of its owner.
+            None => {
+                let name = Value::words(encode_owner(owner));
+                let made = self.query("making an owner's account", sql::MAKE_ACCOUNT, &[name]).await?;
+                made.into_iter().next().ok_or(Fault::Again)?
+            }
+        };
+        let mine = *self.added(owner);
+        let counted = |row: &Row, at, mine: i64| -> Result<u64, Fault> {
+            Ok(u64::try_from(int(row, at)? + mine).unwrap_or(0))
+        };
+        let (open, retained) = (counted(&totals, 0, mine.open)?, counted(&totals, 1, mine.retained)?);
+        let (own_open, own_retained) =
+            (counted(&account, 0, mine.open)?, counted(&account, 1, mine.retained)?);
+        self.settings().limits.admit(owner, open, retained, own_open, own_retained)?;
+        Ok(counted(&account, 2, mine.last)? + 1)
+    }
+
+    /// Charges an owner for events that take `taken` in the place of some that took `freed`, if there is room.
+    pub(super) async fn charge_events(&mut self, owner: &Owner, freed: u64, taken: u64) -> Result<(), Fault> {
+        if taken > freed {
+            let (own, all) = self.taken(owner, 0, 2).await?;
+            let after = |bytes: u64| bytes.saturating_sub(freed) + taken;
+            self.settings().limits.admit_events(after(own), after(all))?;
+        }
+        self.added(owner).event_bytes += signed(taken) - signed(freed);
+        Ok(())
+    }
+
+    /// Charges a holder for one more entry, if there is room.
+    pub(super) async fn charge_entry(&mut self, owner: Option<&Owner>) -> Result<(), Fault> {
+        let (own, all) = self.taken(owner.unwrap_or(&Owner::Anonymous), 1, 3).await?;
+        self.settings().limits.admit_entry(owner.map(|_| own), all)?;
+        self.count_entry(owner, 1);
+        Ok(())
+    }
+
+    /// Gives back what an entry was charged.
+    pub(super) fn credit_entry(&mut self, owner: Option<&Owner>) {
+        self.count_entry(owner, -1);
+    }
+
+    fn count_entry(&mut self, owner: Option<&Owner>, by: i64) {
+        let name = owner.map(|owner| encode_owner(owner).to_owned());
+        self.added.entry(name).or_default().entries += by;
+    }
+
+    /// What there is of an owner and in all: numbers of these columns.
+    async fn taken(&self, owner: &Owner, own: usize, all: usize) -> Result<(u64, u64), Fault> {
+        let doing = "reading an owner's account";
+        let account = self.query(doing, sql::ACCOUNT, &[Value::words(encode_owner(owner))]).await?;
+        let totals = self.query(doing, sql::TOTALS, &[]).await?;
+        let number = |row: Option<&Row>, at| -> Result<u64, Fault> {
+            row.map_or(Ok(0), |row| Ok(u64::try_from(int(row, at)?).unwrap_or(0)))
+        };
+        Ok((number(account.first(), own)?, number(totals.first(), all)?))
+    }
+
+    pub(super) fn added(&mut self, owner: &Owner) -> &mut Added {
+        self.added.entry(Some(encode_owner(owner).to_owned())).or_default()
+    }
+
+    /// Commits, with the figures last, for others wait for them until then.
+    pub(super) async fn commit(&mut self) -> Result<(), Fault> {
+        let number = |number| Value::Int(Some(number));
+        let (mut last, mut all) = (Vec::new(), Added::default());
+        for (owner, added) in &self.added {
+            all.open += added.open;
+            all.retained += added.retained;
+            all.event_bytes += added.event_bytes;
+            all.entries += added.entries;
+            let Some(owner) = owner else { continue };
+            let numbers = [added.open, added.retained, added.last, added.event_bytes, added.entries];
+            if numbers != [0; 5] {
+                let values = [Value::words(owner)].into_iter().chain(numbers.map(number));
+                last.push((sql::ADD_TO_ACCOUNT, values.collect()));
+            }
+            if added.takes() {
+                last.push((sql::REMOVE_EMPTY_ACCOUNT, vec![Value::words(owner)]));
+            }
+        }
+        let numbers = [all.open, all.retained, all.event_bytes, all.entries];
+        if numbers != [0; 4] {
+            let values = [Value::int(self.site.next_shard())].into_iter().chain(numbers.map(number));
+            last.push((sql::ADD_TO_TOTALS, values.collect()));
+        }
+        self.session.commit_with(&last).await
+    }
+}

@@ -1,0 +1,57 @@
+//! What is true of every store on a server, whichever it is.
+
+use std::{sync::Arc, time::Duration};
+
+use longhaul_store::{Json, NewTask, Owner, Settings, TaskId, TaskStore};
+use tokio::time::{Instant, sleep};
+
+pub(crate) mod nodes;
+pub(crate) mod outages;
+
+/// A server that tests start, on which stores are.
+pub(crate) trait Rig: Send + Sized + 'static {
+    /// One that all tests share which do it no harm.
+    fn shared() -> &'static Self;
+
+    /// One of one's own, which keeps what it has acknowledged.
+    fn start() -> Self;
+
+    /// Starts it in its folder, once it has ended.
+    fn launch(&mut self);
+
+    /// Ends it as a loss of power to its machine would.
+    fn kill(&mut self);
+
+    /// The URL of a store that holds nothing.
+    fn store(&self) -> String;
+
+    /// Another node of this store.
+    fn join(url: &str, settings: Settings) -> impl Future<Output = Arc<dyn TaskStore>> + Send;
+}
+
+/// Has a test for each of these scenarios.
+macro_rules! scenarios {
+    ($server:ty: $($module:ident::$name:ident),+ $(,)?) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            crate::networked::$module::$name::<$server>().await;
+        }
+    )+};
+}
+
+pub(crate) use scenarios;
+
+/// A task of ann's.
+pub(crate) fn task(name: &str) -> NewTask {
+    let ann = Owner::principal("ann").unwrap();
+    NewTask::new(TaskId::new(name).unwrap(), ann, "build", Json::parse("{}").unwrap())
+}
+
+/// Waits until it is so.
+pub(crate) async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !is_so().await {
+        assert!(Instant::now() < patience, "it does not become so");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
