@@ -280,3 +280,18 @@ fn an_answer_that_is_none_is_refused_in_words() {
         assert!(said.contains("expected the result of a call"), "{said}");
     }
 }
+
+#[test]
+fn what_is_said_of_a_task_besides_is_read() {
+    let parts = json!({"uri": "longhaul://tasks/t1/parts", "total": 3});
+    let time = "2026-11-20T10:00:00Z";
+    let task = json!({
+        "taskId": "t1", "status": "working", "createdAt": time, "lastUpdatedAt": time,
+        "ttl": null, "ttlMs": null, "_meta": {"dev.longhaul/parts": parts},
+    });
+    for (dialect, _) in dialects() {
+        let read = dialect.read_task(&task.to_string()).unwrap();
+        let said = read.meta.find("dev.longhaul/parts").expect("it is there").get();
+        assert_eq!(serde_json::from_str::<Value>(said).unwrap(), parts);
+    }
+}

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::jsonrpc::ObjectWriter;
-use crate::model::{Task, TaskStatus};
+use crate::model::{Meta, Task, TaskStatus};
 
 /// The `_meta` key of what a model may be told until a task has ended (Tasks, Model Immediate Response).
 pub(in super::super) const IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
@@ -30,6 +30,8 @@ pub(in super::super) struct Wire {
     ttl: Option<u64>,
     #[serde(default)]
     poll_interval: Option<u64>,
+    #[serde(rename = "_meta", default)]
+    meta: Meta,
 }
 
 impl Wire {
@@ -39,6 +41,7 @@ impl Wire {
         task.status_message = self.status_message;
         task.ttl_ms = self.ttl;
         task.poll_interval_ms = self.poll_interval;
+        task.meta = self.meta;
         Some(task)
     }
 }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::super::{Dialect, result};
 use crate::jsonrpc::{ErrorObject, ObjectWriter};
-use crate::model::{Task, TaskStatus};
+use crate::model::{Meta, Task, TaskStatus};
 
 /// Writes what every answer about a task says.
 pub(in super::super) fn write_members(task: &Task, out: &mut ObjectWriter<'_>) {
@@ -58,6 +58,8 @@ pub(in super::super) struct Wire {
     result: Option<Box<RawValue>>,
     #[serde(default)]
     error: Option<ErrorObject>,
+    #[serde(rename = "_meta", default)]
+    meta: Meta,
 }
 
 impl Wire {
@@ -73,6 +75,7 @@ impl Wire {
             None => None,
         };
         task.error = self.error;
+        task.meta = self.meta;
         Some(task)
     }
 }
