@@ -99,7 +99,7 @@ impl Process {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": REVISIONS[1],
             "io.modelcontextprotocol/clientCapabilities":
-                {"elicitation": {"form": {}}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+                {"elicitation": {"form": {}}, "sampling": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
         });
         let text = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
         let Message::Request(request) = Message::decode(text.as_bytes(), &Limits::default()).unwrap() else {

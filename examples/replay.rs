@@ -1,8 +1,11 @@
 //! Every tool of the examples, entered again wherever it waits: it must ask the same and come to the same. A call in rounds
 //! has each round made twice; the server of a task is killed whenever there is news of it, and ends at each operation of its
-//! store. Those of `http-job` and `quickstart` are none of ours: commands and jobs are never entered again.
+//! store. Those of `http-job` and `quickstart` are none of ours: commands and jobs are never entered again. Two of `use-cases`
+//! wait for other processes: their own test kills them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "use-cases/approval-chain/approvals.rs"]
+mod approvals;
 #[path = "axum-mount/axum_mount.rs"]
 mod axum_mount;
 #[path = "subtasks/boats.rs"]
@@ -16,6 +19,10 @@ mod notebook;
 #[path = "durable/orders.rs"]
 mod orders;
 mod processes;
+#[path = "use-cases/deep-research/research.rs"]
+mod research;
+#[path = "use-cases/molecule-screen/screen.rs"]
+mod screen;
 #[path = "websocket/socket.rs"]
 mod socket;
 
@@ -24,7 +31,7 @@ use std::collections::BTreeSet;
 use std::future::ready;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -296,17 +303,17 @@ async fn tools_whose_tasks_outlive_their_servers() {
 }
 
 /// What a call's task comes to, for each operation of the store at which the first process of its server ends: just before
-/// it, or before anybody hears that it was done. `is_so` looks at each, and at the file that its server has written to.
-fn end_everywhere(server: fn(PathBuf) -> Server, call: &Call, is_so: impl Fn(&Value, &[&str])) {
+/// it, or before anybody hears that it was done. `is_so` looks at each, and at the folder that its server has written to.
+fn end_everywhere(server: fn(&Path) -> Server, call: &Call, answer: Answer, is_so: impl Fn(&Value, &Path)) {
     let folder = tempfile::tempdir().unwrap();
     let params = json!({"name": call.tool, "arguments": call.arguments});
     for moment in [Moment::Before, Moment::After] {
         for number in 1.. {
-            let done = folder.path().join(format!("{moment} {number}"));
-            let mut processes = Processes::new(|| server(done.clone()), number, moment);
-            let task = end(&mut processes, &params);
-            let written = std::fs::read_to_string(&done).unwrap_or_default();
-            is_so(&task, &written.lines().collect::<Vec<_>>());
+            let place = folder.path().join(format!("{moment} {number}"));
+            std::fs::create_dir(&place).unwrap();
+            let mut processes = Processes::new(|| server(&place), number, moment);
+            let task = end(&mut processes, &params, answer);
+            is_so(&task, &place);
             if !processes.has_ended() {
                 // There is no operation after those.
                 break;
@@ -316,17 +323,18 @@ fn end_everywhere(server: fn(PathBuf) -> Server, call: &Call, is_so: impl Fn(&Va
     }
 }
 
-/// The task of a call once it has ended, all of whose questions are said yes to.
-fn end<F: Fn() -> Server>(processes: &mut Processes<F>, params: &Value) -> Value {
+/// The task of a call once it has ended, all of whose questions are answered.
+fn end<F: Fn() -> Server>(processes: &mut Processes<F>, params: &Value, answer: Answer) -> Value {
     let id = processes.ask("tools/call", params)["taskId"].clone();
     for _ in 0..10_000 {
         let task = processes.ask("tasks/get", &json!({"taskId": id}));
         match task["status"].as_str() {
             Some("working") => {}
             Some("input_required") => {
-                let asked = task["inputRequests"].as_object().unwrap().keys();
-                let yes = json!({"action": "accept", "content": {"now": true}});
-                let replies: Value = asked.map(|key| (key.clone(), yes.clone())).collect();
+                let asked = task["inputRequests"].as_object().unwrap().iter();
+                let reply =
+                    |question: &Value| answer(question["method"].as_str().unwrap(), &question["params"]);
+                let replies: Value = asked.map(|(key, question)| (key.clone(), reply(question))).collect();
                 processes.ask("tasks/update", &json!({"taskId": id, "inputResponses": replies}));
             }
             _ => return task,
@@ -335,21 +343,81 @@ fn end<F: Fn() -> Server>(processes: &mut Processes<F>, params: &Value) -> Value
     panic!("it does not end");
 }
 
+/// The lines of a file that a server has written, if it has.
+fn lines(file: &Path) -> Vec<String> {
+    std::fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
 #[test]
 fn tools_whose_processes_end_wherever_they_wait() {
     let order =
         call("order", json!({"item": "a lamp", "amount": 40}), 1, "receipt for 40; a lamp is on its way");
-    end_everywhere(orders::server, &order, |task, charges| {
-        // Whether it was charged is not known where the process ended between the two records of the charge.
-        let in_doubt = task["result"]["isError"] == true;
-        assert!(in_doubt || task["result"]["content"][0]["text"] == order.says, "{task}");
-        assert!(charges.len() == 1 || in_doubt && charges.is_empty(), "{charges:?}: {task}");
-    });
+    let yes: Answer = |_, _| json!({"action": "accept", "content": {"now": true}});
+    end_everywhere(
+        |place| orders::server(place.join("charges")),
+        &order,
+        yes,
+        |task, place| {
+            let charges = lines(&place.join("charges"));
+            // Whether it was charged is not known where the process ended between the two records of the charge.
+            let in_doubt = task["result"]["isError"] == true;
+            assert!(in_doubt || task["result"]["content"][0]["text"] == order.says, "{task}");
+            assert!(charges.len() == 1 || in_doubt && charges.is_empty(), "{charges:?}: {task}");
+        },
+    );
     let boat = call("build_boat", json!({"parts": ["hull", "sail"]}), 0, "a boat of hull, sail");
-    end_everywhere(boats::server, &boat, |task, built| {
-        assert_eq!(task["result"]["content"][0]["text"], boat.says, "{task}");
-        let times = |part: &str| built.iter().filter(|line| **line == part).count();
-        // Only what was cut off is built again, and one process ends before that.
-        assert!(["hull", "sail"].iter().all(|part| (1..=2).contains(&times(part))), "{built:?}");
+    end_everywhere(
+        |place| boats::server(place.join("yard")),
+        &boat,
+        nothing,
+        |task, place| {
+            let built = lines(&place.join("yard"));
+            assert_eq!(task["result"]["content"][0]["text"], boat.says, "{task}");
+            let times = |part: &str| built.iter().filter(|line| *line == part).count();
+            // Only what was cut off is built again, and one process ends before that.
+            assert!(["hull", "sail"].iter().all(|part| (1..=2).contains(&times(part))), "{built:?}");
+        },
+    );
+}
+
+#[test]
+fn approvals_whose_process_ends_wherever_it_waits() {
+    let lathe = call("buy", json!({"item": "a lathe", "price": 9000}), 3, "a lathe is ordered");
+    let yes: Answer = |_, _| json!({"action": "accept", "content": {"approve": true}});
+    end_everywhere(approvals::server, &lathe, yes, |task, place| {
+        assert_eq!(task["result"]["content"][0]["text"], lathe.says, "{task}");
+        assert_eq!((lines(&place.join("mail")).len(), lines(&place.join("orders")).len()), (3, 1));
+    });
+}
+
+#[test]
+fn research_whose_process_ends_wherever_it_waits() {
+    let whales = call("research", json!({"topic": "whales"}), 4, "whales");
+    let model: Answer = |_, _| json!({"role": "assistant", "model": "a model", "content": {"type": "text", "text": "whales"}});
+    end_everywhere(research::server, &whales, model, |task, place| {
+        assert_eq!(task["result"]["content"][0]["text"], whales.says, "{task}");
+        // Only what was cut off is searched again.
+        assert!((3..=4).contains(&lines(&place.join("searches")).len()), "{task}");
+    });
+}
+
+#[test]
+fn a_screen_whose_process_ends_wherever_it_waits() {
+    let screen = call("screen", json!({}), 0, "");
+    let lab = |place: &Path| {
+        let library = place.join("library");
+        if !library.exists() {
+            std::fs::create_dir(&library).unwrap();
+            std::fs::write(library.join("000"), "CCO\nCCN\n").unwrap();
+            std::fs::write(library.join("001"), "CCC\n").unwrap();
+        }
+        screen::server(place)
+    };
+    end_everywhere(lab, &screen, nothing, |task, place| {
+        assert_eq!(task["result"]["structuredContent"]["molecules"], 3, "{task}");
+        let scores = rusqlite::Connection::open(place.join("scores.db")).unwrap();
+        let count =
+            |of: &str| scores.query_row(&format!("SELECT count({of}) FROM score"), (), |row| row.get(0));
+        assert_eq!((count("*"), count("DISTINCT molecule")), (Ok(3), Ok(3)), "each is scored once");
     });
 }
