@@ -23,7 +23,12 @@ struct Troubled {
     about_to_say: Semaphore,
     /// It may be.
     may_say: Semaphore,
+    /// The clock of the node is an hour behind.
+    is_behind: bool,
 }
+
+/// In milliseconds.
+const HOUR: u64 = 3_600_000;
 
 /// More words than any test has.
 const MANY: usize = 10_000;
@@ -35,7 +40,30 @@ impl Troubled {
             unreadable: AtomicUsize::new(unreadable),
             about_to_say: Semaphore::new(0),
             may_say: Semaphore::new(may_say),
+            is_behind: false,
         })
+    }
+
+    fn behind(shared: &Arc<Memory>) -> Arc<Self> {
+        let mut this = Self::with(shared, 0, MANY);
+        Arc::get_mut(&mut this).unwrap().is_behind = true;
+        this
+    }
+
+    /// What the node writes, with every time in it as its clock has it.
+    fn as_written(&self, bytes: &[u8]) -> Vec<u8> {
+        let Some(text) = std::str::from_utf8(bytes).ok().filter(|_| self.is_behind) else {
+            return bytes.to_vec();
+        };
+        let as_it_has_it = |word: &str| match word.parse::<u64>() {
+            Ok(millis) if word.len() == 13 => (millis - HOUR).to_string(),
+            _ => word.to_owned(),
+        };
+        let words = text.split_inclusive(|letter: char| !letter.is_ascii_digit()).map(|word| {
+            let (digits, rest) = word.split_at(word.trim_end_matches(|c: char| !c.is_ascii_digit()).len());
+            as_it_has_it(digits) + rest
+        });
+        words.collect::<String>().into_bytes()
     }
 
     async fn say(&self, key: EntryKey<'_>) {
@@ -60,6 +88,8 @@ impl Registry for Troubled {
     fn put<'a>(&'a self, key: EntryKey<'a>, value: Bytes<'a>) -> StoreFuture<'a, Entry> {
         Box::pin(async move {
             self.say(key).await;
+            let (bytes, mut value) = (self.as_written(value.bytes), value);
+            value.bytes = &bytes;
             Registry::put(&*self.shared, key, value).await
         })
     }
@@ -72,6 +102,11 @@ impl Registry for Troubled {
     ) -> StoreFuture<'a, Swap> {
         Box::pin(async move {
             self.say(key).await;
+            let bytes = value.map(|value| self.as_written(value.bytes)).unwrap_or_default();
+            let value = value.map(|mut value| {
+                value.bytes = &bytes;
+                value
+            });
             self.shared.compare_and_set(key, expected, value).await
         })
     }
@@ -136,6 +171,16 @@ async fn a_reply_that_cannot_be_read_at_all_says_that_nobody_knows() {
     let lost = nodes[1].answer(nap(600_000), &first, ada()).await;
     assert_eq!(lost["error"]["data"]["reason"], "worker_lost", "{lost}");
     ended(&nodes[0]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_waited_for_whatever_its_clock_says() {
+    let shared = Arc::new(Memory::new());
+    let nodes = nodes([Troubled::behind(&shared), Troubled::with(&shared, 0, MANY)]).await;
+    let first = nodes[0].call(nap(100_000)).await;
+    let done = nodes[1].answer(nap(100_000), &first, ada()).await;
+    assert_eq!(done["result"]["content"][0]["text"], "rested", "{done}");
+    assert_eq!(nodes[0].counts.now(), (1, 1), "it was not cut off");
 }
 
 #[tokio::test(start_paused = true)]

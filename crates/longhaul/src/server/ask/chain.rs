@@ -18,8 +18,8 @@ pub(super) struct Chain {
 /// remembered for as long, so it has to end.
 const LONGEST: u32 = 4;
 
-/// How much longer it is remembered, and whoever is at work believed to be so, for clocks differ.
-pub(super) const SLACK: Duration = Duration::from_secs(60);
+/// How much longer it is remembered, for clocks differ.
+const SLACK: Duration = Duration::from_secs(60);
 
 impl Chain {
     pub(super) fn begin() -> Self {

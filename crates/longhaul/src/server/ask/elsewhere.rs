@@ -15,14 +15,13 @@ use super::super::answer::{Envelope, Write, refused};
 use super::super::context::Cx;
 use super::super::resumed;
 use super::binding::Binding;
-use super::chain::{SLACK, millis};
 use super::desk::Desk;
 use super::held::Nonce;
-use super::ledger::Came;
+use super::ledger::{Came, Hearing, LEASE};
 use super::rounds::{GoOn, Rounds, Subject, worker_lost};
 use super::spent::{not_kept, unwritten};
 use crate::hex::hex;
-use crate::seal::{self, random};
+use crate::seal::random;
 use crate::wire::By;
 
 /// What is brought for a call that another node has.
@@ -47,9 +46,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// How long a letter waits to be taken: whoever has the call looks more often.
 const UNTAKEN: Duration = Duration::from_secs(3);
-
-/// How long whoever has taken a letter is believed to be at work without a word.
-const LEASE: Duration = Duration::from_secs(30);
 
 /// How long a letter and its reply are kept.
 const KEPT: Duration = Duration::from_secs(120);
@@ -80,7 +76,7 @@ pub(super) async fn forward(
     };
     let letter = serde_json::to_vec(&letter).expect("texts and JSON are JSON");
     let name = format!("{}.{}", hex(&nonce), hex(&random::<16>()));
-    let mut waiting = Waiting { registry: Arc::clone(registry), name, is_over: false };
+    let mut waiting = Waiting { registry: Arc::clone(registry), name, heard: Hearing::new(), is_over: false };
     let left = registry.put(letters(&waiting.name), Value::lasting(&letter, KEPT)).await;
     if let Err(error) = left {
         // What was refused is not there. Anything else may be.
@@ -111,6 +107,7 @@ fn not_handed_on(error: &StoreError) -> ErrorObject {
 struct Waiting {
     registry: Arc<dyn Registry>,
     name: String,
+    heard: Hearing,
     /// Nobody is at work any more.
     is_over: bool,
 }
@@ -139,11 +136,12 @@ impl Waiting {
     /// What there is to be told by now; `None` if it is to be looked for again.
     async fn look(&mut self, begun: Instant) -> Result<Option<Write>, StoreError> {
         let reply = self.registry.entry(replies(&self.name)).await?;
+        let version = reply.as_ref().map(|entry| entry.version);
         let reply = reply.map(|entry| serde_json::from_slice(&entry.value).unwrap_or(Came::Lost));
         let write: Write = match reply {
-            Some(Came::UnderWay(until)) if until + millis(SLACK) > millis(seal::now()) => return Ok(None),
+            Some(Came::UnderWay) if version.is_some_and(|word| self.heard.believes(word)) => return Ok(None),
             // Should it be at work all the same, it is to end.
-            Some(Came::UnderWay(_)) => return Ok(Some(refused(worker_lost()))),
+            Some(Came::UnderWay) => return Ok(Some(refused(worker_lost()))),
             Some(Came::Result(result)) => Box::new(move |envelope, out| envelope.result_again(out, &result)),
             Some(Came::Error(error)) => refused(error),
             Some(Came::NotKept) => refused(not_kept()),
@@ -269,7 +267,7 @@ async fn answer(desk: Arc<Desk>, name: String, nonce: Nonce, letter: Letter) {
 async fn stay_at_work(registry: &dyn Registry, name: &str) {
     let mut last = None;
     loop {
-        let word = bytes_of(&Came::UnderWay(millis(seal::now() + LEASE)));
+        let word = bytes_of(&Came::UnderWay);
         let word = Value::lasting(&word, KEPT);
         match registry.compare_and_set(replies(name), last, Some(word)).await {
             // One that is found is its own, of which it did not hear that it was written.
@@ -284,7 +282,7 @@ async fn stay_at_work(registry: &dyn Registry, name: &str) {
 }
 
 fn is_at_work(entry: &Entry) -> bool {
-    matches!(serde_json::from_slice(&entry.value), Ok(Came::UnderWay(_)))
+    matches!(serde_json::from_slice(&entry.value), Ok(Came::UnderWay))
 }
 
 /// The call that a letter is for.

@@ -11,11 +11,12 @@ use longhaul_tasks::store::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
-use super::chain::{Chain, SLACK, millis};
+use super::chain::Chain;
 use super::held::Nonce;
 use crate::hex::hex;
-use crate::seal::{self, random};
+use crate::seal::random;
 
 /// How many spent states a process remembers that shares no registry; the next effect is refused.
 const REMEMBERED: u64 = 50_000;
@@ -24,7 +25,7 @@ const REMEMBERED: u64 = 50_000;
 const LONGEST_ANSWER: usize = 16 << 10;
 
 /// How long whoever is at work is believed to be so without a word, where other nodes wait for it.
-const LEASE: Duration = Duration::from_secs(30);
+pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 /// After how many states there is a look for those that nobody needs to remember any more.
 const SWEEP_EVERY: usize = 64;
@@ -50,8 +51,8 @@ struct Note {
 /// What came of a spent state.
 #[derive(Deserialize, Serialize)]
 pub(super) enum Came {
-    /// Whoever has spent it is at work, or was so until then at least: milliseconds since 1970.
-    UnderWay(u64),
+    /// Whoever has spent it is at work, and says so [again and again](Hearing).
+    UnderWay,
     /// This result, as it was written.
     Result(Box<RawValue>),
     Error(ErrorObject),
@@ -59,6 +60,27 @@ pub(super) enum Came {
     NotKept,
     /// Nobody knows: whoever was at work is gone.
     Lost,
+}
+
+/// Who waits hears from whoever is at work, word by word. How long ago the last one came is told by the listener's own
+/// clock, for those of nodes differ.
+pub(super) struct Hearing {
+    last: Option<Version>,
+    at: Instant,
+}
+
+impl Hearing {
+    pub(super) fn new() -> Self {
+        Self { last: None, at: Instant::now() }
+    }
+
+    /// Whether whoever has said this last may still be at work.
+    pub(super) fn believes(&mut self, word: Version) -> bool {
+        if self.last.replace(word) != Some(word) {
+            self.at = Instant::now();
+        }
+        self.at.elapsed() <= LEASE
+    }
 }
 
 /// The spent states of one server.
@@ -114,15 +136,15 @@ impl Ledger {
         self.registry.put(EntryKey::of(&by.owner, KIND, &name), value).await.map(drop)
     }
 
-    /// What is known of a state, if it is spent. What this process was at work on, and is not any more, is lost.
-    pub(super) async fn find(&self, by: &Use) -> Result<Option<Came>, StoreError> {
+    /// What is known of a state, if it is spent. What this process was at work on, and is not any more, is lost; of what
+    /// another is at work on, something has to be `heard` now and then.
+    pub(super) async fn find(&self, by: &Use, heard: &mut Hearing) -> Result<Option<Came>, StoreError> {
         let name = hex(&by.chain.nonce);
         let entry = self.registry.entry(EntryKey::of(&by.owner, KIND, &name)).await?;
         Ok(entry.map(|entry| match read(&entry.value) {
-            Some(Note { process, came: Came::UnderWay(until), .. }) => {
-                let is_over = until.saturating_add(millis(SLACK)) <= millis(seal::now());
-                let is_gone = process == self.process || is_over;
-                if is_gone { Came::Lost } else { Came::UnderWay(until) }
+            Some(Note { process, came: Came::UnderWay, .. }) => {
+                let is_there = process != self.process && heard.believes(entry.version);
+                if is_there { Came::UnderWay } else { Came::Lost }
             }
             Some(note) => note.came,
             None => Came::Lost,
@@ -130,8 +152,7 @@ impl Ledger {
     }
 
     async fn swap(&self, by: &Use, expected: Option<Version>) -> Result<Swap, StoreError> {
-        let until = Came::UnderWay(millis(seal::now() + LEASE));
-        let (name, note) = (hex(&by.chain.nonce), self.note(by, until));
+        let (name, note) = (hex(&by.chain.nonce), self.note(by, Came::UnderWay));
         let value = Value::lasting(&note, by.chain.outlasting(self.patience));
         self.registry.compare_and_set(EntryKey::of(&by.owner, KIND, &name), expected, Some(value)).await
     }
@@ -182,3 +203,20 @@ pub(super) const RENEWAL: Duration = Duration::from_secs(LEASE.as_secs() / 3);
 
 /// What its entries are called among those of the registry.
 const KIND: &str = "spent-state";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_says_nothing_new_for_long_is_gone_and_who_does_is_not() {
+        let mut heard = Hearing::new();
+        for word in 1..=9 {
+            assert!(heard.believes(Version::new(word)), "{word}");
+            tokio::time::advance(LEASE).await;
+            assert!(heard.believes(Version::new(word)), "{word}");
+        }
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!heard.believes(Version::new(9)));
+    }
+}

@@ -21,7 +21,7 @@ use super::binding::Binding;
 use super::chain::Chain;
 use super::desk::Desk;
 use super::held::{Found, Running};
-use super::ledger::{Came, RENEWAL, Use};
+use super::ledger::{Came, Hearing, RENEWAL, Use};
 use super::rounds::{Reply, answer_with, worker_lost};
 use crate::hex::hex;
 use crate::seal::random;
@@ -140,10 +140,10 @@ impl Spending {
                 Found::Suspended(..) | Found::Gone => break,
             }
         }
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, mut heard) = (FIRST_PAUSE, Hearing::new());
         loop {
-            match self.desk.ledger.find(&self.by).await {
-                Ok(Some(Came::UnderWay(_))) => {
+            match self.desk.ledger.find(&self.by, &mut heard).await {
+                Ok(Some(Came::UnderWay)) => {
                     sleep(pause).await;
                     pause = (pause * 2).min(LAST_PAUSE);
                 }
