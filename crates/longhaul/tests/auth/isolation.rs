@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, StatusCode};
+use longhaul::transport::http::server::Options;
 use longhaul_test::Log;
 use serde_json::{Value, json};
 
@@ -69,6 +70,41 @@ async fn s6_r6_a_session_of_somebody_else_is_not_there() {
         let mine = host.send(legacy(&ann, Some(&session), "tools/list", json!({}))).await;
         assert_eq!(mine.status, StatusCode::OK, "it is still there for its own");
     }
+}
+
+/// Whoever has taken all places that sessions may have, and uses them, keeps nobody else out.
+#[tokio::test]
+async fn s9_who_has_most_sessions_makes_room_for_others() {
+    let signer = Signer::new("k", "EdDSA");
+    let issuer = LocalIssuer::start(&[&signer]).await;
+    let guard = Host::protection(&issuer).guard().unwrap();
+    let host = Host::with(Options::default().guard(guard).max_sessions(4)).await;
+    let [ann, bob, eve] =
+        ["ann", "bob", "eve"].map(|sub| signer.sign(&claims(&issuer, sub, json!({"sub": sub}))));
+    let used = async |token: &str, session: &str| {
+        host.send(legacy(token, Some(session), "tools/list", json!({}))).await.status == StatusCode::OK
+    };
+    let mut taken = Vec::new();
+    for _ in 0..4 {
+        let session = host.initialize(&eve).await;
+        assert!(used(&eve, &session).await);
+        taken.push(session);
+    }
+    // Of what it has the one that was used longest ago goes, and that is not the oldest.
+    assert!(used(&eve, &taken[0]).await);
+    let first = host.initialize(&ann).await;
+    assert!(used(&ann, &first).await);
+    assert!(!used(&eve, &taken[1]).await && used(&eve, &taken[0]).await);
+    let second = host.initialize(&bob).await;
+    assert!(used(&bob, &second).await);
+    // Each has a fair part now, so that nobody has to make room.
+    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"}});
+    for token in [&eve, &ann] {
+        let full = host.send(legacy(token, None, "initialize", hello.clone())).await;
+        assert_eq!(full.status, StatusCode::TOO_MANY_REQUESTS, "{full:?}");
+    }
+    assert!(used(&ann, &first).await && used(&bob, &second).await);
 }
 
 /// A1, X1 of `conformance/REQUIREMENTS.md`.

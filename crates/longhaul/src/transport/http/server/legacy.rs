@@ -14,6 +14,7 @@ use super::answer::{
     Body, Reply, Source, answer_with, empty, events, json, no_room, of_session, refusal, status_for, text,
 };
 use super::head::Head;
+use super::party::Party;
 use super::route::{SESSION_ID, not_allowed};
 use super::session::{Session, StreamCarrier};
 use super::stream::Stream;
@@ -41,7 +42,7 @@ pub(super) fn answer<'a>(
         (_, false) if Dialect::newest_legacy().request(&request.method) != Some(Method::Initialize) => {
             endpoint.sessions.apart(
                 Exchanges::of_header(&endpoint.dispatcher, endpoint.options.max_open, version),
-                caller.principal.clone(),
+                Party::of(&caller),
             )
         }
         _ => {
@@ -135,7 +136,7 @@ fn without_session(
     request: &Request<'_>,
     meta: RequestMeta<'_>,
 ) -> (Response<Body>, Option<Arc<Session>>) {
-    let principal = caller.principal.clone();
+    let party = Party::of(&caller);
     let mut exchanges = Exchanges::new(&endpoint.dispatcher, endpoint.options.max_open);
     let refuse = |error: &ErrorObject| (refusal(StatusCode::BAD_REQUEST, Some(&request.id), error), None);
     let (serial, exchange) = match exchanges.admit(request, meta, caller) {
@@ -153,7 +154,7 @@ fn without_session(
     if !opens || !endpoint.options.sessions {
         return (response, None);
     }
-    match endpoint.sessions.open(exchanges, principal) {
+    match endpoint.sessions.open(exchanges, party) {
         Ok(session) => {
             endpoint.dispatcher.attend(dialect, &session.push());
             let id = HeaderValue::from_str(session.id()).expect("a session id is hexadecimal");
@@ -329,7 +330,7 @@ pub(super) fn session_with_batches(
         let version = head.version.text();
         endpoint.sessions.apart(
             Exchanges::of_header(&endpoint.dispatcher, endpoint.options.max_open, version),
-            caller.principal.clone(),
+            Party::of(caller),
         )
     };
     let batches = session.lock().exchanges.dialect().is_some_and(Dialect::batches);

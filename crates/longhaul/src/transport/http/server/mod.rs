@@ -21,6 +21,7 @@ mod modern;
 mod options;
 mod pages;
 mod pair;
+mod party;
 mod peer;
 mod places;
 mod post;

@@ -28,7 +28,8 @@ pub struct Options {
     /// client: to ask something, or to send the rest of a body; then of a stream that its client can open again. If there
     /// is none, its request waits a second for a place, and is refused. Default 1024.
     pub max_connections: usize,
-    /// How many legacy sessions may be open at once; the next is refused. Default 10 000.
+    /// How many legacy sessions may be open at once. The next takes the place of one that was never used, or of an idle one
+    /// of whoever has most, if that is more than its own client would have; else it is refused. Default 10 000.
     pub max_sessions: usize,
     /// How long a session may lie idle before it is closed. Default 30 minutes.
     pub session_idle: Duration,

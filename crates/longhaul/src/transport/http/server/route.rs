@@ -110,7 +110,7 @@ async fn answer(
         && head.version.text().is_none_or(post::names_legacy)
         && let Some(shared) = endpoint.sessions.shared()
     {
-        let recalled = Box::pin(shared::recall(endpoint, shared, id, caller.principal.as_ref())).await;
+        let recalled = Box::pin(shared::recall(endpoint, shared, id, &caller)).await;
         if let Err(refusal) = recalled {
             return *refusal;
         }

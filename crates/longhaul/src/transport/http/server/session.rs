@@ -1,5 +1,6 @@
 //! Legacy sessions: the exchanges of one client, whatever connections it uses.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 
 use super::Options;
 use super::answer::Sent;
+use super::party::{Party, Shares};
 use super::shared::Shared;
 use super::stream::{Stream, Streams};
 use super::waiting::Standing;
@@ -57,8 +59,8 @@ pub(super) struct SessionLimit {
 #[derive(Debug)]
 pub(super) struct Session {
     id: String,
-    /// Who opened it; `None` where nobody has to sign in.
-    principal: Option<Principal>,
+    /// Who opened it.
+    party: Party,
     /// Another node has opened it.
     taken_over: bool,
     state: Mutex<State>,
@@ -120,17 +122,10 @@ impl Sessions {
         }
     }
 
-    /// Opens a session around a client of `principal` whose handshake has succeeded.
-    pub(super) fn open(
-        &self,
-        exchanges: Exchanges,
-        principal: Option<Principal>,
-    ) -> Result<Arc<Session>, SessionLimit> {
-        if lock(&self.open).len() >= self.max_open {
-            self.expire();
-            self.make_room();
-        }
-        let session = self.apart(exchanges, principal);
+    /// Opens a session around a client of `party` whose handshake has succeeded.
+    pub(super) fn open(&self, exchanges: Exchanges, party: Party) -> Result<Arc<Session>, SessionLimit> {
+        self.make_room(&party);
+        let session = self.apart(exchanges, party);
         {
             let mut open = lock(&self.open);
             if open.len() >= self.max_open {
@@ -145,8 +140,12 @@ impl Sessions {
     }
 
     /// While all places are taken, ends the oldest session whose client has said nothing since its handshake, so that
-    /// handshakes alone keep nobody out.
-    fn make_room(&self) {
+    /// handshakes alone keep nobody out; or else one of somebody who has more than `party` would have.
+    fn make_room(&self, party: &Party) {
+        if lock(&self.open).len() < self.max_open {
+            return;
+        }
+        self.expire();
         let mut open = lock(&self.open);
         if open.len() < self.max_open {
             return;
@@ -155,7 +154,8 @@ impl Sessions {
             let state = session.lock();
             (!state.followed_up).then(|| (state.last_used, session.id.clone()))
         });
-        let given_up = oldest.min().and_then(|(_, id)| open.remove(&id));
+        let least = oldest.min().map(|(_, id)| id).or_else(|| to_spare(&open, party));
+        let given_up = least.and_then(|id| open.remove(&id));
         drop(open);
         if let Some(session) = given_up {
             self.end(&session, self.shared.is_none());
@@ -163,18 +163,12 @@ impl Sessions {
     }
 
     /// A session that nobody finds again: for one request, where there are none.
-    pub(super) fn apart(&self, exchanges: Exchanges, principal: Option<Principal>) -> Arc<Session> {
-        self.named(new_id(), exchanges, principal, false)
+    pub(super) fn apart(&self, exchanges: Exchanges, party: Party) -> Arc<Session> {
+        self.named(new_id(), exchanges, party, false)
     }
 
-    fn named(
-        &self,
-        id: String,
-        exchanges: Exchanges,
-        principal: Option<Principal>,
-        taken_over: bool,
-    ) -> Arc<Session> {
-        let owner = owner_of(principal.as_ref());
+    fn named(&self, id: String, exchanges: Exchanges, party: Party, taken_over: bool) -> Arc<Session> {
+        let owner = owner_of(party.principal());
         let streams = Streams::new(Arc::clone(&self.events), owner, id.clone(), self.shared.is_some());
         let state = State {
             exchanges,
@@ -185,7 +179,7 @@ impl Sessions {
         };
         Arc::new_cyclic(|session| Session {
             id,
-            principal,
+            party,
             taken_over,
             state: Mutex::new(state),
             streams: Arc::new(streams),
@@ -218,13 +212,10 @@ impl Sessions {
         &self,
         id: &str,
         exchanges: Exchanges,
-        principal: Option<&Principal>,
+        party: Party,
     ) -> Result<Option<Arc<Session>>, SessionLimit> {
-        if lock(&self.open).len() >= self.max_open {
-            self.expire();
-            self.make_room();
-        }
-        let session = self.named(id.to_owned(), exchanges, principal.cloned(), true);
+        self.make_room(&party);
+        let session = self.named(id.to_owned(), exchanges, party, true);
         session.lock().followed_up = true;
         {
             let mut open = lock(&self.open);
@@ -348,12 +339,12 @@ impl Session {
 
     /// Whose its streams are that belong to no request: its principal's, or its own where it has none.
     pub(super) fn standing(&self) -> Standing {
-        Standing(self.principal.as_ref().map_or(&*self.id, Principal::as_str).into())
+        Standing(self.party.principal().map_or(&*self.id, Principal::as_str).into())
     }
 
     /// To whom its entries belong.
     pub(super) fn owner(&self) -> Owner {
-        owner_of(self.principal.as_ref())
+        owner_of(self.party.principal())
     }
 
     /// Whether another node has opened it.
@@ -396,7 +387,7 @@ impl Session {
     }
 
     fn is_of(&self, principal: Option<&Principal>) -> bool {
-        self.principal.as_ref() == principal
+        self.party.principal() == principal
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -450,6 +441,19 @@ impl Session {
         let state = self.lock();
         state.exchanges.open() == 0 && state.last_used.elapsed() >= idle && !self.streams.have_client()
     }
+}
+
+/// The session that whoever has most can best do without, if that is more than `party` would have with one more: the one
+/// that has lain idle longest.
+fn to_spare(open: &HashMap<String, Arc<Session>>, party: &Party) -> Option<String> {
+    let shares = Shares::of(open.values().map(|session| &session.party));
+    let fair = shares.of_party(party) + 1;
+    let spare = open.values().filter_map(|session| {
+        let share = shares.of_party(&session.party);
+        let is_spare = share > fair && session.is_idle_for(Duration::ZERO);
+        is_spare.then(|| (Reverse(share), session.lock().last_used, session))
+    });
+    spare.min_by_key(|(share, last_used, _)| (*share, *last_used)).map(|(.., session)| session.id.clone())
 }
 
 /// The push stream of a session, for as long as the session is open.

@@ -9,10 +9,11 @@ use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_tasks::store::{Entry, EntryKey, Owner, Registry, StoreError, Swap, Value};
 
 use super::answer::{Body, no_room, refusal};
+use super::party::Party;
 use super::session::{Session, Sessions, owner_of};
 use super::{Endpoint, RETRY_AFTER, TIDY_EVERY};
 use crate::driver::Exchanges;
-use crate::server::Principal;
+use crate::server::Caller;
 
 /// What nodes share of their sessions.
 #[derive(Debug)]
@@ -128,7 +129,7 @@ impl Shared {
     }
 }
 
-/// Sees to it that a session of `principal` is known here if any node has opened it, and not if it has been ended.
+/// Sees to it that a session of `caller` is known here if any node has opened it, and not if it has been ended.
 ///
 /// # Errors
 ///
@@ -137,9 +138,9 @@ pub(super) async fn recall(
     endpoint: &Endpoint,
     shared: &Shared,
     id: &str,
-    principal: Option<&Principal>,
+    caller: &Caller,
 ) -> Result<(), Box<Response<Body>>> {
-    let sessions = &endpoint.sessions;
+    let (sessions, principal) = (&endpoint.sessions, caller.principal.as_ref());
     if let Some(session) = sessions.here(id, principal) {
         if !session.was_followed_up() || session.unseen_for(shared.look_every()) {
             session.lock().followed_up = true;
@@ -166,7 +167,7 @@ pub(super) async fn recall(
         return Ok(());
     };
     let dialect = exchanges.dialect();
-    let session = match sessions.take_over(id, exchanges, principal) {
+    let session = match sessions.take_over(id, exchanges, Party::of(caller)) {
         Ok(Some(session)) => session,
         // Another request has just done so.
         Ok(None) => return Ok(()),
