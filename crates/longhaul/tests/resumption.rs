@@ -9,9 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use longhaul::proto::model::Progress;
+use longhaul::server::PollOptions;
 use longhaul::store::{
     self, Entry, EntryKey, Holder, Memory, Owner, Registry, Settings, StoreError, StoreFuture, Swap,
     SystemClock, Version,
@@ -34,6 +36,11 @@ struct Host {
 
 impl Host {
     async fn start(options: Options) -> Self {
+        Self::bounded(options, PollOptions::default()).await
+    }
+
+    /// The same, within these bounds of what is asked.
+    async fn bounded(options: Options, polls: PollOptions) -> Self {
         let may_go_on = Arc::new(Semaphore::new(0));
         let step = Arc::clone(&may_go_on);
         let steps = move |cx: Cx, NoArguments {}| {
@@ -56,6 +63,7 @@ impl Host {
             }
         };
         let server = Server::new("test", "1.0.0")
+            .polls(polls)
             .tool(Tool::typed("steps", "Go step by step", steps))
             .tool(Tool::typed("later", "Answer later", later));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -64,16 +72,15 @@ impl Host {
         Self { address, may_go_on }
     }
 
-    async fn send(&self, request: http::request::Builder, body: String) -> Response<Incoming> {
+    async fn connect(&self) -> SendRequest<Full<Bytes>> {
         let stream = TcpStream::connect(self.address).await.unwrap();
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let request = request
-            .header("host", "localhost")
-            .header("content-type", "application/json")
-            .header("accept", "application/json, text/event-stream");
-        sender.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap()
+        sender
+    }
+
+    async fn send(&self, request: http::request::Builder, body: String) -> Response<Incoming> {
+        send_by(&mut self.connect().await, request, body).await
     }
 
     async fn initialize(&self, revision: &str) -> String {
@@ -110,6 +117,18 @@ impl Host {
         let request = Request::delete("/mcp").header("mcp-session-id", session);
         self.send(request, String::new()).await.status().as_u16()
     }
+}
+
+async fn send_by(
+    connection: &mut SendRequest<Full<Bytes>>,
+    request: http::request::Builder,
+    body: String,
+) -> Response<Incoming> {
+    let request = request
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream");
+    connection.send_request(request.body(Full::new(Bytes::from(body))).unwrap()).await.unwrap()
 }
 
 /// The events of a stream, one by one.
@@ -515,6 +534,32 @@ async fn a_session_that_is_used_is_looked_for_often_and_written_rarely() {
     assert_eq!(chosen.status().as_u16(), 200);
     tokio::time::sleep(idle / 3).await;
     assert_eq!((one.ask(&session).await, counts().1), (200, 3), "what has changed is told");
+}
+
+#[tokio::test]
+async fn sessions_that_were_made_up_are_not_looked_for_without_end() {
+    let [(one, link), _] = linked_nodes(Options::default).await;
+    let there = one.initialize("2025-11-25").await;
+    let options = Options::default().shared_sessions(Arc::clone(&link));
+    let other = Host::bounded(options, PollOptions::default().each(1)).await;
+    let before = link.looks.load(Ordering::SeqCst);
+    // On this machine strangers are told apart by their connections.
+    let mut connection = other.connect().await;
+    let mut made_up = 0;
+    let refused = loop {
+        let request = Request::post("/mcp").header("mcp-session-id", format!("{made_up:032x}"));
+        let response = send_by(&mut connection, request, "{}".to_owned()).await;
+        let (parts, body) = response.into_parts();
+        body.collect().await.unwrap();
+        match parts.status.as_u16() {
+            404 | 400 if made_up < 1000 => made_up += 1,
+            429 => break parts,
+            status => panic!("{status} after {made_up}"),
+        }
+    };
+    assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
+    assert_eq!(link.looks.load(Ordering::SeqCst) - before, made_up, "who is refused has nothing read");
+    assert_eq!(other.ask(&there).await, 200, "nobody else is refused");
 }
 
 #[tokio::test]

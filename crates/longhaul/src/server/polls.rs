@@ -18,7 +18,7 @@ use crate::audit::Trail;
 use crate::bucket::{Bucket, Rate};
 
 /// Bounds on what is asked about tasks: `tasks/get` and its like, the companions, the output of commands, and
-/// [what is asked beside the protocol](super::Dispatcher::poll).
+/// [what is asked beside the protocol](super::Dispatcher::poll). Sessions that are asked for and are at no node count as well.
 ///
 /// Waiting costs nothing: a `tasks/result` or a `task_wait` is one request, however long it takes.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl Default for PollOptions {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct PollFigures {
-    /// Requests that were let through.
+    /// Requests that were let through, in sessions that this node did not have as well.
     pub admitted: u64,
     /// Requests that were refused because too many came.
     pub refused: u64,
@@ -332,6 +332,19 @@ impl Poll {
         self.missed(0);
     }
 
+    /// It does not count after all: what its caller looked for was there, and is looked for once.
+    #[cfg(feature = "http")]
+    pub(crate) fn was_none(self) {
+        let polls = &self.polls;
+        let mut known = polls.lock();
+        let Known { askers, principals, strangers, .. } = &mut *known;
+        let together = if matches!(self.asker, Some(Asker::Principal(_))) { principals } else { strangers };
+        together.give_back(1, &polls.in_all);
+        if let Some(account) = self.asker.as_ref().and_then(|asker| askers.get_mut(asker)) {
+            account.polls.give_back(1, &polls.each);
+        }
+    }
+
     /// How long its caller is told to wait until it asks again, in milliseconds.
     pub(super) fn paced(&self, interval_ms: Option<u64>) -> Option<u64> {
         let slower = if self.hurried { SLOWER } else { 1 };
@@ -379,6 +392,20 @@ mod tests {
         polls.admit(&ann, 1).expect_err("nothing is owed, and nothing is there");
         tokio::time::advance(VAIN_WITHIN / 10).await;
         polls.admit(&ann, 1).unwrap().missed(1);
+    }
+
+    #[cfg(feature = "http")]
+    #[tokio::test(start_paused = true)]
+    async fn what_was_there_and_is_looked_for_once_is_free() {
+        let polls = Polls::new(&PollOptions::default().each(1), None);
+        let ann = Caller::new(Some(Principal::new("ann").unwrap()));
+        for _ in 0..20 {
+            polls.admit(&ann, 0).expect("it costs nothing").was_none();
+        }
+        for _ in 0..5 {
+            polls.admit(&ann, 0).expect("so many may be in vain");
+        }
+        polls.admit(&ann, 0).expect_err("and no more");
     }
 
     #[cfg(feature = "http")]

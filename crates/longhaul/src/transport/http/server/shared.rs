@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode, header};
 use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_tasks::store::{Entry, EntryKey, Owner, Registry, StoreError, Swap, Value};
 
-use super::answer::{Body, no_room, refusal};
+use super::answer::{Body, no_room, refusal, text};
 use super::party::Party;
 use super::session::{Session, Sessions, owner_of};
 use super::{Endpoint, RETRY_AFTER, TIDY_EVERY};
@@ -152,9 +152,14 @@ pub(super) async fn recall(
     if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(());
     }
+    // Ids that were made up would have the store read without end.
+    let look_up = endpoint.dispatcher.poll(caller, 0).map_err(|refused| Box::new(too_often(&refused)))?;
     let owner = owner_of(principal);
     let entry = match shared.registry.entry(key(&owner, id)).await {
-        Ok(Some(entry)) if *entry.value != *ENDED => entry,
+        Ok(Some(entry)) if *entry.value != *ENDED => {
+            look_up.was_none();
+            entry
+        }
         Ok(_) => return Ok(()),
         Err(error) => {
             report("looked for at other nodes", &error);
@@ -189,6 +194,15 @@ pub(super) async fn recall(
 
 /// What is said to whoever asks in a session of which nobody knows now whether it is there.
 const NOT_KNOWN: &str = "the session cannot be looked for now: send this again later";
+
+/// What is said to whoever asks in too many sessions that are not there.
+fn too_often(refused: &ErrorObject) -> Response<Body> {
+    let what = "too many sessions were asked for that are not there: send `initialize` to open one, later";
+    let mut response = text(StatusCode::TOO_MANY_REQUESTS, what.into());
+    let wait = refused.retry_after().unwrap_or(RETRY_AFTER);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+    response
+}
 
 /// Whether the session has been ended, going by what nodes share of it: that it is so, or nothing any more.
 fn has_ended(session: &Session, found: Option<&Entry>) -> bool {
