@@ -96,6 +96,33 @@ fn request_of_ping() -> String {
     request("ping", json!({})).to_string()
 }
 
+/// A client that writes all it has before it reads anything hears why that is refused.
+#[tokio::test]
+async fn s10_who_sends_what_is_refused_is_told_why() {
+    let host = Host::with(Options::default()).await;
+    // More than waits between two programs.
+    let long = " ".repeat(24 << 20);
+    let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{long}\r\n0\r\n\r\n", long.len());
+    let whole = format!("Content-Length: {}\r\n\r\n{long}", long.len());
+    let json = "Content-Type: application/json\r\nAccept: */*\r\n";
+    for (path, headers, status) in [
+        ("/mcp", json, 413),
+        ("/mcp", "Accept: */*\r\n", 415),
+        ("/mcp", "Origin: http://evil.example\r\n", 403),
+        ("/nowhere", json, 404),
+    ] {
+        for body in [&whole, &chunked] {
+            let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}");
+            let answer = host.raw(format!("{head}Connection: close\r\n{body}")).await;
+            assert_eq!(answer.status, status, "{head} {}: {answer:?}", &body[..20]);
+        }
+    }
+    // Who asks whether to send it is told not to.
+    let asks = format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\n{json}Expect: 100-continue\r\n");
+    let answer = host.raw(format!("{asks}Content-Length: {}\r\n\r\n", long.len())).await;
+    assert_eq!(answer.status, 413, "{answer:?}");
+}
+
 #[tokio::test]
 async fn s10_no_body_is_longer_than_it_may_be() {
     let mut limits = Limits::default();

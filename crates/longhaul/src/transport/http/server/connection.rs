@@ -23,6 +23,7 @@ use super::places::{Place, Places};
 use super::route::route;
 use super::service::AnswerBody;
 use super::stalled::UntilStalled;
+use super::unread::Unread;
 use super::waiting::{Connection, OpenRequest, Standing};
 use super::{Endpoint, Listen};
 
@@ -160,7 +161,8 @@ async fn respond(
         },
         _ => None,
     };
-    let mut response = route(&endpoint, known, &head, open.body(body)).await;
+    let unread = Unread::of(parts.version, &parts.headers, endpoint.options.body_timeout);
+    let mut response = route(&endpoint, known, &head, open.body(body, unread)).await;
     if let Some(stream) = response.extensions_mut().remove::<Standing>() {
         open.stands(stream);
     }

@@ -35,6 +35,7 @@ mod shared;
 mod socket;
 mod stalled;
 mod stream;
+mod unread;
 mod waiting;
 
 use std::convert::Infallible;

@@ -14,6 +14,8 @@ use hyper::body::Incoming;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::unread::Unread;
+
 /// The connections of one server that wait for their clients.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
@@ -248,9 +250,11 @@ impl OpenRequest {
         });
     }
 
-    /// Its body.
-    pub(super) fn body(&self, body: Incoming) -> Awaited {
-        Awaited { body, connection: Arc::clone(&self.connection), unfinished: false }
+    /// Its body, of which the rest is taken in like this.
+    pub(super) fn body(&self, body: Incoming, unread: Unread) -> Awaited {
+        let connection = Arc::clone(&self.connection);
+        let body = Some(body).filter(|body| !body.is_end_stream());
+        Awaited { body, unread, connection, unfinished: false }
     }
 }
 
@@ -265,7 +269,9 @@ impl Drop for OpenRequest {
 
 /// The body of a request, whose connection waits from when more of it is awaited to its end.
 pub(super) struct Awaited {
-    body: Incoming,
+    /// What is not read of it yet.
+    body: Option<Incoming>,
+    unread: Unread,
     connection: Arc<Connection>,
     unfinished: bool,
 }
@@ -285,30 +291,39 @@ impl Body for Awaited {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = Pin::new(body).poll_frame(cx);
         if frame.is_pending() && !self.unfinished {
             self.unfinished = true;
             self.connection.change(|requests| requests.unfinished += 1);
         }
         let frame = ready!(frame);
-        if !matches!(frame, Some(Ok(_))) && !self.finish() {
-            // It came too late: nothing is begun that would end with the connection.
-            return Poll::Pending;
+        if !matches!(frame, Some(Ok(_))) {
+            self.body = None;
+            if !self.finish() {
+                // It came too late: nothing is begun that would end with the connection.
+                return Poll::Pending;
+            }
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Incoming::size_hint)
     }
 }
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        self.finish();
+        // From here on the connection waits for nothing that anybody needs.
+        if self.finish()
+            && let Some(body) = self.body.take().filter(|body| !body.is_end_stream())
+        {
+            self.unread.take_in(body);
+        }
     }
 }
