@@ -8,6 +8,7 @@ mod audit;
 mod bytes;
 mod callers;
 mod door;
+mod outward;
 mod polls;
 mod rig;
 mod room;
