@@ -20,4 +20,5 @@ mod sockets;
 mod state_folders;
 mod stores;
 mod tasks_over_crashes;
+mod test_runs;
 mod web;

@@ -54,13 +54,15 @@ impl Outputs {
         };
         match self.runs.blocking(read).await {
             Some(Ok(chunk)) => Ok(ReadResourceResult::fresh(contents(uri, chunk))),
-            // A task that waits for a place has written nothing, and has nowhere to. Of one that has ended the files may be gone.
             Some(Err(Unread::Nowhere)) => {
-                let nothing = ResourceContents::text(uri, "text/plain", "");
-                Ok(ReadResourceResult::fresh(match written(record.outcome(), stream) {
-                    0 => nothing,
-                    total => nothing.with_meta(gone(after, total).meta()),
-                }))
+                let position = match record.outcome() {
+                    // What waits for a place has written nothing, and has nowhere to. Whoever asks is to ask again.
+                    None => OutputPosition::new(after, after, after, false),
+                    // Of what has ended the files may be gone.
+                    ended => gone(after, written(ended, stream)),
+                };
+                let nothing = ResourceContents::text(uri, "text/plain", "").with_meta(position.meta());
+                Ok(ReadResourceResult::fresh(nothing))
             }
             Some(Err(Unread::Failed(error))) => {
                 tracing::error!(%error, uri, "a command's output cannot be read");
