@@ -13,6 +13,7 @@ mod requirements;
 mod sabotage;
 mod site;
 mod stamp;
+mod stories;
 mod tally;
 mod test;
 mod tidy;
@@ -162,6 +163,9 @@ enum Command {
         #[arg(last = true)]
         command: Vec<String>,
     },
+    /// Do what the README has a newcomer do, from a clean clone to the first result, three times over
+    #[command(after_help = "Example:\n  cargo xtask stories")]
+    Stories,
     /// Put servers that others wrote behind ours, and see that clients see the same and that nothing is left of them
     #[command(
         after_help = "Examples:\n  cargo xtask behind everything rmcp\n  cargo xtask behind --sessions 1000 rmcp"
@@ -320,6 +324,7 @@ fn run(command: Command) -> Result<Tally> {
             println!("tidy: {tally}");
             tally
         }
+        Command::Stories => stories::run(&site(stories::BUDGET)?)?,
         Command::Package => package::run(&site(test::BUDGET)?)?,
         Command::Limits => limits::write(&site(test::BUDGET)?.root)?,
         Command::Requirements => requirements::write(&site(test::BUDGET)?.root)?,

@@ -39,7 +39,7 @@ impl HttpServer {
     /// # Errors
     ///
     /// As [`HttpServer::start`].
-    pub(super) fn run(command: impl FnOnce(SocketAddr) -> Result<Command>) -> Result<Self> {
+    pub(crate) fn run(command: impl FnOnce(SocketAddr) -> Result<Command>) -> Result<Self> {
         let address = free_port()?;
         let mut command = command(address)?;
         println!("$ {} &", shown(&command));
