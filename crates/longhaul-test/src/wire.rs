@@ -2,7 +2,7 @@
 //!
 //! A debug build of `longhaul` notes it in the folder that the variable `LONGHAUL_WIRE` names.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::num::NonZero;
 use std::path::Path;
@@ -15,6 +15,9 @@ use crate::transcript::Book;
 
 /// Tests in which a server of ours says what no schema has, for it passes on as it came what another server said.
 const PASSING_ON: &[&str] = &["offer::what_no_revision_has_is_passed_on_as_it_came"];
+
+/// How a line begins that notes what a peer said.
+const PEER: &str = r#"{"by":"Peer","#;
 
 /// What came of holding messages against their schemas.
 #[derive(Debug, Default)]
@@ -33,24 +36,28 @@ pub struct Held {
 /// Says what cannot be read.
 pub fn hold(folder: &Path, peers: bool) -> Result<Held, String> {
     let book = Book::load()?;
-    let mut lines = Vec::new();
+    let mut lines: HashMap<String, Arc<str>> = HashMap::new();
     for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {
         let path = entry.map_err(|error| error.to_string())?.path();
         let program: Arc<str> = path.file_name().unwrap_or_default().display().to_string().into();
         let text = fs::read_to_string(&path).map_err(|error| format!("{program}: {error}"))?;
         // The last line of a process that was killed may lack its end.
         let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        lines.extend(whole.map(|line| (Arc::clone(&program), line.to_owned())));
+        for line in whole.filter(|line| peers || !line.starts_with(PEER)) {
+            // Most is said again and again: a load, a story told once for each moment of it.
+            if !lines.contains_key(line) {
+                lines.insert(line.to_owned(), Arc::clone(&program));
+            }
+        }
     }
+    let lines: Vec<_> = lines.into_iter().collect();
     let known = Mutex::new(HashSet::new());
     let (book, known) = (&book, &known);
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let parts: Vec<Result<Held, String>> = thread::scope(|scope| {
         let share = lines.len().div_ceil(threads).max(1);
-        let begun: Vec<_> = lines
-            .chunks(share)
-            .map(|lines| scope.spawn(move || hold_some(lines, peers, book, known)))
-            .collect();
+        let begun: Vec<_> =
+            lines.chunks(share).map(|lines| scope.spawn(move || hold_some(lines, book, known))).collect();
         let panicked = |_| Err("a check panicked".to_owned());
         begun.into_iter().map(|part| part.join().unwrap_or_else(panicked)).collect()
     });
@@ -64,15 +71,14 @@ pub fn hold(folder: &Path, peers: bool) -> Result<Held, String> {
 
 /// The same of some lines, each with the program that noted it; `known` is what has been looked at already.
 fn hold_some(
-    lines: &[(Arc<str>, String)],
-    peers: bool,
+    lines: &[(String, Arc<str>)],
     book: &Book,
     known: &Mutex<HashSet<String>>,
 ) -> Result<Held, String> {
     let mut held = Held::default();
-    for (program, line) in lines {
+    for (line, program) in lines {
         let note = Note::read(line).map_err(|error| format!("{program}: {error}"))?;
-        if note.by == "Peer" && !peers || PASSING_ON.contains(&note.test.as_str()) {
+        if PASSING_ON.contains(&note.test.as_str()) {
             continue;
         }
         let key = note.without_id();
@@ -131,6 +137,8 @@ impl Note {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn held(lines: &[&str], peers: bool) -> Held {
@@ -140,8 +148,9 @@ mod tests {
     }
 
     fn note(by: &str, asked: &str, message: &str) -> String {
-        let revision = "2025-11-25";
-        serde_json::json!({"by": by, "revision": revision, "asked": asked, "message": message}).to_string()
+        // In the order in which it is noted.
+        let (by, asked, message) = (json!(by), json!(asked), json!(message));
+        format!(r#"{{"by":{by},"revision":"2025-11-25","asked":{asked},"message":{message}}}"#)
     }
 
     #[test]
@@ -165,7 +174,7 @@ mod tests {
     fn what_is_passed_on_is_not_held_and_what_any_other_test_says_is() {
         let said = |test: &str| {
             let message = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
-            let note = serde_json::json!({"by": "Server", "revision": "2025-11-25", "asked": "tools/list",
+            let note = json!({"by": "Server", "revision": "2025-11-25", "asked": "tools/list",
                 "test": test, "message": message});
             held(&[&note.to_string(), ""], false)
         };

@@ -67,13 +67,13 @@ const STAGES: &[Stage] = &[
         cargo::features,
     )
     .beside(),
-    Stage::new("tests", "unit, integration and documentation tests of every crate", cargo::tests),
     Stage::new(
         "crash",
         "the program is killed at every moment, and nothing acknowledged is lost",
         chaos::stage,
     )
     .beside(),
+    Stage::new("tests", "unit, integration and documentation tests of every crate", cargo::tests),
     Stage::new(
         "interop",
         "clients in other languages work with our server, and our client with servers of others",
