@@ -9,8 +9,10 @@ use longhaul::store::{EventStore, Memory, Registry, StoreError, TaskStore};
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, DatabaseUrl, Machine, StoreUrl};
 use longhaul_store::sealed::{Sealed, is_sealed};
+use longhaul_store::transfer::{TransferError, refusal};
 use longhaul_store::{Postgres, PostgresOptions, Redis, RedisOptions, Sqlite, SqliteOptions};
 
+use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, chain};
 
 /// One store, by its contracts.
@@ -50,20 +52,59 @@ async fn open_as(store: &config::Store, sqlite: fn(&Path) -> Result<Sqlite, Stor
                 return Err(anyhow::anyhow!("the store {url} cannot be opened: {problem}").into());
             }
             let sqlite = sqlite(path).with_context(|| format!("the store {url} cannot be opened"))?;
+            is_to_be_used(&sqlite, url).await?;
             with_keys(sqlite, store).await
         }
         StoreUrl::Postgres(url) => {
             let postgres = database(url).await?;
+            is_to_be_used(&postgres, &store.url).await?;
             let survives = format!("{} ({})", postgres.durability(), postgres.commits());
             let opened = with_keys(postgres, store).await?;
             Ok(Store { survives: Some(survives), ..opened })
         }
         StoreUrl::Redis(url) => {
             let redis = server(url).await?;
+            is_to_be_used(&redis, &store.url).await?;
             let survives = format!("{} ({})", redis.durability(), redis.commits());
             let opened = with_keys(redis, store).await?;
             Ok(Store { survives: Some(survives), ..opened })
         }
+    }
+}
+
+/// Refuses a store that was copied into another, and one that is an unfinished copy: whatever is done there is lost, or done twice.
+async fn is_to_be_used(store: &dyn Registry, url: &StoreUrl) -> Outcome<()> {
+    let Some(why) = refusal(&place(url), store).await? else { return Ok(()) };
+    let failure = Failure::new(Exit::Failed, "moved", why.to_string());
+    Err(match why {
+        TransferError::Unfinished { from, place } => failure.next(format!(
+            "finish it: longhaul store copy {from} {place}; or give it up, with --abandon, and use {from}"
+        )),
+        _ => failure.next(
+            "name that one; `longhaul store copy FROM TO --abandon` gives up a copy that is unfinished",
+        ),
+    })
+}
+
+/// What a store is called wherever the program is started.
+pub(crate) fn place(url: &StoreUrl) -> String {
+    match url {
+        StoreUrl::Sqlite(path) => {
+            // Before the file is there, too.
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or_else(|| Path::new(".")).canonicalize();
+            match (folder, path.file_name()) {
+                (Ok(folder), Some(file)) => format!("sqlite:{}", folder.join(file).display()),
+                _ => url.to_string(),
+            }
+        }
+        // A server has room for several.
+        StoreUrl::Redis(server) => {
+            let query = server.expose().split_once('?').map_or("", |(_, query)| query);
+            let name = query.split('&').find(|word| word.starts_with("name="));
+            name.map_or_else(|| server.to_string(), |name| format!("{server}?{name}"))
+        }
+        StoreUrl::Postgres(_) | StoreUrl::Memory => url.to_string(),
     }
 }
 

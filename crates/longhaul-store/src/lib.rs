@@ -71,6 +71,7 @@ mod stored;
 mod task_store;
 mod time;
 mod tool_version;
+pub mod transfer;
 pub mod transition;
 mod watch;
 #[cfg(any(test, feature = "wrap"))]

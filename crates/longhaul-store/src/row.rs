@@ -9,7 +9,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use crate::{
     CallKey, Children, Dialect, Digest, Epoch, Json, Lease, NodeId, OnOrphan, Once, Outcome, Owner, Parent,
     Phase, Progress, Record, Rerun, Retention, StoreError, TaskId, Time, ToolVersion, Undo, UndoPhase,
-    error::corrupt,
+    error::corrupt, transfer::WholeTask,
 };
 
 /// The columns of a record: `columns!()` to select them, and [`Column`] to read each where it then stands.
@@ -176,6 +176,19 @@ pub(crate) fn due(row: &impl Cells) -> Result<(Place, TaskId, Owner), StoreError
     };
     let id = TaskId::new(read.text(Column::Id)?).map_err(|error| damaged(Column::Id, error))?;
     Ok((place, id, decode_owner(read.text(Column::Owner)?)?))
+}
+
+/// What is left of a row's task that is a tombstone.
+pub(crate) fn tombstone(row: &impl Cells) -> Result<WholeTask, StoreError> {
+    let read = Reader { row };
+    let ((_, id, owner), null) = (due(row)?, Json::null);
+    let mut record =
+        Record::new(id, owner, read.text(Column::Tool)?, null(), null(), read.time(Column::CreatedAt)?);
+    record.phase = Phase::Done(Outcome::cancelled(None));
+    record.once = decode_once(&read)?;
+    let mut left = WholeTask::new(record, Vec::new(), Vec::new());
+    left.removable_at = read.maybe_time(Column::ExpiresAt)?;
+    Ok(left)
 }
 
 /// The number of a row's task.

@@ -9,7 +9,7 @@ use std::{fs, path::Path, time::Duration};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::Server;
+use super::{Server, run};
 
 /// Who calls: each has a token of that name.
 const TOKENS: [(&str, &str); 2] =
@@ -377,4 +377,30 @@ async fn a_worker_that_is_to_stop_ends_what_would_end_with_it() {
         front.until(&task, |task| task["status"] != "input_required" && task["status"] != "working").await;
     assert_eq!(ended["result"]["content"][0]["text"], "went on", "{ended}");
     assert!(worker.server.child.wait().unwrap().success(), "and then it exits");
+}
+
+#[tokio::test]
+async fn what_runs_goes_on_in_the_store_that_its_own_was_copied_into() {
+    let mut fleet = Fleet::new(CONFIG);
+    let database = std::mem::replace(&mut fleet.store, "sqlite:longhaul.db".to_owned());
+    let node = fleet.node(&[]);
+    let task = node.call("ann", "work", json!({"until": "go"})).await;
+    let copy = |to: &str| run(fleet.path(), &["store", "copy", "sqlite:longhaul.db", to]);
+    let (code, _, err) = copy(&database);
+    assert!(code == 1 && err.contains("is in use by 1 other"), "{code} {err}");
+    drop(node);
+    let (code, said, err) = copy(&database);
+    assert!(code == 0 && said.contains("tasks     1 copied"), "{code} {said}{err}");
+    let (code, _, err) = copy("sqlite:another.db");
+    assert!(code == 1 && err.contains("has been copied to postgres://"), "{code} {err}");
+
+    // What still runs is of the new store: a server on the old one would have it twice.
+    let (code, _, err) = run(fleet.path(), &["serve", "--store", "sqlite:longhaul.db", "--state", "state"]);
+    assert!(code == 1 && err.contains("has been copied to postgres://"), "{code} {err}");
+    fleet.store = database;
+    let node = fleet.node(&[]);
+    fs::write(fleet.path().join("go"), "").unwrap();
+    let ended = node.until(&task, |task| task["status"] == "completed").await;
+    let text = ended["result"]["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(text.contains("begun") && text.contains("ended"), "{ended}");
 }

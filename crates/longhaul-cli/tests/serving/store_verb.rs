@@ -61,3 +61,19 @@ fn a_store_is_made_or_brought_to_this_release_once() {
     let (code, _, err) = run(at, &["store", "migrate", "memory:"]);
     assert!(code == 2 && err.contains("there is nothing to look at"), "{err}");
 }
+
+#[test]
+fn what_cannot_be_copied_is_said_before_anything_is_touched() {
+    let folder = folder("");
+    let at = folder.path();
+    let copy = |from: &str, to: &str| run(at, &["store", "copy", from, to]);
+    for (from, to, why) in [
+        ("memory:", "sqlite:new.db", "a store in memory"),
+        ("sqlite:nowhere.db", "sqlite:new.db", "there is no file nowhere.db"),
+        ("sqlite:a.db", "sqlite:./a.db", "into itself"),
+    ] {
+        let (code, _, err) = copy(from, to);
+        assert!(code == 2 && err.contains(why) && err.contains("help: "), "{code} {err}");
+    }
+    assert!(!at.join("new.db").exists() && !at.join("nowhere.db").exists());
+}

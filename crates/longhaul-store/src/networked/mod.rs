@@ -29,6 +29,7 @@ mod server_clock;
 mod store;
 mod suspects;
 pub(crate) mod transaction;
+pub(crate) mod transfer;
 
 use std::{
     fmt,

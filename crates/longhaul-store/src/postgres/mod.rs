@@ -13,6 +13,7 @@ mod read;
 mod renew;
 mod sql;
 mod steps;
+mod transfer;
 mod tx;
 mod value;
 

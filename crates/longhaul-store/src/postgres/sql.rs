@@ -266,5 +266,22 @@ pub(super) const REMOVE_ENTRY: &str = "DELETE FROM longhaul.entries WHERE ord = 
 pub(super) const DUE_ENTRIES: &str = "SELECT ord, is_own, owner FROM longhaul.entries WHERE expires_at <= $1 \
     ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED";
 
+/// Who else says that it is there, and lives as far as can be told.
+pub(super) const OTHERS: &str = "SELECT count(*) FROM longhaul.nodes WHERE node <> $1 AND CASE WHEN holds_lock \
+    THEN NOT pg_try_advisory_xact_lock_shared(hashtextextended(node, 0)) ELSE seen_at > $2 END";
+
+/// Of tasks from the first one on, what is left of forgotten ones, too.
+pub(super) const WHOLE_TASKS: &str =
+    concat!("SELECT ", columns!(), " FROM longhaul.tasks WHERE ord > $1 ORDER BY ord LIMIT $2");
+
+pub(super) const WHOLE_PARTS: &str =
+    "SELECT kind, text, key FROM longhaul.parts WHERE task = $1 ORDER BY nth";
+
+pub(super) const WHOLE_ENTRIES: &str = "SELECT ord, is_own, owner, kind, name, expires_at, value \
+    FROM longhaul.entries WHERE ord > $1 ORDER BY ord LIMIT $2";
+
+pub(super) const WHOLE_STREAMS: &str = "SELECT ord, owner, session, name, last, kept, expires_at \
+    FROM longhaul.streams WHERE ord > $1 ORDER BY ord LIMIT $2";
+
 pub(super) const HAS_DUE_ENTRIES: &str =
     "SELECT 1::bigint FROM longhaul.entries WHERE expires_at <= $1 LIMIT 1";

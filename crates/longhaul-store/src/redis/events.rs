@@ -81,10 +81,10 @@ impl EventStore for Redis {
 }
 
 /// A stream's name that can be kept.
-struct Named {
-    owner: Owner,
-    session: String,
-    name: String,
+pub(super) struct Named {
+    pub(super) owner: Owner,
+    pub(super) session: String,
+    pub(super) name: String,
 }
 
 impl Named {
@@ -92,11 +92,11 @@ impl Named {
         Self { owner: stream.owner.clone(), session: stream.session.to_owned(), name: stream.name.to_owned() }
     }
 
-    fn word(&self) -> String {
+    pub(super) fn word(&self) -> String {
         keys::stream(Stream::new(&self.owner, &self.session, &self.name))
     }
 
-    fn keys(&self, site: &Site) -> [String; 6] {
+    pub(super) fn keys(&self, site: &Site) -> [String; 6] {
         let (keys, word) = (&site.keys, self.word());
         [
             keys.one(&format!("stream:{word}")),

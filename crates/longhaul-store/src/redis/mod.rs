@@ -13,6 +13,7 @@ mod read;
 mod renew;
 mod row;
 mod settings;
+mod transfer;
 mod tx;
 
 use std::{

@@ -44,6 +44,8 @@ struct Held {
     is_changed: bool,
     /// Whether the change has a number.
     is_numbered: bool,
+    /// How many were at hand when it was made; 0 if it was read.
+    made_after: usize,
     steps: HashMap<String, Option<(u64, Step)>>,
     parts: HashMap<String, bool>,
     /// The steps that are put and those that are forgotten.
@@ -171,8 +173,10 @@ impl Tx {
 
     /// Writes everything, if all that was read is still so.
     async fn write(&self, takes_room: bool, each: bool) -> Result<(Written, Vec<TaskId>), Fault> {
-        let changed: Vec<&TaskId> =
+        let mut changed: Vec<&TaskId> =
             self.rows.iter().filter(|(_, held)| held.is_changed).map(|(id, _)| id).collect();
+        // New ones are numbered in the order in which they were made.
+        changed.sort_by_key(|id| self.rows[*id].made_after);
         if changed.is_empty() && (self.moments < 2 || each) {
             return Ok((Written::default(), Vec::new()));
         }
@@ -284,7 +288,10 @@ impl Tx {
                 commit.new_row(row.clone(), name, sets);
                 let fields = new.fields(&self.site.next_version());
                 commit.run("HSET", row, new.lasting().into_iter().chain(fields));
-                if let Some(digest) = new.record.join_key() {
+                if new.record.is_terminal() {
+                    // It comes from another store.
+                    self.close(commit, &new.record);
+                } else if let Some(digest) = new.record.join_key() {
                     commit.run("HSET", keys.joins_of(owner), [digest.as_str(), name]);
                 }
                 if let Some(once) = &new.record.once {
@@ -300,11 +307,9 @@ impl Tx {
                     }
                 }
                 if now.record.is_terminal() && !before.record.is_terminal() {
-                    let owner = &before.record.owner;
-                    commit.run("ZREM", keys.one(row::OPEN), [name]);
-                    commit.run("ZREM", keys.open_of(owner), [name]);
+                    self.close(commit, &before.record);
                     if let Some(digest) = before.record.join_key() {
-                        commit.run("HDEL", keys.joins_of(owner), [digest]);
+                        commit.run("HDEL", keys.joins_of(&before.record.owner), [digest]);
                     }
                 }
             }
@@ -321,6 +326,13 @@ impl Tx {
         }
         self.index(commit, id, held);
         self.put_beside(commit, id, held);
+    }
+
+    /// Takes a task that has ended from among the open ones.
+    fn close(&self, commit: &mut Commit, record: &Record) {
+        let (keys, owner) = (&self.site.keys, &record.owner);
+        commit.run("ZREM", keys.one(row::OPEN), [record.id.as_str()]);
+        commit.run("ZREM", keys.open_of(owner), [record.id.as_str()]);
     }
 
     /// Brings a task's places in the sorted sets up to date.
@@ -392,11 +404,12 @@ impl Transaction for Tx {
 
     /// Whether its id is free and whether there is room for it is found out when it is written.
     async fn insert(&mut self, record: &Record) -> Result<(), Fault> {
+        let made_after = self.rows.len();
         let held = self.rows.entry(record.id.clone()).or_default();
         if held.now.is_some() {
             return Err(StoreError::AlreadyExists { id: record.id.clone() }.into());
         }
-        held.now = Some(Row::new(record.clone()));
+        (held.now, held.made_after) = (Some(Row::new(record.clone())), made_after);
         (held.is_changed, held.is_numbered) = (true, true);
         Ok(())
     }

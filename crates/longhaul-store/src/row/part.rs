@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Cells;
-use crate::{Json, PartContent, StoreError, error::corrupt};
+use crate::{Json, Part, PartContent, StoreError, error::corrupt};
 
 /// The kind of a part.
 pub(crate) fn kind(content: &PartContent) -> i64 {
@@ -21,6 +21,12 @@ pub(crate) fn decode(row: &impl Cells) -> Result<PartContent, StoreError> {
         Some(JSON) => Json::parse(text).map(PartContent::Json).map_err(damaged),
         other => Err(damaged(format!("kind {other:?}"))),
     }
+}
+
+/// The same with its key behind.
+pub(crate) fn whole(row: &impl Cells) -> Result<Part, StoreError> {
+    let key = row.text(2).map_err(damaged)?.ok_or_else(|| damaged("null"))?;
+    Ok(Part::new(key, decode(row)?))
 }
 
 fn damaged(why: impl fmt::Display) -> StoreError {

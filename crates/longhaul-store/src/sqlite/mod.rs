@@ -18,6 +18,7 @@ mod read;
 mod schema;
 mod sql;
 mod steps;
+mod transfer;
 mod tx;
 mod watcher;
 mod writer;

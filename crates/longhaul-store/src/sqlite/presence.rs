@@ -70,6 +70,11 @@ impl Presence {
         Ok(alive.iter().filter(|path| known_format(path).is_none_or(|known| known < format)).count())
     }
 
+    /// How many other nodes are alive.
+    pub(super) fn others(&self) -> Result<usize, StoreError> {
+        Ok(self.clean_up()?.len() - usize::from(self.held.is_some()))
+    }
+
     /// Removes the files of the dead; returns those of the living.
     fn clean_up(&self) -> Result<Vec<PathBuf>, StoreError> {
         let failed = |error| io_error(&self.folder, "reading the nodes' folder", error);

@@ -163,6 +163,18 @@ pub(super) const REMOVE_STEPS: &str = "DELETE FROM steps WHERE task = ?1";
 pub(super) const PARTS: &str =
     "SELECT kind, text FROM parts WHERE task = ?1 AND nth > ?2 ORDER BY nth LIMIT ?3";
 
+/// Of tasks from the first one on, what is left of forgotten ones, too.
+pub(super) const WHOLE_TASKS: &str =
+    concat!("SELECT ", columns!(), " FROM tasks WHERE ord > ?1 ORDER BY ord LIMIT ?2");
+
+pub(super) const WHOLE_PARTS: &str = "SELECT kind, text, key FROM parts WHERE task = ?1 ORDER BY nth";
+
+pub(super) const WHOLE_ENTRIES: &str = "SELECT ord, is_own, owner, kind, name, expires_at, value \
+    FROM entries WHERE ord > ?1 ORDER BY ord LIMIT ?2";
+
+pub(super) const WHOLE_STREAMS: &str = "SELECT ord, owner, session, name, last, kept, expires_at \
+    FROM streams WHERE ord > ?1 ORDER BY ord LIMIT ?2";
+
 pub(super) const HAS_PART: &str = "SELECT 1 FROM parts WHERE task = ?1 AND key = ?2";
 
 pub(super) const ADD_PART: &str =

@@ -1,6 +1,7 @@
 //! `longhaul store`: the store itself, whatever tasks are in it.
 
 mod check;
+mod copy;
 mod migrate;
 
 use std::path::Path;
@@ -13,10 +14,10 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::store;
 
-/// Check a store, or bring it to the format of this release.
+/// Check a store, copy it into one of another kind, or bring it to the format of this release.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Examples:\n  longhaul store check sqlite:longhaul.db\n  longhaul store migrate postgres://longhaul@db.example/tasks"
+    after_help = "Examples:\n  longhaul store check sqlite:longhaul.db\n  longhaul store copy sqlite:longhaul.db postgres://longhaul@db.example/tasks\n  longhaul store migrate postgres://longhaul@db.example/tasks"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -28,6 +29,12 @@ enum Verb {
     /// Find out whether what the store holds is as it must be; ends with 1 if not. Nothing is changed, and servers may run.
     #[command(after_help = "Example:\n  longhaul store check sqlite:longhaul.db --json")]
     Check(Which),
+    /// Copy all of a store into an empty one, of any kind, while no server runs on either. From then on servers start on the new one
+    /// alone. What is broken off is begun again by the same command.
+    #[command(
+        after_help = "Examples:\n  longhaul store copy sqlite:longhaul.db postgres://longhaul@db.example/tasks\n  longhaul store copy sqlite:longhaul.db redis://localhost --abandon"
+    )]
+    Copy(Copy),
     /// Bring the store to the format of this release. Forward only: releases that cannot go on with it refuse it from then on.
     #[command(after_help = "Example:\n  longhaul store migrate sqlite:longhaul.db")]
     Migrate(Which),
@@ -44,9 +51,28 @@ struct Which {
     json: bool,
 }
 
+/// From where to where.
+#[derive(clap::Args, Debug)]
+struct Copy {
+    /// The store that is copied: sqlite:FILE, postgres://USER@HOST/DATABASE (its password in PGPASSWORD) or redis://HOST (in
+    /// REDISCLI_AUTH).
+    #[arg(value_name = "FROM", value_parser = store::url)]
+    from: StoreUrl,
+    /// The store that it is copied into, in which nothing is yet.
+    #[arg(value_name = "TO", value_parser = store::url)]
+    to: StoreUrl,
+    /// Give up a copy that was broken off: servers start on FROM again, and TO can be thrown away.
+    #[arg(long)]
+    abandon: bool,
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 pub(crate) fn run(args: &Args) -> Exit {
     match &args.verb {
         Verb::Check(which) => crate::runtime::run(which.json, check::run(which)),
+        Verb::Copy(copy) => crate::runtime::run(copy.json, copy::run(copy)),
         Verb::Migrate(which) => crate::runtime::run(which.json, migrate::run(which)),
     }
 }

@@ -1,0 +1,156 @@
+//! What is read to be copied.
+
+use super::{
+    Postgres,
+    fault::{Fault, damaged},
+    read::{Moment, record},
+    sql, steps,
+    tx::{Tx, int, text},
+    value::Value,
+};
+use crate::{
+    StoreFuture, Time,
+    networked::{
+        look::{FEW, Look},
+        transaction::{Operation, Transaction as _},
+        transfer::{Others, Take, WholeEntries, WholeStreams, WholeTasks},
+    },
+    page::LARGEST_PAGE,
+    row::{self, Cells as _, Place, decode_owner, encode_owner, part},
+    transfer::{Transfer, WholeEntry, WholeStream, WholeTask},
+};
+
+impl Transfer for Postgres {
+    fn others(&self) -> StoreFuture<'_, usize> {
+        self.0.look(|| Others)
+    }
+
+    fn whole_tasks(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeTask)>> {
+        self.0.look(move || WholeTasks(after))
+    }
+
+    fn take_tasks(&self, tasks: Vec<WholeTask>) -> StoreFuture<'_, ()> {
+        self.0.change(move || Take(tasks))
+    }
+
+    fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>> {
+        self.0.look(move || WholeEntries(after))
+    }
+
+    fn whole_streams(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeStream)>> {
+        self.0.look(move || WholeStreams(after))
+    }
+
+    fn begin_stream<'a>(&'a self, stream: &'a WholeStream) -> StoreFuture<'a, ()> {
+        self.0.change(move || Begin(stream.clone()))
+    }
+}
+
+/// Who says so, within the last minutes where nothing proves it.
+impl Look<Moment> for Others {
+    type Found = usize;
+
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<usize, Fault> {
+        let lately = site.node.clock.now().unix_ms() - LATELY_MS;
+        let values = [Value::text(site.node.id.as_str()), Value::int(lately)];
+        let found = session.query("looking for other nodes", sql::OTHERS, &values).await?;
+        usize::try_from(int(found.first().ok_or_else(|| damaged("the nodes"))?, 0)?).map_err(damaged)
+    }
+}
+
+impl Look<Moment> for WholeTasks {
+    type Found = Vec<(u64, WholeTask)>;
+
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Self::Found, Fault> {
+        let values = [Value::count(self.0), Value::count(FEW as u64)];
+        let (mut tasks, mut bytes) = (Vec::new(), 0);
+        for row in session.query("reading whole tasks", sql::WHOLE_TASKS, &values).await? {
+            let place = Place::of(&row, site.node.clock.now())?;
+            let mut task = if place.is_tombstone() {
+                row::tombstone(&row)?
+            } else {
+                WholeTask::new(record(session, &row).await?, Vec::new(), Vec::new())
+            };
+            if task.record.steps > 0 {
+                task.steps = steps::all(session, place.ord).await?;
+            }
+            if task.record.parts > 0 {
+                let of = [Value::count(place.ord)];
+                let parts = session.query("reading the parts of a task", sql::WHOLE_PARTS, &of).await?;
+                task.parts = parts.iter().map(part::whole).collect::<Result<_, _>>()?;
+            }
+            bytes += task.size();
+            tasks.push((place.ord, task));
+            if bytes >= LARGEST_PAGE {
+                break;
+            }
+        }
+        Ok(tasks)
+    }
+}
+
+impl Look<Moment> for WholeEntries {
+    type Found = Vec<(u64, WholeEntry)>;
+
+    const SEVERAL: bool = false;
+
+    async fn look(&self, Moment { session, .. }: &Moment) -> Result<Self::Found, Fault> {
+        let values = [Value::count(self.0), Value::count(FEW as u64)];
+        let rows = session.query("listing entries", sql::WHOLE_ENTRIES, &values).await?;
+        let whole = |row: &tokio_postgres::Row| {
+            let entry = WholeEntry {
+                owner: if int(row, 1)? == 0 { None } else { Some(decode_owner(text(row, 2)?)?) },
+                kind: text(row, 3)?.to_owned(),
+                name: text(row, 4)?.to_owned(),
+                expires_at: row.int(5).map_err(damaged)?.map(Time::from_unix_ms),
+                value: row.bytes(6).map_err(damaged)?.unwrap_or_default().into(),
+            };
+            Ok((u64::try_from(int(row, 0)?).map_err(damaged)?, entry))
+        };
+        rows.iter().map(whole).collect()
+    }
+}
+
+impl Look<Moment> for WholeStreams {
+    type Found = Vec<(u64, WholeStream)>;
+
+    const SEVERAL: bool = false;
+
+    async fn look(&self, Moment { session, .. }: &Moment) -> Result<Self::Found, Fault> {
+        let values = [Value::count(self.0), Value::count(FEW as u64)];
+        let rows = session.query("listing streams", sql::WHOLE_STREAMS, &values).await?;
+        let whole = |row: &tokio_postgres::Row| {
+            let number = |at| u64::try_from(int(row, at)?).map_err(damaged);
+            let last = number(4)?;
+            let stream = WholeStream {
+                owner: decode_owner(text(row, 1)?)?,
+                session: text(row, 2)?.to_owned(),
+                name: text(row, 3)?.to_owned(),
+                begins_after: last.saturating_sub(number(5)?),
+                last,
+                expires_at: Time::from_unix_ms(int(row, 6)?),
+            };
+            Ok((number(0)?, stream))
+        };
+        rows.iter().map(whole).collect()
+    }
+}
+
+struct Begin(WholeStream);
+
+impl Operation<Tx> for Begin {
+    type Done = ();
+
+    async fn run(&self, tx: &mut Tx) -> Result<(), Fault> {
+        let WholeStream { owner, session, name, begins_after, .. } = &self.0;
+        let values = [Value::words(encode_owner(owner)), Value::words(session), Value::words(name)];
+        let held = tx.execute(sql::HOLD_STREAM, &values).await?;
+        let ord = Value::int(int(held.first().ok_or_else(|| damaged("a stream that is held"))?, 0)?);
+        let until = Value::int(tx.now().after(tx.settings().event_retention).unix_ms());
+        let (last, none) = (Value::count(*begins_after), Value::int(0));
+        tx.execute(sql::UPDATE_STREAM, &[ord, last, none, none, until]).await.map(drop)
+    }
+}
+
+/// A node behind a pooler says so each minute.
+const LATELY_MS: i64 = 180_000;

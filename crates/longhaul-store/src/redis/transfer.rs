@@ -1,0 +1,180 @@
+//! What is read to be copied.
+
+use std::sync::LazyLock;
+
+use ::redis::{Script, pipe};
+
+use super::{
+    Redis, Site,
+    events::Named,
+    fault::{Fault, damaged},
+    link::script,
+    read::{Field, NODES},
+    row::{FIELDS, Row, TASKS, int, text},
+    tx::read_step,
+};
+use crate::{
+    Owner, Part, StoreFuture, TaskId, Time,
+    networked::{
+        look::{FEW, Look},
+        transfer::{Others, Take, WholeEntries, WholeStreams, WholeTasks},
+    },
+    page::LARGEST_PAGE,
+    transfer::{Transfer, WholeEntry, WholeStream, WholeTask},
+};
+
+impl Transfer for Redis {
+    fn others(&self) -> StoreFuture<'_, usize> {
+        self.0.look(|| Others)
+    }
+
+    fn whole_tasks(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeTask)>> {
+        self.0.look(move || WholeTasks(after))
+    }
+
+    fn take_tasks(&self, tasks: Vec<WholeTask>) -> StoreFuture<'_, ()> {
+        self.0.change(move || Take(tasks))
+    }
+
+    fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>> {
+        self.0.look(move || WholeEntries(after))
+    }
+
+    fn whole_streams(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeStream)>> {
+        self.0.look(move || WholeStreams(after))
+    }
+
+    fn begin_stream<'a>(&'a self, stream: &'a WholeStream) -> StoreFuture<'a, ()> {
+        self.on_own(move |site| {
+            let stream = stream.clone();
+            async move { begin(&site, &stream).await.map_err(|fault| site.place.error(fault)) }
+        })
+    }
+}
+
+impl Look<Site> for Others {
+    type Found = usize;
+
+    async fn look(&self, site: &Site) -> Result<usize, Fault> {
+        let mut asked = pipe();
+        asked.cmd("HKEYS").arg(site.keys.one(NODES));
+        let (nodes,): (Vec<String>,) = site.link.ask("looking for other nodes", &asked).await?;
+        let mut asked = pipe();
+        asked.cmd("PUBSUB").arg("NUMSUB");
+        for node in nodes.iter().filter(|node| **node != site.node.id.as_str()) {
+            asked.arg(site.keys.node(node));
+        }
+        let (listening,): (Vec<(String, u64)>,) = site.link.ask("looking for other nodes", &asked).await?;
+        Ok(listening.iter().filter(|(_, many)| *many > 0).count())
+    }
+}
+
+/// Nobody changes what is copied, so each question may have a moment of its own.
+impl Look<Site> for WholeTasks {
+    type Found = Vec<(u64, WholeTask)>;
+
+    async fn look(&self, site: &Site) -> Result<Self::Found, Fault> {
+        let doing = "reading whole tasks";
+        let mut asked = pipe();
+        asked.cmd("ZRANGE").arg(site.keys.one(TASKS)).arg(format!("({}", self.0)).arg("+inf");
+        asked.arg("BYSCORE").arg("LIMIT").arg(0).arg(FEW).arg("WITHSCORES");
+        let (found,): (Vec<(String, f64)>,) = site.link.ask(doing, &asked).await?;
+        let (mut tasks, mut bytes) = (Vec::new(), 0);
+        for (id, place) in found {
+            let id = TaskId::new(id).map_err(damaged)?;
+            let mut asked = pipe();
+            asked.cmd("HMGET").arg(site.keys.task(&id)).arg(&FIELDS);
+            asked.cmd("HVALS").arg(site.keys.steps(&id));
+            asked.cmd("LRANGE").arg(site.keys.parts(&id)).arg(0).arg(-1);
+            let (fields, steps, parts): (Vec<Field>, Vec<Vec<u8>>, Vec<Vec<u8>>) =
+                site.link.ask(doing, &asked).await?;
+            let Some(row) = Row::of(&fields)? else { return Err(damaged("a task without its row")) };
+            let mut steps = steps.iter().map(|step| read_step(step)).collect::<Result<Vec<_>, _>>()?;
+            steps.sort_by_key(|(place, _)| *place);
+            let steps = steps.into_iter().map(|(_, step)| step).collect();
+            let part = |part: &Vec<u8>| serde_json::from_slice::<Part>(part).map_err(damaged);
+            let parts = parts.iter().map(part).collect::<Result<_, _>>()?;
+            let mut task = WholeTask::new(row.record, steps, parts);
+            task.removable_at = row.removable_at;
+            bytes += task.size();
+            tasks.push((place as u64, task));
+            if bytes >= LARGEST_PAGE {
+                break;
+            }
+        }
+        Ok(tasks)
+    }
+}
+
+/// Their places are those among all, which nobody changes meanwhile.
+impl Look<Site> for WholeEntries {
+    type Found = Vec<(u64, WholeEntry)>;
+
+    async fn look(&self, site: &Site) -> Result<Self::Found, Fault> {
+        let doing = "listing entries";
+        let mut asked = pipe();
+        asked.cmd("ZRANGE").arg(site.keys.one("entries")).arg(self.0).arg(self.0 + FEW as u64 - 1);
+        let (words,): (Vec<String>,) = site.link.ask(doing, &asked).await?;
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut asked = pipe();
+        for word in &words {
+            asked.cmd("HMGET").arg(site.keys.one(&format!("entry:{word}"))).arg(&["ends", "value"]);
+        }
+        let rows: Vec<Vec<Field>> = site.link.ask(doing, &asked).await?;
+        let mut entries = Vec::new();
+        for ((word, row), place) in words.iter().zip(rows).zip(self.0 + 1..) {
+            let (owner, kind, name): (Option<Owner>, String, String) =
+                serde_json::from_str(word).map_err(damaged)?;
+            let [ends, value] = row.as_slice() else { return Err(damaged("an entry without its fields")) };
+            let expires_at = match text(ends)? {
+                Some("inf") => None,
+                _ => int(ends)?.map(Time::from_unix_ms),
+            };
+            let value = value.clone().unwrap_or_default().into();
+            entries.push((place, WholeEntry { owner, kind, name, value, expires_at }));
+        }
+        Ok(entries)
+    }
+}
+
+/// Their places are those among all, too.
+impl Look<Site> for WholeStreams {
+    type Found = Vec<(u64, WholeStream)>;
+
+    async fn look(&self, site: &Site) -> Result<Self::Found, Fault> {
+        let doing = "listing streams";
+        let mut asked = pipe();
+        asked.cmd("ZRANGE").arg(site.keys.one("streams")).arg(self.0).arg(self.0 + FEW as u64 - 1);
+        let (words,): (Vec<String>,) = site.link.ask(doing, &asked).await?;
+        let mut streams = Vec::new();
+        for (word, place) in words.iter().zip(self.0 + 1..) {
+            let (owner, session, name) = serde_json::from_str(word).map_err(damaged)?;
+            let named = Named { owner, session, name };
+            let [stream, events, ..] = named.keys(site);
+            let mut asked = pipe();
+            asked.cmd("HMGET").arg(stream).arg(&["last", "ends"]);
+            asked.cmd("LLEN").arg(events);
+            let ([last, ends], many): ([Field; 2], u64) = site.link.ask(doing, &asked).await?;
+            let last = int(&last)?.map_or(0, i64::unsigned_abs);
+            let Named { owner, session, name } = named;
+            let begins_after = last.saturating_sub(many);
+            let expires_at = Time::from_unix_ms(int(&ends)?.unwrap_or(0));
+            streams.push((place, WholeStream { owner, session, name, begins_after, last, expires_at }));
+        }
+        Ok(streams)
+    }
+}
+
+static BEGIN: LazyLock<Script> = LazyLock::new(|| script(include_str!("begin.lua")));
+
+async fn begin(site: &Site, stream: &WholeStream) -> Result<(), Fault> {
+    let WholeStream { owner, session, name, begins_after, .. } = stream.clone();
+    let named = Named { owner, session, name };
+    let [row, _, session, streams, ..] = named.keys(site);
+    let ends = site.node.clock.now().after(site.node.settings.event_retention).unix_ms();
+    let args = [named.word(), begins_after.to_string(), ends.to_string()].map(String::into_bytes);
+    let _begun: u64 = site.link.write("beginning a stream", &BEGIN, &[row, session, streams], &args).await?;
+    Ok(())
+}
