@@ -1,6 +1,6 @@
 //! Connections that wait for their clients: to ask something, or to send the rest of it. When every place is taken, the
-//! one that has waited longest makes room. If there is none, one does that only carries a stream which belongs to no
-//! request, and which its client can open again: the oldest of whoever has most of them.
+//! one that has waited longest makes room. If there is none, or it has only just begun to wait, one does that only carries a
+//! stream which belongs to no request, and which its client can open again: the oldest of whoever has most of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -27,8 +27,8 @@ pub(super) struct Waiting {
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// How to let each go, the one that has waited longest first.
-    idle: BTreeMap<u64, Arc<Notify>>,
+    /// How to let each go and since when it waits, the one that has waited longest first.
+    idle: BTreeMap<u64, (Instant, Arc<Notify>)>,
     /// The same for those that only carry streams, and whose they are.
     carrying: BTreeMap<u64, (Standing, Arc<Notify>)>,
     complained: Option<Instant>,
@@ -47,6 +47,10 @@ enum Waits {
     Carrying(Standing),
 }
 
+/// How long a client may take to be heard before its connection makes room rather than a stream does: where streams have
+/// nearly all places, whoever comes would otherwise be sent away by whoever comes next.
+const TO_BE_HEARD: Duration = Duration::from_millis(250);
+
 /// How often it is said that there is no room.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
@@ -54,7 +58,8 @@ impl Waiting {
     /// Lets one go, if any waits.
     pub(super) fn let_one_go(&self) -> bool {
         let mut state = self.lock();
-        let Some(let_go) = state.longest_idle().or_else(|| state.oldest_of_most()) else { return false };
+        let let_go = state.longest_idle(TO_BE_HEARD).or_else(|| state.oldest_of_most());
+        let Some(let_go) = let_go.or_else(|| state.longest_idle(Duration::ZERO)) else { return false };
         drop(state);
         let_go.notify_one();
         true
@@ -83,7 +88,7 @@ impl Waiting {
             state.next += 1;
             let (number, let_go) = (state.next, Arc::clone(let_go));
             match waits {
-                Waits::Idle => drop(state.idle.insert(number, let_go)),
+                Waits::Idle => drop(state.idle.insert(number, (Instant::now(), let_go))),
                 Waits::Carrying(stream) => drop(state.carrying.insert(number, (stream.clone(), let_go))),
             }
             number
@@ -104,8 +109,10 @@ impl Waiting {
 }
 
 impl State {
-    fn longest_idle(&mut self) -> Option<Arc<Notify>> {
-        self.idle.pop_first().map(|(_, let_go)| let_go)
+    /// The one that has waited longest, if that is so long.
+    fn longest_idle(&mut self, at_least: Duration) -> Option<Arc<Notify>> {
+        let longest = self.idle.first_entry().filter(|longest| longest.get().0.elapsed() >= at_least)?;
+        Some(longest.remove().1)
     }
 
     fn oldest_of_most(&mut self) -> Option<Arc<Notify>> {
@@ -325,5 +332,34 @@ impl Drop for Awaited {
         {
             self.unread.take_in(body);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn is_let_go(connection: &Connection) -> bool {
+        tokio::time::timeout(Duration::from_millis(1), connection.let_go()).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_makes_room_for_who_has_just_come() {
+        let all = Arc::default();
+        let carrying = [(); 2].map(|()| Connection::new(&all));
+        let mut streams = carrying.each_ref().map(|carrying| carrying.open());
+        for stream in &mut streams {
+            stream.stands(Standing("ann".into()));
+        }
+        let comes = Connection::new(&all);
+        assert!(all.let_one_go());
+        assert!(is_let_go(&carrying[0]).await && !is_let_go(&comes).await);
+        tokio::time::advance(TO_BE_HEARD).await;
+        assert!(all.let_one_go());
+        assert!(is_let_go(&comes).await && !is_let_go(&carrying[1]).await, "it has said nothing");
+        let comes = Connection::new(&all);
+        assert!(all.let_one_go() && all.let_one_go());
+        assert!(is_let_go(&carrying[1]).await && is_let_go(&comes).await, "there is nothing else");
+        assert!(!all.let_one_go());
     }
 }
