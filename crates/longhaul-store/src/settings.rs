@@ -13,7 +13,7 @@ pub struct Settings {
     /// How long after its end a task is kept at most that is still to be undone, though it may be forgotten for its
     /// callers before. Default 7 d.
     pub undo_retention: Duration,
-    /// How long a forgotten task's id stays taken. Default 1 h.
+    /// How long a forgotten task's id stays taken. One that was erased and has no key is free after the next sweep. Default 1 h.
     pub tombstone: Duration,
     /// How long a stream can be resumed after its latest event. Default 15 min.
     pub event_retention: Duration,

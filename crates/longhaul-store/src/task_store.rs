@@ -169,8 +169,9 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
         Box::pin(async { Ok(false) })
     }
 
-    /// Forgets a task that has ended, as if its time were up: no caller finds it any more, its id and key stay taken. Its
-    /// payloads go at once, or when it is undone.
+    /// Forgets a task that has ended, as if its time were up: no caller finds it any more. Its key stays taken, and its id with
+    /// it; without a key nothing is left of it after the next [`sweep`](Self::sweep). Its payloads go at once, or when it is
+    /// undone.
     fn erase<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Erasure>;
 
     /// Does what time demands, to at most `limit` tasks: an open one past its time ends with an error; an open one that is an

@@ -327,6 +327,12 @@ pub fn erase(record: &mut Record, now: Time) -> Option<bool> {
     Some(!record.is_undoing())
 }
 
+/// Until when the id of a task stays taken that is erased before its time: with its key if it has one, and else no longer than
+/// until the next sweep, for nobody can ask for it again.
+pub fn taken_until(record: &Record, now: Time, settings: &Settings) -> Time {
+    if record.once.is_some() { now.after(settings.tombstone) } else { now }
+}
+
 /// Ends an open task whose time is up, or that of its work which was asked to end, and fences its worker; `false` if there is nothing to end.
 pub fn expire(record: &mut Record, now: Time, settings: &Settings) -> bool {
     if record.is_terminal() || record.expires_at.is_none_or(|at| at > now) {

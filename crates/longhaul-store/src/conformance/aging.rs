@@ -214,6 +214,21 @@ pub(super) async fn what_is_erased_is_forgotten_at_once(backend: &dyn Backend) {
     assert_eq!(one.store.counts().await.unwrap().retained, 0);
 }
 
+pub(super) async fn what_is_erased_leaves_room_if_nobody_can_ask_for_it(backend: &dyn Backend) {
+    let one = one(backend);
+    for (round, new) in [task("t"), keyed("t", &ann(), 1)].into_iter().enumerate() {
+        let made = create(&*one.store, new).await;
+        finish(&*one.store, &made).await;
+        assert_eq!(one.store.erase(Scope::Operator, &made.id).await.unwrap(), Erasure::Erased);
+        let late = one.store.finish(&made.id, made.epoch, Outcome::lost("late"), Batch::new()).await;
+        assert!(late.is_err(), "{late:?}");
+        assert_eq!(one.store.sweep(10).await.unwrap().removed, 1 - round, "{round}");
+        assert_eq!(one.store.counts().await.unwrap().retained, round as u64, "{round}");
+        let late = one.store.finish(&made.id, made.epoch, Outcome::lost("late"), Batch::new()).await;
+        assert!(late.is_err(), "{late:?}");
+    }
+}
+
 fn minutes(number: u64) -> Duration {
     Duration::from_secs(60 * number)
 }

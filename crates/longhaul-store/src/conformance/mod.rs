@@ -268,6 +268,7 @@ pub const CHECKS: &[Check] = checks! {
         a_sweep_takes_no_more_than_asked,
         sweeps_that_race_do_each_thing_once,
         what_is_erased_is_forgotten_at_once,
+        what_is_erased_leaves_room_if_nobody_can_ask_for_it,
     }
     watching::{
         a_change_wakes_who_watches_on_any_node,

@@ -422,7 +422,9 @@ impl TaskStore for Memory {
             let Some(mut record) = seen.cloned() else { return Ok(Erasure::NotFound) };
             match transition::erase(&mut record, now) {
                 None => return Ok(Erasure::Open),
-                Some(true) => table.erase(id, now.after(this.shared.settings.tombstone)),
+                Some(true) => {
+                    table.erase(id, transition::taken_until(&record, now, &this.shared.settings));
+                }
                 Some(false) => drop(table.keep(record)),
             }
             Ok(Erasure::Erased)

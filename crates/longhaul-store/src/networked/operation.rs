@@ -388,7 +388,10 @@ impl<T: Transaction> Operation<T> for Erase {
         let now = tx.now();
         match transition::erase(&mut record, now) {
             None => return Ok(Erasure::Open),
-            Some(true) => tx.erase(&record, now.after(tx.settings().tombstone)).await?,
+            Some(true) => {
+                let until = transition::taken_until(&record, now, tx.settings());
+                tx.erase(&record, until).await?;
+            }
             Some(false) => tx.put(&record, Change::Ended).await?,
         }
         Ok(Erasure::Erased)

@@ -222,7 +222,10 @@ pub(super) fn erase(tx: &mut Tx<'_>, scope: Scope<'_>, id: &TaskId) -> Result<Er
     let now = tx.now();
     match transition::erase(&mut record, now) {
         None => return Ok(Erasure::Open),
-        Some(true) => tx.erase(place.ord, &record, now.after(tx.settings().tombstone))?,
+        Some(true) => {
+            let until = transition::taken_until(&record, now, tx.settings());
+            tx.erase(place.ord, &record, until)?;
+        }
         Some(false) => tx.update_ended(place.ord, &record)?,
     }
     Ok(Erasure::Erased)

@@ -497,7 +497,8 @@ impl World {
         let Some(task) = self.tasks.get_mut(&name) else { return Absent };
         task.expires = Some(task.expires.map_or(now, |at| at.min(now)));
         if task.undo.is_none_or(|undo| undo.at == At::Undone) {
-            self.bury(name);
+            // None of them has a key by which it could be asked for.
+            self.bury(name, now);
         }
         Well
     }
@@ -519,14 +520,14 @@ impl World {
             if task.is_open() {
                 self.take_away(name, How::Expired);
             } else if task.is_forgotten(now) {
-                self.bury(name);
+                self.bury(name, now + TOMBSTONE);
             }
         }
     }
 
-    fn bury(&mut self, name: usize) {
+    fn bury(&mut self, name: usize, until: i64) {
         self.tasks.remove(&name);
-        self.tombs.insert(name, self.now + TOMBSTONE);
+        self.tombs.insert(name, until);
     }
 
     /// Lets whoever has the task at this epoch change it; `true`: to undo it.
