@@ -302,6 +302,15 @@ async fn what_was_served_again_is_not_copied_over_an_older_copy() {
         copy(one, other, &mut |_, _| panic!("it is broken off")).await
     });
     assert!(broken_off.await.is_err());
+    let busy = open(&from).await;
+    let refusal = copied(&from, &to).await.unwrap_err();
+    assert!(matches!(refusal, TransferError::InUse { .. }), "{refusal:?}");
+    drop(busy);
+    let half = refused(&to).await;
+    assert!(
+        matches!(half, Some(TransferError::Unfinished { .. })),
+        "still, though it was not gone on with: {half:?}"
+    );
     given_up(&from, &to).await;
     let store = Sqlite::open(&from).unwrap();
     store.request_cancel(Scope::Operator, &id("full"), None).await.unwrap();
