@@ -128,11 +128,12 @@ impl Look<Site> for WholeEntries {
             let (owner, kind, name): (Option<Owner>, String, String) =
                 serde_json::from_str(word).map_err(damaged)?;
             let [ends, value] = row.as_slice() else { return Err(damaged("an entry without its fields")) };
+            let Some(value) = value.clone() else { return Err(damaged("an entry without its row")) };
             let expires_at = match text(ends)? {
                 Some("inf") => None,
-                _ => int(ends)?.map(Time::from_unix_ms),
+                _ => Some(Time::from_unix_ms(int(ends)?.ok_or_else(|| damaged("an entry without its end"))?)),
             };
-            let value = value.clone().unwrap_or_default().into();
+            let value = value.into();
             entries.push((place, WholeEntry { owner, kind, name, value, expires_at }));
         }
         Ok(entries)
@@ -157,10 +158,12 @@ impl Look<Site> for WholeStreams {
             asked.cmd("HMGET").arg(stream).arg(&["last", "ends"]);
             asked.cmd("LLEN").arg(events);
             let ([last, ends], many): ([Field; 2], u64) = site.link.ask(doing, &asked).await?;
-            let last = int(&last)?.map_or(0, i64::unsigned_abs);
+            let (Some(last), Some(ends)) = (int(&last)?, int(&ends)?) else {
+                return Err(damaged("a stream without its row"));
+            };
+            let (last, expires_at) = (last.unsigned_abs(), Time::from_unix_ms(ends));
             let Named { owner, session, name } = named;
             let begins_after = last.saturating_sub(many);
-            let expires_at = Time::from_unix_ms(int(&ends)?.unwrap_or(0));
             streams.push((place, WholeStream { owner, session, name, begins_after, last, expires_at }));
         }
         Ok(streams)

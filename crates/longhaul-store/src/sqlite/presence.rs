@@ -72,7 +72,11 @@ impl Presence {
 
     /// How many other nodes are alive.
     pub(super) fn others(&self) -> Result<usize, StoreError> {
-        Ok(self.clean_up()?.len() - usize::from(self.held.is_some()))
+        Ok(self.clean_up()?.iter().filter(|path| !self.is_own(path)).count())
+    }
+
+    fn is_own(&self, path: &Path) -> bool {
+        path.file_name().is_some_and(|name| name == self.node.as_str())
     }
 
     /// Removes the files of the dead; returns those of the living.
@@ -81,8 +85,7 @@ impl Presence {
         let mut alive = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
-            let here = path.file_name().is_some_and(|name| name == self.node.as_str());
-            if here
+            if self.is_own(&path)
                 || !bury(&path).map_err(|error| io_error(&path, "looking at a node's lock file", error))?
             {
                 alive.push(path);

@@ -319,3 +319,37 @@ async fn what_was_served_again_is_not_copied_over_an_older_copy() {
     assert!(matches!(&refusal, TransferError::Differs { what, .. } if what == "task full"), "{refusal:?}");
     assert!(matches!(refused(&to).await, Some(TransferError::Unfinished { .. })), "it is never served");
 }
+
+#[tokio::test]
+async fn what_is_missing_in_redis_is_damage_and_not_nothing() {
+    let (server, ann) = (redis::shared(), Owner::principal("ann").unwrap());
+    let (url, folder) = (server.store(), tempfile::tempdir().unwrap());
+    let to = in_folder(folder.path(), "tasks.db");
+    let name = url.rsplit("name=").next().unwrap();
+    let store = open(&url).await;
+    store.put(EntryKey::of(&ann, "session", "s1"), Value::for_ever(b"kept")).await.unwrap();
+    store.append(Stream::new(&ann, "s1", "stream"), "event").await.unwrap();
+    drop(store);
+    for kind in ["entry", "stream"] {
+        let found = format!("return redis.call('KEYS', '{{{name}}}:{kind}:*ann*')[1]");
+        let row = server.ask(&["EVAL", &found, "0"]);
+        let gone = format!("{{{name}}}:hidden-{kind}");
+        server.say(&["RENAME", &row, &gone]);
+        let refusal = copied(&url, &to).await.unwrap_err();
+        let TransferError::Store(error @ StoreError::Corrupt { .. }) = refusal else { panic!("{refusal:?}") };
+        assert!(error.to_string().contains(&format!("{kind} without its row")), "{error}");
+        server.say(&["RENAME", &gone, &row]);
+    }
+    assert_eq!(copied(&url, &to).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_file_whose_mark_of_life_was_cleaned_away_counts_only_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = in_folder(folder.path(), "tasks.db");
+    let store = open(&at).await;
+    for file in std::fs::read_dir(format!("{at}.nodes")).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    assert_eq!(store.others().await.unwrap(), 0);
+}
