@@ -9,6 +9,7 @@ import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 
 import { chromium } from "playwright-core";
 
@@ -47,6 +48,10 @@ task = "always"
 description = "Waits until it is cancelled"
 command = ["sleep", "600"]
 task = "always"
+
+[servers.asking]
+command = [${JSON.stringify(process.execPath)}, ${JSON.stringify(fileURLToPath(new URL("asking.mjs", import.meta.url)))}]
+task = "always"
 `;
 
 const folder = await mkdtemp(join(tmpdir(), "longhaul-page-"));
@@ -70,6 +75,7 @@ const checks = [
   ["no line is lost between page and stream, nor over a SIGKILL of the server", lines],
   ["who scrolls back is left alone", scrolledBack],
   ["rows change in place, keep the focus, and new ones wait for their reader", rows],
+  ["a question is answered in the page, with the keyboard alone, and what does not fit is said and kept", answers],
   ["a task is cancelled and run again without scripts", withoutScripts],
   ["every page is accessible, light and dark, wide and narrow", accessible],
   ["nothing was refused by the policy, and no script failed", quiet],
@@ -196,6 +202,56 @@ async function rows() {
   await page.close();
 }
 
+async function answers() {
+  const page = await watched(context);
+  await call(page, "deploy");
+  await page.getByRole("heading", { name: "It asks" }).waitFor();
+  assert.equal(await page.locator(".question b").count(), 0, "what is asked is text");
+  const shards = page.getByLabel("Shards");
+  assert.equal(await shards.inputValue(), "8", "what it defaults to is filled in");
+
+  // The browser does not even send what cannot fit.
+  await shards.focus();
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type("65");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.matches(":invalid")), true);
+  assert.equal(await page.getByRole("alert").count(), 0);
+
+  // One that sends anything is told by the server, and nothing has to be typed again.
+  await fillIn(page, { to: "p", go: "y", note: "a <i>note</i>" });
+  await page.locator("form.answer").evaluate((form) => (form.noValidate = true));
+  await page.getByLabel("Note").focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").filter({ hasText: "does not fit" }).waitFor();
+  assert.equal(await shards.inputValue(), "65");
+  assert.equal(await page.getByLabel("Note").inputValue(), "a <i>note</i>");
+  assert.equal(await page.getByLabel("To", { exact: true }).inputValue(), "prod");
+  const asked = new URL(page.url()).pathname.replace("/answer", "");
+
+  await shards.focus();
+  await page.keyboard.press("Control+A");
+  await page.keyboard.type("4");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`${root}${asked}`);
+  await page.locator("#state .badge.completed").waitFor();
+  const came = await page.locator("#result").textContent();
+  for (const part of ["accept", '"shards":4', '"to":"prod"', '"go":true', "a <i>note</i>"]) assert.ok(came.includes(part), came);
+
+  await call(page, "deploy");
+  await page.getByRole("button", { name: "Decline" }).press("Enter");
+  await page.locator("#result", { hasText: "decline: null" }).waitFor();
+  await page.close();
+}
+
+/** Fills in a form by what is typed into each of its fields, from the second on. */
+async function fillIn(page, { to, go, note }) {
+  for (const typed of [to, go, note]) {
+    await page.keyboard.press("Tab");
+    await page.keyboard.type(typed);
+  }
+}
+
 async function withoutScripts() {
   const plain = await browser.newContext({ storageState: state, javaScriptEnabled: false });
   const page = await plain.newPage();
@@ -216,12 +272,15 @@ async function accessible() {
   await call(first, "fail");
   await first.locator("#state .badge.failed").waitFor();
   const failed = new URL(first.url()).pathname;
+  await call(first, "deploy");
+  await first.getByRole("heading", { name: "It asks" }).waitFor();
+  const asking = new URL(first.url()).pathname;
   await first.close();
   const looks = [];
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) looks.push({ colorScheme, width });
   }
-  const views = { tasks: "/", task: failed, tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
+  const views = { tasks: "/", task: failed, question: asking, tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
   for (const { colorScheme, width } of looks) {
     const view = { storageState: state, colorScheme, viewport: { width, height: 900 } };
     const page = await watched(await browser.newContext(view));

@@ -1,0 +1,47 @@
+// A server over standard streams whose one tool asks before it does anything: what the page is tried with.
+
+import { createInterface } from "node:readline";
+
+const FORM = {
+  type: "object",
+  properties: {
+    shards: { type: "integer", title: "Shards", description: "How many at once", minimum: 1, maximum: 64, default: 8 },
+    to: { type: "string", title: "To", enum: ["stage", "prod"] },
+    go: { type: "boolean", title: "Go ahead?" },
+    note: { type: "string", title: "Note" },
+  },
+  required: ["shards", "to", "go"],
+};
+const TOOL = { name: "deploy", description: "Deploys, once somebody agrees", inputSchema: { type: "object" } };
+const text = (words) => ({ content: [{ type: "text", text: words }] });
+
+const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+/** The calls that wait for an answer, by the ids of their questions. */
+const waiting = new Map();
+
+const ANSWERS = {
+  initialize: () => ({
+    protocolVersion: "2025-11-25",
+    capabilities: { tools: {} },
+    serverInfo: { name: "asking", version: "1.0.0" },
+  }),
+  ping: () => ({}),
+  "tools/list": () => ({ tools: [TOOL] }),
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, result } = JSON.parse(line);
+  if (method === "tools/call") {
+    const question = `ask-${id}`;
+    waiting.set(question, id);
+    const params = { mode: "form", message: "Deploy 12 changes?\n<b>It cannot be undone.</b>", requestedSchema: FORM };
+    say({ id: question, method: "elicitation/create", params });
+  } else if (waiting.has(id)) {
+    const { action, content } = result ?? { action: "refused" };
+    say({ id: waiting.get(id), result: text(`${action}: ${JSON.stringify(content ?? null)}`) });
+    waiting.delete(id);
+  } else if (id !== undefined && method !== undefined) {
+    const answer = ANSWERS[method];
+    say(answer ? { id, result: answer() } : { id, error: { code: -32601, message: `no ${method} here` } });
+  }
+}
