@@ -12,7 +12,7 @@ use longhaul::store::Counts;
 use longhaul_gateway::config::{Auth, Config, EnvSource, Listen, Role};
 
 use crate::term::clean;
-use crate::{other_users, shell, systemd, upstreams};
+use crate::{metrics, other_users, shell, systemd, upstreams};
 
 /// How people come to the pages.
 pub(crate) enum Page {
@@ -41,6 +41,7 @@ pub(crate) fn show(
     file: &Path,
     listening: Option<(&Listen, &AllowList)>,
     page: Option<&Page>,
+    numbers: Option<&Listen>,
     open: &Open,
     upstreams: &upstreams::Lines,
 ) {
@@ -71,38 +72,50 @@ pub(crate) fn show(
     for note in notes.chain(upstreams.notes.iter().cloned()) {
         anstream::eprintln!("  note     {note}");
     }
+    let (lines, ready) = reached(config, &name, listening, page);
+    for line in lines {
+        anstream::eprintln!("  {line}");
+    }
+    match numbers {
+        Some(Listen::Address(address)) => anstream::eprintln!("  metrics  http://{address}{}", metrics::PATH),
+        Some(place @ Listen::Socket(_)) => anstream::eprintln!("  metrics  {place}   {}", metrics::PATH),
+        None => {}
+    }
+    anstream::eprintln!("ready{ready}");
+}
+
+/// Where callers and people come in, a line each, and what to do next.
+fn reached(
+    config: &Config,
+    name: &str,
+    listening: Option<(&Listen, &AllowList)>,
+    page: Option<&Page>,
+) -> (Vec<String>, String) {
     match listening {
         Some((Listen::Address(address), _)) if config.server.role == Role::Worker => {
-            anstream::eprintln!("ready    http://{address}/healthz   and /readyz");
+            (Vec::new(), format!("    http://{address}/healthz   and /readyz"))
         }
         Some((place, _)) if config.server.role == Role::Worker => {
-            anstream::eprintln!("ready    {place}   /healthz and /readyz");
+            (Vec::new(), format!("    {place}   /healthz and /readyz"))
         }
-        Some((place @ Listen::Socket(_), _)) => {
-            anstream::eprintln!("  mcp      {place}   {}", revisions());
-            anstream::eprintln!("ready    next: longhaul tools {}", shell::word(&place.to_string()));
-        }
+        Some((place @ Listen::Socket(_), _)) => (
+            vec![format!("mcp      {place}   {}", revisions())],
+            format!("    next: longhaul tools {}", shell::word(&place.to_string())),
+        ),
         Some((&Listen::Address(address), allow)) => {
             let hosts = config.http.allowed_hosts.as_deref().unwrap_or_default();
             let host = host(address, hosts, allow);
             let url = format!("http://{host}/mcp");
-            anstream::eprintln!("  mcp      {url}   {}", revisions());
-            match page {
-                Some(Page::Key(key)) => anstream::eprintln!("  page     http://{host}/?key={key}   (once)"),
-                Some(Page::Token) => {
-                    anstream::eprintln!("  page     http://{host}/   (sign in with a token)")
-                }
-                None => {}
-            }
-            let name = shell::word(&name);
+            let mut lines = vec![format!("mcp      {url}   {}", revisions())];
+            lines.extend(page.map(|page| match page {
+                Page::Key(key) => format!("page     http://{host}/?key={key}   (once)"),
+                Page::Token => format!("page     http://{host}/   (sign in with a token)"),
+            }));
             let (known, token) = config.auth.as_ref().map(sign_in).unwrap_or_default();
             let url = known.unwrap_or(&url);
-            anstream::eprintln!("ready    next: claude mcp add --transport http {name} {url}{token}");
+            (lines, format!("    next: claude mcp add --transport http {} {url}{token}", shell::word(name)))
         }
-        None => {
-            anstream::eprintln!("  mcp      standard input and output   {}", revisions());
-            anstream::eprintln!("ready");
-        }
+        None => (vec![format!("mcp      standard input and output   {}", revisions())], String::new()),
     }
 }
 

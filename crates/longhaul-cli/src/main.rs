@@ -12,6 +12,8 @@ mod handles;
 mod hosts;
 mod identity;
 mod interrupt;
+mod listener;
+mod metrics;
 mod near;
 mod other_users;
 mod pages;

@@ -108,7 +108,7 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!(config.http.max_body, 4 << 20);
     assert_eq!((config.polls, config.audit.is_none()), (Polls::default(), true));
     assert_eq!((config.polls.each, config.polls.in_all, config.polls.in_vain), (200, 10_000, 300));
-    assert!(config.page.enabled && config.page.operators.is_none());
+    assert!(config.page.enabled && config.page.operators.is_none() && config.metrics.is_none());
     assert!(!config.server.drafted_tasks && config.server.role == Role::All);
     assert_eq!(config.store.url, StoreUrl::Sqlite("longhaul.db".into()));
     assert_eq!(config.store.state, None);
@@ -151,6 +151,9 @@ fn everything_that_is_said_is_taken() {
         [page]
         enabled = false
         operators = "longhaul:operator"
+
+        [metrics]
+        listen = "127.0.0.1:9000"
 
         [polls]
         each = 5
@@ -215,6 +218,7 @@ fn everything_that_is_said_is_taken() {
     assert!(!config.page.enabled);
     assert_eq!(config.page.operators.as_ref().unwrap().to_string(), "longhaul:operator");
     assert_eq!((config.polls.each, config.polls.in_all, config.polls.in_vain), (5, 50, 7));
+    assert_eq!(config.metrics.as_ref().unwrap().listen.to_string(), "127.0.0.1:9000");
     let audit = config.audit.clone().unwrap();
     assert_eq!((audit.path, audit.max_file, audit.max_files), ("trail".into(), 1 << 20, 9));
     let names: Vec<_> = config.tools.iter().map(|tool| tool.name.as_str()).collect();

@@ -1,17 +1,17 @@
 //! `longhaul serve`: the tools of a configuration, over HTTP or standard input and output.
 
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, IsTerminal as _};
-use std::net::SocketAddr;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use longhaul::audit::AuditFolder;
-use longhaul::auth::{Guard, Resource};
+use longhaul::auth::Guard;
 use longhaul::proto::http::AllowList;
 use longhaul::server::{Dispatcher, local_user};
+use longhaul::service::{Level, Metrics};
 use longhaul::store::{Filter, Page, Registry, Scope, TaskStore};
 use longhaul::tasks::runner::{Engine, Pace};
 use longhaul::transport::http::server as http;
@@ -21,15 +21,15 @@ use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, Colour, Config, Listen, Machine, Role, StoreUrl};
 use longhaul_gateway::http_job;
 use longhaul_gateway::tool::{FoundRuns, Outputs, janitor, job_tool, store_name, tools};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, chain};
+use crate::listener::{Listener, allow_list};
 use crate::reload::{Reload, Served};
 use crate::term::note;
 use crate::watch::Watch;
-use crate::{banner, pages, store, upstreams};
+use crate::{banner, metrics, pages, store, upstreams};
 
 /// Serve the tools of a configuration.
 #[derive(clap::Args, Debug)]
@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// work and answer nothing but /healthz and /readyz (worker). Default all, or `[server] role`.
     #[arg(long, value_name = "ROLE", value_parser = role)]
     role: Option<Role>,
+    /// Tell whoever watches this server its numbers, as Prometheus reads them, at /metrics of this address; `[metrics] listen`.
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<Listen>,
     /// Serve no pages for people beside the endpoint, as `[page] enabled = false` does.
     #[arg(long)]
     no_page: bool,
@@ -126,6 +129,9 @@ fn with_flags(mut config: Config, args: &Args) -> Config {
     if let Some(role) = args.role {
         config.server.role = role;
     }
+    if let Some(listen) = &args.metrics {
+        config.metrics = Some(config::Metrics::at(listen.clone()));
+    }
     config.page.enabled &= !args.no_page && config.server.role != Role::Worker;
     config
 }
@@ -190,7 +196,11 @@ fn log() {
 async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     let hangups = Watch::catch().context("signals cannot be caught")?;
     // Bound before anything is taken up: a second server on one address must leave the tasks alone.
-    let listener = if args.stdio { None } else { Some(bind(&config.http.listen).await?) };
+    let listener = if args.stdio { None } else { Some(Listener::bind(&config.http.listen, "--http").await?) };
+    let watched = match &config.metrics {
+        Some(metrics) => Some(Listener::bind(&metrics.listen, "--metrics").await?),
+        None => None,
+    };
     let store::Store { tasks: store, registry, events, survives } = store::open(&config.store).await?;
     let guard = guard(config, args, Arc::clone(&registry))?;
     let store::Runs { dir: runs, scratch: _removed_at_the_end } =
@@ -216,6 +226,10 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     for tool in own_tools(config, &runs, &jobs)? {
         server = server.tool(tool);
     }
+    let requests = Metrics::new();
+    if watched.is_some() {
+        server = server.layer(Level::Server, requests.clone());
+    }
     let upstreams = upstreams::Upstreams::new(config).await?;
     let (server, catalogue) = upstreams.room(server);
     let dispatcher = server.dispatcher().context("the tools cannot be served")?;
@@ -238,7 +252,7 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
             BTreeSet::new()
         },
     };
-    let allow = allow_list(config);
+    let allow = allow_list(config, &config.http.listen);
     let place = match &listener {
         Some(listener) => Some(listener.place().context("the listener has no address")?),
         None => None,
@@ -251,7 +265,11 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
         None => None,
     };
     let (dashboard, page) = pages.unzip();
-    banner::show(config, &args.file, listening, page.as_ref(), &open, &upstreams.lines());
+    let told = match watched {
+        Some(listener) => Some(metrics::tell(&dispatcher, requests, listener, config)?),
+        None => None,
+    };
+    banner::show(config, &args.file, listening, page.as_ref(), told.as_ref(), &open, &upstreams.lines());
     let served = Served {
         catalogue,
         upstreams: upstreams.clone(),
@@ -365,54 +383,6 @@ async fn foreign_tools(
     }
 }
 
-/// What is listened on.
-enum Listener {
-    Tcp(TcpListener),
-    Socket(http::Socket),
-}
-
-impl Listener {
-    /// Where it is, as a client has to know.
-    fn place(&self) -> std::io::Result<Listen> {
-        match self {
-            Self::Tcp(listener) => listener.local_addr().map(Listen::Address),
-            Self::Socket(socket) => Ok(Listen::Socket(socket.path().to_owned())),
-        }
-    }
-}
-
-async fn bind(listen: &Listen) -> Outcome<Listener> {
-    match listen {
-        Listen::Address(address) => bind_address(*address).await.map(Listener::Tcp),
-        Listen::Socket(path) => http::Socket::bind(path).await.map(Listener::Socket).map_err(|error| {
-            let next = match error.kind() {
-                ErrorKind::AddrInUse => "stop that server, or choose another file with --http unix:FILE",
-                ErrorKind::NotFound => "make its folder first, or choose another file with --http unix:FILE",
-                ErrorKind::InvalidInput => "choose a shorter path: a socket's has 107 bytes at most",
-                _ => "choose another file with --http unix:FILE",
-            };
-            Failure::usage(format!("{listen} cannot be listened on: {error}")).next(next)
-        }),
-    }
-}
-
-async fn bind_address(listen: SocketAddr) -> Outcome<TcpListener> {
-    TcpListener::bind(listen).await.map_err(|error| {
-        let another = SocketAddr::new(listen.ip(), listen.port().checked_add(1).unwrap_or(8420));
-        let next = match error.kind() {
-            ErrorKind::AddrInUse => {
-                format!(
-                    "another server has it, perhaps this one: stop that, or choose a port: --http {another}"
-                )
-            }
-            ErrorKind::AddrNotAvailable => "this machine has no such address: try 127.0.0.1".to_owned(),
-            ErrorKind::PermissionDenied => "choose a port of 1024 or more with --http".to_owned(),
-            _ => "choose another address with --http".to_owned(),
-        };
-        Failure::usage(format!("{listen} cannot be listened on: {error}")).next(next)
-    })
-}
-
 /// What the configuration says of HTTP.
 fn options(config: &Config, allow: AllowList) -> http::Options {
     let mut options = http::Options::default();
@@ -430,11 +400,7 @@ async fn serve_http(
     listener: Listener,
 ) -> anyhow::Result<()> {
     let stopped = stopped(dispatcher.engine().clone(), options.drain);
-    let served = match listener {
-        Listener::Tcp(listener) => http::serve(dispatcher, listener, options, stopped).await,
-        Listener::Socket(socket) => http::serve(dispatcher, socket, options, stopped).await,
-    };
-    served.context("the listener failed")
+    listener.serve(dispatcher, options, stopped).await.context("the listener failed")
 }
 
 /// How many files this process may have open. Only half are for connections: whoever holds those must not
@@ -449,35 +415,6 @@ async fn serve_stdio(dispatcher: Dispatcher) -> anyhow::Result<()> {
     let options = driver::Options::default();
     let stopped = stopped(dispatcher.engine().clone(), options.drain);
     Ok(driver::serve_only_client(dispatcher, local_user(), reader, writer, options, stopped).await?)
-}
-
-/// The configured hosts and origins; by default this machine, the address it serves on, and the name that tokens
-/// know it by.
-fn allow_list(config: &Config) -> AllowList {
-    let (hosts, origins) = (&config.http.allowed_hosts, &config.http.allowed_origins);
-    let known = config.auth.as_ref().and_then(|auth| auth.resource.as_ref()).map(Resource::host);
-    // By these the APIs of jobs call back.
-    let callbacks = config.jobs.iter().filter_map(|job| job.callback.as_ref()?.url.host_str());
-    let known: Vec<&str> = known.into_iter().chain(callbacks).collect();
-    match (hosts, origins, known.is_empty()) {
-        (None, None, true) if !config.http.listen.is_reachable() => AllowList::loopback(),
-        _ => {
-            let mut own = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
-            own.extend(known.into_iter().map(str::to_owned));
-            let hosts = match &config.http.listen {
-                // What a socket is called says nothing: no page reaches one.
-                Listen::Socket(_) => hosts.iter().flatten().cloned().chain(own).collect(),
-                Listen::Address(address) => {
-                    let listen = address.ip();
-                    if !listen.is_unspecified() {
-                        own.push(if listen.is_ipv6() { format!("[{listen}]") } else { listen.to_string() });
-                    }
-                    hosts.clone().unwrap_or(own)
-                }
-            };
-            AllowList::new(hosts, origins.clone().unwrap_or_default())
-        }
-    }
 }
 
 /// Completes when the process is asked to stop, and says what it waits for. Asked again, it is gone at once: what is

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
 
 mod fleet;
+mod metrics;
 mod reload;
 mod store_verb;
 mod upstreams;

@@ -1,12 +1,12 @@
 //! `[http]`: where the server listens and whom it answers.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use super::{
     diagnostic::{Diagnostic, Edit},
     listen::Listen,
-    reader::{At, Reader, Section, quoted},
+    reader::{Reader, Section, quoted},
 };
 
 /// Where the server listens and whom it answers.
@@ -49,11 +49,8 @@ impl Http {
             &["listen", "allowed_hosts", "allowed_origins", "max_body", "legacy_sse", "http2"],
         );
         let mut http = Self::default();
-        if let Some(text) = reader.text(section, "listen") {
-            match text.value.parse::<Listen>() {
-                Ok(listen) => http.listen = listen.resolved(base),
-                Err(_) => reader.push(bad_listen(&text)),
-            }
+        if let Some(listen) = Listen::read(reader, section, base, PORT) {
+            http.listen = listen;
         }
         http.allowed_hosts = list(reader, section, "allowed_hosts", bad_host);
         http.allowed_origins = list(reader, section, "allowed_origins", bad_origin);
@@ -139,34 +136,6 @@ fn is_host(text: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_name) && port
 }
 
-fn bad_listen(text: &At<&str>) -> Diagnostic {
-    let message = format!("`listen` of `[http]` is not an address: `{}`", text.value.escape_debug());
-    let diagnostic = Diagnostic::error(message).at(text.span.clone(), "not an address");
-    match meant_listen(text.value) {
-        Some(address) => {
-            diagnostic.fix(format!("write `{address}`"), vec![Edit::new(text.span.clone(), quoted(&address))])
-        }
-        None => diagnostic
-            .help(format!("an address is an IP address and a port, `127.0.0.1:{PORT}` or `[::1]:{PORT}`, or a socket, `unix:FILE`")),
-    }
-}
-
-/// The address that a near miss stands for: a port alone, an address alone, `localhost`.
-fn meant_listen(written: &str) -> Option<String> {
-    let written = written.trim();
-    let written = written.strip_prefix("http://").unwrap_or(written).trim_end_matches('/');
-    let address = match written.strip_prefix("localhost").unwrap_or(written) {
-        "" => format!("127.0.0.1:{PORT}"),
-        port if port.bytes().all(|byte| byte.is_ascii_digit()) => format!("127.0.0.1:{port}"),
-        other => match other.parse::<IpAddr>() {
-            Ok(address) => SocketAddr::new(address, PORT).to_string(),
-            Err(_) if other.starts_with(':') => format!("127.0.0.1{other}"),
-            Err(_) => other.to_owned(),
-        },
-    };
-    address.parse::<SocketAddr>().ok().map(|address| address.to_string())
-}
-
 /// The port of a server that is not told another.
 const PORT: u16 = 8420;
 const MAX_BODY: u64 = 4 << 20;
@@ -180,22 +149,6 @@ const ORIGIN_FORM: &str =
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_near_miss_of_an_address_is_understood() {
-        for (written, meant) in [
-            ("8420", Some("127.0.0.1:8420")),
-            (":9000", Some("127.0.0.1:9000")),
-            ("localhost", Some("127.0.0.1:8420")),
-            ("http://localhost:9000/", Some("127.0.0.1:9000")),
-            ("0.0.0.0", Some("0.0.0.0:8420")),
-            ("::1", Some("[::1]:8420")),
-            ("example.org:80", None),
-            ("127.0.0.1:99999", None),
-        ] {
-            assert_eq!(meant_listen(written).as_deref(), meant, "{written}");
-        }
-    }
 
     #[test]
     fn a_socket_is_found_from_the_folder_of_the_file() {

@@ -34,6 +34,7 @@ mod input;
 mod job;
 mod listen;
 mod machine;
+mod metrics;
 mod outline;
 mod page;
 mod pattern;
@@ -73,6 +74,7 @@ pub use self::{
         StatusAt, Unfit,
     },
     listen::{InvalidListen, Listen},
+    metrics::Metrics,
     outline::REFERENCE,
     page::Page,
     pattern::Pattern,
@@ -101,6 +103,8 @@ pub struct Config {
     pub http: Http,
     /// The pages for people at a browser.
     pub page: Page,
+    /// Where numbers for whoever watches the server are; nowhere when `None`.
+    pub metrics: Option<Metrics>,
     /// How much callers may ask about tasks.
     pub polls: Polls,
     /// Where it is noted what becomes of tasks; nowhere when `None`.
