@@ -15,8 +15,8 @@ use super::session::SessionObserver;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Whether the endpoint is served, and what is beside it. Without it only `/healthz` and `/readyz` are answered, which is all
-    /// that a process needs that works on tasks alone. Default yes.
+    /// Whether the endpoint is served, and what signs callers in. Without it only `/healthz`, `/readyz` and
+    /// [pages](Self::pages) are answered, which is all that a process needs that works on tasks alone. Default yes.
     pub endpoint: bool,
     /// Where the endpoint is, unless it is [mounted](super::HttpService). Default `/mcp`.
     pub path: String,
@@ -89,7 +89,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Serves the endpoint, or nothing but how the process is.
+    /// Serves the endpoint, or nothing but how the process is, and pages.
     #[must_use]
     pub fn endpoint(mut self, endpoint: bool) -> Self {
         self.endpoint = endpoint;

@@ -67,10 +67,10 @@ async fn answer(
         return text(StatusCode::OK, "ok".into());
     }
     if !endpoint.options.endpoint {
-        return text(
-            StatusCode::NOT_FOUND,
-            "nothing here: this server works on tasks, and others answer".into(),
-        );
+        return match pages::at(endpoint, head) {
+            Some(pages) => Box::pin(pages::answer(pages, endpoint, known, head, body)).await,
+            None => text(StatusCode::NOT_FOUND, "nothing here: this server has no MCP endpoint".into()),
+        };
     }
     if let Some(called) = callback::called(endpoint, path) {
         return Box::pin(callback::answer(endpoint, called, head, body)).await;
