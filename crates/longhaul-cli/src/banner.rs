@@ -11,8 +11,9 @@ use longhaul::proto::http::AllowList;
 use longhaul::store::Counts;
 use longhaul_gateway::config::{Auth, Config, EnvSource, Listen, Role};
 
+use crate::metrics::{self, Told};
 use crate::term::clean;
-use crate::{metrics, other_users, shell, systemd, upstreams};
+use crate::{other_users, shell, systemd, upstreams};
 
 /// How people come to the pages.
 pub(crate) enum Page {
@@ -41,7 +42,7 @@ pub(crate) fn show(
     file: &Path,
     listening: Option<(&Listen, &AllowList)>,
     page: Option<&Page>,
-    numbers: Option<&Listen>,
+    numbers: Option<&Told>,
     open: &Open,
     upstreams: &upstreams::Lines,
 ) {
@@ -77,8 +78,13 @@ pub(crate) fn show(
         anstream::eprintln!("  {line}");
     }
     match numbers {
-        Some(Listen::Address(address)) => anstream::eprintln!("  metrics  http://{address}{}", metrics::PATH),
-        Some(place @ Listen::Socket(_)) => anstream::eprintln!("  metrics  {place}   {}", metrics::PATH),
+        Some(Told::At(Listen::Address(address))) => {
+            anstream::eprintln!("  metrics  http://{address}{}", metrics::PATH);
+        }
+        Some(Told::At(place)) => anstream::eprintln!("  metrics  {place}   {}", metrics::PATH),
+        Some(Told::Nowhere(place)) => {
+            anstream::eprintln!("  note     {place} is taken, so nobody is told the numbers of this server");
+        }
         None => {}
     }
     anstream::eprintln!("ready{ready}");

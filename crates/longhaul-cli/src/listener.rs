@@ -29,23 +29,14 @@ impl Listener {
 
     /// Listens there; `flag` says another place.
     pub(crate) async fn bind(listen: &Listen, flag: &str) -> Outcome<Self> {
+        Self::open(listen).await.map_err(|error| refused(listen, flag, &error))
+    }
+
+    /// Listens there.
+    pub(crate) async fn open(listen: &Listen) -> std::io::Result<Self> {
         match listen {
-            Listen::Address(address) => bind_address(*address, flag).await.map(Self::Tcp),
-            Listen::Socket(path) => http::Socket::bind(path).await.map(Self::Socket).map_err(|error| {
-                let next = match error.kind() {
-                    ErrorKind::AddrInUse => {
-                        format!("stop that server, or choose another file with {flag} unix:FILE")
-                    }
-                    ErrorKind::NotFound => {
-                        format!("make its folder first, or choose another file with {flag} unix:FILE")
-                    }
-                    ErrorKind::InvalidInput => {
-                        "choose a shorter path: a socket's has 107 bytes at most".to_owned()
-                    }
-                    _ => format!("choose another file with {flag} unix:FILE"),
-                };
-                Failure::usage(format!("{listen} cannot be listened on: {error}")).next(next)
-            }),
+            Listen::Address(address) => TcpListener::bind(address).await.map(Self::Tcp),
+            Listen::Socket(path) => http::Socket::bind(path).await.map(Self::Socket),
         }
     }
 
@@ -63,21 +54,32 @@ impl Listener {
     }
 }
 
-async fn bind_address(listen: SocketAddr, flag: &str) -> Outcome<TcpListener> {
-    TcpListener::bind(listen).await.map_err(|error| {
-        let another = SocketAddr::new(listen.ip(), listen.port().checked_add(1).unwrap_or(8420));
-        let next = match error.kind() {
-            ErrorKind::AddrInUse => {
-                format!(
-                    "another server has it, perhaps this one: stop that, or choose a port: {flag} {another}"
-                )
-            }
-            ErrorKind::AddrNotAvailable => "this machine has no such address: try 127.0.0.1".to_owned(),
-            ErrorKind::PermissionDenied => format!("choose a port of 1024 or more with {flag}"),
-            _ => format!("choose another address with {flag}"),
-        };
-        Failure::usage(format!("{listen} cannot be listened on: {error}")).next(next)
-    })
+/// Why a place cannot be listened on, and what to do.
+pub(crate) fn refused(listen: &Listen, flag: &str, error: &std::io::Error) -> Failure {
+    let next = match (listen, error.kind()) {
+        (Listen::Address(address), ErrorKind::AddrInUse) => {
+            let another = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(8420));
+            format!("another server has it, perhaps this one: stop that, or choose a port: {flag} {another}")
+        }
+        (Listen::Address(_), ErrorKind::AddrNotAvailable) => {
+            "this machine has no such address: try 127.0.0.1".to_owned()
+        }
+        (Listen::Address(_), ErrorKind::PermissionDenied) => {
+            format!("choose a port of 1024 or more with {flag}")
+        }
+        (Listen::Address(_), _) => format!("choose another address with {flag}"),
+        (Listen::Socket(_), ErrorKind::AddrInUse) => {
+            format!("stop that server, or choose another file with {flag} unix:FILE")
+        }
+        (Listen::Socket(_), ErrorKind::NotFound) => {
+            format!("make its folder first, or choose another file with {flag} unix:FILE")
+        }
+        (Listen::Socket(_), ErrorKind::InvalidInput) => {
+            "choose a shorter path: a socket's has 107 bytes at most".to_owned()
+        }
+        (Listen::Socket(_), _) => format!("choose another file with {flag} unix:FILE"),
+    };
+    Failure::usage(format!("{listen} cannot be listened on: {error}")).next(next)
 }
 
 /// The configured hosts and origins; by default this machine, the address that is listened on, and the name that tokens

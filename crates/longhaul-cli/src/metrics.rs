@@ -2,18 +2,20 @@
 //! nobody signs in there.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use longhaul::proto::dialect::{Dialect, Revision};
+use longhaul::proto::http::AllowList;
 use longhaul::proto::method::Method;
 use longhaul::server::{Caller, Dispatcher, PollFigures};
-use longhaul::service::{Figures as RequestFigures, Metrics as Requests, Outcome};
+use longhaul::service::{Figures as RequestFigures, Metrics as Requests, Outcome as Ended};
 use longhaul::store::Counts;
 use longhaul::tasks::environment::BoxFuture;
 use longhaul::tasks::runner::Figures;
 use longhaul::transport::http::server as http;
-use longhaul_gateway::config::{Config, Listen};
+use longhaul_gateway::config::{Config, Listen, Metrics};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -21,10 +23,14 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::listener::{Listener, allow_list};
+use crate::failure::Outcome;
+use crate::listener::{Listener, refused};
 
 /// Where they are.
 pub(crate) const PATH: &str = "/metrics";
+
+/// How long the store is waited for: Prometheus gives up after ten seconds.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How a text of OpenMetrics calls itself.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -36,25 +42,59 @@ pub(crate) struct Numbers {
     requests: Requests,
 }
 
-/// Tells the numbers of a server to whoever asks at a listener of their own, beside `/healthz` and `/readyz`; gives back where.
-/// It ends with the process.
-pub(crate) fn tell(
-    dispatcher: &Dispatcher,
-    requests: Requests,
-    listener: Listener,
-    config: &Config,
-) -> anyhow::Result<Listen> {
-    let place = listener.place().context("the listener of the numbers has no address")?;
-    let dispatcher = dispatcher.clone();
-    let mut options = http::Options::default().pages(Numbers { dispatcher: dispatcher.clone(), requests });
-    options.allow = allow_list(config, &place);
-    options.endpoint = false;
-    tokio::spawn(async move {
-        if let Err(error) = listener.serve(dispatcher, options, std::future::pending()).await {
-            tracing::error!(%error, "nobody is told of /metrics any more");
+/// Where the numbers of a server are told.
+#[derive(Debug)]
+pub(crate) enum Told {
+    At(Listen),
+    /// Another server has the place that the configuration names.
+    Nowhere(Listen),
+}
+
+/// Where numbers are to be told.
+pub(crate) enum Place {
+    Free(Listener),
+    Taken(Listen),
+}
+
+impl Place {
+    /// Takes the one that is configured, if one is. Several servers may have one configuration, a window of an editor each: of
+    /// those one tells its numbers, and the others serve all the same. Who names the place `by_hand` means this server.
+    pub(crate) async fn take(config: &Config, by_hand: bool) -> Outcome<Option<Self>> {
+        let Some(Metrics { listen, .. }) = &config.metrics else { return Ok(None) };
+        match Listener::open(listen).await {
+            Ok(listener) => Ok(Some(Self::Free(listener))),
+            Err(error) if error.kind() == ErrorKind::AddrInUse && !by_hand => {
+                Ok(Some(Self::Taken(listen.clone())))
+            }
+            Err(error) => Err(refused(listen, "--metrics", &error)),
         }
-    });
-    Ok(place)
+    }
+
+    /// Tells the numbers of a server to whoever asks there, beside `/healthz` and `/readyz`, for as long as the process lives.
+    pub(crate) fn tell(
+        self,
+        dispatcher: &Dispatcher,
+        requests: Requests,
+        config: &Config,
+    ) -> anyhow::Result<Told> {
+        let listener = match self {
+            Self::Free(listener) => listener,
+            Self::Taken(place) => return Ok(Told::Nowhere(place)),
+        };
+        let place = listener.place().context("the listener of the numbers has no address")?;
+        let dispatcher = dispatcher.clone();
+        let mut options =
+            http::Options::default().pages(Numbers { dispatcher: dispatcher.clone(), requests });
+        let names = config.http.allowed_hosts.iter().flatten();
+        options.allow = names.fold(AllowList::loopback().with_addresses(), AllowList::with_host);
+        options.endpoint = false;
+        tokio::spawn(async move {
+            if let Err(error) = listener.serve(dispatcher, options, std::future::pending()).await {
+                tracing::error!(%error, "nobody is told of /metrics any more");
+            }
+        });
+        Ok(Told::At(place))
+    }
 }
 
 impl http::Pages for Numbers {
@@ -81,8 +121,7 @@ impl Numbers {
     async fn read(&self) -> Snapshot {
         let engine = self.dispatcher.engine();
         Snapshot {
-            // A store that cannot be read has no tasks to count: `longhaul_store_up` says so.
-            tasks: engine.counts().await.ok(),
+            tasks: counted(engine.counts()).await,
             waiting: engine.waiting(),
             engine: engine.figures(),
             polls: self.dispatcher.poll_figures(),
@@ -90,6 +129,11 @@ impl Numbers {
             requests: self.requests.figures(),
         }
     }
+}
+
+/// A store that cannot be read, or not while whoever asks still waits, has no tasks to count: `longhaul_store_up` says so.
+async fn counted<E>(counts: impl Future<Output = Result<Counts, E>>) -> Option<Counts> {
+    tokio::time::timeout(PATIENCE, counts).await.ok()?.ok()
 }
 
 /// All of them at one moment.
@@ -214,12 +258,12 @@ fn method(method: Method) -> String {
     spoken.find_map(|dialect| dialect.name_of(method)).map_or_else(|| format!("{method:?}"), str::to_owned)
 }
 
-fn outcome(outcome: Outcome) -> String {
+fn outcome(outcome: Ended) -> String {
     match outcome {
-        Outcome::Result => "result".to_owned(),
-        Outcome::Error(code) => code.0.to_string(),
-        Outcome::Forbidden => "forbidden".to_owned(),
-        Outcome::Abandoned => "abandoned".to_owned(),
+        Ended::Result => "result".to_owned(),
+        Ended::Error(code) => code.0.to_string(),
+        Ended::Forbidden => "forbidden".to_owned(),
+        Ended::Abandoned => "abandoned".to_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -265,6 +309,13 @@ mod tests {
         assert!(text.contains("\nlonghaul_task_polls_total{outcome=\"admitted\"} 0\n"), "{text}");
         assert!(text.contains("# UNIT longhaul_request_duration_seconds seconds\n"), "{text}");
         assert!(text.contains("\nlonghaul_store_up 1\n") && text.ends_with("# EOF\n"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_hangs_is_down() {
+        assert!(counted(std::future::pending::<Result<Counts, ()>>()).await.is_none());
+        let dispatcher = Server::new("t", "1").dispatcher().unwrap();
+        assert!(counted(dispatcher.engine().counts()).await.is_some());
     }
 
     /// What dashboards and alerts ask for is there.

@@ -197,10 +197,7 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     let hangups = Watch::catch().context("signals cannot be caught")?;
     // Bound before anything is taken up: a second server on one address must leave the tasks alone.
     let listener = if args.stdio { None } else { Some(Listener::bind(&config.http.listen, "--http").await?) };
-    let watched = match &config.metrics {
-        Some(metrics) => Some(Listener::bind(&metrics.listen, "--metrics").await?),
-        None => None,
-    };
+    let watched = metrics::Place::take(config, args.metrics.is_some()).await?;
     let store::Store { tasks: store, registry, events, survives } = store::open(&config.store).await?;
     let guard = guard(config, args, Arc::clone(&registry))?;
     let store::Runs { dir: runs, scratch: _removed_at_the_end } =
@@ -265,10 +262,7 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
         None => None,
     };
     let (dashboard, page) = pages.unzip();
-    let told = match watched {
-        Some(listener) => Some(metrics::tell(&dispatcher, requests, listener, config)?),
-        None => None,
-    };
+    let told = watched.map(|place| place.tell(&dispatcher, requests, config)).transpose()?;
     banner::show(config, &args.file, listening, page.as_ref(), told.as_ref(), &open, &upstreams.lines());
     let served = Served {
         catalogue,

@@ -16,7 +16,10 @@ fn answer(address: &str, request: &str) -> String {
 
 #[test]
 fn numbers_are_told_at_an_address_of_their_own() {
-    let folder = folder("[metrics]\nlisten = \"127.0.0.1:1\"");
+    // What names callers know the server by says nothing of who watches it.
+    let folder = folder(
+        "[metrics]\nlisten = \"127.0.0.1:1\"\n[http]\nallowed_hosts = [\"ci.example\", \"127.0.0.1\"]",
+    );
     let server = Server::start(folder.path(), &["--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
     let line = server.said.lines().find(|line| line.starts_with("  metrics  ")).unwrap();
     let address = line.trim().strip_prefix("metrics  http://").unwrap().strip_suffix("/metrics").unwrap();
@@ -28,9 +31,13 @@ fn numbers_are_told_at_an_address_of_their_own() {
     let called = "longhaul_request_duration_seconds_count{method=\"tools/call\",outcome=\"result\"} 2";
     assert!(told.contains(called) && told.contains("\nlonghaul_store_up 1"), "{told}");
 
+    for named in ["ci.example:9464", "10.0.0.7", "localhost"] {
+        let told = answer(address, &format!("GET /metrics HTTP/1.1\r\nHost: {named}"));
+        assert!(told.starts_with("HTTP/1.1 200 "), "{named}\n{told}");
+    }
     let endpoint = server.url().strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
     for (at, request, refused) in [
-        (address, format!("GET /metrics HTTP/1.1\r\nHost: somewhere.example"), "403"),
+        (address, "GET /metrics HTTP/1.1\r\nHost: somewhere.example".to_owned(), "403"),
         (address, format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nOrigin: http://a.example"), "403"),
         (address, format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0"), "404"),
         (endpoint, format!("GET /metrics HTTP/1.1\r\nHost: {endpoint}"), "404"),
@@ -38,6 +45,17 @@ fn numbers_are_told_at_an_address_of_their_own() {
         let told = answer(at, &request);
         assert!(told.starts_with(&format!("HTTP/1.1 {refused} ")), "{request}\n{told}");
     }
+}
+
+/// Each window of an editor starts its own of one configuration.
+#[test]
+fn of_servers_with_one_configuration_one_tells_its_numbers_and_the_others_serve() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let folder = folder(&format!("[metrics]\nlisten = \"{address}\""));
+    let server = Server::start(folder.path(), &["--http", "127.0.0.1:0"]);
+    assert!(server.said.contains(&format!("note     {address} is taken")), "{}", server.said);
+    assert_eq!(run(folder.path(), &["call", server.url(), "say"]).0, 0);
 }
 
 #[test]

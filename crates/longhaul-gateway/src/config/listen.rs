@@ -122,8 +122,6 @@ fn meant(written: &str, port: u16) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn a_near_miss_of_an_address_is_understood() {
         for (written, meant) in [

@@ -1,9 +1,12 @@
 //! Which hosts and origins may speak to a server: the defence against DNS rebinding.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 /// The hosts a server answers to and the origins it lets in. An empty list lets nobody in.
 #[derive(Clone, Debug)]
 pub struct AllowList {
     hosts: Vec<String>,
+    addresses: bool,
     origins: Vec<String>,
 }
 
@@ -46,7 +49,7 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 impl AllowList {
     /// The names of this machine for itself, on any port.
     pub fn loopback() -> Self {
-        Self { hosts: LOOPBACK.map(String::from).into(), origins: Vec::new() }
+        Self { hosts: LOOPBACK.map(String::from).into(), addresses: false, origins: Vec::new() }
     }
 
     /// Exactly these. A host without a port allows every port of it; an origin is
@@ -57,6 +60,7 @@ impl AllowList {
     ) -> Self {
         Self {
             hosts: hosts.into_iter().map(Into::into).collect(),
+            addresses: false,
             origins: origins.into_iter().map(Into::into).collect(),
         }
     }
@@ -65,6 +69,14 @@ impl AllowList {
     #[must_use]
     pub fn with_host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into());
+        self
+    }
+
+    /// The same and every IP address as a host: rebinding a name takes a name. Pages that come from an address are no more
+    /// allowed than before.
+    #[must_use]
+    pub fn with_addresses(mut self) -> Self {
+        self.addresses = true;
         self
     }
 
@@ -81,7 +93,7 @@ impl AllowList {
     ///
     /// When its host is missing or foreign, or it comes from a foreign web page.
     pub fn check(&self, host: Option<&str>, origin: Option<&str>) -> Result<(), Refused> {
-        if !host.is_some_and(|host| self.has_host(host)) {
+        if !host.is_some_and(|host| self.has_host(host) || self.addresses && is_address(host)) {
             return Err(Refused::Host { host: host.unwrap_or_default().to_owned() });
         }
         match origin {
@@ -109,6 +121,14 @@ impl AllowList {
             scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
         });
         host.is_some_and(|(_, host)| self.has_host(host))
+    }
+}
+
+fn is_address(host: &str) -> bool {
+    let host = without_port(host);
+    match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
+        None => host.parse::<Ipv4Addr>().is_ok(),
     }
 }
 
@@ -172,6 +192,21 @@ mod tests {
         assert_eq!(list.check(Some("localhost"), None), Ok(()));
         assert!(list.check(Some("evil.example"), None).is_err());
         assert!(list.check(Some("localhost"), Some("https://evil.example")).is_err());
+    }
+
+    #[test]
+    fn an_address_is_no_name_that_could_be_rebound() {
+        let list = AllowList::loopback().with_addresses();
+        for host in ["10.0.0.7", "10.0.0.7:9464", "[fd00::7]:9464", "localhost:9464"] {
+            assert_eq!(list.check(Some(host), None), Ok(()), "{host}");
+        }
+        for host in
+            ["10.0.0.7.evil.example", "10.0.7", "[evil.example]", "fd00::7", "[10.0.0.7]", "evil.example"]
+        {
+            assert!(list.check(Some(host), None).is_err(), "{host}");
+        }
+        assert!(list.check(Some("10.0.0.7"), Some("http://10.0.0.7")).is_err());
+        assert!(AllowList::loopback().check(Some("10.0.0.7"), None).is_err());
     }
 
     #[test]
