@@ -128,12 +128,21 @@ fn an_editor_finds_what_the_schema_can_say_and_nothing_else() {
 }
 
 #[test]
-fn the_configurations_of_the_readme_are_valid() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = fs::read_to_string(readme).unwrap();
-    let blocks: Vec<&str> =
-        readme.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(blocks.len() > 3);
+fn the_configurations_of_the_readme_and_the_manual_are_valid() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let manual = root.join("crates/longhaul/src/manual");
+    let mut pages = vec![fs::read_to_string(root.join("README.md")).unwrap()];
+    pages.extend(
+        names(&manual, "md")
+            .iter()
+            .map(|name| fs::read_to_string(manual.join(format!("{name}.md"))).unwrap()),
+    );
+    let blocks: Vec<&str> = pages
+        .iter()
+        .flat_map(|page| page.split("```toml\n").skip(1))
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert!(blocks.len() > 10);
     let schema = jsonschema::draft4::new(&file_schema()).unwrap();
     for block in blocks {
         let table: toml::Table = toml::from_str(block).unwrap();

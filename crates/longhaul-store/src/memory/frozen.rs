@@ -90,7 +90,7 @@ const ROWS: [(RowKey, &str); 29] = [
     ),
     (
         (22, 0),
-        r#"{"record":{"id":"erased","owner":"Anonymous","tool":"tool","version":"0.0.0","arguments":null,"rerun":"Never","dialect":"Held","caller":null,"phase":{"Done":{"Cancelled":{"reason":null}}},"started":false,"attempt":0,"epoch":0,"retention":"Unlimited","expires_at":null,"created_at":1800000001000,"status_changed_at":1800000001000,"updated_at":1800000001000,"terminal_at":null,"status_message":null,"progress":null,"poll_interval_ms":null,"join":null,"once":null,"questions":[],"steps":0,"step_bytes":0,"parts":0,"part_bytes":0,"owed":0,"undo":null,"parent":null,"children":{"open":0,"ended":0,"below":0},"seq":23},"nth":10,"removable_at":1800003601000}"#,
+        r#"{"record":{"id":"erased","owner":"Anonymous","tool":"tool","version":"0.0.0","arguments":null,"rerun":"Never","dialect":"Held","caller":null,"phase":{"Done":{"Cancelled":{"reason":null}}},"started":false,"attempt":0,"epoch":0,"retention":"Unlimited","expires_at":null,"created_at":1800000001000,"status_changed_at":1800000001000,"updated_at":1800000001000,"terminal_at":null,"status_message":null,"progress":null,"poll_interval_ms":null,"join":null,"once":null,"questions":[],"steps":0,"step_bytes":0,"parts":0,"part_bytes":0,"owed":0,"undo":null,"parent":null,"children":{"open":0,"ended":0,"below":0},"seq":23},"nth":10,"removable_at":1800000001000}"#,
     ),
     (
         (24, 0),

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
 use crate::store;
 
-/// Check a store, copy it into one of another kind, or bring it to the format of this release.
+/// Check a store, copy it into another, or bring it to the format of this release.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  longhaul store check sqlite:longhaul.db\n  longhaul store copy sqlite:longhaul.db postgres://longhaul@db.example/tasks\n  longhaul store migrate postgres://longhaul@db.example/tasks"
