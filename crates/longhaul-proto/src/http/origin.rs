@@ -1,6 +1,6 @@
 //! Which hosts and origins may speak to a server: the defence against DNS rebinding.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// The hosts a server answers to and the origins it lets in. An empty list lets nobody in.
 #[derive(Clone, Debug)]
