@@ -23,6 +23,8 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
 use case::{Case, Tally};
+use load::fleet::{self, Fault, Kind};
+use load::node::Role;
 
 /// Kills the real program under load, then checks every task's history.
 #[derive(Debug, Parser)]
@@ -83,10 +85,31 @@ enum Command {
     /// Be such a node
     #[command(hide = true)]
     Node {
-        /// The file of the store
-        store: PathBuf,
+        /// The file of the store, or its URL
+        store: String,
         /// The folder of effects
         effects: PathBuf,
+        /// What it does
+        #[arg(long, value_enum, default_value_t = Role::All)]
+        role: Role,
+    },
+    /// Load a fleet on one database while nodes, their ways to it and the database fail, then check every task's history
+    Fleet {
+        /// What the nodes share
+        #[arg(long, value_enum)]
+        store: Kind,
+        /// For how long
+        #[arg(long, default_value_t = 5)]
+        minutes: u64,
+        /// Repeats the choices of an earlier run; a fresh one by default
+        #[arg(long)]
+        seed: Option<u64>,
+        /// How many tasks are begun each second
+        #[arg(long, default_value_t = 10)]
+        rate: u32,
+        /// Only these faults, separated by commas; every one by default
+        #[arg(long, value_enum, value_delimiter = ',')]
+        faults: Vec<Fault>,
     },
     /// Play particular misfortunes: stopped, doubled and replaced servers, callers that leave
     Scenes {
@@ -145,12 +168,20 @@ fn run(arguments: Arguments) -> Result<Tally> {
             let what = format!("{tasks} tasks and {kills} kills of {processes} nodes");
             println!("{what}: --seed {seed}");
             let within = Duration::from_secs(60 * minutes);
-            let plan = load::Plan { tasks, kills, processes, seed, within };
+            let plan = load::Plan { tasks, kills, processes, seed, within, each_second: None };
             // Its nodes are this very program.
             one(&std::env::current_exe()?, Case::new(what, move |place| load::run(place, plan)))?
         }
-        Command::Node { store, effects } => {
-            load::node::run(&store, &effects)?;
+        Command::Fleet { store, minutes, seed, rate, faults } => {
+            let seed = seed.map_or_else(fresh_seed, Ok)?;
+            let what = format!("a fleet on {store}");
+            println!("{what}: --seed {seed}");
+            let within = Duration::from_secs(60 * minutes);
+            let plan = fleet::Plan { store, within, seed, rate, faults };
+            one(&arguments.program, Case::new(what, move |place| fleet::run(place, &plan)))?
+        }
+        Command::Node { store, effects, role } => {
+            load::node::run(&store, &effects, role)?;
             Tally { passed: 1, failed: 0 }
         }
         Command::Scenes { only, at_once } => {

@@ -1,7 +1,7 @@
 //! An MCP client in two dialects of tasks, that knows what was acknowledged and what was not.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -89,6 +89,8 @@ pub(crate) struct Client {
     era: Era,
     address: Address,
     session: Arc<Mutex<Option<String>>>,
+    /// Sessions that no server knew any more.
+    lost: Arc<AtomicUsize>,
     patience: Duration,
 }
 
@@ -122,12 +124,22 @@ struct Message {
 impl Client {
     /// A client of whatever server is at `address`.
     pub(crate) fn new(era: Era, address: Address) -> Self {
-        Self { era, address, session: Arc::default(), patience: PATIENCE }
+        Self { era, address, session: Arc::default(), lost: Arc::default(), patience: PATIENCE }
     }
 
     /// The same, which closes the connection when an answer takes longer.
     pub(crate) fn with_patience(&self, patience: Duration) -> Self {
         Self { patience, ..self.clone() }
+    }
+
+    /// The same at another server, in the same session.
+    pub(crate) fn at(&self, address: Address) -> Self {
+        Self { address, ..self.clone() }
+    }
+
+    /// How many of its sessions were forgotten by their servers.
+    pub(crate) fn lost_sessions(&self) -> usize {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Another client of the same server, with a session of its own.
@@ -153,7 +165,7 @@ impl Client {
     /// Calls a tool as a client that knows nothing of tasks.
     pub(crate) fn call_held(&self, tool: &str, job: &Job) -> Reply {
         let params = json!({"name": tool, "arguments": job.arguments()});
-        self.request_as(&format!("held-{}", job.key), "tools/call", tool, params, false)
+        self.request_plainly(&format!("held-{}", job.key), "tools/call", tool, params)
     }
 
     /// Calls a tool and closes the connection without waiting for the answer.
@@ -252,6 +264,11 @@ impl Client {
         self.request_as(id, method, name, params, true)
     }
 
+    /// The same of a client that knows nothing of tasks.
+    pub(crate) fn request_plainly(&self, id: &str, method: &str, name: &str, params: Value) -> Reply {
+        self.request_as(id, method, name, params, false)
+    }
+
     fn request_as(&self, id: &str, method: &str, name: &str, params: Value, declares: bool) -> Reply {
         // A session that the server does not know any more is opened again, once.
         for _attempt in 0..2 {
@@ -340,6 +357,7 @@ impl Client {
     }
 
     fn forget_session(&self) {
+        self.lost.fetch_add(1, Ordering::Relaxed);
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }

@@ -82,6 +82,18 @@ pub(crate) fn drive(site: &Site, what: &str, arguments: &[String]) -> Result<Tal
     Ok(counted(&ran))
 }
 
+/// Loads a fleet on one database, and has all of it fail.
+///
+/// # Errors
+///
+/// When a database or another program that is needed is missing, or the program or the driver cannot be built or run.
+pub(crate) fn fleet(site: &Site, arguments: &[String]) -> Result<Tally> {
+    for needed in [system::POSTGRES, system::REDIS, system::FAKETIME] {
+        system::require(site, &needed)?;
+    }
+    drive(site, "fleet", arguments)
+}
+
 /// Lets servers crash at every operation of their store.
 ///
 /// # Errors

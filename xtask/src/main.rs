@@ -50,6 +50,7 @@ Examples:
   cargo xtask bench                 our speed against our peers', and the goals
   cargo xtask chaos --kills 200     random kills of the program under load
   cargo xtask chaos load            ten thousand tasks on three nodes, which are killed a thousand times
+  cargo xtask chaos fleet --store postgres --minutes 5   seven nodes on one database, all of which fails
   cargo xtask chaos explore         a crash at every operation of the store, one at a time (--pairs: two)
   cargo xtask chaos sim --seed 7    thirty days of misfortune in simulated time, told line by line
   cargo xtask sabotage              a guard less, one after the other: its test must fail
@@ -206,6 +207,25 @@ enum Chaos {
         #[arg(long, default_value = "25")]
         minutes: String,
     },
+    /// Load a fleet on one database while nodes, their ways to it, clocks and the database fail, then check every history
+    #[command(after_help = FLEET_HELP)]
+    Fleet {
+        /// What the nodes share: postgres or redis
+        #[arg(long)]
+        store: String,
+        /// For how long
+        #[arg(long, default_value_t = 5)]
+        minutes: u64,
+        /// How many tasks are begun each second
+        #[arg(long, default_value = "10")]
+        rate: String,
+        /// Only these faults, separated by commas: kill, stop, cut, silence, delay, flap, database, clock
+        #[arg(long)]
+        faults: Option<String>,
+        /// Repeats the choices of an earlier run, which printed its seed
+        #[arg(long)]
+        seed: Option<String>,
+    },
     /// Have the power go in the middle of writing, whatever part of it has reached the disk
     Power {
         /// How often
@@ -257,6 +277,14 @@ enum Side {
         strict: bool,
     },
 }
+
+const FLEET_HELP: &str = "\
+Three fronts and four workers share one database. What was told to clients, and what effects were had, is held against
+what is promised; exit code 1 where it is not kept.
+
+Examples:
+  cargo xtask chaos fleet --store postgres --minutes 30
+  cargo xtask chaos fleet --store redis --faults stop,silence --seed 7";
 
 fn test_help() -> String {
     format!(
@@ -345,6 +373,13 @@ fn run(command: Command) -> Result<Tally> {
             let numbers =
                 [("tasks", tasks), ("kills", kills), ("processes", processes), ("minutes", minutes)];
             chaos::drive(&site(chaos::BUDGET)?, "load", &flags(&numbers, seed))?
+        }
+        Command::Chaos { instead: Some(Chaos::Fleet { store, minutes, rate, faults, seed }), .. } => {
+            let numbers = [("store", store), ("minutes", minutes.to_string()), ("rate", rate)];
+            let mut arguments = flags(&numbers, seed);
+            arguments.extend(faults.map(|faults| format!("--faults={faults}")));
+            let time = chaos::BUDGET + Duration::from_secs(minutes.saturating_mul(60));
+            chaos::fleet(&site(time)?, &arguments)?
         }
         Command::Chaos { instead: Some(Chaos::Power { cuts, seed }), .. } => {
             chaos::drive(&site(chaos::BUDGET)?, "power", &flags(&[("cuts", cuts)], seed))?

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::node::HOT_WAIT;
 use super::order::{BRIEF, Order};
 use super::sight::{Shown, Sight};
-use super::{Made, World};
+use super::{Made, Next, World};
 use crate::mcp::{Asked, Client, Era, Reply};
 
 /// How many tasks each caller has open at once, at most.
@@ -75,17 +75,21 @@ impl<'w> Caller<'w> {
     /// Calls until there is nothing left to call, and everything has ended.
     pub(super) fn work(mut self) -> Self {
         while !self.world.is_hopeless() {
-            if self.open.len() < AT_ONCE
-                && let Some(order) = self.world.next()
-            {
-                self.call(order);
-            } else if self.open.is_empty() {
-                break;
+            let next = if self.open.len() < AT_ONCE { self.world.next() } else { Next::Later };
+            match next {
+                Next::Call(order) => self.call(order),
+                Next::Nothing if self.open.is_empty() => break,
+                Next::Later | Next::Nothing => {}
             }
             self.follow();
         }
         self.done.append(&mut self.open);
         self
+    }
+
+    /// How many of its sessions no server knew any more.
+    pub(super) fn lost_sessions(&self) -> usize {
+        self.clients.values().flatten().map(Client::lost_sessions).max().unwrap_or(0)
     }
 
     fn client(&mut self, order: &Order) -> Client {

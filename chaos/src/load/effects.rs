@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// A folder with a file for each order.
 #[derive(Clone, Debug)]
 pub(super) struct Effects {
@@ -62,7 +64,7 @@ impl Effects {
 
     /// Writes a line at once: nobody who is killed leaves half of one.
     pub(super) fn note(&self, key: &str, what: &str, at: usize, came: &str) -> io::Result<()> {
-        let line = format!("{what} {at} {} {} {came}\n", self.who, now());
+        let line = format!("{what} {at} {} {} {came}\n", self.who, moment());
         let mut file = OpenOptions::new().create(true).append(true).open(self.folder.join(key))?;
         file.write_all(line.as_bytes())
     }
@@ -90,6 +92,12 @@ impl Effects {
     }
 }
 
+/// Milliseconds since the machine was started, whatever a process believes the date is.
+pub(super) fn moment() -> i64 {
+    let since = clock_gettime(ClockId::Boottime);
+    since.tv_sec * 1000 + since.tv_nsec / 1_000_000
+}
+
 /// Milliseconds, as the store counts them.
 pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -109,7 +117,7 @@ mod tests {
         assert_eq!(effects.count("t", DID, 1).unwrap(), 1);
         assert_eq!(effects.lines("t").unwrap()[1].came, "in doubt");
         assert_eq!(effects.lines("another").unwrap(), []);
-        let of = |node: &str| Stop { node: node.to_owned(), from: now() - 9, until: now() };
+        let of = |node: &str| Stop { node: node.to_owned(), from: moment() - 9, until: moment() };
         let delayed = |stop| effects.clone().with_stops(vec![stop]).lines("t").unwrap()[0].delayed;
         assert!(delayed(of("n")) && !delayed(of("another")));
     }

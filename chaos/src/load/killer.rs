@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use longhaul_test::Random;
 use rustix::process::Signal;
 
-use super::effects::{Stop, now};
+use super::effects::{Stop, moment, now};
 use super::{World, node, witness};
 use crate::mcp::Address;
 use crate::place::Place;
@@ -83,7 +83,7 @@ pub(super) fn end(world: &World, server: &mut Server) -> Result<()> {
 }
 
 /// The name that a node has in the store, once it has said so.
-fn name(said: &str) -> Option<&str> {
+pub(super) fn name(said: &str) -> Option<&str> {
     said.lines().find_map(|line| line.strip_prefix(node::NAME))
 }
 
@@ -95,7 +95,7 @@ fn stand_still(world: &World, place: &Place, address: &Address, server: &Server)
     if !witness::holds(&place.store(), node)? {
         return Ok(None);
     }
-    let (from, began) = (now(), Instant::now());
+    let (from, began) = (moment(), Instant::now());
     server.signal(Signal::STOP)?;
     // What it was asked before waits for it.
     address.set(None);
@@ -107,7 +107,7 @@ fn stand_still(world: &World, place: &Place, address: &Address, server: &Server)
     // The others are in the middle of it when it comes back.
     thread::sleep(Duration::from_millis(100));
     server.signal(Signal::CONT)?;
-    world.stopped(Stop { node: node.to_owned(), from, until: now() });
+    world.stopped(Stop { node: node.to_owned(), from, until: moment() });
     address.set(server.serves());
     if !lost {
         // Whoever had the turn to write ends that.

@@ -6,10 +6,12 @@
 
 mod caller;
 mod effects;
+pub(crate) mod fleet;
 mod killer;
 pub(crate) mod node;
 mod order;
 mod sight;
+mod store;
 mod verdict;
 mod watch;
 mod witness;
@@ -44,6 +46,8 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     /// By when all of it is to be done.
     pub(crate) within: Duration,
+    /// How many tasks are begun each second, if not as many as can be.
+    pub(crate) each_second: Option<f64>,
 }
 
 /// How many call.
@@ -62,7 +66,10 @@ const MOST: usize = 40;
 struct World {
     plan: Plan,
     slots: Vec<Address>,
+    /// Whether a session of one node is one of all.
+    shares_sessions: bool,
     effects: Effects,
+    began: Instant,
     until: Instant,
     /// The number of the next call.
     next: AtomicUsize,
@@ -79,6 +86,16 @@ struct World {
     over: AtomicBool,
 }
 
+/// What a caller does next.
+#[derive(Debug)]
+enum Next {
+    Call(Order),
+    /// It is not time yet.
+    Later,
+    /// All was called.
+    Nothing,
+}
+
 /// A task that its caller knows of.
 #[derive(Clone, Debug)]
 struct Made {
@@ -91,7 +108,9 @@ impl World {
         Self {
             plan,
             slots: (0..plan.processes).map(|_| Address::default()).collect(),
+            shares_sessions: false,
             effects: Effects::of(place.path("load"), "reader"),
+            began: Instant::now(),
             until: Instant::now() + plan.within,
             next: AtomicUsize::new(0),
             made: RwLock::default(),
@@ -105,16 +124,29 @@ impl World {
     }
 
     fn clients(&self, era: Era) -> Vec<Client> {
-        self.slots.iter().map(|slot| Client::new(era, slot.clone())).collect()
+        let first = Client::new(era, Address::default());
+        let client = |slot: &Address| match self.shares_sessions {
+            true => first.at(slot.clone()),
+            false => Client::new(era, slot.clone()),
+        };
+        self.slots.iter().map(client).collect()
     }
 
     /// What is called next.
-    fn next(&self) -> Option<Order> {
+    fn next(&self) -> Next {
         if self.is_late() {
-            return None;
+            return Next::Nothing;
         }
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        (number < self.plan.tasks).then(|| Order::of(self.plan.seed, number))
+        // As many at any time as are due by then.
+        let due = self.plan.each_second.map(|each| self.began.elapsed().as_secs_f64() * each);
+        let taken = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
+            due.is_none_or(|due| (number as f64) < due).then_some(number + 1)
+        });
+        match taken {
+            Err(_) => Next::Later,
+            Ok(number) if number < self.plan.tasks => Next::Call(Order::of(self.plan.seed, number)),
+            Ok(_) => Next::Nothing,
+        }
     }
 
     fn made(&self, made: Made) {
@@ -249,7 +281,8 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
         with_eras.flat_map(look).collect::<Vec<_>>()
     };
     broken.extend(all(&mut observers, &|number, era| world.clients(era)[number % plan.processes].clone()));
-    let rest = watch::rest(&place.store(), PATIENCE)?;
+    let store = Sqlite::open(place.store()).context("the store cannot be opened beside the nodes")?;
+    let rest = watch::rest(&store, PATIENCE)?;
     servers.iter_mut().try_for_each(|server| killer::end(world, server))?;
     // And once more when all of them were killed.
     let server = killer::start(world, place)?;

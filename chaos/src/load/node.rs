@@ -1,4 +1,4 @@
-//! A node: a server with tools that do as their arguments say, on the one file, over HTTP.
+//! A node: a server with tools that do as their arguments say, on the one store, over HTTP.
 
 use std::future::pending;
 use std::io::{Read as _, Write as _};
@@ -8,49 +8,86 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use longhaul::server::{Elicited, PollOptions, TaskPolicy, ToolError};
-use longhaul::store::{Rerun, Settings, SqliteOptions, TaskStore as _};
-use longhaul::tasks::runner::Pace;
+use longhaul::store::{Rerun, Settings};
+use longhaul::tasks::runner::{Engine, Pace};
 use longhaul::transport::http::server::{Options, serve};
 use longhaul::{Cx, Server, Tool};
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::tool::{self, FoundRuns, janitor};
 
 use super::effects::{DID, Effects, TOLD, UNDID};
-use super::order::{self, AGAIN, BRIEF, COMMAND, FLOW, KEPT, NEVER, Order, Word};
+use super::order::{self, AGAIN, BRIEF, COMMAND, FLOW, KEPT, NEVER, Order, QUICK, Word};
+use super::store::{self, Opened};
 use crate::mcp::Era;
+
+/// What a node does among those on its store, as `longhaul serve --role` says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum Role {
+    /// Answers and works.
+    All,
+    /// Answers, and works on nothing.
+    Front,
+    /// Works, and answers nobody.
+    Worker,
+}
 
 /// Serves until it is killed, or whoever started it is gone.
 ///
 /// # Errors
 ///
 /// When the store cannot be opened, or nothing can be served.
-pub(crate) fn run(file: &Path, effects: &Path) -> Result<()> {
+pub(crate) fn run(store: &str, effects: &Path, role: Role) -> Result<()> {
     std::thread::spawn(|| {
         // Nobody writes to it: it ends when its other end is gone.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
-    let store = SqliteOptions::new().with_settings(settings()).with_patience(PATIENCE).open(file)?;
-    let store = Arc::new(store);
+    let Opened { tasks: store, shared } = store::open(store, settings())?;
     let node = store.node().as_str().to_owned();
     writeln!(std::io::stderr(), "{NAME}{node}")?;
+    let runs = RunsDir::open(effects.with_extension("runs"))?;
     let effects = Effects::of(effects.to_owned(), &node);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let plenty = PollOptions::default().each(PLENTY).in_all(PLENTY).in_vain(PLENTY);
-        let runs = RunsDir::open(file.with_extension("runs"))?;
         let tools = tools(&effects).into_iter().chain(command(&effects, &runs)?);
-        let server = tools.fold(Server::new("load", "1.0.0"), Server::tool);
-        let dispatcher = server.store(Arc::clone(&store)).pace(pace()).polls(plenty).dispatcher()?;
+        let mut server = tools.fold(Server::new("load", "1.0.0"), Server::tool);
+        let mut options = Options::default();
+        options.endpoint = role != Role::Worker;
+        if let Some((registry, events)) = shared {
+            server = server.registry(Arc::clone(&registry));
+            options = options.events(events).shared_sessions(registry);
+        }
+        let server = server.store(Arc::clone(&store)).pace(pace()).polls(plenty);
+        let dispatcher = server.front(role == Role::Front).dispatcher()?;
         dispatcher.engine().reach_others(Arc::new(FoundRuns::new(runs.clone())));
         dispatcher.start().await?;
         tokio::spawn(janitor::keep_tidy(store, runs, Duration::from_secs(1)));
+        tokio::spawn(tell(dispatcher.engine().clone()));
         writeln!(std::io::stderr(), "mcp http://{address}/mcp\nready")?;
-        serve(dispatcher, listener, Options::default(), pending()).await.context("serving")
+        serve(dispatcher, listener, options, pending()).await.context("serving")
     })
 }
+
+/// Says what the node has come across, whenever that has changed: takeovers, and writes that it was refused.
+async fn tell(engine: Engine) {
+    let mut told = (0, 0);
+    loop {
+        let figures = engine.figures();
+        let now = (figures.takeovers, figures.fenced_writes);
+        if now != told {
+            told = now;
+            // Whoever listens is gone, and so will this be.
+            let _ = writeln!(std::io::stderr(), "{FIGURES}{} {}", now.0, now.1);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// What a node says before its figures.
+pub(super) const FIGURES: &str = "figures ";
 
 /// What a node says before its name.
 pub(super) const NAME: &str = "node ";
@@ -86,13 +123,11 @@ note told
 printf done
 ";
 
-/// How long a write waits for the other nodes.
-const PATIENCE: Duration = Duration::from_secs(20);
-
 /// More than anybody asks.
 const PLENTY: u32 = 1_000_000;
 
-fn settings() -> Settings {
+/// How stores of nodes behave, and of whoever looks at them.
+pub(super) fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.min_result_retention = Duration::from_secs(1);
     settings.lease = LEASE;
@@ -134,6 +169,7 @@ fn tools(effects: &Effects) -> Vec<Tool> {
         (BRIEF, Rerun::Resumable, KEPT),
         (AGAIN, Rerun::Restart, day),
         (NEVER, Rerun::Never, day),
+        (QUICK, Rerun::Resumable, day),
     ];
     let tool = |(name, rerun, ttl)| {
         let effects = effects.clone();

@@ -16,6 +16,9 @@ pub(super) const AGAIN: &str = "again";
 /// Is lost with its process.
 pub(super) const NEVER: &str = "never";
 
+/// Is called by who waits for what it comes to and knows nothing of tasks.
+pub(super) const QUICK: &str = "quick";
+
 /// Is a command, which outlives whoever has started it.
 pub(super) const COMMAND: &str = "command";
 

@@ -35,13 +35,13 @@ pub(super) struct Verdict {
 }
 
 /// A key as the caller has given it, without what the server says of its kind.
-fn of_call(key: &str) -> &str {
+pub(super) fn of_call(key: &str) -> &str {
     key.rsplit(':').next().unwrap_or(key)
 }
 
 /// How a task ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum End {
+pub(super) enum End {
     Completed,
     /// By its own words.
     Failed,
@@ -146,7 +146,7 @@ impl Verdict {
         Some(end)
     }
 
-    fn judge_effects(&mut self, order: &Order, end: End, lines: &[Line]) {
+    pub(super) fn judge_effects(&mut self, order: &Order, end: End, lines: &[Line]) {
         let mut undone = Vec::new();
         for (at, Word(what, _)) in order.words.iter().copied().enumerate() {
             let here =

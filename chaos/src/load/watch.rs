@@ -5,8 +5,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use longhaul_store::{Cursor, Epoch, Filter, Page, Phase, Record, Scope, Sqlite, TaskId, TaskStore, Time};
+use anyhow::Result;
+use longhaul_store::{
+    Cursor, Epoch, Filter, Page, Phase, Record, Scope, StoreError, TaskId, TaskStore, Time,
+};
 use tokio::runtime::Runtime;
 
 use super::World;
@@ -29,11 +31,18 @@ pub(super) struct Watched {
 }
 
 /// Looks at all that is open, until everything is over.
-pub(super) fn watch(world: &World, store: &Sqlite) -> Result<Watched> {
+pub(super) fn watch(world: &World, store: &dyn TaskStore) -> Result<Watched> {
     let runtime = runtime()?;
     let (mut watched, mut epochs) = (Watched::default(), HashMap::new());
     while !world.is_over() {
-        let open = runtime.block_on(list(store, &Filter::open()))?;
+        let open = match runtime.block_on(list(store, &Filter::open())) {
+            // It was killed, and comes back.
+            Err(StoreError::Unreachable { .. } | StoreError::Busy { .. }) => {
+                thread::sleep(LOOK);
+                continue;
+            }
+            open => open?,
+        };
         watched.looks += 1;
         watched.rows += open.len();
         for record in &open {
@@ -86,12 +95,11 @@ pub(super) struct Rest {
 }
 
 /// Waits until nothing is to be undone any more, and reads everything.
-pub(super) fn rest(path: &Path, patience: Duration) -> Result<Rest> {
+pub(super) fn rest(store: &dyn TaskStore, patience: Duration) -> Result<Rest> {
     let runtime = runtime()?;
-    let store = Sqlite::open(path).context("the store cannot be opened beside the nodes")?;
     let until = std::time::Instant::now() + patience;
     loop {
-        let rows = runtime.block_on(list(&store, &Filter::all()))?;
+        let rows = runtime.block_on(list(store, &Filter::all()))?;
         let is_quiet = rows.iter().all(|row| row.is_terminal() && !row.is_undoing());
         if is_quiet || std::time::Instant::now() > until {
             let counts = runtime.block_on(store.counts())?;
@@ -112,7 +120,7 @@ pub(super) fn file(path: &Path) -> Result<(String, [i64; 3])> {
     Ok((sound, counts))
 }
 
-async fn list(store: &Sqlite, filter: &Filter) -> Result<Vec<Record>> {
+async fn list(store: &dyn TaskStore, filter: &Filter) -> Result<Vec<Record>, StoreError> {
     let (mut rows, mut after): (Vec<Record>, Option<Cursor>) = (Vec::new(), None);
     loop {
         let page = store.list(Scope::Operator, filter, after.as_ref(), Page::MAX).await?;

@@ -57,6 +57,13 @@ pub(crate) const POSTGRES: Program = Program {
     packages: &["postgresql", "util-linux"],
 };
 
+/// libfaketime, by which a node of a fleet believes that it is another time.
+pub(crate) const FAKETIME: Program = Program {
+    name: "libfaketime",
+    probe: &["sh", "-c", "ls /usr/lib/*/faketime/libfaketimeMT.so.1"],
+    packages: &["libfaketime"],
+};
+
 /// Chromium without a window.
 pub(crate) const CHROMIUM: Program = Program {
     name: "chromium-headless-shell",

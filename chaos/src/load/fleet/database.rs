@@ -1,0 +1,214 @@
+//! A real database of somebody who may do little, which can be killed and started again.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::Kind;
+use crate::place::Place;
+
+/// A database. It ends with its handle, or with this process if that ends first.
+#[derive(Debug)]
+pub(super) struct Database {
+    kind: Kind,
+    folder: TempDir,
+    pub(super) address: SocketAddr,
+    /// As whom it runs, if this is root.
+    user: Option<(u32, u32)>,
+    /// What marks its processes.
+    mark: (&'static str, String),
+    guard: Option<Child>,
+}
+
+/// Runs a server until its input ends.
+const GUARD: &str = r#"trap '' INT; exec 3<&0; "$@" </dev/null 3<&- & echo $! >server.pid
+    read -r _ <&3; kill -QUIT $!; wait $!"#;
+
+/// How long a database may take until it answers.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Database {
+    /// A new one, which runs.
+    pub(super) fn start(kind: Kind, place: &Place) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("longhaul-fleet-").tempdir()?;
+        let user = unprivileged(match kind {
+            Kind::Postgres => "postgres",
+            Kind::Redis => "redis",
+        })?;
+        if let Some((user, group)) = user {
+            chown(folder.path(), Some(user), Some(group)).context("the folder cannot be given away")?;
+        }
+        // Free a moment ago, and nobody else's as long as nobody asks for it by its number.
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let (name, token) = place.mark();
+        let mark = (name, token.to_owned());
+        let mut database = Self { kind, folder, address, user, mark, guard: None };
+        if kind == Kind::Postgres {
+            let made = database.command(&postgres()?.join("initdb")).args(INITDB).arg("data").output();
+            let made = made.context("initdb cannot be started")?;
+            ensure!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        }
+        database.launch()?;
+        Ok(database)
+    }
+
+    /// Its URL, by whatever way leads there.
+    pub(super) fn url(&self, way: SocketAddr) -> String {
+        match self.kind {
+            Kind::Postgres => format!("postgres://tester@{way}/postgres?sslmode=disable"),
+            Kind::Redis => format!("redis://{way}"),
+        }
+    }
+
+    /// Starts it, and waits until it answers.
+    pub(super) fn launch(&mut self) -> Result<()> {
+        let port = self.address.port().to_string();
+        let mut words: Vec<String> = Vec::new();
+        match self.kind {
+            Kind::Postgres => {
+                words.push(postgres()?.join("postgres").display().to_string());
+                words.extend(["-D", "data", "-k", ".", "-p", &port].map(str::to_owned));
+                let settings = ["listen_addresses=127.0.0.1", "max_connections=300", "shared_buffers=32MB"];
+                words.extend(settings.iter().flat_map(|set| ["-c".to_owned(), (*set).to_owned()]));
+            }
+            Kind::Redis => {
+                let settings = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"];
+                words.extend(["redis-server", "--bind", "127.0.0.1", "--port", &port].map(str::to_owned));
+                words.extend(settings.map(str::to_owned));
+            }
+        }
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.log())?;
+        let mut command = Command::new("sh");
+        command.args(["-c", GUARD, "guard"]).args(self.prefix()).args(words);
+        command.current_dir(self.folder.path()).env(self.mark.0, &self.mark.1);
+        command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
+        self.guard = Some(command.spawn().context("sh cannot be started")?);
+        let until = Instant::now() + PATIENCE;
+        while !self.answers() {
+            if Instant::now() > until {
+                let said = fs::read_to_string(self.log()).unwrap_or_default();
+                bail!("{} does not start; it said:\n{said}", self.kind);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Kills it and all that belongs to it, as a loss of power to its machine would.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        let said = fs::read_to_string(self.folder.path().join("server.pid"))?;
+        let server: i32 = said.trim().parse().context("its number is none")?;
+        let children = children(server);
+        for pid in std::iter::once(server).chain(children).filter_map(Pid::from_raw) {
+            // A child may have ended with the server.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if let Some(mut guard) = self.guard.take() {
+            drop(guard.stdin.take());
+            guard.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Whether it answers.
+    fn answers(&self) -> bool {
+        match self.kind {
+            Kind::Postgres => postgres().is_ok_and(|bin| {
+                let port = self.address.port().to_string();
+                let mut probe = self.command(&bin.join("pg_isready"));
+                probe.args(["-q", "-h", "127.0.0.1", "-p", &port]).stdin(Stdio::null());
+                probe.status().is_ok_and(|status| status.success())
+            }),
+            Kind::Redis => TcpStream::connect(self.address).is_ok_and(|mut stream| {
+                let mut answer = [0; 5];
+                let asked = stream.write_all(b"PING\r\n").and_then(|()| stream.read_exact(&mut answer));
+                asked.is_ok() && answer == *b"+PONG"
+            }),
+        }
+    }
+
+    fn command(&self, program: &Path) -> Command {
+        let mut words = self.prefix();
+        words.push(program.display().to_string());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).current_dir(self.folder.path());
+        command
+    }
+
+    /// Words before a command that make it one of somebody who may do little.
+    fn prefix(&self) -> Vec<String> {
+        let Some((user, group)) = self.user else { return Vec::new() };
+        let [user, group] = [format!("--reuid={user}"), format!("--regid={group}")];
+        vec!["setpriv".to_owned(), user, group, "--clear-groups".to_owned()]
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // Nothing of it is looked at any more.
+        let _ = self.end();
+    }
+}
+
+/// How a database is made, before the name of its folder.
+const INITDB: [&str; 7] = [
+    "--no-sync",
+    "--no-instructions",
+    "--auth=trust",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--username=tester",
+    "--pgdata",
+];
+
+/// The programs of the newest PostgreSQL that Debian's packages have installed.
+fn postgres() -> Result<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let bins = versions.map(|version| version.path().join("bin"));
+    let number = |bin: &Path| bin.parent()?.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest = bins.filter(|bin| bin.join("postgres").exists()).max_by_key(|bin| number(bin));
+    newest.context("PostgreSQL is missing: apt-get install -y postgresql")
+}
+
+/// The processes that a process has started.
+fn children(parent: i32) -> Vec<i32> {
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let is_child = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let of = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        of == Some(parent)
+    };
+    numbers.filter(is_child).collect()
+}
+
+/// As whom servers run, if this is root: the user that the package has made, or nobody.
+fn unprivileged(name: &str) -> Result<Option<(u32, u32)>> {
+    let id = |arguments: &[&str]| {
+        let output = Command::new("id").args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+        text.trim().parse::<u32>().ok()
+    };
+    if id(&["-u"]) != Some(0) {
+        return Ok(None);
+    }
+    let of = |name| Some((id(&["-u", name])?, id(&["-g", name])?));
+    Ok(Some(of(name).or_else(|| of("nobody")).context("there is nobody who may do little")?))
+}

@@ -1,0 +1,330 @@
+//! Who does harm: keeps the nodes of a fleet, and has them, their ways to the database and the database fail, as the seed says.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use longhaul_test::Random;
+use rustix::process::Signal;
+
+use super::super::effects::{Stop, moment};
+use super::super::node::{self, Role};
+use super::super::{World, killer};
+use super::Fault;
+use super::database::Database;
+use super::link::{Link, Weather};
+use crate::place::Place;
+use crate::server::Server;
+
+/// Those who answer, and those who work.
+pub(super) const FRONTS: usize = 3;
+const WORKERS: usize = 4;
+
+/// How many nodes are in trouble at once, at most.
+const TROUBLED: usize = 3;
+
+/// How often it looks after them.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long everything is given to come back in the end.
+const CALM: Duration = Duration::from_secs(60);
+
+/// A fleet, and what was done to it.
+pub(super) struct Fleet<'w> {
+    world: &'w World,
+    place: &'w Place,
+    random: Random,
+    faults: Vec<Fault>,
+    database: Database,
+    /// When the database comes back, while it is dead.
+    back: Option<Instant>,
+    nodes: Vec<Node>,
+    pub(super) done: BTreeMap<Fault, usize>,
+    pub(super) figures: Figures,
+    pub(super) broken: Vec<String>,
+}
+
+/// What nodes have come across.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) takeovers: u64,
+    pub(super) fenced: u64,
+}
+
+/// One node, which may be dead at the moment.
+struct Node {
+    name: String,
+    role: Role,
+    /// Where clients find it, if it is a front.
+    slot: Option<usize>,
+    link: Link,
+    server: Option<Server>,
+    serves: bool,
+    trouble: Option<Trouble>,
+}
+
+/// What is wrong with a node, and until when.
+struct Trouble {
+    fault: Fault,
+    relief: Instant,
+    /// When it began, as effects are dated.
+    since: i64,
+    /// When the way is cut or healed the next time, of one that does not come to rest.
+    next: Instant,
+}
+
+impl<'w> Fleet<'w> {
+    /// A fleet, all of which serves.
+    pub(super) fn start(
+        world: &'w World,
+        place: &'w Place,
+        database: Database,
+        faults: Vec<Fault>,
+        random: Random,
+    ) -> Result<Self> {
+        let (done, figures) = (BTreeMap::new(), Figures::default());
+        let (nodes, broken) = (Vec::new(), Vec::new());
+        let mut fleet =
+            Self { world, place, random, faults, database, back: None, nodes, done, figures, broken };
+        for number in 0..FRONTS + WORKERS {
+            let is_front = number < FRONTS;
+            let (role, slot) = if is_front { (Role::Front, Some(number)) } else { (Role::Worker, None) };
+            let name = format!("{} {number}", if is_front { "front" } else { "worker" });
+            let link = Link::to(fleet.database.address)?;
+            fleet.nodes.push(Node { name, role, slot, link, server: None, serves: false, trouble: None });
+            // The first makes the format of the store.
+            if number == 0 {
+                fleet.until_all_serve()?;
+            }
+        }
+        fleet.until_all_serve()?;
+        Ok(fleet)
+    }
+
+    /// Does harm until the time is over, then none any more; everything comes back.
+    pub(super) fn harm(mut self) -> Result<Self> {
+        let mut next = Instant::now();
+        while !self.world.is_late() {
+            self.tend()?;
+            if Instant::now() >= next {
+                self.begin()?;
+                next = Instant::now() + Duration::from_millis(self.random.between(200, 1200));
+            }
+            thread::sleep(LOOK);
+        }
+        for node in &mut self.nodes {
+            if let Some(trouble) = &mut node.trouble {
+                trouble.relief = Instant::now();
+            }
+        }
+        self.back = self.back.map(|_| Instant::now());
+        self.until_all_serve()?;
+        Ok(self)
+    }
+
+    /// Kills every node, and starts a front and a worker anew.
+    pub(super) fn end(&mut self) -> Result<()> {
+        for node in &mut self.nodes {
+            node.end(self.world, &mut self.figures)?;
+        }
+        self.nodes.drain(1..FRONTS + WORKERS - 1);
+        self.until_all_serve()
+    }
+
+    fn until_all_serve(&mut self) -> Result<()> {
+        let until = Instant::now() + CALM;
+        while self.back.is_some() || self.nodes.iter().any(|node| !node.serves || node.trouble.is_some()) {
+            self.tend()?;
+            if Instant::now() > until {
+                let silent = self.nodes.iter().filter(|node| !node.serves).map(|node| {
+                    let said = node.server.as_ref().map(Server::said).unwrap_or_default();
+                    format!("{}: {said}", node.name)
+                });
+                bail!("not all nodes serve:\n{}", silent.collect::<Vec<_>>().join("\n"));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Lets end what is over, and starts who is missing.
+    fn tend(&mut self) -> Result<()> {
+        if self.back.is_some_and(|back| Instant::now() >= back) {
+            self.database.launch()?;
+            self.back = None;
+        }
+        for at in 0..self.nodes.len() {
+            self.nodes[at].relieve(self.world)?;
+            if self.nodes[at].server.is_none() && self.nodes[at].trouble.is_none() && self.back.is_none() {
+                self.nodes[at].server = Some(self.start_node(at)?);
+            }
+            let is_dead_before = self.back.is_some();
+            self.nodes[at].look(self.world, &mut self.figures, is_dead_before, &mut self.broken)?;
+        }
+        Ok(())
+    }
+
+    fn start_node(&mut self, at: usize) -> Result<Server> {
+        let role = self.nodes[at].role;
+        let url = self.database.url(self.nodes[at].link.address);
+        let mut command = Command::new(std::env::current_exe().context("this program has no name")?);
+        let (name, token) = self.place.mark();
+        let role = if role == Role::Front { "front" } else { "worker" };
+        command.args(["node", &url]).arg(&self.world.effects.folder).args(["--role", role]);
+        command.env(name, token).stdin(Stdio::piped());
+        if self.faults.contains(&Fault::Clock) && self.random.percent(60) {
+            let skew = if self.random.percent(50) { "+1h" } else { "-1h" };
+            // Clocks that only count what passes are right on any machine.
+            command.env("LD_PRELOAD", faketime()?).env("FAKETIME", skew).env("DONT_FAKE_MONOTONIC", "1");
+            self.count(Fault::Clock);
+        }
+        Server::spawn(command)
+    }
+
+    fn count(&mut self, fault: Fault) {
+        *self.done.entry(fault).or_default() += 1;
+    }
+
+    /// Does one more thing, if it can be done.
+    fn begin(&mut self) -> Result<()> {
+        let acute: Vec<Fault> = self.faults.iter().copied().filter(|fault| *fault != Fault::Clock).collect();
+        if acute.is_empty() {
+            return Ok(());
+        }
+        let fault = acute[self.random.index(acute.len())];
+        if fault == Fault::Database {
+            // One in three: it is everybody's.
+            if self.back.is_none() && self.random.percent(33) {
+                self.database.kill()?;
+                self.back = Some(Instant::now() + Duration::from_millis(self.random.below(3000)));
+                self.count(fault);
+            }
+            return Ok(());
+        }
+        let troubled = self.nodes.iter().filter(|node| node.trouble.is_some()).count();
+        let at = self.random.index(self.nodes.len());
+        if troubled >= TROUBLED || !self.nodes[at].serves || self.nodes[at].trouble.is_some() {
+            return Ok(());
+        }
+        let lasts = match fault {
+            Fault::Kill => self.random.below(2000),
+            // Longer than a lease.
+            Fault::Stop => node::LEASE.as_millis() as u64 + self.random.between(500, 3000),
+            _ => self.random.between(200, 8000),
+        };
+        let now = Instant::now();
+        let relief = now + Duration::from_millis(lasts);
+        let slow = Duration::from_millis(self.random.between(20, 300));
+        let only_answers = self.random.percent(50);
+        let node = &mut self.nodes[at];
+        match fault {
+            Fault::Kill => node.end(self.world, &mut self.figures)?,
+            Fault::Stop => node.signal(Signal::STOP)?,
+            Fault::Cut | Fault::Flap => node.link.set(Weather::Cut),
+            Fault::Silence => node.link.set(Weather::Silent { only_answers }),
+            Fault::Delay => node.link.set(Weather::Slow(slow)),
+            Fault::Database | Fault::Clock => {}
+        }
+        if let (Fault::Stop, Some(slot)) = (fault, node.slot) {
+            // What it was asked before waits for it.
+            self.world.slots[slot].set(None);
+        }
+        node.trouble = Some(Trouble { fault, relief, since: moment(), next: now + FLAPS });
+        self.count(fault);
+        Ok(())
+    }
+}
+
+/// How long a way that does not come to rest stays as it is.
+const FLAPS: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// Ends its trouble, if that is over.
+    fn relieve(&mut self, world: &World) -> Result<()> {
+        let Some(trouble) = &mut self.trouble else { return Ok(()) };
+        if Instant::now() < trouble.relief {
+            if trouble.fault == Fault::Flap && Instant::now() >= trouble.next {
+                trouble.next = Instant::now() + FLAPS;
+                // Cut, and at once to be had again.
+                self.link.set(Weather::Cut);
+                self.link.set(Weather::Clear);
+            }
+            return Ok(());
+        }
+        let (fault, since) = (trouble.fault, trouble.since);
+        self.trouble = None;
+        self.link.set(Weather::Clear);
+        if fault == Fault::Stop {
+            self.signal(Signal::CONT)?;
+            let server = self.server.as_ref().context("a node that stands still is there")?;
+            if let Some(node) = killer::name(&server.said()) {
+                world.stopped(Stop { node: node.to_owned(), from: since, until: moment() });
+            }
+            if let Some(slot) = self.slot {
+                world.slots[slot].set(server.serves());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees whether it has come up, or ended by itself: only one that has not come up may, while it cannot reach the store.
+    fn look(
+        &mut self,
+        world: &World,
+        figures: &mut Figures,
+        is_dead_before: bool,
+        broken: &mut Vec<String>,
+    ) -> Result<()> {
+        let Some(server) = &mut self.server else { return Ok(()) };
+        if let Some(status) = server.ended_within(Duration::ZERO)? {
+            let said = server.all_said();
+            if self.serves || !(is_dead_before || said.contains("cannot be opened")) {
+                broken.push(format!("{} ended by itself ({status}): {said}", self.name));
+            }
+            return self.end(world, figures);
+        }
+        if !self.serves
+            && let Some(address) = server.serves()
+        {
+            self.serves = true;
+            if let Some(slot) = self.slot {
+                world.slots[slot].set(Some(address));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends it, and counts what it has come across.
+    fn end(&mut self, world: &World, figures: &mut Figures) -> Result<()> {
+        let Some(mut server) = self.server.take() else { return Ok(()) };
+        self.serves = false;
+        // Not taken from the clients first: requests under way must see the kill.
+        server.kill()?;
+        if let Some(slot) = self.slot {
+            world.slots[slot].set(None);
+        }
+        let said = server.all_said();
+        let told = said.lines().rev().find_map(|line| line.strip_prefix(node::FIGURES)?.split_once(' '));
+        if let Some((takeovers, fenced)) = told {
+            figures.takeovers += takeovers.parse().unwrap_or(0);
+            figures.fenced += fenced.parse().unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        self.server.as_ref().context("a node is signalled that is there")?.signal(signal)
+    }
+}
+
+/// The library that has a process see another date.
+pub(super) fn faketime() -> Result<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let mut libraries = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
+    libraries
+        .find(|library| library.exists())
+        .context("no clock can be set wrong: apt-get install -y faketime, or name all --faults but `clock`")
+}

@@ -1,0 +1,265 @@
+//! A fleet on one database: three that answer and four that work, while nodes, their ways to the database and the database
+//! itself fail; what each promise comes to is said in the end.
+//!
+//! The load is that of one file with several nodes, and so is the checker. Clients go from node to node in one session.
+
+mod database;
+mod driver;
+mod hasty;
+mod link;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use longhaul_store::TaskStore;
+use longhaul_test::Random;
+
+use super::caller::Caller;
+use super::order::{COMMAND, Order, QUICK};
+use super::sight::Sight;
+use super::verdict::Verdict;
+use super::watch::{self, Watched};
+use super::{CALLERS, MOST, OBSERVERS, PATIENCE, World, look_at_all, node, observe, store};
+use crate::mcp::{Client, Era};
+use crate::place::Place;
+use database::Database;
+use driver::{FRONTS, Fleet};
+use hasty::Hasty;
+
+/// On what, how long, how much, and by which seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) store: Kind,
+    pub(crate) within: Duration,
+    pub(crate) seed: u64,
+    /// Tasks a second.
+    pub(crate) rate: u32,
+    /// What fails; all of it if nothing is named.
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// What the nodes share.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// A PostgreSQL database
+    Postgres,
+    /// A Redis server
+    Redis,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Postgres => "PostgreSQL",
+            Self::Redis => "Redis",
+        })
+    }
+}
+
+/// What fails.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, clap::ValueEnum)]
+pub(crate) enum Fault {
+    /// A node is killed, and started again
+    Kill,
+    /// A node stands still for longer than a lease
+    Stop,
+    /// A node's connections to the database break, and none can be made
+    Cut,
+    /// Nothing arrives between a node and the database, or no answer, and no connection breaks
+    Silence,
+    /// All that goes between them takes longer
+    Delay,
+    /// The connections of a node break each second
+    Flap,
+    /// The database is killed, and started again
+    Database,
+    /// A node believes it is an hour earlier or later
+    Clock,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kill => "nodes killed",
+            Self::Stop => "nodes stopped past their leases",
+            Self::Cut => "ways cut",
+            Self::Silence => "ways silent",
+            Self::Delay => "ways slow",
+            Self::Flap => "ways cut each second",
+            Self::Database => "times the database killed",
+            Self::Clock => "nodes with a clock an hour wrong",
+        })
+    }
+}
+
+/// How many call without knowing of tasks.
+const HASTY: usize = 2;
+
+/// Loads and harms by the plan, then judges.
+pub(crate) fn run(place: &Place, plan: &Plan) -> Result<String> {
+    let Plan { store: kind, within, seed, rate, .. } = *plan;
+    let every = <Fault as clap::ValueEnum>::value_variants();
+    let faults = if plan.faults.is_empty() { every.to_vec() } else { plan.faults.clone() };
+    if faults.contains(&Fault::Clock) {
+        driver::faketime()?;
+    }
+    let database = Database::start(kind, place)?;
+    let direct = database.url(database.address);
+    let each_second = Some(f64::from(rate));
+    let load = super::Plan { tasks: usize::MAX, kills: 0, processes: FRONTS, seed, within, each_second };
+    let mut world = World::new(load, place);
+    world.shares_sessions = true;
+    fs::create_dir(&world.effects.folder)?;
+    let random = Random::new(seed);
+    let fleet = Fleet::start(&world, place, database, faults, random.part(1))?;
+    let found = play(&world, fleet, &direct, &random).with_context(|| format!("seed {seed}"))?;
+    judge(place, &world, found, &direct).with_context(|| format!("seed {seed}"))
+}
+
+/// What everybody has found.
+struct Found<'w> {
+    callers: Vec<Caller<'w>>,
+    hasty: Vec<Hasty<'w>>,
+    observers: Vec<Sight>,
+    watched: Watched,
+    fleet: Fleet<'w>,
+    store: Arc<dyn TaskStore>,
+}
+
+fn play<'w>(world: &'w World, fleet: Fleet<'w>, direct: &str, random: &Random) -> Result<Found<'w>> {
+    let store = store::open(direct, node::settings())?.tasks;
+    thread::scope(|scope| {
+        let harm = scope.spawn(move || fleet.harm());
+        let callers: Vec<_> = (200..)
+            .take(CALLERS)
+            .map(|number| Caller::new(world, random.part(number)))
+            .map(|caller| scope.spawn(move || caller.work()))
+            .collect();
+        let hasty: Vec<_> = (400..)
+            .take(HASTY)
+            .map(|number| Hasty::new(world, number, random.part(number)))
+            .map(|hasty| scope.spawn(move || hasty.work()))
+            .collect();
+        let observers: Vec<_> = Era::BOTH
+            .into_iter()
+            .zip(300..)
+            .map(|(era, number)| (era, random.part(number)))
+            .map(|(era, random)| scope.spawn(move || observe(world, era, random)))
+            .collect();
+        let looks = Arc::clone(&store);
+        let watch = scope.spawn(move || watch::watch(world, &*looks));
+        let fleet = harm.join().expect("who does harm does not panic");
+        let callers = callers.into_iter().map(|caller| caller.join().expect("a caller does not panic"));
+        let callers = callers.collect();
+        let hasty = hasty.into_iter().map(|hasty| hasty.join().expect("nor does who is in haste"));
+        let hasty = hasty.collect();
+        world.over.store(true, Ordering::SeqCst);
+        let observers = observers.into_iter().map(|observer| observer.join().expect("nor does an observer"));
+        let observers = observers.collect();
+        let watched = watch.join().expect("nor does who watches");
+        Ok(Found { callers, hasty, observers, watched: watched?, fleet: fleet?, store })
+    })
+}
+
+fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result<String> {
+    let Found { callers, hasty, mut observers, watched, mut fleet, store } = found;
+    let loaded = world.began.elapsed();
+    let mut broken = std::mem::take(&mut fleet.broken);
+    let mut look_again = |observers: &mut Vec<Sight>, slot: usize| {
+        for (sight, era) in observers.iter_mut().zip(Era::BOTH) {
+            let client = Client::new(era, world.slots[slot].clone());
+            broken.extend(look_at_all(world, sight, &client));
+        }
+    };
+    look_again(&mut observers, 1);
+    let mut rest = watch::rest(&*store, PATIENCE)?;
+    // And once more when all of them were killed.
+    fleet.end()?;
+    look_again(&mut observers, 0);
+    let checked = Command::new(place.program()).args(["store", "check", direct]).output();
+    let checked = checked.context("the store cannot be checked")?;
+    if !checked.status.success() {
+        let [said, wrong] = [&checked.stdout, &checked.stderr].map(|said| String::from_utf8_lossy(said));
+        broken.push(format!("the store is not as it must be: {said}{wrong}"));
+    }
+    let (quick, calls_rows) = rest.rows.into_iter().partition(|row| &*row.tool == QUICK);
+    rest.rows = calls_rows;
+    let calls: Vec<_> = callers.iter().flat_map(|caller| &caller.done).collect();
+    for (call, era) in calls.iter().flat_map(|call| Era::BOTH.map(|era| (call, era))) {
+        let sights = callers.iter().map(|caller| &caller.sight).chain(&observers);
+        let ends: BTreeSet<&str> = sights.filter_map(|sight| sight.end(era, &call.id)).collect();
+        if ends.len() > 1 {
+            broken.push(format!("{}: it was shown as {ends:?}", call.order.key));
+        }
+    }
+    let (mut looks, mut waits, mut changes) = (0, 0, 0);
+    for sight in callers.iter().map(|caller| &caller.sight).chain(&observers) {
+        looks += sight.looks;
+        waits += sight.waits;
+        changes += sight.changes;
+        broken.extend(sight.broken.iter().cloned());
+    }
+    let stops = world.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let effects = world.effects.clone().with_stops(stops);
+    let verdict = Verdict::of(&calls, &rest, &effects, world.plan.seed)?;
+    let mut answered = 0;
+    for hasty in &hasty {
+        answered += hasty.answered.len();
+        broken.extend(hasty.judge(&quick, &effects)?);
+    }
+    broken.extend(watched.broken.iter().cloned());
+    broken.extend(verdict.broken.iter().cloned());
+    let lost: usize =
+        callers.iter().map(Caller::lost_sessions).chain(hasty.iter().map(Hasty::lost_sessions)).sum();
+    if lost > 0 {
+        broken.push(format!("{lost} sessions were forgotten"));
+    }
+    let (open, _) = rest.counts;
+    if open > 0 {
+        broken.push(format!("{open} tasks are counted as open, and none is"));
+    }
+    let answers = world.answers.load(Ordering::SeqCst);
+    if verdict.consumed != answers {
+        broken.push(format!("of {answers} acknowledged answers {} were told to the work", verdict.consumed));
+    }
+    let such = |is: &dyn Fn(&Order) -> bool| calls.iter().filter(|call| is(&call.order)).count();
+    let (sessions, commands) = (such(&|order| order.era == Era::D2), such(&|order| order.tool == COMMAND));
+    let faults = fleet.done.iter().map(|(fault, count)| format!("{count} {fault}")).collect::<Vec<_>>();
+    let told = [
+        format!("loaded for {:.0} s", loaded.as_secs_f64()),
+        format!(
+            "tasks: {} ({sessions} in sessions of 2025-11-25, {commands} commands), and {answered} quick calls",
+            calls.len()
+        ),
+        format!("how they ended: {}", verdict.ends()),
+        format!("faults: {}", faults.join(", ")),
+        format!("takeovers: {}", fleet.figures.takeovers),
+        format!("fenced writes: {}", fleet.figures.fenced),
+        format!(
+            "looks: {looks} by {} observers saw {changes} statuses; {waits} results were waited for",
+            CALLERS + OBSERVERS
+        ),
+        format!("answers: {answers} acknowledged, {} of them in sessions", verdict.in_sessions),
+        format!("effects: had {}", verdict.effects()),
+        format!(
+            "witnesses: {} looks at the store saw {} open tasks, the longest {:.1} s over its time",
+            watched.looks,
+            watched.rows,
+            watched.longest.as_secs_f64()
+        ),
+        format!("violations: {}", broken.len()),
+    ];
+    if !broken.is_empty() {
+        broken.truncate(MOST);
+        bail!("{}\n{}", broken.join("\n"), told.join("\n"));
+    }
+    ensure!(!calls.is_empty(), "nothing was called:\n{}", told.join("\n"));
+    Ok(format!("\n{}", told.map(|line| format!("          {line}")).join("\n")))
+}
