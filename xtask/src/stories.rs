@@ -1,7 +1,7 @@
 //! `cargo xtask stories`: what the README has a newcomer do, for each of the three whom it asks for, timed from a clean
 //! clone to the first result.
 //!
-//! What is run stands in the README: a line that is no longer there fails its story.
+//! The lines that are followed stand in the README: one that is no longer there fails its story.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -39,15 +39,14 @@ const STORIES: &[Story] = &[
 /// When there is no clone, or the program does not build.
 pub(crate) fn run(site: &Site) -> Result<Tally> {
     system::require(site, &system::GIT)?;
-    let folder = site.target.join("stories");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    fs::create_dir_all(&folder)?;
-    let clone = folder.join("longhaul");
+    // Not below the repository, which would make a new project a member of its workspace.
+    let folder = tempfile::tempdir().context("there is no room for a clone")?;
+    let clone = folder.path().join("longhaul");
     site.must_run(Command::new("git").args(["clone", "--quiet"]).args([&site.root, &clone]))?;
     let readme = fs::read_to_string(clone.join("README.md")).context("the clone has no README.md")?;
-    let mut newcomer = Newcomer { site, folder, clone, readme, compiling: Duration::ZERO };
+    let target = site.target.join("stories");
+    let mut newcomer =
+        Newcomer { site, folder: folder.path(), clone, target, readme, compiling: Duration::ZERO };
     newcomer.compile(&newcomer.clone.clone(), &["build", "--release", "--locked", "--bin", "longhaul"])?;
     println!("the program was built in {:.0} s", newcomer.compiling.as_secs_f64());
     let mut tally = Tally::default();
@@ -81,8 +80,10 @@ pub(crate) fn run(site: &Site) -> Result<Tally> {
 struct Newcomer<'s> {
     site: &'s Site,
     /// Where everything of theirs is.
-    folder: PathBuf,
+    folder: &'s Path,
     clone: PathBuf,
+    /// Where what they compile is kept.
+    target: PathBuf,
     readme: String,
     /// How long compilers have run in this story.
     compiling: Duration,
@@ -108,15 +109,14 @@ impl Newcomer<'_> {
     fn compile(&mut self, project: &Path, arguments: &[&str]) -> Result<()> {
         let begun = Instant::now();
         let mut command = self.site.cargo(arguments);
-        self.site
-            .must_run(command.current_dir(project).env("CARGO_TARGET_DIR", self.folder.join("target")))?;
+        self.site.must_run(command.current_dir(project).env("CARGO_TARGET_DIR", &self.target))?;
         self.compiling += begun.elapsed();
         Ok(())
     }
 
     /// `longhaul`, in the clone, which knows of no tasks but those of these stories.
     fn longhaul(&self) -> Command {
-        let mut command = Command::new(self.folder.join("target/release/longhaul"));
+        let mut command = Command::new(self.target.join("release/longhaul"));
         command.current_dir(&self.clone).env("XDG_STATE_HOME", self.folder.join("state"));
         // `count` compiles its own.
         command.env_remove("CARGO_TARGET_DIR");
@@ -163,7 +163,8 @@ fn command(newcomer: &mut Newcomer<'_>) -> Result<()> {
     ensure!(newcomer.says(0, &["tools", &url])?.contains("count"), "the tool is not listed");
     newcomer.reads("cargo run --release -- call http://127.0.0.1:8420/mcp count limit=500000000")?;
     newcomer.says(7, &["call", &url, "count", "limit=20000000", "--wait", "3s"])?;
-    server.kill_and_start_again()?;
+    server.kill_alone()?;
+    server.start_again()?;
     let task = newcomer.newest_task()?;
     newcomer.says(0, &["tasks", "wait", &task])?;
     let counted = newcomer.says(0, &["tasks", "result", &task])?;
@@ -177,7 +178,8 @@ fn existing_server(newcomer: &mut Newcomer<'_>) -> Result<()> {
     let url = server.url();
     newcomer.reads("cargo run --release -- call http://127.0.0.1:8420/mcp index")?;
     newcomer.says(7, &["call", &url, "index", "--wait", "4s"])?;
-    server.kill_and_start_again()?;
+    server.kill_alone()?;
+    server.start_again()?;
     let task = newcomer.newest_task()?;
     newcomer.says(0, &["tasks", "wait", &task])?;
     Ok(())
@@ -198,7 +200,7 @@ fn rust_tool(newcomer: &mut Newcomer<'_>) -> Result<()> {
         newcomer.site.must_run(newcomer.site.cargo(&words).arg("--quiet").current_dir(&project))?;
     }
     let source = newcomer.source()?.to_owned();
-    let program = newcomer.folder.join("target/debug/orders");
+    let program = newcomer.target.join("debug/orders");
     let mut build = |address: SocketAddr| {
         // Its own address may be somebody else's on this machine.
         fs::write(project.join("src/main.rs"), source.replace("127.0.0.1:8420", &address.to_string()))?;
@@ -210,7 +212,8 @@ fn rust_tool(newcomer: &mut Newcomer<'_>) -> Result<()> {
     let mut server = HttpServer::run(&mut build)?;
     let url = server.url();
     newcomer.says(6, &["call", &url, "order", "amount=5", "--no-input"])?;
-    server.kill_and_start_again()?;
+    server.kill_alone()?;
+    server.start_again()?;
     let task = newcomer.newest_task()?;
     newcomer.says(0, &["tasks", "answer", &task, "go=true"])?;
     newcomer.says(0, &["tasks", "wait", &task])?;

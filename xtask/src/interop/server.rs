@@ -65,7 +65,7 @@ impl HttpServer {
     /// # Errors
     ///
     /// As [`HttpServer::start`].
-    pub(super) fn start_again(&mut self) -> Result<()> {
+    pub(crate) fn start_again(&mut self) -> Result<()> {
         self.child = self.command.spawn().context("cannot run the server again")?;
         self.listens()
     }
@@ -75,7 +75,7 @@ impl HttpServer {
     /// # Errors
     ///
     /// When it cannot be killed.
-    pub(super) fn kill_alone(&mut self) -> Result<()> {
+    pub(crate) fn kill_alone(&mut self) -> Result<()> {
         self.child.kill().context("the server cannot be killed")?;
         self.child.wait().context("the server's end is not seen")?;
         Ok(())
