@@ -124,6 +124,16 @@ async fn s10_who_sends_what_is_refused_is_told_why() {
     let asks = format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\n{json}Expect: 100-continue\r\n");
     let answer = host.raw(format!("{asks}Content-Length: {}\r\n\r\n", long.len())).await;
     assert_eq!(answer.status, 413, "{answer:?}");
+    // Or to do so, and is as all others from there on.
+    let mut stream = host.connect().await;
+    let (head, body) = chunked.split_once("\r\n\r\n").unwrap();
+    stream.write_all(format!("{asks}Connection: close\r\n{head}\r\n\r\n").as_bytes()).await.unwrap();
+    let mut asked = [0; 25];
+    stream.read_exact(&mut asked).await.unwrap();
+    assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let answer = hear(&mut stream, Duration::from_secs(20)).await;
+    assert_eq!(answer.status, 413, "{answer:?}");
 }
 
 #[tokio::test]

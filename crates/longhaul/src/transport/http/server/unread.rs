@@ -13,21 +13,33 @@ use tokio::runtime::Handle;
 const MOST: usize = 64 << 20;
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// For how long the rest of a body is taken in, if it is.
+/// How the rest of a body is taken in, if it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unread(Option<Duration>);
+pub(super) struct Unread {
+    /// For how long. Over HTTP/2 no answer is lost.
+    within: Option<Duration>,
+    /// Its client sends it only once it is asked to.
+    waits_to_be_asked: bool,
+}
 
 impl Unread {
     /// Of a request with this head, whose body may take so long.
     pub(super) fn of(version: Version, headers: &HeaderMap, within: Duration) -> Self {
-        // Who asks first whether to send it sends none once it has an answer, and over HTTP/2 no answer is lost.
-        let comes = version < Version::HTTP_2 && !headers.contains_key(EXPECT);
-        Self(comes.then_some(within.min(LONGEST)))
+        let within = (version < Version::HTTP_2).then_some(within.min(LONGEST));
+        Self { within, waits_to_be_asked: headers.contains_key(EXPECT) }
     }
 
-    /// Takes in the rest of `body`.
+    /// Somebody has looked for the body, by which its client is asked to send it.
+    pub(super) fn is_asked_for(&mut self) {
+        self.waits_to_be_asked = false;
+    }
+
+    /// Takes in the rest of `body`, unless none comes.
     pub(super) fn take_in(self, mut body: Incoming) {
-        let (Some(within), Ok(runtime)) = (self.0, Handle::try_current()) else { return };
+        let (Some(within), Ok(runtime)) = (self.within, Handle::try_current()) else { return };
+        if self.waits_to_be_asked {
+            return;
+        }
         runtime.spawn(async move {
             let taken_in = async {
                 let mut left = MOST;

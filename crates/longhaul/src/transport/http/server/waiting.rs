@@ -298,6 +298,7 @@ impl Body for Awaited {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.unread.is_asked_for();
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = Pin::new(body).poll_frame(cx);
         if frame.is_pending() && !self.unfinished {
