@@ -69,7 +69,7 @@ impl Places {
 
 impl Pool {
     fn new(limit: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(limit)), waiting: Arc::default() }
+        Self { free: Arc::new(Semaphore::new(limit)), waiting: Arc::new(Waiting::new(limit)) }
     }
 
     fn place(&self, permit: OwnedSemaphorePermit, spare: bool) -> Place {

@@ -124,42 +124,53 @@ impl Sessions {
 
     /// Opens a session around a client of `party` whose handshake has succeeded.
     pub(super) fn open(&self, exchanges: Exchanges, party: Party) -> Result<Arc<Session>, SessionLimit> {
-        self.make_room(&party);
         let session = self.apart(exchanges, party);
-        {
-            let mut open = lock(&self.open);
-            if open.len() >= self.max_open {
-                return Err(SessionLimit { limit: self.max_open });
-            }
-            open.insert(session.id.clone(), Arc::clone(&session));
-        }
-        if let Some(observer) = &self.observer {
-            observer.started(&session.id);
-        }
+        self.admit(&session)?;
         Ok(session)
     }
 
-    /// While all places are taken, ends the oldest session whose client has said nothing since its handshake, so that
-    /// handshakes alone keep nobody out; or else one of somebody who has more than `party` would have.
-    fn make_room(&self, party: &Party) {
-        if lock(&self.open).len() < self.max_open {
-            return;
-        }
-        self.expire();
+    /// Takes `session` in, making room for it if need be. `false` if there is one of its id, which makes none.
+    fn admit(&self, session: &Arc<Session>) -> Result<bool, SessionLimit> {
         let mut open = lock(&self.open);
-        if open.len() < self.max_open {
-            return;
+        if open.contains_key(&session.id) {
+            return Ok(false);
+        }
+        // Who makes room does so for this one: nobody comes between.
+        let given_up = if open.len() < self.max_open { Vec::new() } else { self.make_room(&mut open, session) };
+        let limit = self.max_open;
+        let admitted = if open.len() < limit { Ok(true) } else { Err(SessionLimit { limit }) };
+        if admitted.is_ok() {
+            open.insert(session.id.clone(), Arc::clone(session));
+        }
+        drop(open);
+        for session in given_up {
+            self.end(&session, self.shared.is_none());
+        }
+        if let (Ok(_), Some(observer)) = (&admitted, &self.observer) {
+            observer.started(&session.id);
+        }
+        admitted
+    }
+
+    /// Takes out those that have lain idle too long; if there are none, the oldest of which the client has said nothing since
+    /// its handshake, so that handshakes alone keep nobody out; or else one of somebody who has more than whoever is
+    /// `coming` would have. They are to be ended.
+    fn make_room(&self, open: &mut HashMap<String, Arc<Session>>, coming: &Session) -> Vec<Arc<Session>> {
+        let idle = self.take_idle(open);
+        if !idle.is_empty() {
+            return idle;
         }
         let oldest = open.values().filter_map(|session| {
             let state = session.lock();
             (!state.followed_up).then(|| (state.last_used, session.id.clone()))
         });
-        let least = oldest.min().map(|(_, id)| id).or_else(|| to_spare(&open, party));
-        let given_up = least.and_then(|id| open.remove(&id));
-        drop(open);
-        if let Some(session) = given_up {
-            self.end(&session, self.shared.is_none());
-        }
+        let least = oldest.min().map(|(_, id)| id).or_else(|| to_spare(open, &coming.party));
+        least.and_then(|id| open.remove(&id)).into_iter().collect()
+    }
+
+    /// Takes out those that have lain idle too long.
+    fn take_idle(&self, open: &mut HashMap<String, Arc<Session>>) -> Vec<Arc<Session>> {
+        open.extract_if(|_, session| session.is_idle_for(self.idle)).map(|(_, session)| session).collect()
     }
 
     /// A session that nobody finds again: for one request, where there are none.
@@ -214,23 +225,9 @@ impl Sessions {
         exchanges: Exchanges,
         party: Party,
     ) -> Result<Option<Arc<Session>>, SessionLimit> {
-        self.make_room(&party);
         let session = self.named(id.to_owned(), exchanges, party, true);
         session.lock().followed_up = true;
-        {
-            let mut open = lock(&self.open);
-            if open.contains_key(id) {
-                return Ok(None);
-            }
-            if open.len() >= self.max_open {
-                return Err(SessionLimit { limit: self.max_open });
-            }
-            open.insert(session.id.clone(), Arc::clone(&session));
-        }
-        if let Some(observer) = &self.observer {
-            observer.started(&session.id);
-        }
-        Ok(Some(session))
+        Ok(self.admit(&session)?.then_some(session))
     }
 
     /// Lets go of a session that has ended at another node.
@@ -242,8 +239,8 @@ impl Sessions {
 
     /// Ends the sessions that have lain idle too long.
     pub(super) fn expire(&self) {
-        let idle: Vec<_> = lock(&self.open).extract_if(|_, session| session.is_idle_for(self.idle)).collect();
-        for (_, session) in idle {
+        let idle = self.take_idle(&mut lock(&self.open));
+        for session in idle {
             self.end(&session, self.shared.is_none());
         }
     }
@@ -529,4 +526,37 @@ pub(super) fn new_id() -> String {
     let mut random = [0; 16];
     getrandom::fill(&mut random).expect("the system has randomness");
     hex(&random)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+
+    /// Sessions of which there are at most 4.
+    fn sessions() -> (Sessions, impl Fn() -> Exchanges) {
+        let dispatcher = Server::new("bench", "1.0.0").dispatcher().unwrap();
+        let events = Arc::new(longhaul_tasks::store::Memory::new());
+        (Sessions::new(&Options::default().max_sessions(4), events), move || Exchanges::new(&dispatcher, 1))
+    }
+
+    fn party(name: &str) -> Party {
+        Party::Principal(Principal::new(name).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_is_taken_over_by_many_requests_at_once_takes_one_place() {
+        let (sessions, exchanges) = sessions();
+        for _ in 0..4 {
+            sessions.open(exchanges(), party("ann")).unwrap().lock().followed_up = true;
+        }
+        let id = new_id();
+        assert!(sessions.take_over(&id, exchanges(), party("bob")).unwrap().is_some());
+        for _ in 0..4 {
+            assert!(sessions.take_over(&id, exchanges(), party("bob")).unwrap().is_none());
+        }
+        let open = lock(&sessions.open);
+        let shares = Shares::of(open.values().map(|session| &session.party));
+        assert_eq!(["ann", "bob"].map(|name| shares.of_party(&party(name))), [3, 1]);
+    }
 }

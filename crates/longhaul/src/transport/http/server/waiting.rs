@@ -1,6 +1,6 @@
 //! Connections that wait for their clients: to ask something, or to send the rest of it. When every place is taken, the
-//! one that has waited longest makes room. If there is none, or it has only just begun to wait, one does that only carries a
-//! stream which belongs to no request, and which its client can open again: the oldest of whoever has most of them.
+//! one that has waited longest makes room. If there is none, or if a few have only just begun to wait, one does that only
+//! carries a stream which belongs to no request, and which its client can open again: the oldest of whoever has most of them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -17,8 +17,10 @@ use tokio::time::Instant;
 use super::unread::Unread;
 
 /// The connections of one server that wait for their clients.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Waiting {
+    /// How many that wait may have come in place of streams.
+    newcomers: usize,
     state: Mutex<State>,
     /// There is one more.
     more: Notify,
@@ -51,14 +53,23 @@ enum Waits {
 /// nearly all places, whoever comes would otherwise be sent away by whoever comes next.
 const TO_BE_HEARD: Duration = Duration::from_millis(250);
 
+/// Of how many places they have one, and one more: however fast connections come that say nothing, the other streams stay.
+const FOR_NEWCOMERS: usize = 8;
+
 /// How often it is said that there is no room.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 impl Waiting {
+    /// Of a server that has so many places.
+    pub(super) fn new(places: usize) -> Self {
+        Self { newcomers: places / FOR_NEWCOMERS + 1, state: Mutex::default(), more: Notify::new() }
+    }
+
     /// Lets one go, if any waits.
     pub(super) fn let_one_go(&self) -> bool {
         let mut state = self.lock();
-        let let_go = state.longest_idle(TO_BE_HEARD).or_else(|| state.oldest_of_most());
+        let patience = if state.idle.len() > self.newcomers { Duration::ZERO } else { TO_BE_HEARD };
+        let let_go = state.longest_idle(patience).or_else(|| state.oldest_of_most());
         let Some(let_go) = let_go.or_else(|| state.longest_idle(Duration::ZERO)) else { return false };
         drop(state);
         let_go.notify_one();
@@ -346,7 +357,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_makes_room_for_who_has_just_come() {
-        let all = Arc::default();
+        let all = Arc::new(Waiting::new(4));
         let carrying = [(); 2].map(|()| Connection::new(&all));
         let mut streams = carrying.each_ref().map(|carrying| carrying.open());
         for stream in &mut streams {
@@ -362,5 +373,23 @@ mod tests {
         assert!(all.let_one_go() && all.let_one_go());
         assert!(is_let_go(&carrying[1]).await && is_let_go(&comes).await, "there is nothing else");
         assert!(!all.let_one_go());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_fast_connections_come_they_take_few_places_of_streams() {
+        let all = Arc::new(Waiting::new(16));
+        let carrying = [(); 16].map(|()| Connection::new(&all));
+        let mut streams = carrying.each_ref().map(|carrying| carrying.open());
+        for stream in &mut streams {
+            stream.stands(Standing("ann".into()));
+        }
+        let mut came = Vec::new();
+        for _ in 0..1000 {
+            assert!(all.let_one_go());
+            came.push(Connection::new(&all));
+        }
+        let left = all.lock().carrying.len();
+        assert_eq!(left, 12);
+        assert!(!is_let_go(came.last().unwrap()).await && is_let_go(&came[0]).await);
     }
 }
