@@ -66,11 +66,11 @@ pub(crate) async fn begin(client: &Client, tool: &str, arguments: Value) -> Task
     }
 }
 
-/// The task, once it is as told.
-pub(crate) async fn until(task: &TaskHandle, is: impl Fn(&Task) -> bool) -> Task {
+/// The task, once it is as told; which is looked at now and then, until it has ended.
+pub(crate) async fn until(task: &TaskHandle, is: impl AsyncFn(&Task) -> bool) -> Task {
     for _ in 0..3000 {
         let seen = task.get().await.unwrap();
-        if is(&seen) {
+        if is(&seen).await {
             return seen;
         }
         assert!(!seen.status.is_terminal(), "it has ended: {seen:?}");

@@ -17,8 +17,10 @@ async fn travel(cx: Cx, hotel: State<Hotel>, city: String, nights: u32) -> Resul
     let name = cx.effect_key("book");
     let room = json!({ "city": city, "nights": nights });
     let booked = cx.step("book", || hotel.call("book_room", &room, &name)).await?;
-    // What it came to is recorded here: the journal need not keep it any longer.
-    hotel.client().await?.forget(&name).await?;
+    // What it came to is recorded here: the journal need not keep it any longer. If it does, the room is booked all the same.
+    if let Err(error) = hotel.forget(&name).await {
+        tracing::warn!(?error, "the journal keeps a call that is over");
+    }
     Ok(format!("to {city}: {booked}"))
 }
 
@@ -38,6 +40,11 @@ impl Hotel {
             return Err(ToolError::with_content(result.content));
         }
         Ok(result.content.iter().filter_map(|content| content.as_text()).collect())
+    }
+
+    /// Lets go of what is kept of a call.
+    async fn forget(&self, name: &str) -> Result<(), ToolError> {
+        Ok(self.client().await?.forget(name).await?)
     }
 
     async fn client(&self) -> Result<&Client, ToolError> {

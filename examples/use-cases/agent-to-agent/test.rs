@@ -18,9 +18,7 @@ async fn the_other_agent_has_one_task_and_books_one_room() {
         let counts = hotel_tasks.counts().await.unwrap();
         (counts.open, counts.retained)
     };
-    while counts().await == (0, 0) {
-        until(&journey, |_| true).await;
-    }
+    until(&journey, async |_| counts().await != (0, 0)).await;
     traveller.kill_and_restart().await;
     assert_eq!(counts().await, (1, 1), "the hotel goes on, and is not asked again");
     std::fs::write(hotel_folder.join("open"), "").unwrap();

@@ -17,7 +17,7 @@ async fn connect(server: &Served) -> Client {
 
 /// The question that is open, by its key.
 async fn question(order: &TaskHandle) -> (String, String) {
-    let seen = until(order, |task| !task.questions.is_empty()).await;
+    let seen = until(order, async |task| !task.questions.is_empty()).await;
     let [(key, question)] = &seen.questions[..] else { panic!("{:?}", seen.questions) };
     let question: Value = serde_json::from_str(question.get()).unwrap();
     (key.clone(), question["params"]["message"].as_str().unwrap().to_owned())

@@ -73,10 +73,10 @@ async fn each_file_is_changed_once_and_all_are_one_commit() {
         checked.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     // It is in the middle of that file: changed, and not known to be.
-    until(&migration, |_| checked().len() == middle + 1).await;
+    until(&migration, async |_| checked().len() == middle + 1).await;
     assert_eq!(parts(&client, migration.id(), 0).await.len(), middle);
     server.kill_and_restart().await;
-    until(&migration, |_| checked().len() == middle + 2).await;
+    until(&migration, async |_| checked().len() == middle + 2).await;
     fs::write(folder.path().join("go"), "").unwrap();
 
     let said = ends_with(&migration).await;

@@ -56,7 +56,7 @@ async fn each_of_100_000_molecules_is_scored_once() {
     let mut server = Served::start("molecule-screen", folder.path()).await;
     let chemist = server.connect().await;
     let screen = begin(&chemist, "screen", json!({})).await;
-    until(&screen, |task| given(task) == BEFORE).await;
+    until(&screen, async |task| given(task) == BEFORE).await;
     assert_eq!(counts(&chemist, &screen, 0).await, [PER_SHARD; BEFORE], "it is not over, and can be read");
     server.kill_and_restart().await;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use crate::rig::{Host, request};
+use crate::rig::{Answer, Host, request};
 
 /// As what a caller would name an address to be told, or fetched, something.
 const NAMES: [&str; 20] = [
@@ -75,6 +75,15 @@ fn naming(address: &str) -> Map<String, Value> {
     all
 }
 
+/// The tasks that the answer says have begun.
+fn begun(answer: &Answer) -> Vec<String> {
+    let named = |message: &Value| {
+        let result = &message["result"];
+        [&result["taskId"], &result["task"]["taskId"]].into_iter().find_map(Value::as_str).map(str::to_owned)
+    };
+    answer.messages().iter().filter_map(named).collect()
+}
+
 /// No server of ours tells anybody anything at an address that a caller has named, nor fetches it: what is pushed goes by
 /// the caller's own connection.
 #[tokio::test]
@@ -84,6 +93,7 @@ async fn s28_no_address_that_a_caller_names_is_asked() {
     let address = format!("http://{}/told", named.local_addr().unwrap());
     let host = Host::start().await;
     let session = host.initialize().await;
+    let mut tasks = BTreeSet::new();
     for method in methods().iter().filter(|method| *method != "subscriptions/listen") {
         let mut params = naming(&address);
         for within in ["arguments", "capabilities", "clientInfo", "task", "inputResponses", "notifications"] {
@@ -106,6 +116,7 @@ async fn s28_no_address_that_a_caller_names_is_asked() {
         params.insert("_meta".to_owned(), meta.clone().into());
         let answer = host.post(&headers, &request(method, params.clone().into()).to_string()).await;
         assert!(answer.status < 500, "{method}: {answer:?}");
+        tasks.extend(begun(&answer));
 
         params.remove("task");
         meta.insert("io.modelcontextprotocol/protocolVersion".to_owned(), json!("2026-07-28"));
@@ -121,9 +132,16 @@ async fn s28_no_address_that_a_caller_names_is_asked() {
         headers.push(("mcp-name", whose));
         let answer = host.post(&headers, &request(method, params.into()).to_string()).await;
         assert!(answer.status < 500, "{method}: {answer:?}");
+        tasks.extend(begun(&answer));
     }
-    assert!(host.runs() >= 2, "the calls were made in both eras");
-    // Long enough for what the tasks come to.
+    assert!(tasks.len() >= 2, "the calls were made in both eras: {tasks:?}");
+    for task in tasks {
+        while host.modern("tasks/get", json!({"taskId": task})).await.json()["result"]["status"] == "working" {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    assert!(host.runs() >= 2, "they have run");
+    // Whoever would be told of their ends would be told by now, or soon.
     tokio::time::sleep(Duration::from_millis(300)).await;
     let came = named.accept().map(|(_, from)| from);
     assert_eq!(
