@@ -26,6 +26,11 @@ struct Wait {
     millis: u64,
 }
 
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Long {
+    bytes: usize,
+}
+
 async fn host(options: Options) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -33,7 +38,8 @@ async fn host(options: Options) -> SocketAddr {
         tokio::time::sleep(Duration::from_millis(millis)).await;
         millis
     });
-    let dispatcher = Server::new("test", "1.0.0").tool(wait).dispatcher().unwrap();
+    let long = Tool::typed("long", "Say much", |_, Long { bytes }: Long| async move { "x".repeat(bytes) });
+    let dispatcher = Server::new("test", "1.0.0").tool(wait).tool(long).dispatcher().unwrap();
     tokio::spawn(serve(dispatcher, listener, options, std::future::pending()));
     address
 }
@@ -49,16 +55,20 @@ where
 }
 
 fn call(host: &str, millis: u64) -> Request<Full<Bytes>> {
+    call_of(host, "wait", &json!({"millis": millis}))
+}
+
+fn call_of(host: &str, tool: &str, arguments: &Value) -> Request<Full<Bytes>> {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}});
-    let params = json!({"name": "wait", "arguments": {"millis": millis}, "_meta": meta});
+    let params = json!({"name": tool, "arguments": arguments, "_meta": meta});
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
     Request::post(format!("http://{host}/mcp"))
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream")
         .header("mcp-protocol-version", "2026-07-28")
         .header("mcp-method", "tools/call")
-        .header("mcp-name", "wait")
+        .header("mcp-name", tool)
         .body(body.into())
         .unwrap()
 }
@@ -187,4 +197,26 @@ async fn s10_bodies_that_do_not_end_make_room() {
     }
     let whole = connect::<Full<Bytes>>(address).await.send_request(call("localhost", 0)).await.unwrap();
     assert_eq!(whole.status(), StatusCode::OK);
+}
+
+/// However many answers one connection leaves unread, each of which its window holds up: those of all connections have one
+/// bound.
+#[tokio::test]
+async fn s11_answers_that_one_connection_leaves_unread_make_room() {
+    // More than a client's window has.
+    const LONG: usize = 4 << 20;
+    let address = host(Options::default().http2(true).max_writing(LONG * 5 / 2)).await;
+    let long = || call_of("localhost", "long", &json!({"bytes": LONG}));
+    let unread = connect::<Full<Bytes>>(address).await;
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        answers.push(unread.clone().send_request(long()).await.unwrap());
+    }
+    // It may have ended before the head of this one came.
+    let _ = unread.clone().send_request(long()).await;
+    for answer in answers {
+        assert!(answer.into_body().collect().await.is_err(), "its connection has made room");
+    }
+    let read = connect::<Full<Bytes>>(address).await.send_request(long()).await.unwrap();
+    assert!(read.into_body().collect().await.unwrap().to_bytes().len() > LONG);
 }

@@ -136,7 +136,8 @@ async fn s28_no_address_that_a_caller_names_is_asked() {
     }
     assert!(tasks.len() >= 2, "the calls were made in both eras: {tasks:?}");
     for task in tasks {
-        while host.modern("tasks/get", json!({"taskId": task})).await.json()["result"]["status"] == "working" {
+        while host.modern("tasks/get", json!({"taskId": task})).await.json()["result"]["status"] == "working"
+        {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -136,6 +136,41 @@ async fn s10_who_sends_what_is_refused_is_told_why() {
     assert_eq!(answer.status, 413, "{answer:?}");
 }
 
+/// Answers that nobody reads keep no more than they may, and whoever has read least makes room.
+#[tokio::test]
+async fn s11_answers_that_nobody_reads_make_room() {
+    // More than waits between two programs.
+    const LONG: usize = 16 << 20;
+    let mut limits = Limits::default();
+    limits.max_bytes = 2 * LONG;
+    let host = Host::with(Options::default().limits(limits).max_writing(LONG * 5 / 2)).await;
+    let body = modern("tools/call", json!({"name": "echo", "arguments": {"message": "x".repeat(LONG)}}));
+    let body = body.to_string();
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\n\
+         MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n\
+         Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut unread = Vec::new();
+    for _ in 0..3 {
+        let mut stream = host.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut begins = [0; 12];
+        stream.read_exact(&mut begins).await.unwrap();
+        assert_eq!(&begins, b"HTTP/1.1 200");
+        unread.push(stream);
+    }
+    let mut whole = Vec::new();
+    for mut stream in unread {
+        let mut rest = Vec::new();
+        // Of one that was ended only what had been written comes.
+        let _ = stream.read_to_end(&mut rest).await;
+        whole.push(rest.len() > LONG);
+    }
+    assert_eq!(whole, [false, true, true]);
+}
+
 #[tokio::test]
 async fn s10_no_body_is_longer_than_it_may_be() {
     let mut limits = Limits::default();

@@ -25,6 +25,7 @@ use super::service::AnswerBody;
 use super::stalled::UntilStalled;
 use super::unread::Unread;
 use super::waiting::{Connection, OpenRequest, Standing};
+use super::writing::Answers;
 use super::{Endpoint, Listen};
 
 pub(super) async fn accept(
@@ -55,6 +56,7 @@ pub(super) async fn accept(
         failing = false;
         let (endpoint, closing) = (Arc::clone(&endpoint), closing.subscribe());
         let connection = Connection::new(place.waiting());
+        let answers = endpoint.writing.begin();
         let spare = place.is_spare().then(|| Arc::clone(&places));
         connections.spawn(async move {
             tokio::select! {
@@ -62,7 +64,10 @@ pub(super) async fn accept(
                 () = connection.let_go() => {
                     tracing::debug!("a connection that waited for its client made room for another");
                 }
-                () = converse(endpoint, stream, known, closing, &connection, spare) => {}
+                () = answers.given_up() => {
+                    tracing::debug!("a connection whose client does not read made room for others' answers");
+                }
+                () = converse(endpoint, stream, known, closing, &connection, &answers, spare) => {}
             }
             connection.end();
             drop(place);
@@ -102,15 +107,17 @@ async fn converse(
     mut known: Extensions,
     mut closing: watch::Receiver<bool>,
     this: &Arc<Connection>,
+    answers: &Arc<Answers>,
     spare: Option<Arc<Places>>,
 ) {
     let header_timeout = endpoint.options.header_timeout;
-    let stream = UntilStalled::new(stream, endpoint.options.write_timeout);
+    let stream = UntilStalled::new(stream, endpoint.options.write_timeout, Arc::clone(answers));
     #[cfg(feature = "http2")]
     let either_version = endpoint.options.http2;
     let known = Known::of_connection(&mut known);
     let answer = move |request: Request<Incoming>| {
-        respond(Arc::clone(&endpoint), this.open(), spare.clone(), known.clone(), request)
+        let answers = Arc::clone(answers);
+        respond(Arc::clone(&endpoint), this.open(), answers, spare.clone(), known.clone(), request)
     };
     #[cfg(feature = "http2")]
     if either_version {
@@ -146,6 +153,7 @@ async fn converse(
 async fn respond(
     endpoint: Arc<Endpoint>,
     mut open: OpenRequest,
+    answers: Arc<Answers>,
     spare: Option<Arc<Places>>,
     known: Known,
     request: Request<Incoming>,
@@ -157,7 +165,9 @@ async fn respond(
     let place = match spare {
         Some(places) if !head.asks_for_health() => match places.take_soon().await {
             Some(place) => Some(place),
-            None => return ending(no_room(FULL), ends).map(|body| AnswerBody::new(body).holding(open, None)),
+            None => {
+                return ending(no_room(FULL), ends).map(|body| AnswerBody::of(body, answers, open, None));
+            }
         },
         _ => None,
     };
@@ -166,7 +176,7 @@ async fn respond(
     if let Some(stream) = response.extensions_mut().remove::<Standing>() {
         open.stands(stream);
     }
-    ending(response, ends).map(|body| AnswerBody::new(body).holding(open, place))
+    ending(response, ends).map(|body| AnswerBody::of(body, answers, open, place))
 }
 
 /// What is said where there is no place for a request.

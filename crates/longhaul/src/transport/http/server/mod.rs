@@ -37,6 +37,7 @@ mod stalled;
 mod stream;
 mod unread;
 mod waiting;
+mod writing;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -67,6 +68,7 @@ use pair::Pairs;
 use reading::Reading;
 use ready::Ready;
 use session::Sessions;
+use writing::Writing;
 
 /// What every request of one server shares.
 #[derive(Debug)]
@@ -78,6 +80,7 @@ struct Endpoint {
     sessions: Sessions,
     pairs: Pairs,
     reading: Reading,
+    writing: Arc<Writing>,
     ready: Ready,
     /// Room for running exchanges.
     room: Arc<Semaphore>,
@@ -97,8 +100,9 @@ impl Endpoint {
         let room = Arc::new(Semaphore::new(places(&options) as usize));
         // One alone always has room.
         let reading = Reading::new(options.max_reading.max(options.limits.max_bytes));
+        let writing = Arc::new(Writing::new(options.max_writing));
         let (pairs, ready) = (Pairs::default(), Ready::default());
-        Self { dispatcher, options, mounted: false, sessions, pairs, reading, ready, room }
+        Self { dispatcher, options, mounted: false, sessions, pairs, reading, writing, ready, room }
     }
 
     /// Room for one more exchange; none is needed for what never takes long, so that tasks can be asked after and

@@ -43,6 +43,10 @@ pub struct Options {
     /// How many bytes of bodies may be half read at once, whatever connections they come by. When there are more, the
     /// body is refused that has been read longest. Default 128 MiB, and never less than one message may have.
     pub max_reading: usize,
+    /// How many bytes of answers may wait at once for their clients to read them, whatever connections they go by. When there
+    /// are more, the connection is closed whose client has read nothing for longest; tasks go on. An application that serves
+    /// the [connections](super::HttpService) bounds what waits in them. Default 128 MiB, and never less than one answer has.
+    pub max_writing: usize,
     /// How long a client may take over its headers. Default 10 s.
     pub header_timeout: Duration,
     /// How long a client may take over its body. Default 30 s.
@@ -156,6 +160,13 @@ impl Options {
     #[must_use]
     pub fn max_reading(mut self, max_reading: usize) -> Self {
         self.max_reading = max_reading;
+        self
+    }
+
+    /// Lets this many bytes of answers wait at once for their clients to read them.
+    #[must_use]
+    pub fn max_writing(mut self, max_writing: usize) -> Self {
+        self.max_writing = max_writing;
         self
     }
 
@@ -294,6 +305,7 @@ impl Default for Options {
             max_open: 256,
             max_running: 4096,
             max_reading: 128 << 20,
+            max_writing: 128 << 20,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),

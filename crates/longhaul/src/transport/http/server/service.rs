@@ -19,6 +19,7 @@ use super::peer::Known;
 use super::places::Place;
 use super::route::route;
 use super::waiting::OpenRequest;
+use super::writing::Answers;
 use super::{Endpoint, Options};
 use crate::server::Dispatcher;
 
@@ -116,18 +117,33 @@ where
 /// The body of an answer: one JSON object, or events as they come. Dropping it cancels a call of the modern era.
 pub struct AnswerBody {
     answer: Answer,
-    /// Its request, which is open as long as it is, and its place where its connection has none.
+    connection: Option<OnConnection>,
+}
+
+/// What an answer has of a connection of ours.
+struct OnConnection {
+    /// What its client is yet to read.
+    answers: Arc<Answers>,
+    /// Its request, which is open as long as it is.
     #[expect(dead_code, reason = "it is held")]
-    request: Option<(OpenRequest, Option<Place>)>,
+    request: OpenRequest,
+    /// Its place, where its connection has none.
+    #[expect(dead_code, reason = "it is held")]
+    place: Option<Place>,
 }
 
 impl AnswerBody {
     pub(super) fn new(answer: Answer) -> Self {
-        Self { answer, request: None }
+        Self { answer, connection: None }
     }
 
-    pub(super) fn holding(self, request: OpenRequest, place: Option<Place>) -> Self {
-        Self { request: Some((request, place)), ..self }
+    pub(super) fn of(
+        answer: Answer,
+        answers: Arc<Answers>,
+        request: OpenRequest,
+        place: Option<Place>,
+    ) -> Self {
+        Self { answer, connection: Some(OnConnection { answers, request, place }) }
     }
 }
 
@@ -139,7 +155,13 @@ impl Body for AnswerBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.answer).poll_frame(cx)
+        let frame = Pin::new(&mut self.answer).poll_frame(cx);
+        match &self.connection {
+            Some(OnConnection { answers, .. }) => {
+                frame.map_ok(|frame| frame.map_data(|bytes| answers.hold(bytes)))
+            }
+            None => frame,
+        }
     }
 
     fn is_end_stream(&self) -> bool {

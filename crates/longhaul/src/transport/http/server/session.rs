@@ -136,7 +136,8 @@ impl Sessions {
             return Ok(false);
         }
         // Who makes room does so for this one: nobody comes between.
-        let given_up = if open.len() < self.max_open { Vec::new() } else { self.make_room(&mut open, session) };
+        let given_up =
+            if open.len() < self.max_open { Vec::new() } else { self.make_room(&mut open, session) };
         let limit = self.max_open;
         let admitted = if open.len() < limit { Ok(true) } else { Err(SessionLimit { limit }) };
         if admitted.is_ok() {

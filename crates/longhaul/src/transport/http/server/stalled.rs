@@ -3,30 +3,36 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use super::writing::Answers;
+
 /// A stream whose writes fail once they have made no progress for so long.
 #[derive(Debug)]
 pub(super) struct UntilStalled<S> {
     stream: S,
     patience: Duration,
+    answers: Arc<Answers>,
     /// Runs while a write waits for the peer.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> UntilStalled<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, stalled: None }
+    pub(super) fn new(stream: S, patience: Duration, answers: Arc<Answers>) -> Self {
+        Self { stream, patience, answers, stalled: None }
     }
 
     /// Lets a write that makes progress through, and one that makes none wait for so long.
     fn bounded<T>(&mut self, written: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.stalled = None;
+            if self.stalled.take().is_some() {
+                self.answers.went_on();
+            }
             return written;
         }
         let patience = self.patience;
@@ -81,12 +87,14 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::time::Instant;
 
+    use super::super::writing::Writing;
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_stops_reading_is_left_and_one_that_is_slow_is_not() {
         let (mut peer, ours) = tokio::io::duplex(16);
-        let mut ours = UntilStalled::new(ours, Duration::from_secs(30));
+        let answers = Arc::new(Writing::new(0)).begin();
+        let mut ours = UntilStalled::new(ours, Duration::from_secs(30), answers);
         let reads = async {
             let mut buffer = [0; 16];
             for _ in 0..4 {

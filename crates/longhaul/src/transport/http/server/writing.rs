@@ -1,0 +1,200 @@
+//! Answers that wait for their clients to read them. Together they may have so many bytes; when that is too much, the
+//! connection makes room whose client has read nothing for longest: who reads what it is sent has read it long before.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+/// What all connections of one server have to write.
+#[derive(Debug)]
+pub(super) struct Writing {
+    limit: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    /// What waits in all of them but those that are given up.
+    bytes: usize,
+    connections: BTreeMap<u64, Waits>,
+}
+
+/// What waits in one connection.
+#[derive(Debug)]
+struct Waits {
+    bytes: usize,
+    /// When its client has read something last, or began to be waited for: the number of that among all such moments.
+    since: u64,
+    /// It ends, and counts no more.
+    is_given_up: bool,
+    given_up: Arc<Notify>,
+}
+
+/// What one connection has to write.
+#[derive(Debug)]
+pub(super) struct Answers {
+    all: Arc<Writing>,
+    number: u64,
+    given_up: Arc<Notify>,
+}
+
+/// A piece of an answer, until it is written.
+struct Piece {
+    bytes: Bytes,
+    of: Arc<Answers>,
+}
+
+/// A shorter piece is not counted: most answers are, and how many there are has bounds of its own.
+const LEAST: usize = 4 << 10;
+
+impl Writing {
+    /// So many bytes at once.
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, state: Mutex::default() }
+    }
+
+    /// A connection begins.
+    pub(super) fn begin(self: &Arc<Self>) -> Arc<Answers> {
+        let given_up = Arc::new(Notify::new());
+        let waits = Waits { bytes: 0, since: 0, is_given_up: false, given_up: Arc::clone(&given_up) };
+        let mut state = self.lock();
+        let number = state.count();
+        state.connections.insert(number, waits);
+        Arc::new(Answers { all: Arc::clone(self), number, given_up })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn count(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Gives up connections until no more waits than may.
+    fn make_room(&mut self, limit: usize) {
+        while self.bytes > limit {
+            let waiting = self.connections.values_mut().filter(|waits| waits.bytes > 0 && !waits.is_given_up);
+            let Some(longest) = waiting.min_by_key(|waits| waits.since) else { return };
+            longest.is_given_up = true;
+            longest.given_up.notify_one();
+            self.bytes -= longest.bytes;
+        }
+    }
+}
+
+impl Answers {
+    /// The same bytes, which count until they are written. A piece that is longer than all may be is let be if it is the only
+    /// one.
+    pub(super) fn hold(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        if bytes.len() < LEAST {
+            return bytes;
+        }
+        let mut state = self.all.lock();
+        let now = state.count();
+        if let Some(waits) = state.connections.get_mut(&self.number).filter(|waits| !waits.is_given_up) {
+            if waits.bytes == 0 {
+                waits.since = now;
+            }
+            waits.bytes += bytes.len();
+            state.bytes += bytes.len();
+            state.make_room(self.all.limit.max(bytes.len()));
+        }
+        drop(state);
+        Bytes::from_owner(Piece { bytes, of: Arc::clone(self) })
+    }
+
+    /// Its client has read some of what waited for it.
+    pub(super) fn went_on(&self) {
+        let mut state = self.all.lock();
+        let now = state.count();
+        if let Some(waits) = state.connections.get_mut(&self.number) {
+            waits.since = now;
+        }
+    }
+
+    /// Completes once it has to make room: what waits in it is to be let go.
+    pub(super) async fn given_up(&self) {
+        self.given_up.notified().await;
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        // Every piece of it is gone.
+        self.all.lock().connections.remove(&self.number);
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let mut state = self.of.all.lock();
+        let waits = state.connections.get_mut(&self.of.number).filter(|waits| !waits.is_given_up);
+        if let Some(waits) = waits {
+            waits.bytes -= self.bytes.len();
+            state.bytes -= self.bytes.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn piece(bytes: usize) -> Bytes {
+        vec![0; bytes].into()
+    }
+
+    fn makes_room(answers: &Answers) -> bool {
+        pin!(answers.given_up()).poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+    }
+
+    #[test]
+    fn who_has_read_nothing_for_longest_makes_room_and_who_reads_does_not() {
+        let all = Arc::new(Writing::new(4 * LEAST));
+        let connections = [(); 4].map(|()| all.begin());
+        let [slow, stuck, reads, comes] = &connections;
+        let held = [slow, stuck].map(|answers| answers.hold(piece(LEAST)));
+        drop(reads.hold(piece(2 * LEAST)));
+        slow.went_on();
+        let more = reads.hold(piece(2 * LEAST));
+        assert!(!connections.iter().any(|answers| makes_room(answers)), "there is room");
+        let last = comes.hold(piece(LEAST));
+        assert_eq!(connections.each_ref().map(|answers| makes_room(answers)), [false, true, false, false]);
+        // What it is given meanwhile is let go with it.
+        let late = stuck.hold(piece(4 * LEAST));
+        assert_eq!(all.lock().bytes, 4 * LEAST);
+        drop((held, late, more, last));
+        assert_eq!(all.lock().bytes, 0);
+        drop(connections);
+        assert!(all.lock().connections.is_empty());
+    }
+
+    #[test]
+    fn one_answer_alone_may_be_longer_than_all() {
+        let all = Arc::new(Writing::new(LEAST));
+        let [one, other] = [(); 2].map(|()| all.begin());
+        let long = one.hold(piece(3 * LEAST));
+        assert!(!makes_room(&one));
+        let short = other.hold(piece(LEAST));
+        assert!(makes_room(&one) && !makes_room(&other));
+        drop((long, short));
+        assert_eq!(all.lock().bytes, 0);
+    }
+}
