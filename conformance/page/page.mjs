@@ -39,6 +39,11 @@ description = "Says what nobody should believe ${HOSTILE.replaceAll('"', '\\"')}
 command = ["printf", '%b', '${HOSTILE.replaceAll("'", "`")}\\0033]52;c;aGk=\\0007\\0033[2J \\0342\\0200\\0256evil\\n']
 task = "always"
 
+[tools.colours]
+description = "Tests, and says so in colour"
+command = ["printf", '%b', '\\0033[32mok\\0033[0m one\\n\\0033[1;31mFAILED\\0033[0m two\\n\\0033[36mok\\0033[0m th\\0033[35mr\\0033[34me\\0033[33me\\n\\0033[90mfaint\\n']
+task = "always"
+
 [tools.fail]
 description = "Fails"
 command = ["sh", "-c", "echo it did not work >&2; exit 3"]
@@ -65,6 +70,8 @@ const executablePath = execFileSync("sh", ["-c", 'command -v -- "$0"', browserPr
 const browser = await chromium.launch({ executablePath, args });
 
 const problems = [];
+/** The task that has written in colour. */
+let coloured;
 const context = await signedIn({ viewport: { width: 1280, height: 900 } });
 const state = await context.storageState();
 
@@ -74,9 +81,11 @@ const checks = [
   ["what a tool says is text, whatever it says", hostile],
   ["no line is lost between page and stream, nor over a SIGKILL of the server", lines],
   ["who scrolls back is left alone", scrolledBack],
+  ["colours are shown, and words are found in what was written", colours],
   ["rows change in place, keep the focus, and new ones wait for their reader", rows],
   ["a question is answered in the page, with the keyboard alone, and what does not fit is said and kept", answers],
   ["a task is cancelled and run again without scripts", withoutScripts],
+  ["all that was filtered for is cancelled at once", cancelAll],
   ["every page is accessible, light and dark, wide and narrow", accessible],
   ["nothing was refused by the policy, and no script failed", quiet],
 ];
@@ -180,6 +189,59 @@ async function scrolledBack() {
   await page.close();
 }
 
+async function colours() {
+  const page = await watched(context);
+  await call(page, "colours");
+  await page.locator("#state .badge.completed").waitFor();
+  const log = page.locator("#log-stdout");
+  await log.filter({ hasText: "faint" }).waitFor();
+  const inks = () => log.evaluate((element) => [...element.querySelectorAll("span")].map((span) => [span.className, span.textContent.trim()]));
+  const written = [
+    ["ink-green", "ok"],
+    ["ink-red ink-bold", "FAILED"],
+    ["ink-cyan", "ok"],
+    ["ink-magenta", "r"],
+    ["ink-blue", "e"],
+    ["ink-yellow", "e"],
+    ["ink-faint", "faint"],
+  ];
+  assert.deepEqual(await inks(), written, "as it came");
+  await page.reload();
+  assert.deepEqual(await inks(), written, "as it is made anew");
+  assert.equal((await log.textContent()).trim(), "ok one\nFAILED two\nok three\nfaint");
+
+  // Across its colours, and in whichever case.
+  const field = page.getByLabel("Find", { exact: true }).first();
+  const told = page.locator(".finder output").first();
+  await field.fill("OK");
+  assert.equal(await told.textContent(), "2 found");
+  for (const [key, at] of [["Enter", "1 of 2"], ["Enter", "2 of 2"], ["Enter", "1 of 2"], ["Shift+Enter", "2 of 2"]]) {
+    await field.press(key);
+    assert.equal(await told.textContent(), at, key);
+  }
+  await field.fill("three");
+  assert.equal(await told.textContent(), "1 found");
+  await field.press("Enter");
+  const marked = await page.evaluate(() => [...CSS.highlights.get("found-here")].map(String));
+  assert.deepEqual(marked, ["three"]);
+  await field.fill("nowhere");
+  assert.equal(await told.textContent(), "not found");
+  coloured = new URL(page.url()).pathname;
+  await page.close();
+}
+
+async function cancelAll() {
+  const page = await watched(context);
+  for (let calls = 0; calls < 3; calls += 1) await call(page, "wait");
+  await page.goto(`${root}/?q=tool:wait&status=working`);
+  await page.locator("summary", { hasText: "Cancel the open ones" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Cancel the open ones" }).press("Enter");
+  await page.getByText("3 tasks were cancelled.").waitFor();
+  assert.equal(await page.locator("tbody tr").count(), 0);
+  await page.close();
+}
+
 async function rows() {
   const other = await watched(context);
   await call(other, "wait");
@@ -280,7 +342,7 @@ async function accessible() {
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) looks.push({ colorScheme, width });
   }
-  const views = { tasks: "/", task: failed, question: asking, tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
+  const views = { tasks: "/", task: failed, colours: coloured, question: asking, find: "/?q=deploy", tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
   for (const { colorScheme, width } of looks) {
     const view = { storageState: state, colorScheme, viewport: { width, height: 900 } };
     const page = await watched(await browser.newContext(view));

@@ -76,8 +76,7 @@ impl Admin {
     /// [`AdminError::Refused`] if it ended otherwise before.
     pub(crate) async fn cancel(&self, viewer: &Viewer, id: &str) -> Result<(), AdminError> {
         let record = self.task(viewer, id).await?;
-        let reason = if viewer.is_operator() { "cancelled by the operator" } else { "cancelled on the page" };
-        match self.engine().cancel(viewer.scope(), &record.id, Some(reason)).await? {
+        match self.engine().cancel(viewer.scope(), &record.id, Some(viewer.reason())).await? {
             Cancellation::Cancelled(_) => Ok(()),
             Cancellation::AlreadyTerminal(_) => {
                 Err(AdminError::Refused("it has ended already, and stays as it ended".to_owned()))

@@ -4,6 +4,7 @@
 //! GET  tasks?q=&status=&after=&limit=      POST tasks/ID/answer   {"key", "action", "content"}
 //! GET  tasks/ID                            POST tasks/ID/cancel
 //! GET  tasks/ID/output?stream=&after=      POST tasks/ID/again
+//! POST cancel                              {"q", "status"}
 //! GET  tools                               POST tools/NAME        {arguments}
 //! ```
 
@@ -18,7 +19,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::output::From;
-use super::{Admin, AdminError, Calling, Find, PAGE, Reaction, Shown, State, Viewer};
+use super::{Admin, AdminError, Calling, Cancelled, Find, PAGE, Reaction, Shown, State, Viewer};
 
 /// An answer: its status, and JSON.
 type Answer = (StatusCode, String);
@@ -89,6 +90,7 @@ async fn route(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answ
             Ok(ok(&json!({ "taskId": id, "status": State::Cancelled.word() })))
         }
         (&Method::POST, ["tasks", id, "again"]) => Ok(called(&admin.again(viewer, id).await?)),
+        (&Method::POST, ["cancel"]) => cancel_all(admin, viewer, asked).await,
         (&Method::GET, ["tools"]) => tools(admin, viewer).await,
         (&Method::POST, ["tools", name]) => {
             let arguments: Map<String, Value> = asked.json()?;
@@ -101,14 +103,32 @@ async fn route(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answ
     }
 }
 
-async fn tasks(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answer, AdminError> {
-    let state = match asked.says("status") {
-        Some(word) if !word.is_empty() => Some(
-            State::of_word(&word)
-                .ok_or_else(|| AdminError::Unreadable(format!("there is no status `{word}`")))?,
-        ),
-        _ => None,
+/// Cancels all open tasks that a list is of.
+async fn cancel_all(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answer, AdminError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Which {
+        #[serde(default)]
+        q: String,
+        status: Option<String>,
+    }
+    let Which { q, status } = asked.json()?;
+    let find = Find::read(&q, state(status.as_deref())?).map_err(AdminError::Unreadable)?;
+    let Cancelled { tasks, has_more } = admin.cancel_all(viewer, &find, admin.now()).await?;
+    Ok(ok(&json!({ "cancelled": tasks, "more": has_more })))
+}
+
+/// The status of that name, if one is named.
+fn state(word: Option<&str>) -> Result<Option<State>, AdminError> {
+    let word = word.filter(|word| !word.is_empty());
+    let known = |word| {
+        State::of_word(word).ok_or_else(|| AdminError::Unreadable(format!("there is no status `{word}`")))
     };
+    word.map(known).transpose()
+}
+
+async fn tasks(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answer, AdminError> {
+    let state = state(asked.says("status").as_deref())?;
     let find = Find::read(&asked.says("q").unwrap_or_default(), state).map_err(AdminError::Unreadable)?;
     let after = asked.says("after").filter(|after| !after.is_empty()).map(Cursor::from_text);
     let limit = asked.number("limit")?.map_or(PAGE, |limit| usize::try_from(limit).unwrap_or(PAGE));

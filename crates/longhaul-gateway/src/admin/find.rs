@@ -116,6 +116,20 @@ impl Find {
         }
     }
 
+    /// The same of those that have not ended.
+    pub(super) fn filter_open(&self) -> Filter {
+        match &self.tool {
+            Some(tool) => Filter::open().of_tool(tool.as_str()),
+            None => Filter::open(),
+        }
+    }
+
+    /// Whether it leaves any task out.
+    pub(crate) fn is_of_some(&self) -> bool {
+        let Self { state, tool, owner, since, words } = self;
+        state.is_some() || tool.is_some() || owner.is_some() || since.is_some() || !words.is_empty()
+    }
+
     /// Whether everything that comes behind `record` is too old.
     pub(super) fn ends_before(&self, record: &Record, now: Time) -> bool {
         self.since.is_some_and(|since| now.since(record.created_at) > since)

@@ -5,6 +5,7 @@
 
 mod act;
 mod api;
+mod cancel_all;
 mod error;
 mod find;
 mod keys;
@@ -25,6 +26,7 @@ use longhaul::tasks::runner::Engine;
 
 pub(crate) use act::{Reaction, asked};
 pub(crate) use api::{Asked, answer};
+pub(crate) use cancel_all::Cancelled;
 pub use error::AdminError;
 pub(crate) use find::{Find, State};
 use keys::Sessions;
@@ -32,7 +34,7 @@ pub use keys::{KEY_LASTS, new_key};
 pub(crate) use list::{Listing, PAGE};
 pub(crate) use look::{Shown, state_of};
 pub(crate) use nodes::Nodes;
-pub(crate) use output::{From, Stretch};
+pub(crate) use output::{From, PARTS, Stretch};
 pub(crate) use tools::{Calling, Offered};
 pub use viewer::Viewer;
 pub(crate) use why::{When, why};

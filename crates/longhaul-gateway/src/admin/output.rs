@@ -21,6 +21,9 @@ pub(crate) struct Stretch {
     /// How many bytes before it were not kept.
     pub(crate) missing: u64,
     pub(crate) text: String,
+    /// The same as it was written: not safe to show.
+    #[serde(skip)]
+    pub(crate) written: String,
     /// Nothing will follow.
     pub(crate) done: bool,
 }
@@ -89,9 +92,10 @@ impl Admin {
             tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other).and_then(|read| read);
         let Some(chunk) = read.map_err(AdminError::Output)? else { return Ok(None) };
         let missing = chunk.gap.map_or(0, |gap| gap.to - gap.from);
-        let text = clean::text(&String::from_utf8_lossy(&chunk.bytes));
+        let written = String::from_utf8_lossy(&chunk.bytes).into_owned();
+        let text = clean::text(&written);
         let (start, next, total, done) = (chunk.start, chunk.next, chunk.total, chunk.done);
-        Ok(Some(Stretch { stream: stream.name(), start, next, total, missing, text, done }))
+        Ok(Some(Stretch { stream: stream.name(), start, next, total, missing, text, written, done }))
     }
 
     async fn parts(
@@ -106,7 +110,7 @@ impl Admin {
         };
         let parts = self.store().parts(viewer.scope(), &record.id, after, MOST_PARTS).await?;
         Ok(parts.map(|parts| {
-            let mut text = String::new();
+            let (mut text, mut written) = (String::new(), String::new());
             for part in &parts.parts {
                 let part = match part {
                     PartContent::Text(text) => text,
@@ -114,10 +118,12 @@ impl Admin {
                 };
                 text += &clean::text(part);
                 text.push('\n');
+                written += part;
+                written.push('\n');
             }
             let (start, next, total) = (parts.start, parts.next(), parts.total);
             let done = parts.ended && next >= total;
-            Stretch { stream: PARTS, start, next, total, missing: 0, text, done }
+            Stretch { stream: PARTS, start, next, total, missing: 0, text, written, done }
         }))
     }
 }

@@ -36,6 +36,11 @@ impl Viewer {
         self.is_operator
     }
 
+    /// Why a task was cancelled that it has cancelled.
+    pub(crate) fn reason(&self) -> &'static str {
+        if self.is_operator { "cancelled by the operator" } else { "cancelled on the page" }
+    }
+
     /// By which name it is known.
     pub(crate) fn principal(&self) -> Option<&str> {
         self.caller.principal.as_ref().map(longhaul::server::Principal::as_str)

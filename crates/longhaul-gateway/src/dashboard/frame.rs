@@ -46,6 +46,7 @@ impl Page<'_> {
                     (head(&format!("{title} · {server}")))
                     @if reloads { noscript { meta http-equiv="refresh" content="5"; } }
                     script src="/live.js" defer {}
+                    script src="/find.js" defer {}
                 }
                 body data-now=(inner.admin.now().unix_ms()) data-follow=[follows] {
                     a.skip href="#main" { "Skip to the content" }

@@ -128,16 +128,18 @@
   /** The most characters of output that a page holds. */
   const MOST = 2_000_000;
 
-  const append = ({ stream, from, next, missing, text }) => {
+  const append = ({ stream, from, next, missing, html }) => {
     const log = logs.get(stream);
     // A stream that was not there when the page was made: it is made anew.
     if (log === undefined) return location.reload();
     if (next <= log.next) return;
     // What is between the page and the stream would be missing.
     if (from > log.next) return connect();
-    if (missing > 0) text = `… ${missing} bytes were not kept …\n${text}`;
     document.getElementById(`section-${stream}`).hidden = false;
-    log.element.append(text);
+    if (missing > 0) log.element.append(`… ${missing} bytes were not kept …\n`);
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    log.element.append(template.content);
     log.next = next;
     let length = log.element.textContent.length;
     while (length > MOST && log.element.childNodes.length > 1) {

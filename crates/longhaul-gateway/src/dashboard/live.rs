@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, error::SendTimeoutError};
 use tokio::time::sleep;
 
+use super::colour::Painter;
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::tasks::{self, Wanted};
@@ -63,7 +64,10 @@ pub(super) async fn follow(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, 
             let record = admin.task(&viewer, &asked.says("id").unwrap_or_default()).await?;
             let mut offsets = HashMap::new();
             for stream in admin.streams(&record).await {
-                offsets.insert(stream, asked.says(stream).and_then(|next| next.parse().ok()).unwrap_or(0));
+                offsets.insert(
+                    stream,
+                    (asked.says(stream).and_then(|next| next.parse().ok()).unwrap_or(0), Painter::default()),
+                );
             }
             let facts = Facts { admin, viewer };
             tokio::spawn(async move {
@@ -166,7 +170,8 @@ struct Facts {
     viewer: Viewer,
 }
 
-type Offsets = HashMap<&'static str, u64>;
+/// Where each stream was left, and who paints it from there.
+type Offsets = HashMap<&'static str, (u64, Painter)>;
 
 async fn follow_task(facts: Facts, record: Record, offsets: Offsets, mut told: Told) {
     let _gone = one(&facts, record, offsets, &mut told).await;
@@ -208,15 +213,16 @@ async fn give(facts: &Facts, record: &Record, offsets: &mut Offsets, told: &mut 
     let Facts { admin, viewer } = facts;
     // A command that waited for its place had no streams.
     for stream in admin.streams(record).await {
-        offsets.entry(stream).or_insert(0);
+        offsets.entry(stream).or_default();
     }
     let mut gave = false;
-    for (stream, next) in offsets.iter_mut() {
+    for (stream, (next, painter)) in offsets.iter_mut() {
         match admin.output(viewer, record, stream, From::After(*next)).await {
             Ok(Some(stretch)) if stretch.next > *next => {
                 let from = std::mem::replace(next, stretch.next);
+                let html = painter.paint(&stretch.written).into_string();
                 let data = json!({
-                    "stream": stream, "from": from, "next": stretch.next, "missing": stretch.missing, "text": stretch.text,
+                    "stream": stream, "from": from, "next": stretch.next, "missing": stretch.missing, "html": html,
                 });
                 told.event("append", &data).await?;
                 gave = true;

@@ -1,19 +1,23 @@
-//! Who works on the tasks, where they are kept, and the servers that are served on.
+//! Who works on the tasks, where they are kept, and the servers that are served on: as a page, and as JSON.
 
 use http::StatusCode;
+use longhaul::store::Time;
 use maud::html;
+use serde_json::{Value, json};
 
 use super::frame::{self, Page, Tab};
 use super::respond::{self, Answer};
 use super::route::Look;
 use crate::admin::{AdminError, Nodes};
 use crate::clean;
-use crate::upstream::Seen;
+use crate::upstream::{Seen, Upstream};
+
+/// What whoever is no operator is told.
+const NOT_YOURS: &str = "Only the operator of the server sees its nodes.";
 
 pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
     if !look.viewer.is_operator() {
-        let what = "Only the operator of the server sees its nodes.";
-        let page = frame::problem(look.inner, Some(look.viewer), what);
+        let page = frame::problem(look.inner, Some(look.viewer), NOT_YOURS);
         return Ok(respond::page(StatusCode::FORBIDDEN, page));
     }
     let (admin, facts) = (&look.inner.admin, look.inner.facts());
@@ -73,9 +77,12 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
                                         Seen::Nothing => { td { "has not answered yet" } td {} td {} },
                                         Seen::Failed { why } => { td { "not reached, and tried again: " (clean::line(&why, 300)) } td {} td {} },
                                         Seen::Listed { tools, prompts, resources, templates, revision, notes } => {
-                                            td { "connected" @for note in &notes { br; span.hint { (clean::line(note, 300)) } } }
+                                            td {
+                                                "connected" @if let Some(times) = again(upstream) { ", " (times) }
+                                                @for note in &notes { br; span.hint { (clean::line(note, 300)) } }
+                                            }
                                             td { (revision) }
-                                            td { (tools.len()) " tools, " (prompts) " prompts, " (resources + templates) " resources" }
+                                            td { (many(tools.len(), "tool")) ", " (many(prompts, "prompt")) ", " (many(resources + templates, "resource")) }
                                         },
                                     }
                                 }
@@ -88,4 +95,69 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
     };
     let page = Page { tab: Tab::Nodes, title: "Nodes", follows: None, reloads: true, body };
     Ok(respond::page(StatusCode::OK, page.render(look.inner, look.viewer)))
+}
+
+/// So many of them, in words.
+fn many(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// How often a connection to it was opened anew.
+fn again(upstream: &Upstream) -> Option<String> {
+    let times = upstream.connections().checked_sub(1).filter(|times| *times > 0)?;
+    Some(if times == 1 { "once anew".to_owned() } else { format!("{times} times anew") })
+}
+
+/// The same for scripts.
+pub(super) async fn json(look: Look<'_>) -> Answer {
+    if !look.viewer.is_operator() {
+        return respond::json((StatusCode::FORBIDDEN, error(NOT_YOURS)));
+    }
+    match told(look).await {
+        Ok(told) => respond::json((StatusCode::OK, told.to_string())),
+        Err(failed) => respond::json((failed.status(), error(&failed.to_string()))),
+    }
+}
+
+fn error(message: &str) -> String {
+    json!({ "error": { "message": message } }).to_string()
+}
+
+async fn told(look: Look<'_>) -> Result<Value, AdminError> {
+    let (admin, facts) = (&look.inner.admin, look.inner.facts());
+    let Nodes { nodes, oldest, newest_only } = admin.nodes(look.viewer).await?;
+    let counts = admin.engine().counts().await?;
+    let now = admin.now();
+    let ms = |at: Time| at.unix_ms() - now.unix_ms();
+    let nodes = nodes.iter().map(|node| {
+        json!({
+            "name": node.name, "isThis": node.is_this, "tasks": node.tasks, "leaseEndsInMs": node.until.map(ms),
+        })
+    });
+    Ok(json!({
+        "nodes": nodes.collect::<Vec<_>>(),
+        "newestOnly": newest_only,
+        "store": {
+            "where": facts.store, "durability": admin.store().durability().to_string(),
+            "open": counts.open, "retained": counts.retained, "oldestOpenMs": oldest.map(|at| -ms(at)),
+        },
+        "configuration": facts.config,
+        "release": env!("CARGO_PKG_VERSION"),
+        "servers": facts.upstreams.iter().map(|upstream| server(upstream)).collect::<Vec<_>>(),
+    }))
+}
+
+/// A server that is served on.
+fn server(upstream: &Upstream) -> Value {
+    let mut told = match &*upstream.seen().borrow() {
+        Seen::Nothing => json!({ "state": "unknown" }),
+        Seen::Failed { why } => json!({ "state": "unreachable", "why": why }),
+        Seen::Listed { tools, prompts, resources, templates, revision, notes } => json!({
+            "state": "connected", "revision": revision, "tools": tools, "prompts": prompts, "resources": resources,
+            "templates": templates, "notes": notes,
+        }),
+    };
+    told["name"] = upstream.config().name.as_str().into();
+    told["connections"] = upstream.connections().into();
+    told
 }

@@ -43,8 +43,9 @@ impl<'r> Asked<'r> {
 }
 
 /// The first parts of the paths that are ours.
-const OURS: [&str; 10] = [
-    "tasks", "tools", "nodes", "connect", "events", "sign-in", "sign-out", "page.css", "live.js", "icon.svg",
+const OURS: [&str; 12] = [
+    "tasks", "tools", "nodes", "connect", "cancel", "events", "sign-in", "sign-out", "page.css", "live.js",
+    "find.js", "icon.svg",
 ];
 
 pub(super) fn has(method: &Method, path: &str) -> bool {
@@ -105,6 +106,7 @@ fn file(method: &Method, path: &[&str]) -> Option<Answer> {
     Some(match path {
         ["page.css"] => respond::file("text/css; charset=utf-8", include_str!("page.css")),
         ["live.js"] => respond::file("text/javascript; charset=utf-8", include_str!("live.js")),
+        ["find.js"] => respond::file("text/javascript; charset=utf-8", include_str!("find.js")),
         ["icon.svg"] => respond::file("image/svg+xml", include_str!("icon.svg")),
         _ => return None,
     })
@@ -199,6 +201,10 @@ async fn script(look: Look<'_>, asked: &Asked<'_>) -> Answer {
         let what = r#"{"error":{"message":"send Content-Type: application/json"}}"#;
         return respond::json((StatusCode::UNSUPPORTED_MEDIA_TYPE, what.to_owned()));
     }
+    if *method == Method::GET && asked.path[2..] == ["nodes"] {
+        // What is served on is known here.
+        return nodes::json(look).await;
+    }
     let (path, query, body) = (&asked.path[2..], asked.query(), asked.body);
     let request = admin::Asked { method, path, query, body };
     respond::json(admin::answer(&look.inner.admin, look.viewer, request).await)
@@ -215,6 +221,7 @@ async fn seen(look: Look<'_>, asked: &Asked<'_>, path: &[&str]) -> Result<Answer
         ["tasks", id, "answer"] if post => question::answer(look, id, asked).await,
         ["tasks", id, "cancel"] if post => task::cancel(look, id).await,
         ["tasks", id, "again"] if post => task::again(look, id).await,
+        ["cancel"] if post => tasks::cancel_all(look, asked).await,
         ["tools"] if get => tools::list(look).await,
         ["tools", name] if get => tools::show(look, name).await,
         ["tools", name] if post => tools::call(look, name, asked).await,

@@ -7,13 +7,14 @@ use longhaul::tasks::shown_arguments;
 use maud::{Markup, html};
 use tokio::sync::mpsc;
 
+use super::colour::Painter;
 use super::form::encoded;
 use super::frame::{self, Page, Tab};
 use super::question::{self, Filled};
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::{result, tasks, tools};
-use crate::admin::{AdminError, Calling, From, State, Stretch, state_of, why};
+use crate::admin::{AdminError, Calling, From, PARTS, State, Stretch, state_of, why};
 use crate::clean;
 
 /// How many bytes of output a page begins with.
@@ -35,8 +36,9 @@ pub(super) async fn show(
     }
     let now = admin.now();
     let title = format!("{} {}", clean::line(&record.tool, 60), State::name(state_of(&record)));
+    let outputs: Vec<_> = outputs.into_iter().map(Painted::of).collect();
     let offsets: String =
-        outputs.iter().map(|stretch| format!("&{}={}", stretch.stream, stretch.next)).collect();
+        outputs.iter().map(|painted| format!("&{}={}", painted.stretch.stream, painted.next)).collect();
     let follows = format!("/events?view=task&id={}{offsets}", encoded(record.id.as_str()));
     let body = html! {
         p.crumbs { a href="/" { "Tasks" } }
@@ -46,7 +48,7 @@ pub(super) async fn show(
         (question::section(&record, now, filled))
         (actions(&record))
         (timeline(&record, now))
-        @for stretch in &outputs { (output(&record, stretch)) }
+        @for painted in &outputs { (output(&record, painted)) }
         (result::section(&record))
         (arguments(&record))
         (facts(look, &record, now))
@@ -168,8 +170,27 @@ fn turns(record: &Record, now: Time) -> Vec<Turn> {
     turns
 }
 
+/// A stretch with its colours.
+struct Painted {
+    stretch: Stretch,
+    html: Markup,
+    /// Where the next one begins: a colour that it is cut in is left to that.
+    next: u64,
+}
+
+impl Painted {
+    fn of(stretch: Stretch) -> Self {
+        let mut painter = Painter::default();
+        let html = painter.paint(&stretch.written);
+        // Parts are counted by their number, and cut nowhere.
+        let left = if stretch.stream == PARTS { 0 } else { painter.left() as u64 };
+        Self { next: stretch.next - left, stretch, html }
+    }
+}
+
 /// A stream of what it has given.
-fn output(record: &Record, stretch: &Stretch) -> Markup {
+fn output(record: &Record, painted: &Painted) -> Markup {
+    let Painted { stretch, html: written, next } = painted;
     let name = stretch.stream;
     let title = match name {
         "stdout" => "Output",
@@ -184,12 +205,19 @@ fn output(record: &Record, stretch: &Stretch) -> Markup {
                 label { input type="checkbox" data-follows=(name) checked; " Follow" }
                 label { input type="checkbox" data-wraps=(name) checked; " Wrap lines" }
                 a href={ "/tasks/" (encoded(record.id.as_str())) "/output/" (name) } { "As plain text" }
+                span.finder data-finds=(name) hidden {
+                    label for={ "find-" (name) } { "Find" }
+                    input id={ "find-" (name) } type="search" autocomplete="off" spellcheck="false";
+                    button.plain type="button" data-step="-1" aria-label="The one before" { "↑" }
+                    button.plain type="button" data-step="1" aria-label="The next one" { "↓" }
+                    output for={ "find-" (name) } {}
+                }
             }
             @if stretch.start > 0 {
                 p.hint { "The beginning is not shown here." @if stretch.missing > 0 { " " (stretch.missing) " bytes were not kept." } }
             }
-            pre.log.wraps id={ "log-" (name) } role="log" aria-live="off" tabindex="0" aria-labelledby={ "title-" (name) } data-next=(stretch.next) {
-                "\n" (stretch.text)
+            pre.log.wraps id={ "log-" (name) } role="log" aria-live="off" tabindex="0" aria-labelledby={ "title-" (name) } data-next=(next) {
+                "\n" (written)
             }
         }
     }
@@ -248,7 +276,7 @@ pub(super) fn facts(look: Look<'_>, record: &Record, now: Time) -> Markup {
     facts.push(("If its server dies", html! { (rerun) }));
     facts.push(("Attempt", html! { (record.attempt) " (epoch " (record.epoch.to_string()) ")" }));
     if let Some(lease) = record.lease() {
-        facts.push(("Node", html! { (lease.node.to_string()) ", for " (frame::within(lease.until, now)) " unless it says more" }));
+        facts.push(("Node", html! { (lease.node.to_string()) "; its lease ends " (frame::when_ends(lease.until, now)) " unless it says more" }));
     }
     let version = record.version.to_string();
     facts.push(("Version of the tool", html! { (version) }));
@@ -333,8 +361,17 @@ mod tests {
     #[test]
     fn plain_text_ends_where_nothing_more_was_read() {
         let stretch = |next: u64, missing: u64, text: &str| {
-            let text = text.to_owned();
-            told(Stretch { stream: "stdout", start: 10, next, total: 20, missing, text, done: false })
+            let (text, written) = (text.to_owned(), String::new());
+            told(Stretch {
+                stream: "stdout",
+                start: 10,
+                next,
+                total: 20,
+                missing,
+                text,
+                written,
+                done: false,
+            })
         };
         assert_eq!(stretch(10, 0, ""), None);
         assert_eq!(stretch(20, 0, "").as_deref(), Some(""), "what was read is not shown, and more follows");

@@ -5,11 +5,11 @@ use longhaul::store::{Cursor, Record, Time};
 use longhaul::tasks::shown_arguments;
 use maud::{Markup, html};
 
-use super::form::encoded;
+use super::form::{encoded, value};
 use super::frame::{self, Page, Tab};
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
-use crate::admin::{Admin, AdminError, Find, Listing, PAGE, State, Viewer, state_of, why};
+use crate::admin::{Admin, AdminError, Cancelled, Find, Listing, PAGE, State, Viewer, state_of, why};
 use crate::clean;
 
 /// Which page of which list is asked for.
@@ -76,8 +76,12 @@ pub(super) async fn show(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, Ad
             p.hint id="filter-help" { "Words, or " code { "tool:" } " " code { "status:" } " " code { "owner:" } " " code { "since:" } }
         }
         @if let Some(problem) = &problem { p.problem role="alert" { (problem) } }
+        @if let Some(cancelled) = asked.says("cancelled").and_then(|count| count.parse::<usize>().ok()) {
+            p.done role="status" { (cancelled) @if cancelled == 1 { " task was" } @else { " tasks were" } " cancelled." }
+        }
         p.new { a.button id="new" href={ "/" (wanted.query(wanted.state, None)) } hidden {} }
         (table(&listing, now))
+        (cancel_these(&wanted, &listing, now))
         @if let Some(next) = &listing.next {
             p.more { a.button href={ "/" (wanted.query(wanted.state, Some(next))) } { "Older tasks" } }
         }
@@ -87,6 +91,46 @@ pub(super) async fn show(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, Ad
     let follows = Some(follows).filter(|_| problem.is_none());
     let page = Page { tab: Tab::Tasks, title: "Tasks", follows, reloads: problem.is_none(), body };
     Ok(respond::page(status, page.render(look.inner, look.viewer)))
+}
+
+/// A way to cancel all that are open of the tasks that were filtered for.
+fn cancel_these(wanted: &Wanted, listing: &Listing, now: Time) -> Markup {
+    let is_of_some = wanted.find().is_ok_and(|find| find.is_of_some());
+    let is_open = |record: &Record| !record.is_terminal();
+    if !is_of_some || !listing.asking.iter().chain(&listing.tasks).any(is_open) {
+        return html! {};
+    }
+    let state = wanted.state.map(|state| state.name().to_owned() + " ").unwrap_or_default();
+    html! {
+        details.all {
+            summary.button { "Cancel the open ones…" }
+            p {
+                "Every open " (state) "task "
+                @if !wanted.typed.is_empty() { "that " code { (clean::line(&wanted.typed, 100)) } " finds " }
+                "ends now, for good, also those on later pages; what was begun after this page was made goes on. "
+                "Commands get SIGTERM, and SIGKILL after their grace."
+            }
+            form method="post" action="/cancel" {
+                input type="hidden" name="q" value=(wanted.typed);
+                input type="hidden" name="status" value=(wanted.state.map_or("", State::word));
+                input type="hidden" name="until" value=(now.unix_ms());
+                button.danger type="submit" { "Cancel the open ones" }
+            }
+        }
+    }
+}
+
+pub(super) async fn cancel_all(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, AdminError> {
+    let says = |name| value(asked.body, name).unwrap_or_default();
+    let until = says("until").parse().map_err(|_| AdminError::Unreadable("`until` is a time".to_owned()))?;
+    let (typed, state) = (says("q").into_owned(), State::of_word(&says("status")));
+    let wanted = Wanted { typed, state, after: None };
+    let admin = &look.inner.admin;
+    let Cancelled { tasks, .. } =
+        admin.cancel_all(look.viewer, &wanted.find()?, Time::from_unix_ms(until)).await?;
+    let query = wanted.query(state, None);
+    let and = if query.is_empty() { '?' } else { '&' };
+    Ok(respond::see_other(&format!("/{query}{and}cancelled={tasks}")))
 }
 
 /// How many there are of what, each a link to those.

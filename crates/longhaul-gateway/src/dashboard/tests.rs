@@ -1,5 +1,7 @@
 //! The pages of a server in this process, asked as browsers and scripts do.
 
+mod many;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,8 +198,17 @@ async fn nobody_sees_anything_without_a_key_which_is_good_once() {
 async fn every_answer_has_the_headers_that_hold_a_page_in() {
     let scene = Scene::new().await;
     let browser = scene.enter().await;
-    for path in ["/", "/tools", "/tools/deploy", "/nodes", "/connect", "/tasks/none", "/page.css", "/live.js"]
-    {
+    for path in [
+        "/",
+        "/tools",
+        "/tools/deploy",
+        "/nodes",
+        "/connect",
+        "/tasks/none",
+        "/page.css",
+        "/live.js",
+        "/find.js",
+    ] {
         let answer = browser.get(path).await;
         let policy = answer.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();
         assert!(

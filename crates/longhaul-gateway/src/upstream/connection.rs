@@ -122,6 +122,12 @@ impl Upstream {
         &self.config
     }
 
+    /// How often a connection to it was opened.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        *self.opened.borrow()
+    }
+
     /// What is known of what it offers, as that changes.
     #[must_use]
     pub fn seen(&self) -> watch::Receiver<Seen> {
