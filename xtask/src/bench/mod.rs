@@ -11,6 +11,7 @@ mod goal;
 mod http;
 mod load;
 mod machine;
+mod page;
 mod programs;
 mod report;
 mod server;
@@ -33,26 +34,47 @@ use report::{Report, capitalized};
 pub(crate) const BUDGET: Duration = Duration::from_secs(40 * 60);
 
 /// A bench: its name, what it measures, and how.
-type Bench = (&'static str, &'static str, fn(&Site, &Programs, usize, &mut Report) -> Result<()>);
+type Bench = (&'static str, &'static str, Measures);
+
+/// How something is measured, in so many rounds.
+enum Measures {
+    /// Beside the programs of others.
+    Compared(fn(&Site, &Programs, usize, &mut Report) -> Result<()>),
+    /// By itself.
+    Alone(fn(&Site, usize, &mut Report) -> Result<()>),
+}
 
 const BENCHES: &[Bench] = &[
     (
         "http",
         "CPU per tools/call over stateless HTTP, beside a bare axum handler's and our peers'",
-        http::run,
+        Measures::Compared(http::run),
     ),
     (
         "stdio",
         "pipelined tools/call over stdio, beside a bare loop's and our peers'; and the memory that takes",
-        stdio::run,
+        Measures::Compared(stdio::run),
     ),
     (
         "streams",
         "8,000 open streams: memory for each, of a bare hyper server's; all hear of a change",
-        streams::run,
+        Measures::Compared(streams::run),
     ),
-    ("client", "calls a second and CPU per call of our client over HTTP, of rmcp's", client::run),
-    ("creates", "durable tasks over HTTP, of what SQLite alone does with the same rows", creates::run),
+    (
+        "client",
+        "calls a second and CPU per call of our client over HTTP, of rmcp's",
+        Measures::Compared(client::run),
+    ),
+    (
+        "creates",
+        "durable tasks over HTTP, of what SQLite alone does with the same rows",
+        Measures::Compared(creates::run),
+    ),
+    (
+        "page",
+        "how long the list of tasks takes on the program's page, among 100,000",
+        Measures::Alone(page::run),
+    ),
 ];
 
 /// Runs the benches named, or all, so many rounds each; each goal is a part that passes or fails. What they find can be
@@ -70,15 +92,22 @@ pub(crate) fn run(site: &Site, names: &[String], rounds: NonZeroUsize, keep: boo
         bail!("a bench needs two processors: one for the server, one for the load");
     }
     system::require(site, &system::TASKSET)?;
-    let programs = Programs::build(site)?;
+    let chosen = |bench: &str| names.is_empty() || names.iter().any(|name| *name == bench);
+    // Those of others take long, and not every bench needs them.
+    let is_compared = |(name, _, how): &&Bench| chosen(name) && matches!(how, Measures::Compared(_));
+    let programs = BENCHES.iter().find(is_compared).map(|_| Programs::build(site)).transpose()?;
     println!("\n{}", machine::describe());
     let mut report = Report::default();
-    for (name, what, bench) in
-        BENCHES.iter().filter(|(bench, _, _)| names.is_empty() || names.iter().any(|name| name == bench))
-    {
+    for (name, what, how) in BENCHES.iter().filter(|(bench, _, _)| chosen(bench)) {
         report.begin(name, what, rounds.get());
         report.remark(&machine::busy());
-        bench(site, &programs, rounds.get(), &mut report)?;
+        match (how, &programs) {
+            (Measures::Compared(measure), Some(programs)) => {
+                measure(site, programs, rounds.get(), &mut report)?;
+            }
+            (Measures::Compared(_), None) => bail!("what {name} is compared with was not built"),
+            (Measures::Alone(measure), _) => measure(site, rounds.get(), &mut report)?,
+        }
     }
     println!("\nafterwards {}", machine::busy());
     if keep {
@@ -119,7 +148,7 @@ mod tests {
         let site = Site::new(".".into(), ".".into(), Instant::now());
         let error = run(&site, &["htp".to_owned()], NonZeroUsize::MIN, false).unwrap_err().to_string();
         assert!(
-            error.contains("\"htp\"") && error.contains("http, stdio, streams, client, creates"),
+            error.contains("\"htp\"") && error.contains("http, stdio, streams, client, creates, page"),
             "{error}"
         );
     }
