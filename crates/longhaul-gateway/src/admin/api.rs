@@ -4,6 +4,7 @@
 //! GET  tasks?q=&status=&after=&limit=      POST tasks/ID/answer   {"key", "action", "content"}
 //! GET  tasks/ID                            POST tasks/ID/cancel
 //! GET  tasks/ID/output?stream=&after=      POST tasks/ID/again
+//! GET  tasks/ID/steps
 //! POST cancel                              {"q", "status"}
 //! GET  tools                               POST tools/NAME        {arguments}
 //! ```
@@ -81,6 +82,11 @@ async fn route(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answ
             Ok(ok(&Shown::whole(&record, admin.now())))
         }
         (&Method::GET, ["tasks", id, "output"]) => output(admin, viewer, asked, id).await,
+        (&Method::GET, ["tasks", id, "steps"]) => {
+            let record = admin.task(viewer, id).await?;
+            let steps = admin.steps(&record).await;
+            Ok(ok(&json!({ "recorded": record.steps, "steps": steps })))
+        }
         (&Method::POST, ["tasks", id, "answer"]) => {
             let record = admin.react(viewer, id, reaction(asked)?).await?;
             Ok(ok(&Shown::whole(&record, admin.now())))

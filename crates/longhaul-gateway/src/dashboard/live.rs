@@ -18,8 +18,8 @@ use super::colour::Painter;
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::tasks::{self, Wanted};
-use super::{question, result, task};
-use crate::admin::{Admin, AdminError, From, Viewer, state_of};
+use super::{question, result, task, timeline};
+use crate::admin::{Admin, AdminError, From, ShownStep, Viewer, state_of};
 
 /// How often a list is looked at.
 const LIST_EVERY: Duration = Duration::from_secs(1);
@@ -181,11 +181,17 @@ async fn one(facts: &Facts, record: Record, mut offsets: Offsets, told: &mut Tol
     let Facts { admin, viewer } = facts;
     told.send("retry: 1000\n\n".to_owned()).await?;
     let (mut record, mut done) = (record, false);
+    // There may be thousands: they are read again only when there are others.
+    let (mut steps, mut steps_of) = (None, None);
     loop {
         // Read before its output: what an ended task has written is there.
         let ended = record.is_terminal();
         let gave = give(facts, &record, &mut offsets, told).await?;
-        show(&record, admin.now(), told).await?;
+        let are = Some((record.epoch, record.steps, record.step_bytes, record.owed, ended));
+        if are != steps_of {
+            (steps, steps_of) = (admin.steps(&record).await, are);
+        }
+        show(&record, steps.as_deref(), admin.now(), told).await?;
         if ended && !gave && !done {
             // A page that has all of it needs nobody to follow.
             done = true;
@@ -235,11 +241,11 @@ async fn give(facts: &Facts, record: &Record, offsets: &mut Offsets, told: &mut 
 }
 
 /// What is new of the task.
-async fn show(record: &Record, now: Time, told: &mut Told) -> Result<(), Gone> {
+async fn show(record: &Record, steps: Option<&[ShownStep]>, now: Time, told: &mut Told) -> Result<(), Gone> {
     told.piece("state", &task::state(record, now)).await?;
     told.piece("questions", &question::section(record, now, None)).await?;
     told.piece("actions", &task::actions(record)).await?;
-    told.piece("timeline", &task::timeline(record, now)).await?;
+    told.piece("timeline", &timeline::timeline(record, steps, now)).await?;
     told.piece("result", &result::section(record)).await
 }
 

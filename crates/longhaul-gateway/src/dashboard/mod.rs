@@ -17,6 +17,7 @@ mod result;
 mod route;
 mod task;
 mod tasks;
+mod timeline;
 mod tools;
 
 use std::fmt;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use longhaul::store::{Dialect, Outcome, Owner, Phase, Record, Rerun, Time};
+use longhaul::store::{Dialect, Outcome, Owner, Record, Rerun, Time};
 use longhaul::tasks::shown_arguments;
 use maud::{Markup, html};
 use tokio::sync::mpsc;
@@ -13,7 +13,7 @@ use super::frame::{self, Page, Tab};
 use super::question::{self, Filled};
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
-use super::{result, tasks, tools};
+use super::{result, tasks, timeline, tools};
 use crate::admin::{AdminError, Calling, From, PARTS, State, Stretch, state_of, why};
 use crate::clean;
 
@@ -34,7 +34,7 @@ pub(super) async fn show(
     for stream in streams {
         outputs.extend(admin.output(look.viewer, &record, stream, From::End(OUTPUT)).await?);
     }
-    let now = admin.now();
+    let (steps, now) = (admin.steps(&record).await, admin.now());
     let title = format!("{} {}", clean::line(&record.tool, 60), State::name(state_of(&record)));
     let outputs: Vec<_> = outputs.into_iter().map(Painted::of).collect();
     let offsets: String =
@@ -47,7 +47,7 @@ pub(super) async fn show(
         (state(&record, now))
         (question::section(&record, now, filled))
         (actions(&record))
-        (timeline(&record, now))
+        (timeline::timeline(&record, steps.as_deref(), now))
         @for painted in &outputs { (output(&record, painted)) }
         (result::section(&record))
         (arguments(&record))
@@ -94,80 +94,6 @@ pub(super) fn actions(record: &Record) -> Markup {
             p.hint { "From a terminal: " code { "longhaul tasks " (if record.is_terminal() { "result" } else { "watch" }) " " (record.id.as_str()) } }
         }
     }
-}
-
-/// One thing that a task went through.
-struct Turn {
-    what: Markup,
-    how: String,
-    took: Markup,
-}
-
-/// What it went through so far.
-pub(super) fn timeline(record: &Record, now: Time) -> Markup {
-    let turns = turns(record, now);
-    html! {
-        section id="timeline" aria-labelledby="timeline-title" {
-            h2 id="timeline-title" { "Timeline" }
-            div.scroll tabindex="0" role="group" aria-label="Timeline, a table" {
-                table {
-                    thead { tr { th scope="col" { "What" } th scope="col" { "Outcome" } th scope="col" { "When" } } }
-                    tbody {
-                        @for turn in turns {
-                            tr { th scope="row" { (turn.what) } td { (turn.how) } td { (turn.took) } }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn turns(record: &Record, now: Time) -> Vec<Turn> {
-    let turn = |what: Markup, how: String, took: Markup| Turn { what, how, took };
-    let mut turns = Vec::new();
-    let made = match &record.parent {
-        Some(parent) => {
-            html! { "Made by " a href={ "/tasks/" (encoded(parent.task.as_str())) } { "another task" } }
-        }
-        None => html! { "Called" },
-    };
-    turns.push(turn(made, String::new(), frame::ago(record.created_at, now)));
-    if record.attempt > 0 {
-        let node = record.lease().map(|lease| format!("on node {}", lease.node));
-        let what = html! { "Attempt " (record.attempt) };
-        turns.push(turn(what, node.unwrap_or_default(), html! {}));
-    }
-    let mut count = |what: &str, how: String| turns.push(turn(html! { (what) }, how, html! {}));
-    if record.steps > 0 {
-        count("Steps", format!("{} recorded", record.steps));
-    }
-    if record.parts > 0 {
-        count("Parts of the result", format!("{} given", record.parts));
-    }
-    let children = record.children;
-    if children.open + children.ended > 0 {
-        count(
-            "Tasks that it made",
-            format!("{}, of which {} have ended", children.open + children.ended, children.ended),
-        );
-    }
-    for question in &record.questions {
-        let what = html! { span.asked { "Question" } };
-        turns.push(turn(what, "waits for an answer".to_owned(), frame::ago(question.asked_at, now)));
-    }
-    if let Phase::Parked { until: Some(until) } = &record.phase {
-        turns.push(turn(html! { "Waits" }, "until its time".to_owned(), frame::within(*until, now)));
-    }
-    if let Some(ended) = record.terminal_at {
-        let how = State::name(state_of(record)).to_owned();
-        turns.push(turn(html! { "Ended" }, how, frame::ago(ended, now)));
-    }
-    if record.undo.is_some() {
-        let how = if record.owed == 0 { "done".to_owned() } else { format!("{} steps left", record.owed) };
-        turns.push(turn(html! { "Undone" }, how, html! {}));
-    }
-    turns
 }
 
 /// A stretch with its colours.
