@@ -213,6 +213,11 @@ async fn s10_no_body_is_longer_than_it_may_be() {
     assert!(matches!(answer.status, 0 | 400 | 431), "{answer:?}");
     let answer = host.raw(format!("{head}x: {}\r\n\r\n", "y".repeat(1 << 20))).await;
     assert!(matches!(answer.status, 0 | 400 | 431), "{answer:?}");
+    let of_length =
+        |length| format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nx: {}\r\n\r\n", "y".repeat(length));
+    assert_eq!(host.raw(of_length(60 << 10)).await.status, 415);
+    let answer = host.raw(of_length(128 << 10)).await;
+    assert!(matches!(answer.status, 0 | 431), "{answer:?}");
     assert_eq!(host.runs(), 0);
 }
 

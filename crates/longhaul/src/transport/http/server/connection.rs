@@ -135,6 +135,7 @@ async fn converse(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
+        .max_buf_size(READ_AHEAD)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let ended = tokio::select! {
@@ -178,6 +179,10 @@ async fn respond(
     }
     ending(response, ends).map(|body| AnswerBody::of(body, answers, open, place))
 }
+
+/// What waits of one connection of HTTP/1.1 to be looked at, in bytes, such as a head that has not ended. What is read last
+/// may go beyond, so that a head is refused for certain that has twice as many.
+pub(super) const READ_AHEAD: usize = 64 << 10;
 
 /// What is said where there is no place for a request.
 const FULL: &str = "as many connections are busy as may be: come back later";

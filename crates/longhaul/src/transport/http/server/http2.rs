@@ -12,6 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::connection::READ_AHEAD;
 use super::service::AnswerBody;
 use super::waiting::Connection;
 
@@ -56,7 +57,7 @@ where
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(idle);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(idle).max_buf_size(READ_AHEAD);
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -12,6 +12,7 @@ mod callback;
 mod connection;
 mod cors;
 mod door;
+mod gather;
 mod head;
 #[cfg(feature = "http2")]
 mod http2;

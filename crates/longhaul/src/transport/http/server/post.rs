@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::{Response, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use longhaul_proto::dialect::{Dialect, Era, Revision};
 use longhaul_proto::http::{Accept, accepts};
 use longhaul_proto::jsonrpc::{ErrorObject, Message, is_batch};
 use longhaul_proto::model::RequestMeta;
 
 use super::answer::{Body, Reply, empty, no_room, refusal, text};
+use super::gather::{Lacking, gather};
 use super::head::Head;
 use super::route::RequestBody;
 use super::{Endpoint, batch, legacy, modern};
@@ -65,22 +65,20 @@ pub(super) async fn read(
         return Err(too_long());
     }
     let reading = endpoint.reading.begin();
-    let body = body.map_frame(|frame| {
-        reading.grow(frame.data_ref().map_or(0, Buf::remaining));
-        frame
-    });
-    let collected = tokio::time::timeout(endpoint.options.body_timeout, Limited::new(body, limit).collect());
-    let collected = tokio::select! {
+    let gathered = tokio::time::timeout(endpoint.options.body_timeout, gather(body, limit, &reading));
+    let gathered = tokio::select! {
         biased;
         () = reading.given_up() => {
             return Err(Box::new(no_room("too much is being sent at once: send this again later")));
         }
-        collected = collected => collected,
+        gathered = gathered => gathered,
     };
-    match collected {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_long()),
-        Ok(Err(_)) => Err(Box::new(text(StatusCode::BAD_REQUEST, "the body ended early".into()))),
+    match gathered {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(Lacking::TooLong)) => Err(too_long()),
+        Ok(Err(Lacking::CutOff)) => {
+            Err(Box::new(text(StatusCode::BAD_REQUEST, "the body ended early".into())))
+        }
         Err(_) => Err(Box::new(text(StatusCode::REQUEST_TIMEOUT, "the body took too long".into()))),
     }
 }
