@@ -37,8 +37,8 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
                         @for node in &nodes {
                             tr {
                                 th scope="row" { code { (node.name) } @if node.is_this { " (this server)" } }
-                                td { (node.tasks) }
-                                td { @match node.until { Some(at) => (frame::when_ends(at, now)), None => "–" } }
+                                td data-label="Tasks it holds: " { (node.tasks) }
+                                td data-label="Its latest lease ends " { @match node.until { Some(at) => (frame::when_ends(at, now)), None => "–" } }
                             }
                         }
                     }

@@ -1,7 +1,4 @@
 //! The tools of the server, and forms that call them.
-
-use std::time::Duration;
-
 use http::StatusCode;
 use longhaul::proto::model::CallToolResult;
 use longhaul::server::TaskMode;
@@ -72,20 +69,19 @@ fn policy(inner: &Inner, name: &str) -> String {
         return String::new();
     };
     let when = match command.task {
-        TaskMode::Never => "never".to_owned(),
-        TaskMode::After(Duration::ZERO) => "always".to_owned(),
-        TaskMode::After(after) => format!("after {}", format_duration(after)),
-        TaskMode::Required => "required".to_owned(),
-        _ => "always".to_owned(),
+        TaskMode::Never => return "never".to_owned(),
+        TaskMode::After(after) if !after.is_zero() => format!("after {}", format_duration(after)),
+        TaskMode::Required => "only".to_owned(),
+        _ => "at once".to_owned(),
     };
     let rerun = match command.rerun {
-        Rerun::Reattach => "reattach",
-        Rerun::Resumable => "resumable",
-        Rerun::Restart => "restart",
-        _ => "never",
+        Rerun::Reattach => "goes on",
+        Rerun::Resumable => "goes on from its last step",
+        Rerun::Restart => "begins anew",
+        _ => "is lost",
     };
     let limit = command.limit.map(|limit| format!(", {limit} at once")).unwrap_or_default();
-    format!("{when}, rerun {rerun}{limit}")
+    format!("{when}; {rerun} if its server dies{limit}")
 }
 
 pub(super) async fn show(look: Look<'_>, name: &str) -> Result<Answer, AdminError> {
@@ -111,7 +107,12 @@ fn page(look: Look<'_>, tool: &Offered, status: StatusCode, refused: Option<&Ref
         p.crumbs { a href="/tools" { "Tools" } }
         h1 { (name) }
         @if let Some(description) = &tool.description { p.message { (clean::text(description)) } }
-        p.hint { (source(look.inner, &tool.name)) " · " (policy(look.inner, &tool.name)) }
+        @let policy = policy(look.inner, &tool.name);
+        p.hint {
+            (source(look.inner, &tool.name))
+            @if !policy.is_empty() { " · as a task: " (policy) }
+            " · " a href={ "/?q=" (encoded(&format!("tool:{}", tool.name))) } { "its tasks" }
+        }
         section aria-labelledby="call-title" {
             h2 id="call-title" { "Call it" }
             @if let Some(refused) = refused { p.problem role="alert" { (clean::text(refused.why)) } }
