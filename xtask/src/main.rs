@@ -9,6 +9,7 @@ mod interop;
 mod limits;
 mod mutants;
 mod package;
+mod public_types;
 mod requirements;
 mod sabotage;
 mod site;
@@ -79,6 +80,8 @@ enum Command {
     Limits,
     /// Make every published crate's archive as a registry gets it, and build each from its archive
     Package,
+    /// Compare whose types the published crates show with what their manifests allow
+    Public,
     /// Measure our speed against our peers' in one run
     #[command(after_help = bench_help())]
     Bench {
@@ -354,6 +357,7 @@ fn run(command: Command) -> Result<Tally> {
         }
         Command::Stories => stories::run(&site(stories::BUDGET)?)?,
         Command::Package => package::run(&site(test::BUDGET)?)?,
+        Command::Public => public_types::run(&site(test::BUDGET)?)?,
         Command::Limits => limits::write(&site(test::BUDGET)?.root)?,
         Command::Requirements => requirements::write(&site(test::BUDGET)?.root)?,
         Command::Chaos { instead: Some(Chaos::Explore { pairs: false, .. }), .. } => {

@@ -34,7 +34,16 @@ pub(crate) struct Package {
     targets: Vec<Target>,
     /// The registries it may go to; `None` is any.
     publish: Option<Vec<String>>,
+    /// What cargo does not read.
+    metadata: Option<Metadata>,
     id: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Metadata {
+    /// The dependencies whose types it shows in its own interface, each with the reason.
+    #[serde(default, rename = "public-dependencies")]
+    public_dependencies: BTreeMap<String, String>,
 }
 
 /// One line of a manifest's dependencies.
@@ -188,6 +197,16 @@ impl Package {
     /// Whether anybody is to find it in a registry.
     pub(crate) fn is_published(&self) -> bool {
         self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
+
+    /// Whether cargo means it by this.
+    pub(crate) fn is_named_by(&self, id: &str) -> bool {
+        self.id == id
+    }
+
+    /// The crates whose types it may show, as code names them.
+    pub(crate) fn public_dependencies(&self) -> BTreeSet<&str> {
+        self.metadata.iter().flat_map(|own| own.public_dependencies.keys()).map(String::as_str).collect()
     }
 }
 

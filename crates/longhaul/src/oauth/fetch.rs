@@ -8,16 +8,19 @@ use serde::de::DeserializeOwned;
 
 use crate::transport::http::client::{http_client, is_loopback};
 
+/// What kept an HTTP client from its work.
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why something could not be had from an authorization server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
     /// TLS cannot be set up here.
     #[error("TLS cannot be set up; are the system's certificates installed?")]
-    Tls(#[source] reqwest::Error),
+    Tls(#[source] Source),
     /// It could not be reached, or took too long.
     #[error("it could not be reached")]
-    Unreachable(#[source] reqwest::Error),
+    Unreachable(#[source] Source),
     /// It has no such thing.
     #[error("{url} answered with the status {status}")]
     #[non_exhaustive]
@@ -90,7 +93,7 @@ pub(crate) fn is_safe(url: &Url) -> bool {
 
 /// A client for one authorization server. It follows no redirects.
 pub(crate) fn client(url: &Url) -> Result<Client, FetchError> {
-    http_client(url, TIMEOUT, HeaderMap::new()).build().map_err(FetchError::Tls)
+    http_client(url, TIMEOUT, HeaderMap::new()).build().map_err(|error| FetchError::Tls(error.into()))
 }
 
 /// The JSON document that `request` for `url` gives.
@@ -140,7 +143,7 @@ pub(crate) fn shown(text: &str) -> String {
 const SHOWN: usize = 200;
 
 fn unreachable(error: reqwest::Error) -> FetchError {
-    FetchError::Unreachable(error.without_url())
+    FetchError::Unreachable(error.without_url().into())
 }
 
 #[cfg(all(test, feature = "auth"))]

@@ -55,7 +55,7 @@ impl Documents {
             .no_proxy()
             .https_only(!local)
             .dns_resolver(Arc::new(Public { local }));
-        let http = builder.build().map_err(FetchError::Tls)?;
+        let http = builder.build().map_err(|error| FetchError::Tls(error.into()))?;
         Ok(Self { http, local, turns: Turns::default(), known: Mutex::default() })
     }
 

@@ -67,7 +67,7 @@ impl Web {
             let resolver = Public { local: reach == Reach::Local };
             builder = builder.no_proxy().dns_resolver(Arc::new(resolver));
         }
-        let others = builder.build().map_err(|error| prepared(FetchError::Tls(error)))?;
+        let others = builder.build().map_err(|error| prepared(FetchError::Tls(error.into())))?;
         let bounds = Bounds { timeout: limits.timeout, longest: limits.max_answer };
         Ok(Self { named, others, reach, bounds })
     }
@@ -111,7 +111,7 @@ impl Web {
     /// Its answer, within bounds.
     pub(super) async fn reply(&self, request: RequestBuilder, url: &Url) -> Result<Reply, FetchError> {
         let sent = request.send().await;
-        let response = sent.map_err(|error| FetchError::Unreachable(error.without_url()))?;
+        let response = sent.map_err(|error| FetchError::Unreachable(error.without_url().into()))?;
         let (status, headers) = (response.status(), response.headers().clone());
         Ok(Reply { status, headers, body: self.bounds.body(response, url).await? })
     }
