@@ -44,6 +44,16 @@ description = "Tests, and says so in colour"
 command = ["printf", '%b', '\\0033[32mok\\0033[0m one\\n\\0033[1;31mFAILED\\0033[0m two\\n\\0033[36mok\\0033[0m th\\0033[35mr\\0033[34me\\0033[33me\\n\\0033[90mfaint\\n']
 task = "always"
 
+[tools.flood]
+description = "Writes more than a page holds, once it is followed"
+command = ["sh", "-c", "while [ ! -e flood ]; do sleep 0.05; done; seq 1 400000"]
+task = "always"
+
+[tools.long]
+description = "Writes one line without end"
+command = ["sh", "-c", 'while [ ! -e flood ]; do sleep 0.05; done; head -c 10000000 /dev/zero | tr "\\0" x; echo; echo behind it']
+task = "always"
+
 [tools.fail]
 description = "Fails"
 command = ["sh", "-c", "echo it did not work >&2; exit 3"]
@@ -81,6 +91,7 @@ const checks = [
   ["what a tool says is text, whatever it says", hostile],
   ["no line is lost between page and stream, nor over a SIGKILL of the server", lines],
   ["who scrolls back is left alone", scrolledBack],
+  ["what is too much for a page goes by, and its end stays", floods],
   ["colours are shown, and words are found in what was written", colours],
   ["rows change in place, keep the focus, and new ones wait for their reader", rows],
   ["a question is answered in the page, with the keyboard alone, and what does not fit is said and kept", answers],
@@ -187,6 +198,26 @@ async function scrolledBack() {
   };
   await page.waitForFunction(atEnd);
   await page.close();
+}
+
+async function floods() {
+  const [counted, long] = [await watched(context), await watched(context)];
+  await call(counted, "flood");
+  await call(long, "long");
+  // Each is followed before there is anything to read.
+  await writeFile(join(folder, "flood"), "");
+  const ends = (words) => document.getElementById("log-stdout")?.textContent.trimEnd().endsWith(words);
+  await counted.waitForFunction(ends, "400000", { timeout: 60_000 });
+  await long.waitForFunction(ends, "behind it", { timeout: 60_000 });
+  const shown = await counted.locator("#log-stdout").textContent();
+  const numbers = shown.trim().split("\n").slice(1).map(Number);
+  assert.ok(numbers.every((number, at) => at === 0 || number === numbers[at - 1] + 1), "a line is missing");
+  for (const page of [counted, long]) {
+    const length = await page.locator("#log-stdout").evaluate((log) => log.textContent.length);
+    assert.ok(length > 60_000 && length < 2_500_000, `${length} characters are shown`);
+    await page.locator("#state .badge.completed").waitFor();
+    await page.close();
+  }
 }
 
 async function colours() {
