@@ -9,7 +9,7 @@ use longhaul::store::{EventStore, Memory, Registry, StoreError, TaskStore};
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, DatabaseUrl, Machine, StoreUrl};
 use longhaul_store::sealed::{Sealed, is_sealed};
-use longhaul_store::transfer::{TransferError, refusal};
+use longhaul_store::transfer::Mark;
 use longhaul_store::{Postgres, PostgresOptions, Redis, RedisOptions, Sqlite, SqliteOptions};
 
 use crate::exit::Exit;
@@ -51,20 +51,16 @@ async fn open_as(store: &config::Store, sqlite: fn(&Path) -> Result<Sqlite, Stor
             if let Some(problem) = no_file(path) {
                 return Err(anyhow::anyhow!("the store {url} cannot be opened: {problem}").into());
             }
-            let sqlite = sqlite(path).with_context(|| format!("the store {url} cannot be opened"))?;
-            is_to_be_used(&sqlite, url).await?;
-            with_keys(sqlite, store).await
+            with_keys(opened(sqlite(path), url)?, store).await
         }
         StoreUrl::Postgres(url) => {
-            let postgres = database(url).await?;
-            is_to_be_used(&postgres, &store.url).await?;
+            let postgres = opened(database(url).await, &store.url)?;
             let survives = format!("{} ({})", postgres.durability(), postgres.commits());
             let opened = with_keys(postgres, store).await?;
             Ok(Store { survives: Some(survives), ..opened })
         }
         StoreUrl::Redis(url) => {
-            let redis = server(url).await?;
-            is_to_be_used(&redis, &store.url).await?;
+            let redis = opened(server(url).await, &store.url)?;
             let survives = format!("{} ({})", redis.durability(), redis.commits());
             let opened = with_keys(redis, store).await?;
             Ok(Store { survives: Some(survives), ..opened })
@@ -72,18 +68,28 @@ async fn open_as(store: &config::Store, sqlite: fn(&Path) -> Result<Sqlite, Stor
     }
 }
 
-/// Refuses a store that was copied into another, and one that is an unfinished copy: whatever is done there is lost, or done twice.
-async fn is_to_be_used(store: &dyn Registry, url: &StoreUrl) -> Outcome<()> {
-    let Some(why) = refusal(&place(url), store).await? else { return Ok(()) };
-    let failure = Failure::new(Exit::Failed, "moved", why.to_string());
-    Err(match why {
-        TransferError::Unfinished { from, place } => failure.next(format!(
-            "finish it: longhaul store copy {from} {place}; or give it up, with --abandon, and use {from}"
-        )),
-        _ => failure.next(
-            "name that one; `longhaul store copy FROM TO --abandon` gives up a copy that is unfinished",
-        ),
-    })
+/// What was opened; of a store that is out of service, which one is in its place and what to do.
+fn opened<T>(opened: Result<T, StoreError>, url: &StoreUrl) -> Outcome<T> {
+    match opened {
+        Err(StoreError::OutOfService { mark }) => Err(out_of_service(&place(url), &mark)),
+        opened => Ok(opened.with_context(|| format!("the store {url} cannot be opened"))?),
+    }
+}
+
+/// Whatever is done in such a store is lost, or done twice.
+pub(crate) fn out_of_service(place: &str, mark: &Mark) -> Failure {
+    let failure = |code| Failure::new(Exit::Failed, code, format!("{place} {mark}"));
+    let finish = |from: &str, to: &str| {
+        let copy = format!("longhaul store copy {from} {to}");
+        failure("unfinished_copy")
+            .next(format!("finish it: {copy}; or give it up and use {from} again: {copy} --abandon"))
+    };
+    match mark {
+        Mark::Copying(to) => finish(place, to),
+        Mark::CopyOf(from) => finish(from, place),
+        Mark::Moved(to) => failure("moved").next(format!("name the store {to}")),
+        _ => failure("out_of_service"),
+    }
 }
 
 /// What a store is called wherever the program is started.
@@ -109,23 +115,21 @@ pub(crate) fn place(url: &StoreUrl) -> String {
 }
 
 /// A URL without a password goes with that of the environment, as for every program on PostgreSQL.
-async fn database(url: &DatabaseUrl) -> Outcome<Postgres> {
+async fn database(url: &DatabaseUrl) -> Result<Postgres, StoreError> {
     let mut options = PostgresOptions::new();
     if let Ok(password) = std::env::var("PGPASSWORD") {
         options = options.with_password(password);
     }
-    let opened = options.open(url.expose()).await;
-    Ok(opened.with_context(|| format!("the store {url} cannot be opened"))?)
+    options.open(url.expose()).await
 }
 
 /// The same for a Redis server.
-async fn server(url: &DatabaseUrl) -> Outcome<Redis> {
+async fn server(url: &DatabaseUrl) -> Result<Redis, StoreError> {
     let mut options = RedisOptions::new();
     if let Ok(password) = std::env::var("REDISCLI_AUTH") {
         options = options.with_password(password);
     }
-    let opened = options.open(url.expose()).await;
-    Ok(opened.with_context(|| format!("the store {url} cannot be opened"))?)
+    options.open(url.expose()).await
 }
 
 async fn with_keys<S: TaskStore + EventStore + Registry + 'static>(

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, path::PathBuf, sync::Arc};
 
-use crate::{Epoch, TaskId};
+use crate::{Epoch, TaskId, transfer::Mark};
 
 /// Why an operation was refused or failed. Nothing was acknowledged and, unless a variant says otherwise,
 /// nothing has changed.
@@ -154,6 +154,12 @@ pub enum StoreError {
     NotSealed {
         /// What is not.
         what: String,
+    },
+    /// Its tasks are in another store, too, and would run twice.
+    #[error("the store {mark}")]
+    OutOfService {
+        /// Which one, and which of them is in service.
+        mark: Mark,
     },
     /// The handle is being closed.
     #[error("this store handle is closed; open another")]

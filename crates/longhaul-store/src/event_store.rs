@@ -172,6 +172,36 @@ impl Kept {
     }
 }
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+impl Kept {
+    /// What a stream was that is copied, before the first of its events is.
+    pub(crate) fn behind(last: u64) -> Self {
+        Self { last, ..Self::default() }
+    }
+
+    /// Adds an event as it is: it takes this much.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Corrupt`] if it does not follow what is there.
+    pub(crate) fn take(&mut self, event: &Event) -> Result<u64, StoreError> {
+        if event.number != self.last + 1 {
+            return Err(follows_not());
+        }
+        let room = room(&event.text);
+        self.last += 1;
+        self.count += 1;
+        self.bytes += room;
+        Ok(room)
+    }
+}
+
+/// Events that are copied do not follow those that are there.
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+pub(crate) fn follows_not() -> StoreError {
+    crate::error::corrupt("events of a stream do not follow one another")
+}
+
 impl Limits {
     /// Refuses more bytes of events of one owner or in all than there may be.
     pub(crate) fn admit_events(&self, own: u64, all: u64) -> Result<(), StoreError> {

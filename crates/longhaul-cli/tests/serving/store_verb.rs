@@ -1,5 +1,6 @@
 //! `longhaul store`: the store itself.
 
+use longhaul_store::{EntryKey, Registry as _, Sqlite, Value as Kept};
 use serde_json::Value;
 
 use super::fleet::rig;
@@ -76,4 +77,31 @@ fn what_cannot_be_copied_is_said_before_anything_is_touched() {
         assert!(code == 2 && err.contains(why) && err.contains("help: "), "{code} {err}");
     }
     assert!(!at.join("new.db").exists() && !at.join("nowhere.db").exists());
+}
+
+#[tokio::test]
+async fn a_copy_is_given_up_only_where_there_is_one() {
+    let folder = folder("");
+    let at = folder.path();
+    let give_up = || run(at, &["store", "copy", "sqlite:a.db", "sqlite:new.db", "--abandon"]);
+    drop(Sqlite::open(at.join("a.db")).unwrap());
+    let (code, said, err) = give_up();
+    assert!(code == 0 && said.contains("there is nothing to give up"), "{said}{err}");
+    // One that was broken off leaves this.
+    let name = |file: &str| format!("sqlite:{}", at.canonicalize().unwrap().join(file).display());
+    let mark = serde_json::json!({"copying": name("new.db")}).to_string();
+    let key = EntryKey::of_server("transfer", "mark");
+    let store = Sqlite::open(at.join("a.db")).unwrap();
+    store.put(key, Kept::for_ever(mark.as_bytes())).await.unwrap();
+    drop(store);
+    for verb in [["tasks", "list"].as_slice(), &["serve", "--stdio"]] {
+        let (code, _, err) = run(at, &[verb, &["--store", "sqlite:a.db"]].concat());
+        let finish = format!("longhaul store copy {} {} --abandon", name("a.db"), name("new.db"));
+        assert!(code == 1 && err.contains("is being copied to") && err.contains(&finish), "{code} {err}");
+    }
+    let (code, said, err) = give_up();
+    assert!(code == 0 && said.contains("can be served again"), "{said}{err}");
+    let (code, _, err) = run(at, &["tasks", "list", "--store", "sqlite:a.db"]);
+    assert!(code == 0, "{err}");
+    assert!(!at.join("new.db").exists(), "the other one need not be there");
 }

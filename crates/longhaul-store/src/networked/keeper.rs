@@ -65,6 +65,12 @@ pub(crate) trait Keeps: Server {
         now: Time,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
+    /// What is kept as the mark of a store that is out of service.
+    fn mark(
+        &self,
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;
+
     /// The numbers of the latest changes of these tasks, as far as they are there.
     fn seqs(
         &self,
@@ -105,11 +111,13 @@ impl<S: Keeps> Keeper<S> {
         loop {
             match self.keep(&mut session).await {
                 Ok(()) => {
-                    match timeout(GOODBYE, self.site.leave(session)).await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(error)) => tracing::debug!(%error, LEFT_BEHIND),
-                        Err(late) => tracing::debug!(%late, LEFT_BEHIND),
-                    }
+                    part(&*self.site, session).await;
+                    break;
+                }
+                Err(refusal @ StoreError::OutOfService { .. }) => {
+                    tracing::error!(store, %refusal, "this node does nothing there any more");
+                    self.site.node().hub.wake_all();
+                    part(&*self.site, session).await;
                     break;
                 }
                 Err(error) => {
@@ -133,8 +141,11 @@ impl<S: Keeps> Keeper<S> {
         loop {
             let again = async {
                 let mut session = self.site.enter().await?;
-                greet(&*self.site, &mut session).await?;
-                Ok::<_, StoreError>(session)
+                match greet(&*self.site, &mut session).await {
+                    // Whoever keeps it meets the same.
+                    Ok(()) | Err(StoreError::OutOfService { .. }) => Ok(session),
+                    Err(error) => Err(error),
+                }
             };
             tokio::select! {
                 _ = &mut self.stop => return None,
@@ -158,6 +169,7 @@ impl<S: Keeps> Keeper<S> {
             ticks
         };
         let (mut beat, mut poll, mut said) = (ticks(BEAT), ticks(self.site.polls()), ticks(REFRESH));
+        heed(&*self.site, session).await?;
         loop {
             tokio::select! {
                 _ = &mut self.stop => return Ok(()),
@@ -166,7 +178,10 @@ impl<S: Keeps> Keeper<S> {
                     Next::Change(id) => self.site.tell(session, id).await?,
                     Next::Nothing => {}
                 },
-                _ = beat.tick() => keep_time(&*self.site, session).await?,
+                _ = beat.tick() => {
+                    keep_time(&*self.site, session).await?;
+                    heed(&*self.site, session).await?;
+                }
                 _ = poll.tick() => self.poll(session).await?,
                 _ = said.tick() => say(&*self.site, session).await?,
             }
@@ -208,10 +223,27 @@ impl<S: Keeps> Keeper<S> {
     }
 }
 
-/// Makes a node known on a new session.
+/// Makes a node known on a new session, and then looks whether it may do anything: whoever copies the store marks it first, and
+/// then looks for other nodes, so that of the two one sees the other.
 pub(super) async fn greet<S: Keeps>(site: &S, session: &mut S::Session) -> Result<(), StoreError> {
     keep_time(site, session).await?;
-    say(site, session).await
+    say(site, session).await?;
+    heed(site, session).await
+}
+
+/// Ends a session in order.
+pub(super) async fn part<S: Keeps>(site: &S, session: S::Session) {
+    match timeout(GOODBYE, site.leave(session)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, LEFT_BEHIND),
+        Err(late) => tracing::debug!(%late, LEFT_BEHIND),
+    }
+}
+
+/// Looks whether the store is in service.
+async fn heed<S: Keeps>(site: &S, session: &mut S::Session) -> Result<(), StoreError> {
+    let mark = site.mark(session).await?;
+    site.node().heed(mark.as_deref())
 }
 
 /// Says that this node is there, and learns how the server is set.
@@ -243,7 +275,7 @@ async fn keep_time<S: Keeps>(site: &S, session: &mut S::Session) -> Result<(), S
 const BEAT: Duration = Duration::from_secs(1);
 
 /// How often a node says that it is there.
-const REFRESH: Duration = Duration::from_secs(60);
+const REFRESH: Duration = Duration::from_secs(10);
 
 /// What has not been said for so long is forgotten.
 const FORGOTTEN_MS: i64 = 24 * 60 * 60 * 1000;

@@ -77,7 +77,11 @@ impl<S: Keeps> Handle<S> {
         let runtime = threads()?;
         let opened = runtime.spawn(async {
             let (site, mut session) = entering.await?;
-            keeper::greet(&*site, &mut session).await?;
+            if let Err(refusal) = keeper::greet(&*site, &mut session).await {
+                // Else it would count as one that may come back.
+                keeper::part(&*site, session).await;
+                return Err(refusal);
+            }
             let (stop, stopped) = oneshot::channel();
             let (ended, gone) = sync_channel(1);
             tokio::spawn(Keeper::new(site.clone(), stopped, ended).run(session));
@@ -102,6 +106,7 @@ impl<S: Server> Handle<S> {
     {
         Box::pin(async move {
             let Some(runtime) = &self.runtime else { return Err(StoreError::Closed) };
+            self.site.admit()?;
             ended(runtime.spawn(make(self.site.clone())).await)
         })
     }

@@ -2,14 +2,17 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use super::{server_clock::ServerClock, suspects::Suspects};
-use crate::{Clock, Durability, NodeId, Settings, StoreError, TaskId, Time, WatchHub, clock::StoreClock};
+use crate::{
+    Clock, Durability, NodeId, Settings, StoreError, SystemClock, TaskId, Time, WatchHub, clock::StoreClock,
+    transfer::heed,
+};
 
 /// One handle of a store, which is one node of it.
 #[derive(Debug)]
@@ -27,6 +30,13 @@ pub(crate) struct Node {
     /// they are committed.
     changes: AtomicU64,
     durability: Mutex<(Durability, String)>,
+    /// Whether it works on the store; else it copies, and may do so while the store is out of service.
+    serves: bool,
+    /// Why it does nothing any more.
+    refusal: OnceLock<StoreError>,
+    /// When the store was last seen to be in service, by the steady clock of the machine.
+    seen_at: Mutex<Duration>,
+    machine: SystemClock,
 }
 
 impl Node {
@@ -46,6 +56,7 @@ impl Node {
                 (Some(Arc::clone(&server)), server as Arc<dyn Clock>)
             }
         };
+        let machine = SystemClock::new();
         let mut bits = [0; 10];
         getrandom::fill(&mut bits).map_err(|error| StoreError::Backend {
             doing: "drawing a node's name",
@@ -61,7 +72,43 @@ impl Node {
             patience,
             changes: AtomicU64::new(0),
             durability: Mutex::new((Durability::Volatile, String::new())),
+            serves: true,
+            refusal: OnceLock::new(),
+            seen_at: Mutex::new(machine.steady()),
+            machine,
         })
+    }
+
+    /// One that copies.
+    pub(crate) fn copying(self) -> Self {
+        Self { serves: false, ..self }
+    }
+
+    /// This has just been read where the mark of a store is kept that is out of service.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::OutOfService`], for a node that serves: from now on for whatever it is to do.
+    pub(crate) fn heed(&self, mark: Option<&[u8]>) -> Result<(), StoreError> {
+        if self.serves {
+            heed(mark).inspect_err(|refusal| drop(self.refusal.set(refusal.clone())))?;
+        }
+        *self.seen() = self.machine.steady();
+        Ok(())
+    }
+
+    /// Why it does nothing any more, if that is so.
+    pub(crate) fn refusal(&self) -> Option<StoreError> {
+        self.refusal.get().cloned()
+    }
+
+    /// For how long it has not known whether the store is in service.
+    pub(crate) fn silence(&self) -> Duration {
+        self.machine.steady().saturating_sub(*self.seen())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Duration> {
+        self.seen_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A task has changed, here or elsewhere.

@@ -1,13 +1,13 @@
 //! How operations get to a server, and what becomes of them on the way: each store supplies it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     look::{Look, Moment},
     node::Node,
     transaction::{Operation, Transaction},
 };
-use crate::{Epoch, StoreError, TaskId};
+use crate::{Epoch, StoreError, TaskId, error::said};
 
 /// A server that keeps a store, as one node of the store has it.
 pub(crate) trait Server: Send + Sync + 'static {
@@ -22,6 +22,21 @@ pub(crate) trait Server: Send + Sync + 'static {
 
     /// Where the server is, and nothing else that its URL says.
     fn place(&self) -> String;
+
+    /// Refuses what a node may not begin: it has seen that the store is out of service, or has long not seen that it is not.
+    ///
+    /// A node that stood still, or was cut off, does nothing until it has a session again and has looked: the store may have
+    /// been copied into another meanwhile.
+    fn admit(&self) -> Result<(), StoreError> {
+        match self.node().refusal() {
+            Some(refusal) => Err(refusal),
+            None if self.node().silence() > LONGEST_SILENCE => {
+                let source = said("this node has lost its session with it, and makes another");
+                Err(StoreError::Unreachable { place: self.place(), source })
+            }
+            None => Ok(()),
+        }
+    }
 
     /// Does something that is done as a whole or not at all, and tells who watches. What others stand in the way of is tried
     /// again, a bounded number of times.
@@ -42,3 +57,6 @@ pub(crate) trait Server: Send + Sync + 'static {
         held: Vec<(TaskId, Epoch)>,
     ) -> impl Future<Output = Result<Vec<TaskId>, StoreError>> + Send + 'static;
 }
+
+/// For how long a node goes on that has lost its session. It looks each second.
+const LONGEST_SILENCE: Duration = Duration::from_secs(15);

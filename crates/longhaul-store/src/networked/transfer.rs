@@ -1,5 +1,7 @@
 //! Copying: what is copied is taken by the same transactions as everything else.
 
+use std::time::Duration;
+
 use super::transaction::{Change, Operation, Transaction};
 use crate::{transfer::WholeTask, transition::Noted};
 
@@ -39,5 +41,9 @@ pub(crate) struct WholeEntries(pub(crate) u64);
 /// Some streams behind a place.
 pub(crate) struct WholeStreams(pub(crate) u64);
 
-/// How many other nodes are alive.
+/// How many other nodes are there, or were lately and have not said that they go: whoever has lost its session may come back.
 pub(crate) struct Others;
+
+/// What lately is. By then whatever a node has begun that has lost its session has ended, and it begins nothing more
+/// ([`Server::admit`](super::server::Server::admit)).
+pub(crate) const LATELY: Duration = Duration::from_secs(45);

@@ -76,7 +76,7 @@ impl Registry for Postgres {
 }
 
 /// Whose, of what kind, and its name.
-fn values(key: &Key) -> [Value<'_>; 4] {
+pub(super) fn values(key: &Key) -> [Value<'_>; 4] {
     let owner = key.owner.as_ref().map_or("", encode_owner);
     let is_own = Value::int(key.owner.is_some());
     [is_own, Value::words(owner), Value::words(&key.kind), Value::words(&key.name)]

@@ -190,7 +190,7 @@ async fn remove(tx: &mut Tx, sql: &'static str, values: &[Value<'_>]) -> Result<
     Ok(found.len())
 }
 
-fn kept(row: &Row, from: usize) -> Result<Kept, StoreError> {
+pub(super) fn kept(row: &Row, from: usize) -> Result<Kept, StoreError> {
     Ok(Kept { last: number(row, from)?, count: number(row, from + 1)?, bytes: number(row, from + 2)? })
 }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Row, types::ToSql};
 
-use super::{Site, fault::Fault, link::Connection, sql, value::Value};
+use super::{Site, entries::values, fault::Fault, link::Connection, sql, value::Value};
 use crate::{
     Durability, StoreError, TaskId, Time,
     error::corrupt,
     networked::keeper::{Keeps, Next},
+    row::entry::Key,
+    transfer::Mark,
 };
 
 impl Keeps for Site {
@@ -88,6 +90,11 @@ impl Keeps for Site {
     async fn store_time(&self, connection: &mut Connection, now: Time) -> Result<(), StoreError> {
         let store = "UPDATE longhaul.store SET time = $1 WHERE time < $1";
         ask(self, connection, store, &[Value::int(now.unix_ms())]).await.map(drop)
+    }
+
+    async fn mark(&self, connection: &mut Connection) -> Result<Option<Vec<u8>>, StoreError> {
+        let rows = ask(self, connection, sql::ENTRY, &values(&Key::of(Mark::KEY))).await?;
+        rows.first().map(|row| row.try_get(3).map_err(corrupt)).transpose()
     }
 
     async fn seqs(

@@ -175,6 +175,7 @@ impl Server for Site {
     async fn change<O: Operation<Tx>>(self: Arc<Self>, operation: O) -> Result<O::Done, StoreError> {
         let (mut tries, mut family) = (0, None);
         loop {
+            self.admit()?;
             let attempt = timeout(self.node.patience * 2, Tx::attempt(&self, &operation, family.as_ref()));
             let fault = match attempt.await {
                 Ok(Ok((done, changes))) => {
@@ -203,6 +204,7 @@ impl Server for Site {
     async fn look<L: Look<Moment>>(self: Arc<Self>, look: L) -> Result<L::Found, StoreError> {
         let mut tries = 0;
         loop {
+            self.admit()?;
             let fault = match timeout(self.node.patience * 2, read::attempt(&self, &look)).await {
                 Ok(Ok(found)) => return Ok(found),
                 Ok(Err(fault)) => fault,

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     Clock, Format, Settings, StoreError, Time,
     networked::{Handle, ended, node::Node, password::Password, threads},
+    transfer::without_limits,
 };
 
 /// How to open a store in a PostgreSQL database.
@@ -120,15 +121,31 @@ impl PostgresOptions {
     /// # Errors
     ///
     /// [`StoreError::Unreachable`], [`StoreError::Busy`]; [`StoreError::Newer`] for a store of a newer release that this one
-    /// cannot work beside, [`StoreError::Foreign`] for a schema that holds something else, [`StoreError::Backend`] for a URL
-    /// that is none and for whatever else the database says. None of them tells the password.
-    pub async fn open(mut self, url: &str) -> Result<Postgres, StoreError> {
+    /// cannot work beside, [`StoreError::Foreign`] for a schema that holds something else, [`StoreError::OutOfService`] for one
+    /// that was copied into another, [`StoreError::Backend`] for a URL that is none and for whatever else the database says. None
+    /// of them tells the password.
+    pub async fn open(self, url: &str) -> Result<Postgres, StoreError> {
+        self.open_as(url, true).await
+    }
+
+    /// As [`open`](Self::open), to [copy](crate::transfer) all of it or to copy into it: also one that is out of service, and
+    /// whatever is in it is within its limits.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), but for [`StoreError::OutOfService`].
+    pub async fn open_to_copy(mut self, url: &str) -> Result<Postgres, StoreError> {
+        self.settings = without_limits(self.settings);
+        self.open_as(url, false).await
+    }
+
+    async fn open_as(mut self, url: &str, serves: bool) -> Result<Postgres, StoreError> {
         let mut address = Address::parse(url)?;
         self.pooler |= address.is_pooled;
         if let (Some(Password(password)), None) = (&self.password, address.config.get_password()) {
             address.config.password(password);
         }
-        Ok(Postgres(Handle::open(self.enter(address)).await?))
+        Ok(Postgres(Handle::open(self.enter(address, serves)).await?))
     }
 
     /// In which format the store in this database is. Nothing is changed, and this process is no node of it.
@@ -152,13 +169,14 @@ impl PostgresOptions {
     }
 
     /// Makes this node's session.
-    async fn enter(self, address: Address) -> Result<(Arc<Site>, Connection), StoreError> {
+    async fn enter(self, address: Address, serves: bool) -> Result<(Arc<Site>, Connection), StoreError> {
         let direct = Direct::new(address, self.pooler, self.patience);
         migrations::prepare(&direct).await?;
         let pool = direct.pool(self.connections)?;
         let connection = direct.connect().await?;
         let said = said_time(&direct, &connection).await?;
         let node = Node::new(self.settings, self.clock, said, self.patience, self.session_grace)?;
+        let node = if serves { node } else { node.copying() };
         let (hints, told) = mpsc::channel(MOST_HINTS);
         let patience = self.patience.as_millis();
         let site = Arc::new(Site {

@@ -266,9 +266,9 @@ pub(super) const REMOVE_ENTRY: &str = "DELETE FROM longhaul.entries WHERE ord = 
 pub(super) const DUE_ENTRIES: &str = "SELECT ord, is_own, owner FROM longhaul.entries WHERE expires_at <= $1 \
     ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED";
 
-/// Who else says that it is there, and lives as far as can be told.
-pub(super) const OTHERS: &str = "SELECT count(*) FROM longhaul.nodes WHERE node <> $1 AND CASE WHEN holds_lock \
-    THEN NOT pg_try_advisory_xact_lock_shared(hashtextextended(node, 0)) ELSE seen_at > $2 END";
+/// Who else is there, or was lately and has not said that it goes.
+pub(super) const OTHERS: &str = "SELECT count(*) FROM longhaul.nodes WHERE node <> $1 AND (seen_at > $2 \
+    OR holds_lock AND NOT pg_try_advisory_xact_lock_shared(hashtextextended(node, 0)))";
 
 /// Of tasks from the first one on, what is left of forgotten ones, too.
 pub(super) const WHOLE_TASKS: &str =

@@ -2,6 +2,7 @@
 
 use super::{
     Postgres,
+    events::kept,
     fault::{Fault, damaged},
     read::{Moment, record},
     sql, steps,
@@ -9,11 +10,12 @@ use super::{
     value::Value,
 };
 use crate::{
-    StoreFuture, Time,
+    Event, StoreFuture, Time,
+    event_store::Kept,
     networked::{
         look::{FEW, Look},
         transaction::{Operation, Transaction as _},
-        transfer::{Others, Take, WholeEntries, WholeStreams, WholeTasks},
+        transfer::{LATELY, Others, Take, WholeEntries, WholeStreams, WholeTasks},
     },
     page::LARGEST_PAGE,
     row::{self, Cells as _, Place, decode_owner, encode_owner, part},
@@ -41,17 +43,16 @@ impl Transfer for Postgres {
         self.0.look(move || WholeStreams(after))
     }
 
-    fn begin_stream<'a>(&'a self, stream: &'a WholeStream) -> StoreFuture<'a, ()> {
-        self.0.change(move || Begin(stream.clone()))
+    fn take_events(&self, stream: WholeStream, events: Vec<Event>) -> StoreFuture<'_, ()> {
+        self.0.change(move || TakeEvents { stream, events })
     }
 }
 
-/// Who says so, within the last minutes where nothing proves it.
 impl Look<Moment> for Others {
     type Found = usize;
 
     async fn look(&self, Moment { session, site }: &Moment) -> Result<usize, Fault> {
-        let lately = site.node.clock.now().unix_ms() - LATELY_MS;
+        let lately = site.node.clock.now().unix_ms() - LATELY.as_millis() as i64;
         let values = [Value::text(site.node.id.as_str()), Value::int(lately)];
         let found = session.query("looking for other nodes", sql::OTHERS, &values).await?;
         usize::try_from(int(found.first().ok_or_else(|| damaged("the nodes"))?, 0)?).map_err(damaged)
@@ -136,21 +137,33 @@ impl Look<Moment> for WholeStreams {
     }
 }
 
-struct Begin(WholeStream);
+struct TakeEvents {
+    stream: WholeStream,
+    events: Vec<Event>,
+}
 
-impl Operation<Tx> for Begin {
+impl Operation<Tx> for TakeEvents {
     type Done = ();
 
     async fn run(&self, tx: &mut Tx) -> Result<(), Fault> {
-        let WholeStream { owner, session, name, begins_after, .. } = &self.0;
+        let WholeStream { owner, session, name, begins_after, expires_at, .. } = &self.stream;
+        if *expires_at <= tx.now() {
+            return Ok(());
+        }
         let values = [Value::words(encode_owner(owner)), Value::words(session), Value::words(name)];
         let held = tx.execute(sql::HOLD_STREAM, &values).await?;
-        let ord = Value::int(int(held.first().ok_or_else(|| damaged("a stream that is held"))?, 0)?);
-        let until = Value::int(tx.now().after(tx.settings().event_retention).unix_ms());
-        let (last, none) = (Value::count(*begins_after), Value::int(0));
-        tx.execute(sql::UPDATE_STREAM, &[ord, last, none, none, until]).await.map(drop)
+        let held = held.first().ok_or_else(|| damaged("a stream that is held"))?;
+        let (ord, found) = (Value::int(int(held, 0)?), kept(held, 1)?);
+        let mut kept = if found.last == 0 { Kept::behind(*begins_after) } else { found };
+        for event in &self.events {
+            let takes = Value::count(kept.take(event)?);
+            tx.execute(sql::ADD_EVENT, &[ord, Value::count(event.number), takes, Value::words(&event.text)])
+                .await?;
+        }
+        tx.charge_events(owner, found.bytes, kept.bytes).await?;
+        let [last, count, bytes] = [kept.last, kept.count, kept.bytes].map(Value::count);
+        tx.execute(sql::UPDATE_STREAM, &[ord, last, count, bytes, Value::int(expires_at.unix_ms())])
+            .await
+            .map(drop)
     }
 }
-
-/// A node behind a pooler says so each minute.
-const LATELY_MS: i64 = 180_000;

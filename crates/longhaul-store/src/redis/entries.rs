@@ -24,16 +24,8 @@ static ENTRY_IN_WANT: LazyLock<Script> = LazyLock::new(|| script_in_want(include
 impl Registry for Redis {
     fn entry<'a>(&'a self, key: EntryKey<'a>) -> StoreFuture<'a, Option<Entry>> {
         self.on_own(move |site| {
-            let row = Named::of(key).row(&site);
-            async move {
-                let mut asked = pipe();
-                asked.cmd("HMGET").arg(row).arg(&["version", "ends", "value"]);
-                let found = async {
-                    let (fields,): (Vec<Field>,) = site.link.ask("reading an entry", &asked).await?;
-                    Ok(stored(&fields)?.filter(|entry| entry.lives(site.node.clock.now())))
-                };
-                found.await.map_err(|fault| site.place.error(fault))
-            }
+            let named = Named::of(key);
+            async move { named.find(&site).await.map_err(|fault| site.place.error(fault)) }
         })
     }
 
@@ -90,14 +82,14 @@ impl Registry for Redis {
 }
 
 /// An entry's name that can be kept.
-struct Named {
+pub(super) struct Named {
     owner: Option<Owner>,
     kind: String,
     name: String,
 }
 
 impl Named {
-    fn of(key: EntryKey<'_>) -> Self {
+    pub(super) fn of(key: EntryKey<'_>) -> Self {
         let owner = keys::holder_word(key.holder).cloned();
         Self { owner, kind: key.kind.to_owned(), name: key.name.to_owned() }
     }
@@ -112,6 +104,14 @@ impl Named {
 
     fn row(&self, site: &Site) -> String {
         site.keys.one(&format!("entry:{}", self.word()))
+    }
+
+    /// The entry, if it is there.
+    pub(super) async fn find(&self, site: &Site) -> Result<Option<Entry>, Fault> {
+        let mut asked = pipe();
+        asked.cmd("HMGET").arg(self.row(site)).arg(&["version", "ends", "value"]);
+        let (fields,): (Vec<Field>,) = site.link.ask("reading an entry", &asked).await?;
+        Ok(stored(&fields)?.filter(|entry| entry.lives(site.node.clock.now())))
     }
 }
 

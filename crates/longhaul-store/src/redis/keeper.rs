@@ -10,7 +10,7 @@ use ::redis::{
 use futures_util::StreamExt as _;
 
 use super::{
-    Site,
+    Site, entries,
     fault::Fault,
     link::script_in_want,
     read::{self, NODES},
@@ -20,6 +20,7 @@ use super::{
 use crate::{
     Durability, StoreError, TaskId, Time,
     networked::keeper::{Keeps, Next},
+    transfer::Mark,
 };
 
 /// What is heard on a connection, and how it is told what to listen to.
@@ -106,6 +107,11 @@ impl Keeps for Site {
         let (keys, args) = ([self.keys.one(TIME)], [now.unix_ms().to_string().into_bytes()]);
         let _changed: i64 = self.within(self.link.read("keeping the time", &KEEP, &keys, &args)).await?;
         Ok(())
+    }
+
+    async fn mark(&self, _: &mut Session) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.within(entries::Named::of(Mark::KEY).find(self)).await?;
+        Ok(found.map(|entry| entry.value.to_vec()))
     }
 
     async fn seqs(&self, _: &mut Session, ids: &[TaskId]) -> Result<Vec<(TaskId, u64)>, StoreError> {

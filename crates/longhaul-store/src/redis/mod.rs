@@ -164,6 +164,7 @@ impl Site {
     async fn try_to_change<O: Operation<Tx>>(self: &Arc<Self>, operation: &O) -> Result<O::Done, StoreError> {
         let mut waited_for = None;
         for tries in 1.. {
+            self.admit()?;
             let fault = match Tx::attempt(self, operation).await {
                 Ok((done, changes)) => {
                     changes.iter().for_each(|id| self.node.wake(id));
@@ -185,6 +186,7 @@ impl Site {
 
     async fn try_to_look<L: Look<Self>>(&self, look: &L) -> Result<L::Found, StoreError> {
         for tries in 1.. {
+            self.admit()?;
             let fault = match look.look(self).await {
                 Ok(found) => return Ok(found),
                 Err(fault) => fault,

@@ -21,6 +21,7 @@ use crate::{
     Clock, Settings, StoreError, Time,
     error::said,
     networked::{Handle, keeper::Keeps as _, node::Node, password::Password},
+    transfer::without_limits,
 };
 
 /// How to open a store on a Redis or Valkey server.
@@ -97,17 +98,33 @@ impl RedisOptions {
     /// # Errors
     ///
     /// [`StoreError::Unreachable`]; [`StoreError::Newer`] for a store of a newer release that this one cannot work beside,
-    /// [`StoreError::Foreign`] for keys that hold something else; [`StoreError::Backend`] for a URL that is none, for a server
+    /// [`StoreError::Foreign`] for keys that hold something else, [`StoreError::OutOfService`] for a store that was copied into
+    /// another; [`StoreError::Backend`] for a URL that is none, for a server
     /// before version 7, one that is a replica, or one that may throw away what it keeps (`maxmemory-policy` other than
     /// `noeviction`), and for whatever else the server says. None of them tells the password.
     pub async fn open(self, url: &str) -> Result<Redis, StoreError> {
+        self.open_as(url, true).await
+    }
+
+    /// As [`open`](Self::open), to [copy](crate::transfer) all of it or to copy into it: also one that is out of service, and
+    /// whatever is in it is within its limits.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), but for [`StoreError::OutOfService`].
+    pub async fn open_to_copy(mut self, url: &str) -> Result<Redis, StoreError> {
+        self.settings = without_limits(self.settings);
+        self.open_as(url, false).await
+    }
+
+    async fn open_as(self, url: &str, serves: bool) -> Result<Redis, StoreError> {
         let password = self.password.as_ref().map(|Password(password)| password.as_str());
         let address = Address::parse(url, password)?;
-        Ok(Redis(Handle::open(self.enter(address)).await?))
+        Ok(Redis(Handle::open(self.enter(address, serves)).await?))
     }
 
     /// Makes this node's session.
-    async fn enter(self, address: Address) -> Result<(Arc<Site>, Session), StoreError> {
+    async fn enter(self, address: Address, serves: bool) -> Result<(Arc<Site>, Session), StoreError> {
         let Address { client, place, name, replicas } = address;
         let (link, keys) = (Link::new(client, self.patience, replicas), Keys::new(&name));
         let prepared = timeout(self.patience, prepare(&link, &keys));
@@ -120,8 +137,9 @@ impl RedisOptions {
             Err(late) => return Err(place.unreachable(late)),
         }
         let said = said_time(&link).await.map_err(|fault| place.error(fault))?;
+        let node = Node::new(self.settings, self.clock, said, self.patience, self.session_grace)?;
         let site = Arc::new(Site {
-            node: Node::new(self.settings, self.clock, said, self.patience, self.session_grace)?,
+            node: if serves { node } else { node.copying() },
             link,
             place,
             keys,

@@ -8,16 +8,18 @@ use super::{
     Redis, Site,
     events::Named,
     fault::{Fault, damaged},
+    keys,
     link::script,
     read::{Field, NODES},
     row::{FIELDS, Row, TASKS, int, text},
     tx::read_step,
 };
 use crate::{
-    Owner, Part, StoreFuture, TaskId, Time,
+    Event, Owner, Part, StoreFuture, TaskId, Time,
+    event_store::{follows_not, room},
     networked::{
         look::{FEW, Look},
-        transfer::{Others, Take, WholeEntries, WholeStreams, WholeTasks},
+        transfer::{LATELY, Others, Take, WholeEntries, WholeStreams, WholeTasks},
     },
     page::LARGEST_PAGE,
     transfer::{Transfer, WholeEntry, WholeStream, WholeTask},
@@ -44,10 +46,9 @@ impl Transfer for Redis {
         self.0.look(move || WholeStreams(after))
     }
 
-    fn begin_stream<'a>(&'a self, stream: &'a WholeStream) -> StoreFuture<'a, ()> {
-        self.on_own(move |site| {
-            let stream = stream.clone();
-            async move { begin(&site, &stream).await.map_err(|fault| site.place.error(fault)) }
+    fn take_events(&self, stream: WholeStream, events: Vec<Event>) -> StoreFuture<'_, ()> {
+        self.on_own(move |site| async move {
+            take(&site, stream, &events).await.map_err(|fault| site.place.error(fault))
         })
     }
 }
@@ -57,15 +58,19 @@ impl Look<Site> for Others {
 
     async fn look(&self, site: &Site) -> Result<usize, Fault> {
         let mut asked = pipe();
-        asked.cmd("HKEYS").arg(site.keys.one(NODES));
-        let (nodes,): (Vec<String>,) = site.link.ask("looking for other nodes", &asked).await?;
+        asked.cmd("HGETALL").arg(site.keys.one(NODES));
+        let (mut nodes,): (Vec<(String, i64)>,) = site.link.ask("looking for other nodes", &asked).await?;
+        nodes.retain(|(node, _)| node != site.node.id.as_str());
         let mut asked = pipe();
         asked.cmd("PUBSUB").arg("NUMSUB");
-        for node in nodes.iter().filter(|node| **node != site.node.id.as_str()) {
+        for (node, _) in &nodes {
             asked.arg(site.keys.node(node));
         }
         let (listening,): (Vec<(String, u64)>,) = site.link.ask("looking for other nodes", &asked).await?;
-        Ok(listening.iter().filter(|(_, many)| *many > 0).count())
+        let lately = site.node.clock.now().unix_ms() - LATELY.as_millis() as i64;
+        let is_there =
+            |((_, seen_at), (_, many)): &(&(String, i64), &(String, u64))| *many > 0 || *seen_at > lately;
+        Ok(nodes.iter().zip(&listening).filter(is_there).count())
     }
 }
 
@@ -170,14 +175,27 @@ impl Look<Site> for WholeStreams {
     }
 }
 
-static BEGIN: LazyLock<Script> = LazyLock::new(|| script(include_str!("begin.lua")));
+static TAKE: LazyLock<Script> = LazyLock::new(|| script(include_str!("take.lua")));
 
-async fn begin(site: &Site, stream: &WholeStream) -> Result<(), Fault> {
-    let WholeStream { owner, session, name, begins_after, .. } = stream.clone();
+async fn take(site: &Site, stream: WholeStream, events: &[Event]) -> Result<(), Fault> {
+    let WholeStream { owner, session, name, begins_after, expires_at, .. } = stream;
+    let Some(first) = events.first() else { return Ok(()) };
+    if expires_at <= site.node.clock.now() {
+        return Ok(());
+    }
     let named = Named { owner, session, name };
-    let [row, _, session, streams, ..] = named.keys(site);
-    let ends = site.node.clock.now().after(site.node.settings.event_retention).unix_ms();
-    let args = [named.word(), begins_after.to_string(), ends.to_string()].map(String::into_bytes);
-    let _begun: u64 = site.link.write("beginning a stream", &BEGIN, &[row, session, streams], &args).await?;
-    Ok(())
+    let about = [
+        named.word(),
+        keys::word(&named.owner),
+        begins_after.to_string(),
+        first.number.to_string(),
+        expires_at.unix_ms().to_string(),
+        room("").to_string(),
+    ];
+    let texts = events.iter().map(|event| event.text.as_bytes().to_vec());
+    let args: Vec<Vec<u8>> = about.into_iter().map(String::into_bytes).chain(texts).collect();
+    match site.link.write("taking events", &TAKE, &named.keys(site), &args).await? {
+        0_u64 => Err(Fault::Refused(follows_not())),
+        _ => Ok(()),
+    }
 }

@@ -1,8 +1,13 @@
 //! The entries of the registry.
 
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{SWEPT_AT_ONCE, Sqlite, WRITE, events::is_any_due, sql, tx::Tx};
+use super::{
+    SWEPT_AT_ONCE, Sqlite, WRITE,
+    events::is_any_due,
+    sql,
+    tx::{Site, Tx},
+};
 use crate::{
     Entry, EntryKey, Holder, Owner, Registry, StoreError, StoreFuture, Swap, Time, Value, Version,
     registry::check,
@@ -15,15 +20,7 @@ use crate::{
 
 impl Registry for Sqlite {
     fn entry<'a>(&'a self, key: EntryKey<'a>) -> StoreFuture<'a, Option<Entry>> {
-        self.read_with(move |conn, site| {
-            let (is_own, owner) = holder(key.holder);
-            conn.prepare_cached(sql::ENTRY)
-                .and_then(|mut statement| {
-                    statement.query_row(params![is_own, owner, key.kind, key.name], stored).optional()
-                })
-                .map(|found| found.map(|(_, entry)| entry).filter(|entry| entry.lives(site.clock.now())))
-                .map_err(|error| site.error("reading an entry", error))
-        })
+        self.read_with(move |conn, site| read(conn, site, key))
     }
 
     fn put<'a>(&'a self, key: EntryKey<'a>, value: Value<'a>) -> StoreFuture<'a, Entry> {
@@ -93,6 +90,16 @@ impl Registry for Sqlite {
             self.write_with(&WRITE, move |tx| sweep(tx, limit)).await
         })
     }
+}
+
+pub(super) fn read(conn: &Connection, site: &Site, key: EntryKey<'_>) -> Result<Option<Entry>, StoreError> {
+    let (is_own, owner) = holder(key.holder);
+    conn.prepare_cached(sql::ENTRY)
+        .and_then(|mut statement| {
+            statement.query_row(params![is_own, owner, key.kind, key.name], stored).optional()
+        })
+        .map(|found| found.map(|(_, entry)| entry).filter(|entry| entry.lives(site.clock.now())))
+        .map_err(|error| site.error("reading an entry", error))
 }
 
 fn holder(holder: Holder<'_>) -> (bool, &str) {

@@ -12,6 +12,7 @@ use crate::{
     Event, EventStore, Owner, StoreError, StoreFuture, Stream, Time,
     event_store::{Kept, LARGEST_REPLAY, LONGEST_REPLAY, room},
     row::{decode_owner, encode_owner, signed},
+    transfer::WholeStream,
 };
 
 impl EventStore for Sqlite {
@@ -101,6 +102,31 @@ fn append(tx: &mut Tx<'_>, stream: Stream<'_>, text: &str) -> Result<u64, StoreE
     };
     tx.execute(sql::ADD_EVENT, params![ord, last, signed(room(text)), text])?;
     Ok(kept.last)
+}
+
+/// Adds events as they were in another store.
+pub(super) fn take(tx: &mut Tx<'_>, stream: &WholeStream, events: &[Event]) -> Result<(), StoreError> {
+    if stream.expires_at <= tx.now() {
+        return Ok(());
+    }
+    let (ord, taken, mut kept) = match find(tx, stream.stream())? {
+        Some(found) => (found.ord, found.kept.bytes, found.kept),
+        None => {
+            let kept = Kept::behind(stream.begins_after);
+            let WholeStream { session, name, .. } = stream;
+            let values = params![encode_owner(&stream.owner), session, name, signed(kept.last), 0, 0, 0];
+            tx.execute(sql::ADD_STREAM, values)?;
+            (tx.conn.last_insert_rowid(), 0, kept)
+        }
+    };
+    for event in events {
+        let takes = signed(kept.take(event)?);
+        tx.execute(sql::ADD_EVENT, params![ord, signed(event.number), takes, event.text])?;
+    }
+    tx.charge_events(&stream.owner, taken, kept.bytes)?;
+    let [last, count, bytes] = [kept.last, kept.count, kept.bytes].map(signed);
+    let until = stream.expires_at.unix_ms();
+    tx.execute(sql::UPDATE_STREAM, params![ord, last, count, bytes, until]).map(drop)
 }
 
 /// A stream's row.

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use super::{
     Sqlite,
     anchor::Anchor,
+    entries,
     fault::{io_error, said, sqlite_error},
     job::Jobs,
     log,
@@ -29,6 +30,7 @@ use crate::{
     Clock, Settings, StoreError, SystemClock, Time, WatchHub,
     clock::{Mark, StoreClock},
     crash_point::crash_point,
+    transfer::{self, Mark as TransferMark},
 };
 
 /// How to open a store in a file.
@@ -84,9 +86,24 @@ impl SqliteOptions {
     ///
     /// [`StoreError::ReadOnly`], [`StoreError::Full`], [`StoreError::Busy`]; [`StoreError::Newer`] for a file of a newer
     /// release, [`StoreError::Foreign`] for a file that is something else, [`StoreError::Corrupt`] for one whose log was
-    /// damaged after it had reached the disk.
+    /// damaged after it had reached the disk, [`StoreError::OutOfService`] for one that was copied into another.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
-        let path = create_private(path.as_ref())?;
+        self.enter(path.as_ref())?.heeding_its_mark()
+    }
+
+    /// As [`open`](Self::open), to [copy](crate::transfer) all of it or to copy into it: also one that is out of service, and
+    /// whatever is in it is within its limits.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open) but the last.
+    pub fn open_to_copy(mut self, path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
+        self.settings = transfer::without_limits(self.settings);
+        self.enter(path.as_ref())
+    }
+
+    fn enter(self, path: &Path) -> Result<Sqlite, StoreError> {
+        let path = create_private(path)?;
         refuse_scrap(&path)?;
         let presence = Presence::enter(beside(&path, ".nodes"), schema::MIGRATIONS.len())?;
         let turn = WriterLock::open(beside(&path, ".writer"))?;
@@ -139,7 +156,7 @@ impl SqliteOptions {
     pub fn open_or_read(self, path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         match self.clone().open(path.as_ref()) {
             Err(refusal @ (StoreError::Full { .. } | StoreError::ReadOnly { .. })) => {
-                self.read(path.as_ref(), refusal)
+                self.read(path.as_ref(), refusal)?.heeding_its_mark()
             }
             opened => opened,
         }
@@ -203,6 +220,17 @@ impl SqliteOptions {
             site,
             presence,
         })
+    }
+}
+
+impl Sqlite {
+    /// Refuses a store that is out of service. Whoever copies it enters first and then marks it, and whoever comes to serve it
+    /// enters first and then looks for the mark: of the two one sees the other.
+    fn heeding_its_mark(self) -> Result<Self, StoreError> {
+        let read = |conn: &Connection| entries::read(conn, &self.site, TransferMark::KEY);
+        let kept = self.readers.read(&self.site, read)?;
+        transfer::heed(kept.as_ref().map(|entry| &*entry.value))?;
+        Ok(self)
     }
 }
 

@@ -3,15 +3,15 @@
 use rusqlite::{Connection, params};
 
 use super::{
-    Sqlite, WRITE, parts,
+    Sqlite, WRITE, events, parts,
     read::record,
     sql, steps,
     tx::{Site, Tx},
 };
 use crate::{
-    StoreError, StoreFuture, Time,
+    Event, StoreError, StoreFuture, Time,
     page::LARGEST_PAGE,
-    row::{self, Place, decode_owner, encode_owner, part, signed},
+    row::{self, Place, decode_owner, part, signed},
     transfer::{Transfer, WholeEntry, WholeStream, WholeTask},
     transition::Noted,
 };
@@ -37,9 +37,8 @@ impl Transfer for Sqlite {
         self.read_with(move |conn, site| streams(conn, site, after))
     }
 
-    fn begin_stream<'a>(&'a self, stream: &'a WholeStream) -> StoreFuture<'a, ()> {
-        let stream = stream.clone();
-        self.write_with(&WRITE, move |tx| begin(tx, &stream))
+    fn take_events(&self, stream: WholeStream, events: Vec<Event>) -> StoreFuture<'_, ()> {
+        self.write_with(&WRITE, move |tx| events::take(tx, &stream, &events))
     }
 }
 
@@ -141,13 +140,6 @@ fn streams(conn: &Connection, site: &Site, after: u64) -> Result<Vec<(u64, Whole
         streams.push((number(0)?, stream));
     }
     Ok(streams)
-}
-
-fn begin(tx: &mut Tx<'_>, stream: &WholeStream) -> Result<(), StoreError> {
-    let (owner, until) = (encode_owner(&stream.owner), tx.now().after(tx.settings().event_retention));
-    let last = signed(stream.begins_after);
-    let values = params![owner, stream.session, stream.name, last, 0, 0, until.unix_ms()];
-    tx.execute(sql::ADD_STREAM, values).map(drop)
 }
 
 /// How many rows come at once.

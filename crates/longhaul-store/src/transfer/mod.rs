@@ -4,23 +4,28 @@
 //! those that are forgotten. So do the entries of the registry, and what was sent in streams that can be resumed, under the
 //! same numbers. What is sealed stays as it is sealed, and no key is needed.
 //!
-//! **Nothing runs twice**, for only one of two stores is ever served: both are marked before the first task is copied, and
-//! [`refusal`] tells whoever is about to serve one that has such a mark. From the first task on, the one is moved away from; the
-//! other is unfinished until all of it has been held against what it was copied from. Whoever serves a store without asking
-//! [`refusal`] has none of this.
+//! **Nothing runs twice**, for only one of two stores is ever in service. Both have a [`Mark`] before the first task is copied:
+//! the one [is copied](Mark::Copying), the other is [a copy](Mark::CopyOf) and not whole yet. Once all of the copy has been held
+//! against what it was made of, the one [is moved](Mark::Moved) for ever, and then the other has no mark any more. A store with
+//! one is not opened but [to be copied](crate::SqliteOptions::open_to_copy), and a node that has lost its session looks for one
+//! before it does anything else; one that finds it is out of service, too.
 //!
-//! **What is broken off is begun again** by the same call: what is there already is passed over.
+//! **Nobody else may be there**: a copy is refused while another node has a store open. On a server a node that ended without
+//! a word counts for as long as it might come back, which is less than a minute.
+//!
+//! **What is broken off is begun again** by the same call: what is there already is passed over. Or it is [given up](abandon), as
+//! long as it is not whole.
 //!
 //! ```no_run
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
-//! use longhaul_store::transfer::{Place, copy, settings};
+//! use longhaul_store::transfer::{Place, copy};
 //! use longhaul_store::{PostgresOptions, SqliteOptions};
 //!
-//! let from = SqliteOptions::new().with_settings(settings()).open("tasks.db")?;
-//! let to = PostgresOptions::new().with_settings(settings()).open("postgres://longhaul@localhost/tasks").await?;
+//! let from = SqliteOptions::new().open_to_copy("tasks.db")?;
+//! let to = PostgresOptions::new().open_to_copy("postgres://longhaul@localhost/tasks").await?;
 //! let from = Place { name: "sqlite:/var/lib/tasks.db", store: &from };
 //! let to = Place { name: "postgres://longhaul@localhost/tasks", store: &to };
-//! let copied = copy(from, to, &mut |done, of| println!("{done} of {of}")).await?;
+//! let copied = copy(from, to, &mut |progress| println!("{progress}")).await?;
 //! println!("{} tasks", copied.tasks);
 //! # Ok(()) }
 //! ```
@@ -30,11 +35,15 @@ mod mark;
 
 use std::{fmt, sync::Arc};
 
+use self::kept::Kept;
+
 pub use copy::copy;
-pub use mark::{abandon, refusal};
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+pub(crate) use mark::heed;
+pub use mark::{Mark, abandon};
 
 use crate::{
-    EntryKey, EventStore, Holder, Owner, Part, Record, Registry, Settings, Step, StoreError, StoreFuture,
+    EntryKey, Event, EventStore, Holder, Owner, Part, Record, Registry, Step, StoreError, StoreFuture,
     Stream, TaskStore, Time,
 };
 
@@ -121,14 +130,15 @@ pub struct WholeStream {
 }
 
 impl WholeStream {
-    fn stream(&self) -> Stream<'_> {
+    pub(crate) fn stream(&self) -> Stream<'_> {
         Stream::new(&self.owner, &self.session, &self.name)
     }
 }
 
-/// A store that can be copied.
-pub trait Transfer: TaskStore + EventStore + Registry {
-    /// How many other nodes are alive.
+/// A store that can be copied: one of those of this crate that outlive their process, for what is told of here is how these
+/// keep it.
+pub trait Transfer: TaskStore + EventStore + Registry + Kept {
+    /// How many other nodes have it open, or may come back to it.
     fn others(&self) -> StoreFuture<'_, usize>;
 
     /// Some tasks behind this place, in the order of their creation, each with its place; none at the end.
@@ -143,9 +153,9 @@ pub trait Transfer: TaskStore + EventStore + Registry {
     /// Some streams behind this place, each with its place; none at the end.
     fn whole_streams(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeStream)>>;
 
-    /// Begins a stream of which nothing is there, so that its next event has the number behind
-    /// [`begins_after`](WholeStream::begins_after).
-    fn begin_stream<'a>(&'a self, stream: &'a WholeStream) -> StoreFuture<'a, ()>;
+    /// Adds events as they are behind those that are there, or behind [`begins_after`](WholeStream::begins_after) if there is no
+    /// such stream; it is gone when it says. All of them or, if one would have another number, none.
+    fn take_events(&self, stream: WholeStream, events: Vec<Event>) -> StoreFuture<'_, ()>;
 }
 
 /// A store, and what it is called in marks and messages: without its password.
@@ -154,8 +164,14 @@ pub trait Transfer: TaskStore + EventStore + Registry {
 pub struct Place<'a> {
     /// What it is called.
     pub name: &'a str,
-    /// The store: the innermost one, for what is sealed stays so.
+    /// The store, opened to be copied: the innermost one, for what is sealed stays so.
     pub store: &'a dyn Transfer,
+}
+
+impl Place<'_> {
+    fn out_of_service(self, mark: Mark) -> TransferError {
+        TransferError::OutOfService { place: self.name.to_owned(), mark }
+    }
 }
 
 impl fmt::Debug for Place<'_> {
@@ -174,9 +190,31 @@ pub struct Copied {
     pub entries: u64,
     /// How many streams.
     pub streams: u64,
+    /// How many events in them.
+    pub events: u64,
 }
 
-/// Why a store is not copied, or not served.
+/// How far a copy is. Entries come first, then streams, then tasks; and then all of them once more, to be compared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Whether all is copied: then it is being compared.
+    pub is_copied: bool,
+    /// What is done of the one or the other.
+    pub done: Copied,
+    /// How many tasks there are.
+    pub tasks: u64,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { is_copied, done: Copied { tasks, entries, streams, events }, tasks: all } = self;
+        let doing = if *is_copied { "compared" } else { "copied" };
+        write!(f, "{doing}: {entries} entries, {streams} streams of {events} events, {tasks} of {all} tasks")
+    }
+}
+
+/// Why a store is not copied, or a copy not given up.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
@@ -197,36 +235,49 @@ pub enum TransferError {
         /// Which store.
         place: String,
     },
-    /// It is being copied into another store, or was: that one is to be used.
-    #[error("{place} has been copied to {to}; use that one")]
-    Moved {
-        /// Which store.
-        place: String,
-        /// Into which.
-        to: String,
-    },
-    /// A copy into it was broken off.
-    #[error("{place} is an unfinished copy of {from}")]
-    Unfinished {
+    /// It is part of another copy, or of one that is whole.
+    #[error("{place} {mark}")]
+    OutOfService {
         /// Which store.
         place: String,
         /// Of which.
-        from: String,
+        mark: Mark,
     },
     /// What was copied is not what was to be copied.
-    #[error("{what} is not in {place} as it was copied; begin again with an empty store")]
+    #[error(
+        "{what} is not in {place} as it was copied; give the copy up and begin again with an empty store"
+    )]
     Differs {
         /// Into which store.
         place: String,
         /// What is different.
         what: String,
     },
+    /// The copy was given up while it was made, or somebody else has begun one.
+    #[error("somebody else has begun a copy of {place} meanwhile, or given it up; see who, then begin again")]
+    Overtaken {
+        /// Which store.
+        place: String,
+    },
+}
+
+/// The stores that can be copied, and no others.
+mod kept {
+    /// It outlives its process.
+    #[expect(unnameable_types, reason = "so that nobody else can have one")]
+    pub trait Kept {}
+
+    #[cfg(feature = "postgres")]
+    impl Kept for crate::Postgres {}
+    #[cfg(feature = "redis")]
+    impl Kept for crate::Redis {}
+    #[cfg(feature = "sqlite")]
+    impl Kept for crate::Sqlite {}
 }
 
 /// Settings that refuse nothing for want of room: what there is was admitted when it was made.
-#[must_use]
-pub fn settings() -> Settings {
-    let mut settings = Settings::default();
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+pub(crate) fn without_limits(mut settings: crate::Settings) -> crate::Settings {
     let limits = &mut settings.limits;
     for limit in [
         &mut limits.max_open,

@@ -30,7 +30,8 @@ fn ann() -> Owner {
     Owner::principal("ann").unwrap()
 }
 
-fn task(name: &str) -> NewTask {
+/// A call that waits for nothing.
+pub(crate) fn task(name: &str) -> NewTask {
     NewTask::new(id(name), Owner::Anonymous, "tool", json("{}"))
 }
 

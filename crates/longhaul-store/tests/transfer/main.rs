@@ -7,44 +7,68 @@
 #[expect(dead_code, reason = "what befalls databases is for their own tests")]
 mod postgres;
 #[path = "../redis/rig.rs"]
-#[expect(dead_code, unused_imports, reason = "what befalls servers is for their own tests")]
+#[expect(dead_code, reason = "what befalls servers is for their own tests")]
 mod redis;
 
+mod disturbed;
 mod lived;
+mod stood_still;
 
 use std::{
+    fmt::Debug,
     path::Path,
     process::{Command, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use longhaul_store::{
-    Answered, Batch, EntryKey, EventStore as _, Json, NewTask, Outcome, Owner, Phase, PostgresOptions, Redis,
-    RedisOptions, Registry, Reply, Scope, Sqlite, SqliteOptions, StoreError, Stream, TaskId, TaskStore,
-    Value,
+    Answered, Batch, EntryKey, EventStore as _, Json, NewTask, Outcome, Owner, Phase, Postgres,
+    PostgresOptions, Redis, RedisOptions, Registry, Reply, Scope, Settings, Sqlite, SqliteOptions,
+    StoreError, Stream, TaskId, TaskStore, Value,
     sealed::{Sealed, SealingKeys, is_sealed},
-    transfer::{Place, Transfer, TransferError, abandon, copy, refusal, settings},
+    transfer::{Mark, Place, Progress, Transfer, TransferError, abandon, copy},
 };
 
 /// Where a store is opened to be copied.
 async fn open(url: &str) -> Box<dyn Transfer> {
     match url.split(':').next().unwrap() {
-        "postgres" => Box::new(PostgresOptions::new().with_settings(settings()).open(url).await.unwrap()),
-        "redis+unix" => Box::new(RedisOptions::new().with_settings(settings()).open(url).await.unwrap()),
-        _ => Box::new(SqliteOptions::new().with_settings(settings()).open(url).unwrap()),
+        "postgres" => Box::new(PostgresOptions::new().open_to_copy(url).await.unwrap()),
+        "redis+unix" => Box::new(RedisOptions::new().open_to_copy(url).await.unwrap()),
+        _ => Box::new(SqliteOptions::new().open_to_copy(url).unwrap()),
     }
+}
+
+/// Where a store is opened to be served.
+async fn serve(url: &str) -> Result<Arc<dyn Transfer>, StoreError> {
+    Ok(match url.split(':').next().unwrap() {
+        "postgres" => Arc::new(Postgres::open(url).await?),
+        "redis+unix" => Arc::new(Redis::open(url).await?),
+        _ => Arc::new(Sqlite::open(url)?),
+    })
 }
 
 async fn copied(from: &str, to: &str) -> Result<u64, TransferError> {
     let (one, other) = (open(from).await, open(to).await);
     let (one, other) = (Place { name: from, store: &*one }, Place { name: to, store: &*other });
-    copy(one, other, &mut |_, _| {}).await.map(|copied| copied.tasks)
+    copy(one, other, &mut |_| {}).await.map(|copied| copied.tasks)
 }
 
 /// Why the store is not to be served.
-async fn refused(url: &str) -> Option<TransferError> {
-    let store = open(url).await;
-    refusal(url, &*store).await.unwrap()
+async fn refused(url: &str) -> Option<Mark> {
+    match serve(url).await {
+        Ok(_) => None,
+        Err(StoreError::OutOfService { mark }) => Some(mark),
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+/// Why the store is neither copied nor copied into.
+fn mark(refusal: Result<impl Debug, TransferError>) -> Mark {
+    match refusal.unwrap_err() {
+        TransferError::OutOfService { mark, .. } => mark,
+        refusal => panic!("{refusal:?}"),
+    }
 }
 
 fn id(name: &str) -> TaskId {
@@ -68,7 +92,7 @@ async fn goes_there_and_back(there: &str) {
     let before = store.get(Scope::Operator, &id("full")).await.unwrap().unwrap();
     drop(store);
     // A stream of which the first events are kept no more.
-    let mut few = settings();
+    let mut few = Settings::default();
     few.limits.max_stream_events = 3;
     let store = SqliteOptions::new().with_settings(few).open(&first).unwrap();
     let stream = Stream::new(&ann, "s1", "stream");
@@ -78,7 +102,7 @@ async fn goes_there_and_back(there: &str) {
     drop(store);
 
     assert_eq!(copied(&first, there).await.unwrap(), many);
-    assert!(matches!(refused(&first).await, Some(TransferError::Moved { to, .. }) if to == there));
+    assert_eq!(refused(&first).await, Some(Mark::Moved(there.to_owned())));
     assert!(refused(there).await.is_none());
     let store = open(there).await;
     let counts = store.counts().await.unwrap();
@@ -217,8 +241,11 @@ async fn a_copy_that_waits_to_be_killed() {
     let [Ok(from), Ok(to), Ok(at_it)] = COPIED.map(std::env::var) else { return };
     let (one, other) = (open(&from).await, open(&to).await);
     let (one, other) = (Place { name: &from, store: &*one }, Place { name: &to, store: &*other });
-    let mut wait = |done: u64, of: u64| {
-        assert!(done < of / 2, "there is more to copy");
+    let mut wait = |progress: Progress| {
+        if progress.done.tasks == 0 {
+            return;
+        }
+        assert!(progress.done.tasks < progress.tasks, "there is more to copy");
         std::fs::write(&at_it, "at it").unwrap();
         std::thread::sleep(Duration::from_secs(600));
     };
@@ -226,98 +253,70 @@ async fn a_copy_that_waits_to_be_killed() {
 }
 
 #[tokio::test]
-async fn a_copy_that_is_killed_is_begun_again_or_given_up() {
-    for to in [postgres::shared().database(), redis::shared().store()] {
-        let folder = tempfile::tempdir().unwrap();
-        let from = in_folder(folder.path(), "tasks.db");
-        let many = lived::through_many(&Sqlite::open(&from).unwrap()).await;
-        let at_it = in_folder(folder.path(), "at-it");
-        let mut process = Command::new(std::env::current_exe().unwrap());
-        process.args(["--exact", "a_copy_that_waits_to_be_killed"]).stdout(Stdio::null());
-        let mut process = process.envs(COPIED.into_iter().zip([&from, &to, &at_it])).spawn().unwrap();
-        let patience = Instant::now() + Duration::from_secs(60);
-        while !Path::new(&at_it).exists() {
-            assert!(Instant::now() < patience && process.try_wait().unwrap().is_none());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        process.kill().unwrap();
-        process.wait().unwrap();
+async fn a_copy_to_postgres_that_is_killed_is_begun_again() {
+    is_begun_again(postgres::shared().database()).await;
+}
 
-        // Neither is served: there is nothing that could run twice.
-        assert!(matches!(refused(&to).await, Some(TransferError::Unfinished { .. })));
-        assert!(matches!(refused(&from).await, Some(TransferError::Moved { .. })));
-        let half = open(&to).await.counts().await.unwrap().retained;
-        assert!(half > 0 && half < many, "{half} of {many}");
-        let elsewhere = in_folder(folder.path(), "elsewhere.db");
-        let refusal = copied(&from, &elsewhere).await.unwrap_err();
-        assert!(matches!(refusal, TransferError::Moved { .. }), "{refusal:?}");
-        given_up(&from, &to).await;
-        assert!(refused(&from).await.is_none(), "it is served again");
-        assert!(matches!(refused(&to).await, Some(TransferError::Unfinished { .. })));
+#[tokio::test]
+async fn a_copy_to_redis_that_is_killed_is_begun_again() {
+    is_begun_again(redis::shared().store()).await;
+}
 
-        assert_eq!(until_free(&from, &to).await, many);
-        assert!(refused(&to).await.is_none());
-        let refusal = copied(&from, &to).await.unwrap_err();
-        assert!(matches!(refusal, TransferError::Moved { .. }), "{refusal:?}");
-        given_up_too_late(&from, &to).await;
-    }
+async fn is_begun_again(to: String) {
+    let folder = tempfile::tempdir().unwrap();
+    let from = in_folder(folder.path(), "tasks.db");
+    let many = lived::through_many(&Sqlite::open(&from).unwrap()).await;
+    let at_it = in_folder(folder.path(), "at-it");
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.args(["--exact", "a_copy_that_waits_to_be_killed"]).stdout(Stdio::null());
+    let mut process = process.envs(COPIED.into_iter().zip([&from, &to, &at_it])).spawn().unwrap();
+    until(async || Path::new(&at_it).exists()).await;
+    let refusal = given_up(&from, &to).await.unwrap_err();
+    assert!(matches!(refusal, TransferError::InUse { others: 1, .. }), "it is being made: {refusal:?}");
+    process.kill().unwrap();
+    process.wait().unwrap();
+
+    // Neither is served: there is nothing that could run twice.
+    assert_eq!(refused(&to).await, Some(Mark::CopyOf(from.clone())));
+    assert_eq!(refused(&from).await, Some(Mark::Copying(to.clone())));
+    let half = open(&to).await.counts().await.unwrap().retained;
+    assert!(half > 0 && half < many, "{half} of {many}");
+    let elsewhere = in_folder(folder.path(), "elsewhere.db");
+    assert_eq!(mark(copied(&from, &elsewhere).await), Mark::Copying(to.clone()));
+    assert_eq!(mark(given_up(&from, &elsewhere).await), Mark::Copying(to.clone()));
+
+    let refusal = copied(&from, &to).await.unwrap_err();
+    assert!(matches!(refusal, TransferError::InUse { others: 1, .. }), "it might come back: {refusal:?}");
+    assert_eq!(until_free(&from, &to).await, many);
+    assert!(refused(&to).await.is_none());
+    let moved = Mark::Moved(to.clone());
+    assert_eq!(mark(copied(&from, &to).await), moved);
+    assert_eq!(mark(given_up(&from, &to).await), moved, "it is too late");
 }
 
 /// The process that was killed counts as alive until the server has noticed that it is gone.
 async fn until_free(from: &str, to: &str) -> u64 {
-    let patience = Instant::now() + Duration::from_secs(60);
-    loop {
-        match copied(from, to).await {
-            Ok(tasks) => return tasks,
-            Err(TransferError::InUse { .. }) if Instant::now() < patience => {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            Err(error) => panic!("{error:?}"),
-        }
+    let mut tasks = None;
+    until(async || match copied(from, to).await {
+        Ok(copied) => tasks.replace(copied).is_none(),
+        Err(TransferError::InUse { .. }) => false,
+        Err(error) => panic!("{error:?}"),
+    })
+    .await;
+    tasks.unwrap()
+}
+
+/// Waits until it is so.
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(300);
+    while !is_so().await {
+        assert!(Instant::now() < patience, "it does not become so");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-async fn given_up(from: &str, to: &str) {
-    let (one, other) = (open(from).await, open(to).await);
-    let places = [(from, &one), (to, &other)].map(|(name, store)| Place { name, store: &**store });
-    abandon(places[0], places[1]).await.unwrap();
-}
-
-async fn given_up_too_late(from: &str, to: &str) {
-    let (one, other) = (open(from).await, open(to).await);
-    let places = [(from, &one), (to, &other)].map(|(name, store)| Place { name, store: &**store });
-    let refusal = abandon(places[0], places[1]).await.unwrap_err();
-    assert!(matches!(refusal, TransferError::Moved { .. }), "{refusal:?}");
-}
-
-#[tokio::test]
-async fn what_was_served_again_is_not_copied_over_an_older_copy() {
-    let folder = tempfile::tempdir().unwrap();
-    let (from, to) = (in_folder(folder.path(), "tasks.db"), postgres::shared().database());
-    lived::through(&Sqlite::open(&from).unwrap()).await;
-    let (one, other) = (open(&from).await, open(&to).await);
-    let names = (from.clone(), to.clone());
-    let broken_off = tokio::spawn(async move {
-        let (one, other) = (Place { name: &names.0, store: &*one }, Place { name: &names.1, store: &*other });
-        copy(one, other, &mut |_, _| panic!("it is broken off")).await
-    });
-    assert!(broken_off.await.is_err());
-    let busy = open(&from).await;
-    let refusal = copied(&from, &to).await.unwrap_err();
-    assert!(matches!(refusal, TransferError::InUse { .. }), "{refusal:?}");
-    drop(busy);
-    let half = refused(&to).await;
-    assert!(
-        matches!(half, Some(TransferError::Unfinished { .. })),
-        "still, though it was not gone on with: {half:?}"
-    );
-    given_up(&from, &to).await;
-    let store = Sqlite::open(&from).unwrap();
-    store.request_cancel(Scope::Operator, &id("full"), None).await.unwrap();
-    drop(store);
-    let refusal = copied(&from, &to).await.unwrap_err();
-    assert!(matches!(&refusal, TransferError::Differs { what, .. } if what == "task full"), "{refusal:?}");
-    assert!(matches!(refused(&to).await, Some(TransferError::Unfinished { .. })), "it is never served");
+async fn given_up(from: &str, to: &str) -> Result<bool, TransferError> {
+    abandon(Place { name: from, store: &*open(from).await }, to).await
 }
 
 #[tokio::test]

@@ -137,6 +137,7 @@ pub(super) fn is_final(error: &StoreError) -> bool {
             | StoreError::Corrupt { .. }
             | StoreError::Foreign { .. }
             | StoreError::Newer { .. }
+            | StoreError::OutOfService { .. }
     )
 }
 

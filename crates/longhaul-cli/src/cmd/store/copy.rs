@@ -1,16 +1,18 @@
 //! `longhaul store copy`: all of a store into another one, of any kind.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use longhaul::store::StoreError;
 use longhaul_gateway::config::StoreUrl;
-use longhaul_store::transfer::{Copied, Place, Transfer, TransferError, abandon, copy, settings};
+use longhaul_store::transfer::{Copied, Place, Progress, Transfer, TransferError, abandon, copy};
 use longhaul_store::{RedisOptions, SqliteOptions};
 use serde_json::json;
 
 use super::{Copy, options};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::store::out_of_service;
 use crate::term::{clean, is_watched, note, print};
 
 pub(super) async fn run(args: &Copy) -> Outcome {
@@ -26,20 +28,19 @@ pub(super) async fn run(args: &Copy) -> Outcome {
         return Err(Failure::usage(format!("there is no file {}", path.display()))
             .next("name the store that is there: sqlite:FILE, postgres://HOST/DATABASE or redis://HOST"));
     }
-    let (one, other) = (from.open().await?, to.open().await?);
-    let (one, other) = (Place { name: &from.name, store: &*one }, Place { name: &to.name, store: &*other });
+    let one = from.open().await?;
+    let one = Place { name: &from.name, store: &*one };
     if args.abandon {
-        abandon(one, other).await.map_err(|error| failure(error, args))?;
-        let said = format!("{} can be served again; {} is an unfinished copy", from.name, to.name);
-        print(&if args.json { json!({"abandoned": true}).to_string() } else { said })?;
-        return Ok(Exit::Done);
+        let is_given_up = abandon(one, &to.name).await.map_err(|error| failure(error, args))?;
+        return given_up(is_given_up, args, &from, &to);
     }
-    let mut shown = 0;
-    let mut tell = |done: u64, of: u64| {
-        let percent = (done * 100).checked_div(of).unwrap_or(100).min(100);
-        if is_watched() && !args.json && percent >= shown + 10 {
-            shown = percent;
-            note(&format!("{percent} %"));
+    let other = to.open().await?;
+    let other = Place { name: &to.name, store: &*other };
+    let mut told = Instant::now();
+    let mut tell = |progress: Progress| {
+        if is_watched() && !args.json && told.elapsed() >= TOLD_EACH {
+            told = Instant::now();
+            note(&progress.to_string());
         }
     };
     let copied = copy(one, other, &mut tell).await.map_err(|error| failure(error, args))?;
@@ -47,21 +48,31 @@ pub(super) async fn run(args: &Copy) -> Outcome {
     Ok(Exit::Done)
 }
 
+fn given_up(is_given_up: bool, args: &Copy, from: &Side<'_>, to: &Side<'_>) -> Outcome {
+    let said = if is_given_up {
+        format!("{} can be served again; {} is an unfinished copy, to be thrown away", from.name, to.name)
+    } else {
+        format!("{} is not being copied and can be served; there is nothing to give up", from.name)
+    };
+    print(&if args.json { json!({"abandoned": is_given_up}).to_string() } else { said })?;
+    Ok(Exit::Done)
+}
+
 fn show(
-    Copied { tasks, entries, streams, .. }: Copied,
+    Copied { tasks, entries, streams, events, .. }: Copied,
     args: &Copy,
     from: &Side<'_>,
     to: &Side<'_>,
 ) -> Outcome<()> {
     if args.json {
-        let said = json!({"from": args.from.to_string(), "to": args.to.to_string(), "tasks": tasks, "entries": entries, "streams": streams});
+        let said = json!({"from": args.from.to_string(), "to": args.to.to_string(), "tasks": tasks, "entries": entries, "streams": streams, "events": events});
         return print(&clean::json(&said.to_string()));
     }
     print(&format!("from      {}", from.name))?;
     print(&format!("to        {}", to.name))?;
     print(&format!("tasks     {tasks} copied, and held against what they were"))?;
     print(&format!("entries   {entries} copied"))?;
-    print(&format!("streams   {streams} copied"))?;
+    print(&format!("streams   {streams} copied, of {events} events"))?;
     note("servers start on the new store from now on, and on the old one no more");
     Ok(())
 }
@@ -88,18 +99,18 @@ impl<'a> Side<'a> {
         let opened: Result<Arc<dyn Transfer>, StoreError> = match self.url {
             StoreUrl::Memory => return Err(Failure::usage("a store in memory cannot be copied")),
             StoreUrl::Sqlite(path) => {
-                SqliteOptions::new().with_settings(settings()).open(path).map(|store| Arc::new(store) as _)
+                SqliteOptions::new().open_to_copy(path).map(|store| Arc::new(store) as _)
             }
             StoreUrl::Postgres(url) => {
-                let opened = options().with_settings(settings()).open(url.expose()).await;
+                let opened = options().open_to_copy(url.expose()).await;
                 opened.map(|store| Arc::new(store) as _)
             }
             StoreUrl::Redis(url) => {
-                let mut options = RedisOptions::new().with_settings(settings());
+                let mut options = RedisOptions::new();
                 if let Ok(password) = std::env::var("REDISCLI_AUTH") {
                     options = options.with_password(password);
                 }
-                options.open(url.expose()).await.map(|store| Arc::new(store) as _)
+                options.open_to_copy(url.expose()).await.map(|store| Arc::new(store) as _)
             }
         };
         opened.map_err(|error| Failure::from(error).of(&self.name))
@@ -108,16 +119,50 @@ impl<'a> Side<'a> {
 
 /// What went wrong, and what to do next.
 fn failure(error: TransferError, args: &Copy) -> Failure {
-    let again = format!("longhaul store copy {} {}", args.from, args.to);
+    let copy = format!("longhaul store copy {} {}", args.from, args.to);
+    let this = if args.abandon { format!("{copy} --abandon") } else { copy.clone() };
     let said = error.to_string();
+    let of = |code| Failure::new(Exit::Failed, code, said);
     match error {
-        TransferError::Store(error) => Failure::from(error).next(format!("it can be begun again: {again}")),
-        TransferError::Unfinished { from, place } => Failure::new(Exit::Failed, "unfinished_copy", said)
-            .next(format!("longhaul store copy {from} {place}")),
-        TransferError::Moved { .. } => Failure::new(Exit::Failed, "moved", said),
+        TransferError::Store(error) if args.abandon => Failure::from(error).next(format!("again: {this}")),
+        TransferError::Store(error) => Failure::from(error).next(format!(
+            "begin it again: {copy}; or give it up and use the old store again: {copy} --abandon"
+        )),
+        TransferError::OutOfService { place, mark } => out_of_service(&place, &mark),
         TransferError::InUse { .. } => {
-            Failure::new(Exit::Failed, "in_use", said).next(format!("then {again}"))
+            of("in_use").next(format!("then {this}; one that was killed may count for a minute"))
         }
-        _ => Failure::new(Exit::Failed, "not_copied", said),
+        TransferError::Differs { .. } => {
+            of("differs").next(format!("{copy} --abandon, then copy into a store in which nothing is"))
+        }
+        TransferError::Overtaken { .. } => of("overtaken").next(this),
+        _ => of("not_copied"),
+    }
+}
+
+/// How often it is told how far a copy is.
+const TOLD_EACH: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use longhaul_store::transfer::Mark;
+
+    use super::*;
+
+    #[test]
+    fn whoever_is_left_with_a_copy_that_is_not_whole_is_told_how_to_give_it_up() {
+        let (from, to) = ("sqlite:a.db".to_owned(), "sqlite:b.db".to_owned());
+        let args = Copy { from: from.parse().unwrap(), to: to.parse().unwrap(), abandon: false, json: false };
+        let of_mark = |place: &str, mark| TransferError::OutOfService { place: place.to_owned(), mark };
+        for error in [
+            TransferError::Store(StoreError::Closed),
+            TransferError::Differs { place: to.clone(), what: "task t".to_owned() },
+            of_mark(&from, Mark::Copying(to.clone())),
+            of_mark(&to, Mark::CopyOf(from.clone())),
+        ] {
+            let failure = failure(error, &args);
+            let next = failure.next_step().unwrap();
+            assert!(next.contains("longhaul store copy sqlite:a.db sqlite:b.db --abandon"), "{next}");
+        }
     }
 }

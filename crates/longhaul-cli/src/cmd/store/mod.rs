@@ -61,7 +61,7 @@ struct Copy {
     /// The store that it is copied into, in which nothing is yet.
     #[arg(value_name = "TO", value_parser = store::url)]
     to: StoreUrl,
-    /// Give up a copy that was broken off: servers start on FROM again, and TO can be thrown away.
+    /// Give up a copy that is not whole: servers start on FROM again, and TO, which need not be there, can be thrown away.
     #[arg(long)]
     abandon: bool,
     /// Answer in JSON.
