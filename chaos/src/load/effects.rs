@@ -24,13 +24,21 @@ pub(super) struct Stop {
     pub(super) node: String,
     pub(super) from: i64,
     pub(super) until: i64,
+    /// It did not stand still: only its way to the store was bad.
+    pub(super) is_cut_off: bool,
 }
 
 impl Stop {
     /// Whether it came over a node that was about to have its effect. What allowed that was true when it was asked, and
     /// nothing that only writes to the store can take it back.
     fn delayed(&self, who: &str, when: i64) -> bool {
-        self.node == who && (self.from - 200..self.until + 1000).contains(&when)
+        !self.is_cut_off && self.node == who && (self.from - 200..self.until + 1000).contains(&when)
+    }
+
+    /// Whether it came over a node that could not know that others had taken its work. What is pure begins without a word to the
+    /// store; anything else is recorded first.
+    fn hid(&self, who: &str, when: i64) -> bool {
+        self.node == who && (self.from - 200..self.until + 3000).contains(&when)
     }
 }
 
@@ -42,6 +50,8 @@ pub(super) struct Line {
     pub(super) came: String,
     /// It was about to happen when its node was stopped.
     pub(super) delayed: bool,
+    /// Its node could not know that others had taken its work.
+    pub(super) unaware: bool,
 }
 
 /// The effect was had.
@@ -80,7 +90,8 @@ impl Effects {
             let (what, at) = (parts.next()?, parts.next()?.parse().ok()?);
             let (who, when, came) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
             let delayed = self.stops.iter().any(|stop| stop.delayed(who, when));
-            Some(Line { what: what.to_owned(), at, came: came.to_owned(), delayed })
+            let unaware = self.stops.iter().any(|stop| stop.hid(who, when));
+            Some(Line { what: what.to_owned(), at, came: came.to_owned(), delayed, unaware })
         };
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, format!("{key}: {text}"));
         text.lines().map(|text| line(text).ok_or_else(invalid)).collect()
@@ -117,8 +128,14 @@ mod tests {
         assert_eq!(effects.count("t", DID, 1).unwrap(), 1);
         assert_eq!(effects.lines("t").unwrap()[1].came, "in doubt");
         assert_eq!(effects.lines("another").unwrap(), []);
-        let of = |node: &str| Stop { node: node.to_owned(), from: moment() - 9, until: moment() };
-        let delayed = |stop| effects.clone().with_stops(vec![stop]).lines("t").unwrap()[0].delayed;
-        assert!(delayed(of("n")) && !delayed(of("another")));
+        let of = |node: &str, is_cut_off| Stop {
+            node: node.to_owned(),
+            from: moment() - 9,
+            until: moment(),
+            is_cut_off,
+        };
+        let line = |stop| effects.clone().with_stops(vec![stop]).lines("t").unwrap().remove(0);
+        assert!(line(of("n", false)).delayed && !line(of("another", false)).delayed);
+        assert!(line(of("n", true)).unaware && !line(of("n", true)).delayed);
     }
 }

@@ -107,7 +107,7 @@ fn stand_still(world: &World, place: &Place, address: &Address, server: &Server)
     // The others are in the middle of it when it comes back.
     thread::sleep(Duration::from_millis(100));
     server.signal(Signal::CONT)?;
-    world.stopped(Stop { node: node.to_owned(), from, until: moment() });
+    world.stopped(Stop { node: node.to_owned(), from, until: moment(), is_cut_off: false });
     address.set(server.serves());
     if !lost {
         // Whoever had the turn to write ends that.

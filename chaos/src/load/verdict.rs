@@ -163,7 +163,8 @@ impl Verdict {
                 self.effects += did;
                 self.repeated += did.saturating_sub(1);
                 self.in_doubt += usize::from(!told.is_empty() && !recorded);
-                let in_time = |line: &Line| line.what == DID && line.at == at && !line.delayed;
+                let late = |line: &Line| line.delayed || (what == 'p' && line.unaware);
+                let in_time = |line: &Line| line.what == DID && line.at == at && !late(line);
                 let last_did = lines.iter().rposition(in_time);
                 let first_told = lines.iter().position(|line| line.what == TOLD && line.at == at);
                 if first_told.zip(last_did).is_some_and(|(told, did)| did > told) {

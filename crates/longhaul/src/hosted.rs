@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, ResultWriter};
 use longhaul_proto::jsonrpc::{Code, ErrorObject};
@@ -151,10 +152,19 @@ pub(crate) fn not_found() -> ErrorObject {
     ErrorObject::invalid_params("task not found: the id is unknown, or the task has expired")
 }
 
+/// The store failed, of which a caller learns no more than whether it may pass: without that, what `tasks/result` is answered with
+/// would be what the task has come to.
 pub(crate) fn failed(error: &StoreError) -> ErrorObject {
     tracing::error!(%error, "the store failed");
-    ErrorObject::internal("internal error: the task store could not be used; try again")
+    let failed = ErrorObject::internal("internal error: the task store could not be used; try again");
+    if error.is_retryable() { failed.for_now(UNAVAILABLE, RETRY_AFTER) } else { failed }
 }
+
+/// How programs know that the store could not be used just now.
+pub(crate) const UNAVAILABLE: &str = "store_unavailable";
+
+/// When to ask again.
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Where whoever asked for a task is told of it.
 #[derive(Clone, Debug)]

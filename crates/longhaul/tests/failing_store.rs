@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 struct Cut {
     store: Memory,
     off: AtomicBool,
+    /// Whether that is only for a while.
+    passes: bool,
 }
 
 impl Overlay for Cut {
@@ -31,7 +33,11 @@ impl Overlay for Cut {
             return doing;
         }
         let source = Arc::new(std::io::Error::other("the disk at /dev/secret is gone"));
-        Box::pin(std::future::ready(Err(StoreError::Backend { doing: "reading", source })))
+        let place = "postgres://secret.example/tasks".to_owned();
+        Box::pin(std::future::ready(Err(match self.passes {
+            true => StoreError::Unreachable { place, source },
+            false => StoreError::Backend { doing: "reading", source },
+        })))
     }
 }
 
@@ -48,8 +54,9 @@ async fn ask(dispatcher: &Dispatcher, revision: Revision, method: &str, params: 
     let mut caller = Caller::new(Some(Principal::new("ann").unwrap()));
     let declared = r#"{"extensions": {"io.modelcontextprotocol/tasks": {}}}"#;
     caller.capabilities = serde_json::from_str::<ClientCapabilities>(declared).unwrap();
-    let exchange =
+    let mut exchange =
         Exchange::new(&request.id, dialect, dialect.request(method).unwrap(), &request.params, caller);
+    exchange.idempotency_key = params["_meta"]["dev.longhaul/idempotencyKey"].as_str().map(Into::into);
     let mut out = Vec::new();
     if let Dispatched::Pending(answer) = dispatcher.dispatch(exchange, &mut out) {
         (_, out) = answer.await;
@@ -57,34 +64,66 @@ async fn ask(dispatcher: &Dispatcher, revision: Revision, method: &str, params: 
     serde_json::from_slice(&out).unwrap()
 }
 
-/// N3 of `conformance/REQUIREMENTS.md`: a node that is cut from its store says so, and invents nothing.
-#[tokio::test]
-async fn who_asks_after_a_task_is_told_that_the_store_fails() {
-    let store = Arc::new(Cut { store: Memory::new(), off: AtomicBool::new(false) });
+/// A server whose tool never ends, on a store that can be cut off.
+fn server(passes: bool) -> (Dispatcher, Arc<Cut>) {
+    let store = Arc::new(Cut { store: Memory::new(), off: AtomicBool::new(false), passes });
     let never = |_, _: Nothing| async {
         std::future::pending::<()>().await;
         "never"
     };
     let build = Tool::typed("build", "Build", never).task(TaskPolicy::always());
     let server = Server::new("test", "1").tool(build).store(Arc::clone(&store) as Arc<dyn TaskStore>);
-    let dispatcher = server.dispatcher().unwrap();
+    (server.dispatcher().unwrap(), store)
+}
+
+/// N3 of `conformance/REQUIREMENTS.md`: a node that is cut from its store says so, and invents nothing. What may pass can be told
+/// from what a task has come to, which `tasks/result` answers with as well.
+#[tokio::test]
+async fn who_asks_after_a_task_is_told_that_the_store_fails() {
     for (revision, methods) in [
         (Revision::V2025_11_25, ["tasks/get", "tasks/cancel", "tasks/result"]),
         (Revision::V2026_07_28, ["tasks/get", "tasks/cancel", "tasks/update"]),
     ] {
-        let call = json!({"name": "build", "arguments": {}, "task": {}});
-        let created = ask(&dispatcher, revision, "tools/call", call).await["result"].clone();
-        let id = created["taskId"].as_str().or_else(|| created["task"]["taskId"].as_str()).unwrap();
-        store.off.store(true, Ordering::SeqCst);
-        for method in methods {
-            let params = json!({"taskId": id, "inputResponses": {}});
-            let error = ask(&dispatcher, revision, method, params).await["error"].clone();
-            assert_eq!(error["code"], -32603, "{method}: {error}");
-            assert!(!error.to_string().contains("secret"), "where it is kept is nobody's: {error}");
+        for passes in [false, true] {
+            let (dispatcher, store) = server(passes);
+            let call = json!({"name": "build", "arguments": {}, "task": {}});
+            let created = ask(&dispatcher, revision, "tools/call", call).await["result"].clone();
+            let id = created["taskId"].as_str().or_else(|| created["task"]["taskId"].as_str()).unwrap();
+            store.off.store(true, Ordering::SeqCst);
+            for method in methods {
+                let params = json!({"taskId": id, "inputResponses": {}});
+                let error = ask(&dispatcher, revision, method, params).await["error"].clone();
+                assert_eq!(error["code"], -32603, "{method}: {error}");
+                assert!(!error.to_string().contains("secret"), "where it is kept is nobody's: {error}");
+                assert_eq!(error["data"]["retryAfterMs"].is_u64(), passes, "{method}: {error}");
+            }
+            store.off.store(false, Ordering::SeqCst);
+            let params = json!({"taskId": id});
+            let task = ask(&dispatcher, revision, "tasks/get", params).await["result"].clone();
+            assert_eq!(task["status"], "working", "and it goes on: {task}");
         }
-        store.off.store(false, Ordering::SeqCst);
-        let params = json!({"taskId": id});
-        let task = ask(&dispatcher, revision, "tasks/get", params).await["result"].clone();
-        assert_eq!(task["status"], "working", "and it goes on: {task}");
     }
+}
+
+/// Nobody knows whether a call was begun whose row was on its way to a store that went away: one with a key may be made again.
+#[tokio::test]
+async fn a_call_with_a_key_may_be_made_again_when_the_store_was_away() {
+    let (dispatcher, store) = server(true);
+    let call = async |key: Option<&str>| {
+        let meta = key.map_or_else(|| json!({}), |key| json!({"dev.longhaul/idempotencyKey": key}));
+        let params = json!({"name": "build", "arguments": {}, "_meta": meta});
+        ask(&dispatcher, Revision::V2026_07_28, "tools/call", params).await
+    };
+    store.off.store(true, Ordering::SeqCst);
+    for (key, again) in [(None, false), (Some("dOD1VxQmtsqMZa0o9aVqHg"), true)] {
+        let error = call(key).await["error"].clone();
+        assert_eq!(
+            (error["code"].as_i64(), error["data"]["retryAfterMs"].is_u64()),
+            (Some(-32603), again),
+            "{error}"
+        );
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+    store.off.store(false, Ordering::SeqCst);
+    assert!(call(Some("dOD1VxQmtsqMZa0o9aVqHg")).await["result"]["taskId"].is_string());
 }

@@ -39,8 +39,8 @@ pub(super) struct Fleet<'w> {
     random: Random,
     faults: Vec<Fault>,
     database: Database,
-    /// When the database comes back, while it is dead.
-    back: Option<Instant>,
+    /// When the database comes back, while it is dead, and when that began.
+    back: Option<(Instant, i64)>,
     nodes: Vec<Node>,
     pub(super) done: BTreeMap<Fault, usize>,
     pub(super) figures: Figures,
@@ -120,7 +120,7 @@ impl<'w> Fleet<'w> {
                 trouble.relief = Instant::now();
             }
         }
-        self.back = self.back.map(|_| Instant::now());
+        self.back = self.back.map(|(_, since)| (Instant::now(), since));
         self.until_all_serve()?;
         Ok(self)
     }
@@ -152,9 +152,12 @@ impl<'w> Fleet<'w> {
 
     /// Lets end what is over, and starts who is missing.
     fn tend(&mut self) -> Result<()> {
-        if self.back.is_some_and(|back| Instant::now() >= back) {
+        if let Some((back, since)) = self.back
+            && Instant::now() >= back
+        {
             self.database.launch()?;
             self.back = None;
+            self.nodes.iter().for_each(|node| node.was_away(self.world, since, true));
         }
         for at in 0..self.nodes.len() {
             self.nodes[at].relieve(self.world)?;
@@ -199,7 +202,8 @@ impl<'w> Fleet<'w> {
             // One in three: it is everybody's.
             if self.back.is_none() && self.random.percent(33) {
                 self.database.kill()?;
-                self.back = Some(Instant::now() + Duration::from_millis(self.random.below(3000)));
+                let back = Instant::now() + Duration::from_millis(self.random.below(3000));
+                self.back = Some((back, moment()));
                 self.count(fault);
             }
             return Ok(());
@@ -257,17 +261,23 @@ impl Node {
         let (fault, since) = (trouble.fault, trouble.since);
         self.trouble = None;
         self.link.set(Weather::Clear);
-        if fault == Fault::Stop {
+        let stood_still = fault == Fault::Stop;
+        if stood_still {
             self.signal(Signal::CONT)?;
-            let server = self.server.as_ref().context("a node that stands still is there")?;
-            if let Some(node) = killer::name(&server.said()) {
-                world.stopped(Stop { node: node.to_owned(), from: since, until: moment() });
-            }
-            if let Some(slot) = self.slot {
-                world.slots[slot].set(server.serves());
-            }
+        }
+        self.was_away(world, since, !stood_still);
+        if let (true, Some(slot), Some(server)) = (stood_still, self.slot, &self.server) {
+            world.slots[slot].set(server.serves());
         }
         Ok(())
+    }
+
+    /// Notes that it stood still until now, or was cut off from the store.
+    fn was_away(&self, world: &World, from: i64, is_cut_off: bool) {
+        let said = self.server.as_ref().map(Server::said).unwrap_or_default();
+        if let Some(node) = killer::name(&said) {
+            world.stopped(Stop { node: node.to_owned(), from, until: moment(), is_cut_off });
+        }
     }
 
     /// Sees whether it has come up, or ended by itself: only one that has not come up may, while it cannot reach the store.

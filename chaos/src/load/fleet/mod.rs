@@ -257,6 +257,7 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
         format!("violations: {}", broken.len()),
     ];
     if !broken.is_empty() {
+        fs::write(place.path("violations"), broken.join("\n"))?;
         broken.truncate(MOST);
         bail!("{}\n{}", broken.join("\n"), told.join("\n"));
     }

@@ -147,6 +147,8 @@ pub struct Refusal {
     pub overloaded: bool,
     /// Trying again will not help.
     pub lasting: bool,
+    /// The same call may be made again, although it may have been begun: it has a key, and is made once.
+    pub again: bool,
     /// The caller must call otherwise, and this is the name by which programs know why.
     pub reason: Option<&'static str>,
 }
@@ -154,13 +156,20 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal.
     pub fn new(message: impl Into<Arc<str>>, overloaded: bool) -> Self {
-        Self { message: message.into(), overloaded, lasting: false, reason: None }
+        Self { message: message.into(), overloaded, lasting: false, again: false, reason: None }
     }
 
     /// The same, for good.
     #[must_use]
     pub fn lasting(mut self) -> Self {
         self.lasting = true;
+        self
+    }
+
+    /// The same, of a call with a key, for something that passes.
+    #[must_use]
+    pub fn again(mut self) -> Self {
+        self.again = true;
         self
     }
 

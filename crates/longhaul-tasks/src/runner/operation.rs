@@ -62,8 +62,13 @@ pub(super) fn start(
     })
 }
 
+/// What a caller is told while the store cannot be reached.
+const UNREACHABLE: &str =
+    "the task store cannot be reached; the call may have been begun: make it again if it has a key";
+
 pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
     Box::pin(async move {
+        let has_key = task.once.is_some();
         let mut created = inner.store.create(task.clone()).await;
         if let Ok(Created::Joined(_)) = created {
             // Another node has one like it, which this call could not know when it began.
@@ -100,8 +105,17 @@ pub(super) fn commit(inner: Arc<Inner>, task: NewTask) -> Operation {
         if !overloaded {
             tracing::warn!(%error, "a call could not be made durable");
         }
-        let refusal = Refusal::new(error.to_string(), overloaded);
-        Done::Event(Event::CommitFailed(if is_final(&error) { refusal.lasting() } else { refusal }))
+        // Where the database is, is nothing to its callers.
+        let words = match &error {
+            StoreError::Unreachable { .. } => UNREACHABLE.to_owned(),
+            error => error.to_string(),
+        };
+        let refusal = Refusal::new(words, overloaded);
+        Done::Event(Event::CommitFailed(match &error {
+            error if is_final(error) => refusal.lasting(),
+            error if error.is_retryable() && has_key => refusal.again(),
+            _ => refusal,
+        }))
     })
 }
 

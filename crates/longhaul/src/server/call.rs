@@ -36,7 +36,7 @@ use super::policy::TaskMode;
 use super::resumed::written as written_of_caller;
 use super::tasks::stopping;
 use super::tool::{Kind, Tool, ToolHandler};
-use crate::hosted::{created, is_seen};
+use crate::hosted::{self, created, is_seen};
 
 pub(super) fn call_tool(
     dispatcher: &Dispatcher,
@@ -738,6 +738,9 @@ pub(crate) fn not_begun(refusal: Refusal) -> ErrorObject {
             ErrorObject::invalid_params(message).with_data(&serde_json::json!({ "reason": reason }))
         }
         None if refusal.overloaded => ErrorObject::overloaded(message, RETRY_AFTER),
+        None if refusal.again => {
+            ErrorObject::internal(message).for_now(hosted::UNAVAILABLE, hosted::RETRY_AFTER)
+        }
         None => ErrorObject::internal(message),
     }
 }
