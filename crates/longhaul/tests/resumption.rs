@@ -83,10 +83,14 @@ impl Host {
         send_by(&mut self.connect().await, request, body).await
     }
 
-    async fn initialize(&self, revision: &str) -> String {
+    async fn greet(&self, revision: &str) -> Response<Incoming> {
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
-        let response = self.send(Request::post("/mcp"), body.to_string()).await;
+        self.send(Request::post("/mcp"), body.to_string()).await
+    }
+
+    async fn initialize(&self, revision: &str) -> String {
+        let response = self.greet(revision).await;
         response.headers()["mcp-session-id"].to_str().unwrap().to_owned()
     }
 
@@ -402,7 +406,8 @@ impl Link {
             return doing;
         }
         let source = Arc::new(std::io::Error::other("the line is cut"));
-        Box::pin(std::future::ready(Err(StoreError::Backend { doing: "reaching the store", source })))
+        let place = "another machine".to_owned();
+        Box::pin(std::future::ready(Err(StoreError::Unreachable { place, source })))
     }
 
     fn write<'a, T: Send + 'a>(&'a self, doing: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
@@ -504,6 +509,19 @@ async fn a_session_that_may_go_on_elsewhere_is_not_said_to_have_ended() {
     assert_eq!(one.end(&session).await, 503);
     link.is_cut.store(false, Ordering::SeqCst);
     assert_eq!((one.end(&session).await, one.ask(&session).await), (204, 404));
+}
+
+#[tokio::test]
+async fn no_session_is_opened_that_other_nodes_cannot_be_told_of() {
+    let [(one, link), (other, _)] = linked_nodes(|| Options::default().max_sessions(1)).await;
+    link.is_cut.store(true, Ordering::SeqCst);
+    let refused = one.greet("2025-11-25").await;
+    assert_eq!(refused.status().as_u16(), 503);
+    assert!(refused.headers().contains_key("retry-after"), "{refused:?}");
+    assert!(!refused.headers().contains_key("mcp-session-id"), "{refused:?}");
+    link.is_cut.store(false, Ordering::SeqCst);
+    let session = one.initialize("2025-11-25").await;
+    assert_eq!((one.ask(&session).await, other.ask(&session).await), (200, 200), "and its place is free");
 }
 
 #[tokio::test]

@@ -50,8 +50,10 @@ pub(super) fn answer<'a>(
             return match (opened, endpoint.sessions.shared()) {
                 // Its next request may come to another node.
                 (Some(session), Some(shared)) => Reply::later(async move {
-                    shared.keep(&endpoint.sessions, &session, None).await;
-                    response
+                    match shared.open(&endpoint.sessions, &session).await {
+                        Ok(()) => response,
+                        Err(refusal) => *refusal,
+                    }
                 }),
                 _ => Reply::Now(response),
             };

@@ -44,18 +44,19 @@ impl Shared {
     }
 
     /// Lets other nodes find the session from now on, of which they share what was `found`; but if it has been ended at one
-    /// of them, it ends here, too. What cannot be written is left for the next time.
-    pub(super) async fn keep(&self, sessions: &Sessions, session: &Session, found: Option<&Entry>) {
+    /// of them, it ends here, too. What cannot be written is left for the next time. `false` if what nodes share is out of reach.
+    pub(super) async fn keep(&self, sessions: &Sessions, session: &Session, found: Option<&Entry>) -> bool {
         if has_ended(session, found) {
-            return sessions.has_ended_elsewhere(session);
+            sessions.has_ended_elsewhere(session);
+            return true;
         }
         let (saved, followed_up) = {
             let state = session.lock();
             (state.exchanges.saved(), state.followed_up)
         };
-        let Some(saved) = saved else { return };
+        let Some(saved) = saved else { return true };
         if session.has_written(&saved, self.lasting() / 3) {
-            return;
+            return true;
         }
         let lasting = if followed_up { self.lasting() } else { self.lasting().min(FOLLOW_UP) };
         let (owner, version) = (session.owner(), found.map(|entry| entry.version));
@@ -72,8 +73,29 @@ impl Shared {
             Err(error @ StoreError::Overloaded { .. }) => {
                 tracing::debug!(%error, "a session is this node's alone")
             }
-            Err(error) => report("kept for other nodes", &error),
+            Err(error) => {
+                report("kept for other nodes", &error);
+                return !matches!(error, StoreError::Unreachable { .. });
+            }
         }
+        true
+    }
+
+    /// Lets other nodes find a session that was just opened.
+    ///
+    /// # Errors
+    ///
+    /// What to answer where they cannot: its client would lose it to the next node that it comes to.
+    pub(super) async fn open(
+        &self,
+        sessions: &Sessions,
+        session: &Session,
+    ) -> Result<(), Box<Response<Body>>> {
+        if self.keep(sessions, session, None).await {
+            return Ok(());
+        }
+        sessions.has_ended_elsewhere(session);
+        Err(Box::new(no_room(NOT_OPENED)))
     }
 
     /// Ends the session for every node, and says so where they look. `false` if they cannot be told: it may go on there.
@@ -97,7 +119,9 @@ impl Shared {
         let owner = session.owner();
         let found = self.registry.entry(key(&owner, session.id())).await;
         match found {
-            Ok(found) => self.keep(sessions, session, found.as_ref()).await,
+            Ok(found) => {
+                self.keep(sessions, session, found.as_ref()).await;
+            }
             Err(error) => report("looked for at other nodes", &error),
         }
     }
@@ -191,6 +215,9 @@ pub(super) async fn recall(
     shared.keep(sessions, &session, Some(&entry)).await;
     Ok(())
 }
+
+/// What is said to whoever opens a session that the other nodes cannot be told of.
+const NOT_OPENED: &str = "no session can be opened now: send this again later";
 
 /// What is said to whoever asks in a session of which nobody knows now whether it is there.
 const NOT_KNOWN: &str = "the session cannot be looked for now: send this again later";
