@@ -29,9 +29,10 @@ pub(super) struct Database {
     guard: Option<Child>,
 }
 
-/// Runs a server until its input ends.
+/// Runs a server until its input ends; then sends it the signal by which the script is called. Whoever a shell starts beside itself
+/// does not hear of SIGQUIT unless it listens for it, as PostgreSQL does.
 const GUARD: &str = r#"trap '' INT; exec 3<&0; "$@" </dev/null 3<&- & echo $! >server.pid
-    read -r _ <&3; kill -QUIT $!; wait $!"#;
+    read -r _ <&3; kill -"$0" $!; wait $!"#;
 
 /// How long a database may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -88,7 +89,8 @@ impl Database {
         }
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log())?;
         let mut command = Command::new("sh");
-        command.args(["-c", GUARD, "guard"]).args(self.prefix()).args(words);
+        let ends_by = if self.kind == Kind::Postgres { "QUIT" } else { "KILL" };
+        command.args(["-c", GUARD, ends_by]).args(self.prefix()).args(words);
         command.current_dir(self.folder.path()).env(self.mark.0, &self.mark.1);
         command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
         self.guard = Some(command.spawn().context("sh cannot be started")?);

@@ -183,12 +183,7 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
     // And once more when all of them were killed.
     fleet.end()?;
     look_again(&mut observers, 0);
-    let checked = Command::new(place.program()).args(["store", "check", direct]).output();
-    let checked = checked.context("the store cannot be checked")?;
-    if !checked.status.success() {
-        let [said, wrong] = [&checked.stdout, &checked.stderr].map(|said| String::from_utf8_lossy(said));
-        broken.push(format!("the store is not as it must be: {said}{wrong}"));
-    }
+    check(place, direct, &mut broken)?;
     let (quick, calls_rows) = rest.rows.into_iter().partition(|row| &*row.tool == QUICK);
     rest.rows = calls_rows;
     let calls: Vec<_> = callers.iter().flat_map(|caller| &caller.done).collect();
@@ -263,4 +258,18 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
     }
     ensure!(!calls.is_empty(), "nothing was called:\n{}", told.join("\n"));
     Ok(format!("\n{}", told.map(|line| format!("          {line}")).join("\n")))
+}
+
+/// Has the program count again what the store has counted: it does for all but Redis.
+fn check(place: &Place, url: &str, broken: &mut Vec<String>) -> Result<()> {
+    if !url.starts_with("postgres:") {
+        return Ok(());
+    }
+    let checked = Command::new(place.program()).args(["store", "check", url]).output();
+    let checked = checked.context("the store cannot be checked")?;
+    if !checked.status.success() {
+        let [said, wrong] = [&checked.stdout, &checked.stderr].map(|said| String::from_utf8_lossy(said));
+        broken.push(format!("the store is not as it must be: {said}{wrong}"));
+    }
+    Ok(())
 }
