@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Frame};
-use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper::client::conn::http2::{Builder, SendRequest, handshake};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use longhaul::proto::jsonrpc::Limits;
@@ -219,4 +219,26 @@ async fn s11_answers_that_one_connection_leaves_unread_make_room() {
     }
     let read = connect::<Full<Bytes>>(address).await.send_request(long()).await.unwrap();
     assert!(read.into_body().collect().await.unwrap().to_bytes().len() > LONG);
+}
+
+/// Nor does a client keep a connection by giving an answer no window, though it says that it is there.
+#[tokio::test]
+async fn s11_an_answer_that_is_held_up_ends_its_connection() {
+    let address = host(Options::default().http2(true).write_timeout(Duration::from_millis(200))).await;
+    let stream = TcpStream::connect(address).await.unwrap();
+    let mut client = Builder::new(TokioExecutor::new());
+    client.initial_stream_window_size(0);
+    let (mut sender, connection) = client.handshake(TokioIo::new(stream)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let answer = sender.send_request(call("localhost", 0)).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    let read = tokio::time::timeout(Duration::from_secs(60), answer.into_body().collect()).await;
+    assert!(read.expect("it ends").is_err());
+    let _ = connection.await.unwrap();
+    // Who reads what it is sent is not held up, however long it stays.
+    let mut reads = connect::<Full<Bytes>>(address).await;
+    for millis in [0, 1000, 0] {
+        let answer = reads.send_request(call("localhost", millis)).await.unwrap();
+        assert!(!answer.into_body().collect().await.unwrap().to_bytes().is_empty());
+    }
 }

@@ -26,7 +26,7 @@ use super::stalled::UntilStalled;
 use super::unread::Unread;
 use super::waiting::{Connection, OpenRequest, Standing};
 use super::writing::Answers;
-use super::{Endpoint, Listen};
+use super::{Endpoint, Listen, Options};
 
 pub(super) async fn accept(
     endpoint: Arc<Endpoint>,
@@ -110,8 +110,8 @@ async fn converse(
     answers: &Arc<Answers>,
     spare: Option<Arc<Places>>,
 ) {
-    let header_timeout = endpoint.options.header_timeout;
-    let stream = UntilStalled::new(stream, endpoint.options.write_timeout, Arc::clone(answers));
+    let Options { header_timeout, write_timeout, .. } = endpoint.options;
+    let stream = UntilStalled::new(stream, write_timeout, Arc::clone(answers));
     #[cfg(feature = "http2")]
     let either_version = endpoint.options.http2;
     let known = Known::of_connection(&mut known);
@@ -122,7 +122,11 @@ async fn converse(
     #[cfg(feature = "http2")]
     if either_version {
         let closing = closed(&mut closing);
-        if let Err(error) = super::http2::converse(stream, this, header_timeout, closing, answer).await {
+        let ended = tokio::select! {
+            ended = super::http2::converse(stream, this, header_timeout, closing, answer) => ended,
+            () = answers.held_up_for(write_timeout) => Err("the client gives an answer no window".into()),
+        };
+        if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended early");
         }
         return;
@@ -161,13 +165,15 @@ async fn respond(
 ) -> Response<AnswerBody> {
     open.in_time().await;
     let (parts, body) = request.into_parts();
-    let ends = spare.is_some() && parts.version < Version::HTTP_2;
+    let has_window = parts.version >= Version::HTTP_2;
+    let ends = spare.is_some() && !has_window;
     let head = Head::of(&parts);
     let place = match spare {
         Some(places) if !head.asks_for_health() => match places.take_soon().await {
             Some(place) => Some(place),
             None => {
-                return ending(no_room(FULL), ends).map(|body| AnswerBody::of(body, answers, open, None));
+                return ending(no_room(FULL), ends)
+                    .map(|body| AnswerBody::of(body, answers, has_window, open, None));
             }
         },
         _ => None,
@@ -177,7 +183,7 @@ async fn respond(
     if let Some(stream) = response.extensions_mut().remove::<Standing>() {
         open.stands(stream);
     }
-    ending(response, ends).map(|body| AnswerBody::of(body, answers, open, place))
+    ending(response, ends).map(|body| AnswerBody::of(body, answers, has_window, open, place))
 }
 
 /// What waits of one connection of HTTP/1.1 to be looked at, in bytes, such as a head that has not ended. What is read last

@@ -51,8 +51,8 @@ pub struct Options {
     pub header_timeout: Duration,
     /// How long a client may take over its body. Default 30 s.
     pub body_timeout: Duration,
-    /// How long a client may leave what was written to it unread before its connection is closed; tasks go
-    /// on. Default 30 s.
+    /// How long a client may leave what was written to it unread before its connection is closed, over HTTP/2 what is written to
+    /// it in any one answer; tasks go on. Default 30 s.
     pub write_timeout: Duration,
     /// How long an answer may be silent before it becomes a stream. Default 1 s.
     pub stream_after: Duration,

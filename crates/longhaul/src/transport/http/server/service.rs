@@ -19,7 +19,7 @@ use super::peer::Known;
 use super::places::Place;
 use super::route::route;
 use super::waiting::OpenRequest;
-use super::writing::Answers;
+use super::writing::{Answers, HeldUp};
 use super::{Endpoint, Options};
 use crate::server::Dispatcher;
 
@@ -124,6 +124,10 @@ pub struct AnswerBody {
 struct OnConnection {
     /// What its client is yet to read.
     answers: Arc<Answers>,
+    /// Whether it has a window of its own, for which its pieces wait one by one.
+    has_window: bool,
+    /// The last piece waits for it.
+    held_up: Option<HeldUp>,
     /// Its request, which is open as long as it is.
     #[expect(dead_code, reason = "it is held")]
     request: OpenRequest,
@@ -140,10 +144,12 @@ impl AnswerBody {
     pub(super) fn of(
         answer: Answer,
         answers: Arc<Answers>,
+        has_window: bool,
         request: OpenRequest,
         place: Option<Place>,
     ) -> Self {
-        Self { answer, connection: Some(OnConnection { answers, request, place }) }
+        let connection = OnConnection { answers, has_window, held_up: None, request, place };
+        Self { answer, connection: Some(connection) }
     }
 }
 
@@ -156,12 +162,12 @@ impl Body for AnswerBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let frame = Pin::new(&mut self.answer).poll_frame(cx);
-        match &self.connection {
-            Some(OnConnection { answers, .. }) => {
-                frame.map_ok(|frame| frame.map_data(|bytes| answers.hold(bytes)))
-            }
-            None => frame,
-        }
+        let Some(OnConnection { answers, has_window, held_up, .. }) = &mut self.connection else {
+            return frame;
+        };
+        // Whoever asks for the next piece has sent the last.
+        *held_up = (*has_window && matches!(frame, Poll::Ready(Some(_)))).then(|| answers.hold_up());
+        frame.map_ok(|frame| frame.map_data(|bytes| answers.hold(bytes)))
     }
 
     fn is_end_stream(&self) -> bool {

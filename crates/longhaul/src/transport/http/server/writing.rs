@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(feature = "http2")]
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// What all connections of one server have to write.
 #[derive(Debug)]
@@ -39,6 +42,15 @@ pub(super) struct Answers {
     all: Arc<Writing>,
     number: u64,
     given_up: Arc<Notify>,
+    /// The pieces that wait for their own windows (HTTP/2), each from when on; the one that has waited longest first.
+    held_up: Mutex<BTreeMap<u64, Instant>>,
+}
+
+/// That a piece waits for the window of its answer, until it is dropped.
+#[derive(Debug)]
+pub(super) struct HeldUp {
+    number: u64,
+    of: Arc<Answers>,
 }
 
 /// A piece of an answer, until it is written.
@@ -63,7 +75,7 @@ impl Writing {
         let mut state = self.lock();
         let number = state.count();
         state.connections.insert(number, waits);
-        Arc::new(Answers { all: Arc::clone(self), number, given_up })
+        Arc::new(Answers { all: Arc::clone(self), number, given_up, held_up: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -119,6 +131,29 @@ impl Answers {
         }
     }
 
+    /// A piece begins to wait for the window of its answer.
+    pub(super) fn hold_up(self: &Arc<Self>) -> HeldUp {
+        let number = self.all.lock().count();
+        self.held_up().insert(number, Instant::now());
+        HeldUp { number, of: Arc::clone(self) }
+    }
+
+    /// Completes once a piece has waited for so long, or up to twice that, for the window of its answer.
+    #[cfg(feature = "http2")]
+    pub(super) async fn held_up_for(&self, limit: Duration) {
+        loop {
+            let longest = self.held_up().first_key_value().map(|(_, since)| since.elapsed());
+            if longest.is_some_and(|longest| longest >= limit) {
+                return;
+            }
+            tokio::time::sleep(limit.saturating_sub(longest.unwrap_or_default())).await;
+        }
+    }
+
+    fn held_up(&self) -> MutexGuard<'_, BTreeMap<u64, Instant>> {
+        self.held_up.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Completes once it has to make room: what waits in it is to be let go.
     pub(super) async fn given_up(&self) {
         self.given_up.notified().await;
@@ -129,6 +164,12 @@ impl Drop for Answers {
     fn drop(&mut self) {
         // Every piece of it is gone.
         self.all.lock().connections.remove(&self.number);
+    }
+}
+
+impl Drop for HeldUp {
+    fn drop(&mut self) {
+        self.of.held_up().remove(&self.number);
     }
 }
 
