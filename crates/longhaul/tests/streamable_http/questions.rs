@@ -209,7 +209,7 @@ async fn a_question_whose_stream_is_gone_is_put_again_and_the_first_answer_count
     assert_ne!(second["id"], third["id"]);
     editor.answer(&third, true).await;
     assert_eq!(editor.outcome(&task).await, "gone on");
-    editor.answer(&first, false).await;
+    assert_eq!(editor.say(&first, false).await, StatusCode::SERVICE_UNAVAILABLE, "it was withdrawn");
     assert_eq!(editor.outcome(&task).await, "gone on");
 }
 

@@ -137,18 +137,40 @@ impl Ledger {
     }
 
     /// What is known of a state, if it is spent. What this process was at work on, and is not any more, is lost; of what
-    /// another is at work on, something has to be `heard` now and then.
+    /// another is at work on, something has to be `heard` now and then. Whoever has waited in vain says so to all who come later.
     pub(super) async fn find(&self, by: &Use, heard: &mut Hearing) -> Result<Option<Came>, StoreError> {
         let name = hex(&by.chain.nonce);
         let entry = self.registry.entry(EntryKey::of(&by.owner, KIND, &name)).await?;
-        Ok(entry.map(|entry| match read(&entry.value) {
-            Some(Note { process, came: Came::UnderWay, .. }) => {
-                let is_there = process != self.process && heard.believes(entry.version);
-                if is_there { Came::UnderWay } else { Came::Lost }
+        let Some(entry) = entry else { return Ok(None) };
+        Ok(Some(match read(&entry.value) {
+            Some(note @ Note { came: Came::UnderWay, .. }) if note.process != self.process => {
+                if heard.believes(entry.version) || !self.lose(by, entry.version, note).await {
+                    Came::UnderWay
+                } else {
+                    Came::Lost
+                }
             }
+            Some(Note { came: Came::UnderWay, .. }) | None => Came::Lost,
             Some(note) => note.came,
-            None => Came::Lost,
         }))
+    }
+
+    /// Says that whoever is at work is gone, unless there is a newer word; whether it is so.
+    async fn lose(&self, by: &Use, last: Version, note: Note) -> bool {
+        let name = hex(&by.chain.nonce);
+        let value = written(&Note { came: Came::Lost, ..note });
+        let value = Value::lasting(&value, by.chain.outlasting(self.patience));
+        let swap = self
+            .registry
+            .compare_and_set(EntryKey::of(&by.owner, KIND, &name), Some(last), Some(value))
+            .await;
+        match swap {
+            Ok(swap) => matches!(swap, Swap::Done(_)),
+            Err(error) => {
+                tracing::warn!(%error, "that a call in rounds is lost cannot be told to who comes later");
+                true
+            }
+        }
     }
 
     async fn swap(&self, by: &Use, expected: Option<Version>) -> Result<Swap, StoreError> {
@@ -158,8 +180,7 @@ impl Ledger {
     }
 
     fn note(&self, by: &Use, came: Came) -> Vec<u8> {
-        let note = Note { usage: hex(&by.usage), process: self.process.clone(), came };
-        serde_json::to_vec(&note).expect("texts, numbers and JSON are JSON")
+        written(&Note { usage: hex(&by.usage), process: self.process.clone(), came })
     }
 }
 
@@ -185,6 +206,10 @@ impl Came {
             Ok(Answer { .. }) | Err(_) => Self::NotKept,
         }
     }
+}
+
+fn written(note: &Note) -> Vec<u8> {
+    serde_json::to_vec(note).expect("texts, numbers and JSON are JSON")
 }
 
 fn read(value: &[u8]) -> Option<Note> {
@@ -218,5 +243,30 @@ mod tests {
         }
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(!heard.believes(Version::new(9)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_who_waited_in_vain_tells_all_who_come_later() {
+        let registry: Arc<dyn Registry> =
+            Arc::new(Memory::with(Settings::default(), Arc::new(SystemClock::new())));
+        let ledger = || Ledger::new(Some(Arc::clone(&registry)), Duration::from_secs(600));
+        let by = Use { owner: Owner::Anonymous, chain: Chain::begin(), usage: random() };
+        let (gone, here, there) = (ledger(), ledger(), ledger());
+        let spent = gone.spend(&by).await.unwrap().unwrap();
+        let is_lost = async |at: &Ledger, heard: &mut Hearing| match at.find(&by, heard).await.unwrap() {
+            Some(Came::UnderWay) => false,
+            Some(Came::Lost) => true,
+            _ => panic!("it is spent, and nothing came of it"),
+        };
+        let mut heard = Hearing::new();
+        assert!(!is_lost(&here, &mut heard).await);
+        tokio::time::advance(LEASE + Duration::from_millis(1)).await;
+        // It was at work all the while, and the next word is waited for.
+        let spent = gone.renew(&by, spent).await.unwrap().unwrap();
+        assert!(!is_lost(&here, &mut heard).await);
+        tokio::time::advance(LEASE + Duration::from_millis(1)).await;
+        assert!(is_lost(&here, &mut heard).await);
+        assert!(is_lost(&there, &mut Hearing::new()).await, "who comes later waits for nothing");
+        assert!(gone.renew(&by, spent).await.unwrap().is_none());
     }
 }

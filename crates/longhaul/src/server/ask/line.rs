@@ -1,6 +1,6 @@
 //! The line to the client of a session, on which a server asks by requests of its own.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::AskError;
 use crate::hex::hex;
 use crate::wire::{self, By};
 
-/// How many questions may be open in a session at once.
+/// How many questions may be open in a session at once, and how many that were withdrawn are known.
 const MAX_OPEN: usize = 64;
 
 /// The questions that are open in one session. Clones are the same line.
@@ -33,6 +33,8 @@ struct Questions {
     salt: String,
     next: u64,
     waiting: HashMap<RequestId, Waiting>,
+    /// A task's that were withdrawn before their answers came, the newest last.
+    withdrawn: VecDeque<RequestId>,
     /// What tasks ask that some request of the session has put.
     put: HashSet<String>,
 }
@@ -42,6 +44,23 @@ impl Questions {
         let id = RequestId::from(format!("{}-{}", self.salt, self.next).as_str());
         self.next += 1;
         id
+    }
+
+    /// Nobody waits for an answer any more. Who gives one to what a task asks all the same is told that it is not kept.
+    fn withdraw(&mut self, id: &RequestId) {
+        if self.waiting.remove(id).is_some_and(|waiting| waiting.is_recorded) {
+            if self.withdrawn.len() == MAX_OPEN {
+                self.withdrawn.pop_front();
+            }
+            self.withdrawn.push_back(id.clone());
+        }
+    }
+
+    /// Whether an answer to no open question has been taken before, or is to one that no task asks: it may come twice.
+    fn was_taken(&self, id: &RequestId) -> bool {
+        let RequestId::String(text) = id else { return false };
+        let number = text.strip_prefix(&*self.salt).and_then(|rest| rest.strip_prefix('-')?.parse().ok());
+        number.is_some_and(|number: u64| number < self.next) && !self.withdrawn.contains(id)
     }
 }
 
@@ -81,8 +100,13 @@ impl Line {
     pub(crate) fn new() -> Self {
         let mut random = [0; 12];
         getrandom::fill(&mut random).expect("the system has randomness");
-        let questions =
-            Questions { salt: hex(&random), next: 1, waiting: HashMap::new(), put: HashSet::new() };
+        let questions = Questions {
+            salt: hex(&random),
+            next: 1,
+            waiting: HashMap::new(),
+            withdrawn: VecDeque::new(),
+            put: HashSet::new(),
+        };
         Self { questions: Arc::new(Mutex::new(questions)), push: None }
     }
 
@@ -108,17 +132,23 @@ impl Line {
         !self.lock().waiting.is_empty()
     }
 
-    /// An answer has come: when it is kept, if that is for anybody to wait for. One to no open question is passed over.
+    /// An answer has come: when it is kept, if whoever has sent it is to know. To what this line has not asked, which was perhaps
+    /// asked by one of the same session at another node or before a crash, and to what was withdrawn it is kept by nobody.
     pub(crate) fn handle_response(&self, response: Response<'_>) -> Option<Kept> {
-        let waiting = response.id.and_then(|id| self.lock().waiting.remove(&id));
-        let Some(Waiting { answer, is_recorded }) = waiting else {
+        let id = response.id?;
+        let (sender, kept) = oneshot::channel();
+        let mut questions = self.lock();
+        let Some(Waiting { answer, is_recorded }) = questions.waiting.remove(&id) else {
             tracing::debug!("dropped an answer to no open question");
-            return None;
+            return (!questions.was_taken(&id)).then_some(kept);
         };
-        let (sender, kept) = if is_recorded { Some(oneshot::channel()).unzip() } else { (None, None) };
-        let given = Given { outcome: response.outcome.map(str::to_owned), receipt: Receipt(sender) };
-        // A closed channel means that the question has just been withdrawn.
-        answer.send(given).ok().and(kept)
+        let given = Given {
+            outcome: response.outcome.map(str::to_owned),
+            receipt: Receipt(is_recorded.then_some(sender)),
+        };
+        // Whoever waited has just gone: with the answer goes its receipt.
+        let _ = answer.send(given);
+        is_recorded.then_some(kept)
     }
 
     fn open(&self, is_recorded: bool) -> Result<(RequestId, oneshot::Receiver<Given>), AskError> {
@@ -320,7 +350,7 @@ struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.line.lock().waiting.remove(&self.id);
+        self.line.lock().withdraw(&self.id);
         if !self.sent {
             return;
         }
@@ -332,6 +362,56 @@ impl Drop for Open {
                 cx.outlet().withdraw(message, self.line.push.as_deref())
             }
             Carry::Session(push) => push.push(message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_proto::jsonrpc::{Limits, Message};
+
+    use super::*;
+
+    /// Whether `line` says to whoever answers `id` that the answer is kept; `None` if it says nothing of that.
+    async fn answer(line: &Line, id: &RequestId) -> Option<bool> {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        let Ok(Message::Response(response)) = Message::decode(text.as_bytes(), &Limits::default()) else {
+            panic!("{text} is an answer");
+        };
+        match line.handle_response(response) {
+            Some(kept) => Some(kept.await.is_ok()),
+            None => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_comes_too_late_is_not_said_to_be_kept() {
+        let line = Line::new();
+        let (late, waits) = line.open(true).unwrap();
+        line.lock().withdraw(&late);
+        drop(waits);
+        assert_eq!(answer(&line, &late).await, Some(false), "withdrawn before it came");
+
+        let (crossed, waits) = line.open(true).unwrap();
+        drop(waits);
+        assert_eq!(answer(&line, &crossed).await, Some(false), "withdrawn while it came");
+        line.lock().withdraw(&crossed);
+
+        let (answered, waits) = line.open(true).unwrap();
+        let kept = tokio::spawn(async move { waits.await.unwrap().receipt.kept() });
+        assert_eq!(answer(&line, &answered).await, Some(true));
+        kept.await.unwrap();
+        line.lock().withdraw(&answered);
+        assert_eq!(answer(&line, &answered).await, None, "its 202 was lost, and it comes again");
+
+        let (of_a_call, _gone) = line.open(false).unwrap();
+        line.lock().withdraw(&of_a_call);
+        assert_eq!(answer(&line, &of_a_call).await, None, "nobody wants it");
+
+        // It was asked at another node, or here before a crash.
+        let (elsewhere, _waits) = Line::new().open(true).unwrap();
+        for other in [elsewhere, RequestId::from(1), RequestId::from("another")] {
+            assert_eq!(answer(&line, &other).await, Some(false), "{other}");
         }
     }
 }

@@ -270,7 +270,8 @@ pub(super) async fn response(
 }
 
 /// What is said to whoever has answered in vain.
-const NOT_KEPT: &str = "the answer was not recorded: if the task still needs it, it asks again";
+const NOT_KEPT: &str =
+    "the answer was not recorded: nobody waits for it here, and who still needs it asks again";
 
 /// The stream for what belongs to no request; or, to a client that says which event it had last, the rest of the
 /// stream that was in.
