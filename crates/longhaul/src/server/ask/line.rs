@@ -56,11 +56,13 @@ impl Questions {
         }
     }
 
-    /// Whether an answer to no open question has been taken before, or is to one that no task asks: it may come twice.
-    fn was_taken(&self, id: &RequestId) -> bool {
+    /// Whether an answer to no open question is one that a task may still lack: to what was withdrawn, or what another line
+    /// of the same session has put, at another node or before a crash. One that was taken may come twice.
+    fn is_lost(&self, id: &RequestId) -> bool {
         let RequestId::String(text) = id else { return false };
-        let number = text.strip_prefix(&*self.salt).and_then(|rest| rest.strip_prefix('-')?.parse().ok());
-        number.is_some_and(|number: u64| number < self.next) && !self.withdrawn.contains(id)
+        let Some((salt, _)) = text.split_once('-') else { return false };
+        let is_of_a_line = salt.len() == self.salt.len() && salt.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_of_a_line && (salt != self.salt || self.withdrawn.contains(id))
     }
 }
 
@@ -132,15 +134,14 @@ impl Line {
         !self.lock().waiting.is_empty()
     }
 
-    /// An answer has come: when it is kept, if whoever has sent it is to know. To what this line has not asked, which was perhaps
-    /// asked by one of the same session at another node or before a crash, and to what was withdrawn it is kept by nobody.
+    /// An answer has come: when it is kept, if whoever has sent it is to know.
     pub(crate) fn handle_response(&self, response: Response<'_>) -> Option<Kept> {
         let id = response.id?;
         let (sender, kept) = oneshot::channel();
         let mut questions = self.lock();
         let Some(Waiting { answer, is_recorded }) = questions.waiting.remove(&id) else {
             tracing::debug!("dropped an answer to no open question");
-            return (!questions.was_taken(&id)).then_some(kept);
+            return questions.is_lost(&id).then_some(kept);
         };
         let given = Given {
             outcome: response.outcome.map(str::to_owned),
@@ -410,8 +411,9 @@ mod tests {
 
         // It was asked at another node, or here before a crash.
         let (elsewhere, _waits) = Line::new().open(true).unwrap();
-        for other in [elsewhere, RequestId::from(1), RequestId::from("another")] {
-            assert_eq!(answer(&line, &other).await, Some(false), "{other}");
+        assert_eq!(answer(&line, &elsewhere).await, Some(false));
+        for never_put in [RequestId::from(1), RequestId::from("another")] {
+            assert_eq!(answer(&line, &never_put).await, None, "{never_put}");
         }
     }
 }
