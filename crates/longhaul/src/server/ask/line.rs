@@ -33,8 +33,8 @@ struct Questions {
     salt: String,
     next: u64,
     waiting: HashMap<RequestId, Waiting>,
-    /// A task's that were withdrawn before their answers came, the newest last.
-    withdrawn: VecDeque<RequestId>,
+    /// A task's whose answers nobody has kept or will keep, the newest last.
+    unkept: VecDeque<RequestId>,
     /// What tasks ask that some request of the session has put.
     put: HashSet<String>,
 }
@@ -46,23 +46,25 @@ impl Questions {
         id
     }
 
-    /// Nobody waits for an answer any more. Who gives one to what a task asks all the same is told that it is not kept.
-    fn withdraw(&mut self, id: &RequestId) {
-        if self.waiting.remove(id).is_some_and(|waiting| waiting.is_recorded) {
-            if self.withdrawn.len() == MAX_OPEN {
-                self.withdrawn.pop_front();
+    /// Nobody waits for an answer any more. Who gives one to what a task asks is told that it is not kept, unless it is by then.
+    fn close(&mut self, id: &RequestId) -> Option<Waiting> {
+        let waiting = self.waiting.remove(id)?;
+        if waiting.is_recorded {
+            if self.unkept.len() == MAX_OPEN {
+                self.unkept.pop_front();
             }
-            self.withdrawn.push_back(id.clone());
+            self.unkept.push_back(id.clone());
         }
+        Some(waiting)
     }
 
-    /// Whether an answer to no open question is one that a task may still lack: to what was withdrawn, or what another line
-    /// of the same session has put, at another node or before a crash. One that was taken may come twice.
+    /// Whether an answer to no open question is one that a task may still lack: to what has no answer that was kept, or what
+    /// another line of the same session has put, at another node or before a crash. One that was kept may come twice.
     fn is_lost(&self, id: &RequestId) -> bool {
         let RequestId::String(text) = id else { return false };
         let Some((salt, _)) = text.split_once('-') else { return false };
         let is_of_a_line = salt.len() == self.salt.len() && salt.bytes().all(|byte| byte.is_ascii_hexdigit());
-        is_of_a_line && (salt != self.salt || self.withdrawn.contains(id))
+        is_of_a_line && (salt != self.salt || self.unkept.contains(id))
     }
 }
 
@@ -83,14 +85,23 @@ pub(super) struct Given {
 
 /// By which whoever has sent an answer hears that it is kept. Dropped, it says that it is not.
 #[derive(Debug)]
-pub(super) struct Receipt(Option<oneshot::Sender<()>>);
+pub(super) struct Receipt(Option<Sent>);
+
+/// By whom an answer was sent that is to be kept.
+#[derive(Debug)]
+struct Sent {
+    told: oneshot::Sender<()>,
+    line: Line,
+    id: RequestId,
+}
 
 impl Receipt {
     /// The answer will not be asked for again.
     pub(super) fn kept(self) {
-        if let Some(sender) = self.0 {
+        if let Some(Sent { told, line, id }) = self.0 {
+            line.lock().unkept.retain(|unkept| *unkept != id);
             // Who sent it may have gone.
-            let _ = sender.send(());
+            let _ = told.send(());
         }
     }
 }
@@ -106,7 +117,7 @@ impl Line {
             salt: hex(&random),
             next: 1,
             waiting: HashMap::new(),
-            withdrawn: VecDeque::new(),
+            unkept: VecDeque::new(),
             put: HashSet::new(),
         };
         Self { questions: Arc::new(Mutex::new(questions)), push: None }
@@ -139,13 +150,13 @@ impl Line {
         let id = response.id?;
         let (sender, kept) = oneshot::channel();
         let mut questions = self.lock();
-        let Some(Waiting { answer, is_recorded }) = questions.waiting.remove(&id) else {
+        let Some(Waiting { answer, is_recorded }) = questions.close(&id) else {
             tracing::debug!("dropped an answer to no open question");
             return questions.is_lost(&id).then_some(kept);
         };
         let given = Given {
             outcome: response.outcome.map(str::to_owned),
-            receipt: Receipt(is_recorded.then_some(sender)),
+            receipt: Receipt(is_recorded.then(|| Sent { told: sender, line: self.clone(), id })),
         };
         // Whoever waited has just gone: with the answer goes its receipt.
         let _ = answer.send(given);
@@ -351,7 +362,7 @@ struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.line.lock().withdraw(&self.id);
+        self.line.lock().close(&self.id);
         if !self.sent {
             return;
         }
@@ -389,24 +400,30 @@ mod tests {
     async fn an_answer_that_comes_too_late_is_not_said_to_be_kept() {
         let line = Line::new();
         let (late, waits) = line.open(true).unwrap();
-        line.lock().withdraw(&late);
+        line.lock().close(&late);
         drop(waits);
         assert_eq!(answer(&line, &late).await, Some(false), "withdrawn before it came");
 
         let (crossed, waits) = line.open(true).unwrap();
         drop(waits);
         assert_eq!(answer(&line, &crossed).await, Some(false), "withdrawn while it came");
-        line.lock().withdraw(&crossed);
+        line.lock().close(&crossed);
 
         let (answered, waits) = line.open(true).unwrap();
         let kept = tokio::spawn(async move { waits.await.unwrap().receipt.kept() });
         assert_eq!(answer(&line, &answered).await, Some(true));
         kept.await.unwrap();
-        line.lock().withdraw(&answered);
+        line.lock().close(&answered);
         assert_eq!(answer(&line, &answered).await, None, "its 202 was lost, and it comes again");
 
+        let (failed, waits) = line.open(true).unwrap();
+        let dropped = tokio::spawn(async move { drop(waits.await) });
+        assert_eq!(answer(&line, &failed).await, Some(false), "the store was not there");
+        dropped.await.unwrap();
+        assert_eq!(answer(&line, &failed).await, Some(false), "it is kept no more for coming twice");
+
         let (of_a_call, _gone) = line.open(false).unwrap();
-        line.lock().withdraw(&of_a_call);
+        line.lock().close(&of_a_call);
         assert_eq!(answer(&line, &of_a_call).await, None, "nobody wants it");
 
         // It was asked at another node, or here before a crash.
