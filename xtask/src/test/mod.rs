@@ -2,6 +2,7 @@
 
 mod cargo;
 pub(crate) mod libtest;
+mod room;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use crate::tally::Tally;
 use crate::tools::system;
 use crate::{chaos, conformance, interop, tidy};
 pub(crate) use cargo::{TESTED, program};
+use room::Room;
 
 /// The most time everything may take together.
 pub(crate) const BUDGET: Duration = Duration::from_secs(29 * 60 + 30);
@@ -98,13 +100,15 @@ const STAGES: &[Stage] = &[
 ///
 /// # Errors
 ///
-/// When a name is no stage.
+/// When a name is no stage, or the disk cannot be looked at.
 pub(crate) fn run(site: &Site, names: &[String]) -> Result<Tally> {
     if let Some(unknown) = names.iter().find(|name| STAGES.iter().all(|stage| stage.name != **name)) {
         let known: Vec<&str> = STAGES.iter().map(|stage| stage.name).collect();
         bail!("there is no stage {unknown:?}; name any of {}", known.join(", "));
     }
     let start = Instant::now();
+    let room = Room::of(site)?;
+    println!("{room}");
     let chosen =
         STAGES.iter().filter(|stage| names.is_empty() || names.iter().any(|name| name == stage.name));
     let ran: Vec<(Tally, Vec<String>)> = thread::scope(|scope| {
@@ -125,6 +129,9 @@ pub(crate) fn run(site: &Site, names: &[String]) -> Result<Tally> {
     for (tally, summary) in ran {
         sum += tally;
         summary.iter().for_each(|line| println!("{line}"));
+    }
+    if room.is_short() {
+        println!("when it began, {room}");
     }
     let took = start.elapsed();
     println!("{:>8} min in all, of {}", minutes(took), minutes(BUDGET));
