@@ -1,0 +1,42 @@
+//! A replica that takes over from its server, and has not got everything.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use longhaul_store::{Durability, Redis, RedisOptions, Scope, StoreError, TaskId, TaskStore};
+
+use crate::networked::task;
+use crate::rig::{Server, until_so};
+
+/// N6 of `conformance/REQUIREMENTS.md`.
+#[tokio::test]
+async fn n6_what_a_replica_has_not_got_is_gone_when_it_takes_over_and_no_store_had_promised_it() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let mut server =
+        Server::with(&["--port", &port, "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"]);
+    let replica = Server::with(&["--replicaof", &format!("127.0.0.1 {port}")]);
+    until_so(|| replica.ask(&["INFO", "replication"]).contains("master_link_status:up"));
+
+    let url = server.store();
+    let careful = RedisOptions::new().with_patience(Duration::from_secs(10));
+    let careful = careful.open(&format!("{url}&replicas=1")).await.unwrap();
+    careful.create(task("replicated")).await.unwrap();
+    let plain = Redis::open(&url).await.unwrap();
+    for store in [&careful, &plain] {
+        assert_eq!(store.durability(), Durability::Disk, "of its own disk alone: {}", store.commits());
+    }
+
+    // Each takes itself for the one that is written to, as when a network is cut in two.
+    replica.say(&["REPLICAOF", "NO", "ONE"]);
+    until_so(|| server.ask(&["INFO", "replication"]).contains("connected_slaves:0"));
+    plain.create(task("lost")).await.unwrap();
+    let refusal = careful.create(task("refused")).await.unwrap_err();
+    assert!(matches!(refusal, StoreError::Unreachable { .. }), "it says that no replica has it: {refusal:?}");
+    server.kill();
+
+    let after = Redis::open(&replica.store()).await.unwrap();
+    let found = async |name| after.get(Scope::Operator, &TaskId::new(name).unwrap()).await.unwrap();
+    assert!(found("replicated").await.is_some(), "what was said to be on the replica is there");
+    assert!(found("lost").await.is_none(), "this is what a failover costs");
+    assert!(found("refused").await.is_none());
+}
