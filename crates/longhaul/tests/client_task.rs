@@ -260,6 +260,33 @@ async fn a_legacy_task_is_asked_for_polled_and_fetched() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r2_67_what_becomes_of_a_task_is_logged_with_the_tool_that_was_called() {
+    let log = longhaul_test::Log::of_this_thread();
+    let (client, mut peer) = peer::legacy(Options::default(), tasks()).await;
+    let calling = spawn_call(&client);
+    list_tools(&mut peer, "optional").await;
+    let call = peer.expect("tools/call").await;
+    peer.answer(&call, json!({ "task": d2("working") })).await;
+    let cancelling = {
+        let client = client.clone();
+        tokio::spawn(async move { client.task("t2").cancel().await })
+    };
+    let cancel = peer.expect("tasks/cancel").await;
+    peer.answer(&cancel, d2("cancelled")).await;
+    cancelling.await.unwrap().unwrap();
+    let get = peer.expect("tasks/get").await;
+    peer.answer(&get, d2("cancelled")).await;
+    assert!(matches!(calling.await.unwrap(), Err(Error::Cancelled { .. })));
+    let text = log.text();
+    for (event, tool) in
+        [("a call has become a task", "build"), ("a task is told to end", ""), ("a task has ended", "build")]
+    {
+        let is_told = |line: &str| [event, "t2", tool].iter().all(|word| line.contains(word));
+        assert!(text.lines().any(is_told), "{event}: {text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn progress_of_a_legacy_task_goes_on_under_the_token_of_its_call() {
     let (client, mut peer) = peer::legacy(Options::default(), tasks()).await;
     let seen = Arc::new(Mutex::new(Vec::new()));

@@ -324,7 +324,9 @@ impl Client {
                     self.0.link.listen(self.dialect()).await;
                 }
                 let listening = answered.listening.filter(|_| reports);
-                Round::Over(Started::Task(TaskHandle::created(self.clone(), task, listening).of(name)))
+                let task = TaskHandle::created(self.clone(), task, listening).of(name);
+                tracing::debug!(task = task.id(), tool = name, "a call has become a task");
+                Round::Over(Started::Task(task))
             }
             Called::Asked(asked) => Round::Asked(asked),
         })

@@ -81,6 +81,9 @@ impl TaskHandle {
 
     /// Notes what has become of it.
     pub(super) async fn settle(&self, outcome: &Result<CallToolResult, Error>) {
+        let failed = outcome.as_ref().map_or(true, |result| result.is_error);
+        let error = outcome.as_ref().err().map(tracing::field::display);
+        tracing::debug!(task = self.id, tool = self.tool(), failed, error, "a task has ended");
         if let Some(page) = &self.page {
             page.settle(outcome).await;
         }
@@ -191,7 +194,10 @@ impl TaskHandle {
             return Err(Error::NotOffered { what: "cancelling a task", revision });
         }
         match self.ask(Method::CancelTask, Some(self.client.options().request_timeout)).await {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                tracing::debug!(task = self.id, tool = self.tool(), "a task is told to end");
+                Ok(())
+            }
             // Of a task that is not there, or has ended already (2025-11-25): a look tells which.
             Err(Error::Answer(error)) if error.code == Code::INVALID_PARAMS => {
                 self.get().await?;
