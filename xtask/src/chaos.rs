@@ -141,31 +141,33 @@ fn explorer(site: &Site) -> Command {
     site.cargo(&["test", "--locked", "-p", "longhaul", "--features", "sqlite", "--test", "explorer"])
 }
 
-/// Says how many crashes tests have tried, if any; how many of their stories there was no time to tell to the end.
+/// Says how many crashes tests have tried, and of how many, if any; how many there was no time for.
 pub(crate) fn tell_explored(lines: &[String]) -> usize {
     let told: Vec<Explored> = lines.iter().filter_map(|line| Explored::read(line)).collect();
-    let left = told.iter().filter(|story| !story.is_whole).count();
+    let of = |count: fn(&Explored) -> usize| told.iter().map(count).sum::<usize>();
+    let (points, all) = (of(|story| story.points), of(|story| story.of));
     if !told.is_empty() {
-        let points: usize = told.iter().map(|story| story.points).sum();
-        let whole = told.len() - left;
-        println!("explored: {points} crashes, {whole} of {} stories to the end", told.len());
+        let whole = told.iter().filter(|story| story.points == story.of).count();
+        let stories = told.len();
+        println!("explored: {points} of {all} crashes, {whole} of {stories} stories to the end");
     }
-    left
+    all - points
 }
 
 /// What a test says of a scenario on a store.
 #[derive(Debug)]
 struct Explored {
     points: usize,
-    is_whole: bool,
+    of: usize,
 }
 
 impl Explored {
-    /// Reads `explored NAME: N crash points, STORE`.
+    /// Reads `explored NAME: N crash points, STORE`, or `N of M`.
     fn read(line: &str) -> Option<Self> {
         let (_, said) = line.split_once("explored ")?;
-        let (points, rest) = said.rsplit_once(": ")?.1.split_once(" crash points")?;
-        Some(Self { points: points.parse().ok()?, is_whole: !rest.starts_with(" so far") })
+        let (counts, _) = said.rsplit_once(": ")?.1.split_once(" crash points")?;
+        let (points, of) = counts.split_once(" of ").unwrap_or((counts, counts));
+        Some(Self { points: points.parse().ok()?, of: of.parse().ok()? })
     }
 }
 
@@ -238,9 +240,9 @@ mod tests {
 
     #[test]
     fn crashes_are_counted_and_so_is_what_is_left() {
-        let read = |line: &str| Explored::read(line).map(|told| (told.points, told.is_whole));
-        assert_eq!(read("explored k01: it crashes: 12 crash points, SQLite"), Some((12, true)));
-        assert_eq!(read("explored k01: 7 crash points so far, memory"), Some((7, false)));
+        let read = |line: &str| Explored::read(line).map(|told| (told.points, told.of));
+        assert_eq!(read("explored k01: it crashes: 12 crash points, SQLite"), Some((12, 12)));
+        assert_eq!(read("explored k01: 7 of 30 crash points, memory"), Some((7, 30)));
         assert_eq!(read("test scenarios::explored ... ok"), None);
     }
 

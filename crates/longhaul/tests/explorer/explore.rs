@@ -62,12 +62,12 @@ struct Trial {
 pub(crate) fn explore(scenario: &'static Scenario) {
     for kind in Kind::ALL {
         let mut explorer = Explorer { scenario, kind: *kind, tried: 0, broken: Vec::new() };
-        let is_whole = explorer.run(Pairs::of(scenario.name, *kind));
+        let left = explorer.run(Pairs::of(scenario.name, *kind));
         let Explorer { tried, broken, .. } = explorer;
         // Past the harness, which shows nothing of a test that passes.
         let mut out = std::io::stdout().lock();
-        let so_far = if is_whole { "" } else { " so far" };
-        writeln!(out, "explored {}: {tried} crash points{so_far}, {kind}", scenario.name).unwrap();
+        let of = if left == 0 { String::new() } else { format!(" of {}", tried + left) };
+        writeln!(out, "explored {}: {tried}{of} crash points, {kind}", scenario.name).unwrap();
         drop(out);
         assert!(
             broken.is_empty(),
@@ -107,56 +107,47 @@ struct Explorer {
 }
 
 impl Explorer {
-    /// With every crash there can be, or every pair of them; whether there was time for all.
-    fn run(&mut self, mut pairs: Option<Pairs>) -> bool {
+    /// With every crash there can be, and with every pair of them if those are wanted; for how many pairs there was no time.
+    fn run(&mut self, mut pairs: Option<Pairs>) -> usize {
         let usual = self.try_out(&[]);
         assert!(usual.broken.is_empty(), "without a crash: {:#?}", usual.broken);
-        (0..usual.operations.len()).all(|process| match &mut pairs {
-            Some(pairs) => self.every_pair(process, pairs),
-            None => {
-                self.every_point(&[], process);
-                true
-            }
-        })
+        // How many there are is known before the first of them, so that it can be said how far this has come.
+        let firsts: Vec<_> =
+            (0..usual.operations.len()).flat_map(|process| self.every_point(&[], process)).collect();
+        let Some(pairs) = &mut pairs else { return 0 };
+        firsts.into_iter().map(|(first, seconds)| self.every_second(first, seconds, pairs)).sum()
     }
 
-    /// Lets that process crash before and after each of its operations, as long as there are any.
-    fn every_point(&mut self, before: &[Crash], process: usize) {
-        for crash in points(process) {
-            if !self.crash(before, crash) {
-                return;
-            }
+    /// Lets that process crash before and after each of its operations, as long as there are any. At how many points the
+    /// next one can crash then.
+    fn every_point(&mut self, before: &[Crash], process: usize) -> Vec<(Crash, usize)> {
+        points(process).map_while(|crash| Some((crash, self.crash(before, crash)?))).collect()
+    }
+
+    /// Lets the next process crash as well, in the same way; of those `seconds` how many there was no time for.
+    fn every_second(&mut self, first: Crash, seconds: usize, pairs: &mut Pairs) -> usize {
+        if let Some(tried) = pairs.tried(first) {
+            self.tried += tried;
+            return 0;
         }
-    }
-
-    /// The same, and the next process crash in the same way. Whether there was time for all.
-    fn every_pair(&mut self, process: usize, pairs: &mut Pairs) -> bool {
-        for first in points(process) {
-            if let Some(tried) = pairs.tried(first) {
-                self.tried += tried;
-                continue;
-            }
-            if pairs.is_late() {
-                return false;
-            }
-            let (tried, broken) = (self.tried, self.broken.len());
-            if !self.crash(&[], first) {
-                break;
-            }
-            self.every_point(&[first], process + 1);
-            if self.broken.len() == broken {
-                pairs.note(first, self.tried - tried);
-            }
+        if pairs.is_late() {
+            return seconds;
         }
-        true
+        let (tried, broken) = (self.tried, self.broken.len());
+        self.every_point(&[first], first.process + 1);
+        if self.broken.len() == broken {
+            pairs.note(first, self.tried - tried);
+        }
+        0
     }
 
-    /// Tells the scenario with this crash after those `before`; whether there was such an operation.
-    fn crash(&mut self, before: &[Crash], crash: Crash) -> bool {
+    /// Tells the scenario with this crash after those `before`, if there is such an operation; at how many points the next
+    /// process can crash then.
+    fn crash(&mut self, before: &[Crash], crash: Crash) -> Option<usize> {
         let plan: Vec<Crash> = before.iter().copied().chain([crash]).collect();
         let trial = self.try_out(&plan);
         if trial.crashed < plan.len() {
-            return false;
+            return None;
         }
         self.tried += 1;
         if !trial.broken.is_empty() {
@@ -166,7 +157,7 @@ impl Explorer {
             let after = if before.is_empty() { String::new() } else { format!(", after {before:?}") };
             self.broken.push(format!("{at}{after}:\n  {}", trial.broken.join("\n  ")));
         }
-        true
+        Some(2 * trial.operations.get(crash.process + 1).map_or(0, Vec::len))
     }
 
     fn try_out(&self, plan: &[Crash]) -> Trial {
