@@ -29,11 +29,11 @@ pub mod jobs {}
 #[doc = include_str!("existing_servers.md")]
 pub mod existing_servers {}
 
-// Its examples need both.
+// The examples of this and the next need both.
 #[cfg_attr(any(not(doctest), all(feature = "http", feature = "sqlite")), doc = include_str!("rust_servers.md"))]
 pub mod rust_servers {}
 
-#[doc = include_str!("resumable_tools.md")]
+#[cfg_attr(any(not(doctest), all(feature = "http", feature = "sqlite")), doc = include_str!("resumable_tools.md"))]
 pub mod resumable_tools {}
 
 #[doc = include_str!("lasting_clients.md")]
