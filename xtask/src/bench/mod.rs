@@ -6,6 +6,7 @@
 mod bars;
 mod client;
 mod creates;
+mod docket;
 mod figures;
 mod goal;
 mod http;
@@ -14,6 +15,7 @@ mod machine;
 mod page;
 mod programs;
 mod report;
+mod scale;
 mod server;
 mod stdio;
 mod streams;
@@ -42,6 +44,8 @@ enum Measures {
     Compared(fn(&Site, &Programs, usize, &mut Report) -> Result<()>),
     /// By itself.
     Alone(fn(&Site, usize, &mut Report) -> Result<()>),
+    /// By itself, and only when it is named, for it takes long.
+    Asked(fn(&Site, usize, &mut Report) -> Result<()>),
 }
 
 const BENCHES: &[Bench] = &[
@@ -75,6 +79,16 @@ const BENCHES: &[Bench] = &[
         "how long the list of tasks takes on the program's page, among 100,000",
         Measures::Alone(page::run),
     ),
+    (
+        "scale",
+        "what stores take that hold a thousand tasks and up to a million; only when it is named",
+        Measures::Asked(scale::run),
+    ),
+    (
+        "docket",
+        "tasks in Redis, beside FastMCP's with Docket in the same one; only when it is named",
+        Measures::Asked(docket::run),
+    ),
 ];
 
 /// Runs the benches named, or all, so many rounds each; each goal is a part that passes or fails. What they find can be
@@ -92,13 +106,17 @@ pub(crate) fn run(site: &Site, names: &[String], rounds: NonZeroUsize, keep: boo
         bail!("a bench needs two processors: one for the server, one for the load");
     }
     system::require(site, &system::TASKSET)?;
-    let chosen = |bench: &str| names.is_empty() || names.iter().any(|name| *name == bench);
+    let is_chosen = |(bench, _, how): &&Bench| match names {
+        [] => !matches!(how, Measures::Asked(_)),
+        names => names.iter().any(|name| name == bench),
+    };
+    let chosen: Vec<&Bench> = BENCHES.iter().filter(is_chosen).collect();
     // Those of others take long, and not every bench needs them.
-    let is_compared = |(name, _, how): &&Bench| chosen(name) && matches!(how, Measures::Compared(_));
-    let programs = BENCHES.iter().find(is_compared).map(|_| Programs::build(site)).transpose()?;
+    let is_compared = |(_, _, how): &&&Bench| matches!(how, Measures::Compared(_));
+    let programs = chosen.iter().find(is_compared).map(|_| Programs::build(site)).transpose()?;
     println!("\n{}", machine::describe());
     let mut report = Report::default();
-    for (name, what, how) in BENCHES.iter().filter(|(bench, _, _)| chosen(bench)) {
+    for (name, what, how) in &chosen {
         report.begin(name, what, rounds.get());
         report.remark(&machine::busy());
         match (how, &programs) {
@@ -106,27 +124,35 @@ pub(crate) fn run(site: &Site, names: &[String], rounds: NonZeroUsize, keep: boo
                 measure(site, programs, rounds.get(), &mut report)?;
             }
             (Measures::Compared(_), None) => bail!("what {name} is compared with was not built"),
-            (Measures::Alone(measure), _) => measure(site, rounds.get(), &mut report)?,
+            (Measures::Alone(measure) | Measures::Asked(measure), _) => {
+                measure(site, rounds.get(), &mut report)?
+            }
         }
     }
     println!("\nafterwards {}", machine::busy());
     if keep {
-        report.keep(&site.root.join("benches"), &head(site)?)?;
-        println!("kept in benches/RESULTS.md");
+        // What only runs when it is named has a page to itself.
+        let page = match &chosen[..] {
+            [(name, _, Measures::Asked(_))] => format!("{}.md", name.to_uppercase()),
+            _ => "RESULTS.md".to_owned(),
+        };
+        report.keep(&site.root.join("benches"), &page, &head(site, names)?)?;
+        println!("kept in benches/{page}");
     }
     Ok(report.tally())
 }
 
 /// What stands above the results: of what they are, and how to have them again.
-fn head(site: &Site) -> Result<String> {
+fn head(site: &Site, names: &[String]) -> Result<String> {
     let rustc = Command::new("rustc").arg("-V").output().context("cannot run rustc")?;
+    let command = [&["cargo xtask bench --keep".to_owned()], names].concat().join(" ");
     let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(&site.root).output();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
     Ok(format!(
-        "# Results\n\nWhat `cargo xtask bench --keep` found; it writes this page. [README.md](README.md) says what is \
+        "# Results\n\nWhat `{command}` found; it writes this page. [README.md](README.md) says what is \
          compared and how. Figures are the median of all rounds and, in brackets, the least and the greatest; a ratio \
          is taken within a round. The server has one processor and the load another.\n\n- {}\n- {}\n- commit {}\n\n\
-         To repeat it: `cargo xtask bench --keep`, on a machine that does nothing else.\n",
+         To repeat it: `{command}`, on a machine that does nothing else.\n",
         capitalized(&machine::describe()),
         text(rustc.stdout),
         text(commit.context("cannot run git")?.stdout),
@@ -148,7 +174,8 @@ mod tests {
         let site = Site::new(".".into(), ".".into(), Instant::now());
         let error = run(&site, &["htp".to_owned()], NonZeroUsize::MIN, false).unwrap_err().to_string();
         assert!(
-            error.contains("\"htp\"") && error.contains("http, stdio, streams, client, creates, page"),
+            error.contains("\"htp\"")
+                && error.contains("http, stdio, streams, client, creates, page, scale, docket"),
             "{error}"
         );
     }

@@ -79,14 +79,15 @@ impl Report {
         self.tally
     }
 
-    /// Writes the page and its pictures into a folder.
+    /// Writes the page of this name and its pictures into a folder.
     ///
     /// # Errors
     ///
     /// When a file cannot be written.
-    pub(super) fn keep(&self, folder: &Path, head: &str) -> Result<()> {
+    pub(super) fn keep(&self, folder: &Path, page: &str, head: &str) -> Result<()> {
         let plots = folder.join("plots");
         fs::create_dir_all(&plots).with_context(|| format!("cannot make {}", plots.display()))?;
+        let file = folder.join(page);
         let mut page = head.to_owned();
         for section in &self.sections {
             page.push('\n');
@@ -97,7 +98,6 @@ impl Report {
                 page.push_str(&format!("\n![{0}](plots/{0}.svg)\n", section.name));
             }
         }
-        let file = folder.join("RESULTS.md");
         fs::write(&file, page).with_context(|| format!("cannot write {}", file.display()))
     }
 
@@ -140,7 +140,7 @@ mod tests {
         report.plot("CPU", &[("longhaul", 1.0)]);
         assert_eq!(report.tally().to_string(), "1 passed, 1 failed");
         let folder = tempfile::tempdir().unwrap();
-        report.keep(folder.path(), "# Results\n").unwrap();
+        report.keep(folder.path(), "RESULTS.md", "# Results\n").unwrap();
         let page = fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
         assert_eq!(
             page,

@@ -54,9 +54,7 @@ impl Server {
     ///
     /// When it has ended.
     pub(super) fn cpu(&self) -> Result<f64> {
-        let stat =
-            fs::read_to_string(format!("/proc/{}/stat", self.child.id())).context("the server has ended")?;
-        cpu_in(&stat).context("an unknown form of /proc/PID/stat")
+        cpu_of(self.child.id())
     }
 
     /// How much memory it has resident, in MB.
@@ -75,6 +73,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         kill_tree(&mut self.child);
     }
+}
+
+/// User and system time of a process so far, in seconds.
+///
+/// # Errors
+///
+/// When it has ended.
+pub(super) fn cpu_of(pid: u32) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the server has ended")?;
+    cpu_in(&stat).context("an unknown form of /proc/PID/stat")
 }
 
 /// User and system time, in seconds.
