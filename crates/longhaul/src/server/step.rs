@@ -421,7 +421,7 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
         let known = match care {
             Care::AtMostOnce if began => {
                 let why = "a crash came before its end was recorded, and it is not done twice";
-                let in_doubt = ToolError::new(format!("step {key} is in doubt: {why}"));
+                let in_doubt = ToolError::new(format!("{key} is in doubt: {why}"));
                 return failed(keeper, &key, in_doubt).await;
             }
             Care::Reconcile(ask) if began => match ask(effect()).await {
@@ -450,7 +450,7 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
                     StepState::learnt(json)
                 }
                 Err(error) => {
-                    let no_json = ToolError::new(format!("step {key} gave what is no JSON: {error}"));
+                    let no_json = ToolError::new(format!("{key} gave what is no JSON: {error}"));
                     return failed(keeper, &key, no_json).await;
                 }
             },
@@ -470,7 +470,7 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
                     let task = task.as_ref().map(TaskId::as_str);
                     tracing::error!(task, step = key, %error, "a step has had its effect, which cannot be recorded and will not be undone");
                 }
-                failed(keeper, &key, ToolError::new(format!("step {key}: {error}"))).await
+                failed(keeper, &key, ToolError::new(format!("{key}: {error}"))).await
             }
             Err(error) => Err(error),
             Ok(()) => Ok(outcome),
