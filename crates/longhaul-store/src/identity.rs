@@ -41,7 +41,34 @@ impl TaskId {
     /// ```
     #[must_use]
     pub fn from_entropy(bits: [u8; 20]) -> Self {
-        Self(base32(&bits).into())
+        Self::from_entropy_of("", bits)
+    }
+
+    /// The same behind the first sixteen characters of a name and a dash, for people: letters become small ones, and what is
+    /// neither a letter nor a digit an underscore.
+    ///
+    /// ```
+    /// use longhaul_store::TaskId;
+    /// let id = TaskId::from_entropy_of("Build.All", [0xff; 20]);
+    /// assert_eq!(id.as_str(), "build_all-77777777777777777777777777777777");
+    /// ```
+    #[must_use]
+    pub fn from_entropy_of(name: &str, bits: [u8; 20]) -> Self {
+        // Each call that could become a task has one: nothing is allocated but the id, and nothing checked that cannot be
+        // wrong.
+        let mut id = [0; PREFIX + 1 + MINTED];
+        let mut length = 0;
+        for byte in name.bytes().take(PREFIX) {
+            id[length] = if byte.is_ascii_alphanumeric() { byte.to_ascii_lowercase() } else { b'_' };
+            length += 1;
+        }
+        if length > 0 {
+            id[length] = b'-';
+            length += 1;
+        }
+        base32(&bits, &mut id[length..length + MINTED]);
+        let id = std::str::from_utf8(&id[..length + MINTED]).expect("every byte is ASCII");
+        Self(id.into())
     }
 
     /// The id as it is written everywhere.
@@ -89,7 +116,9 @@ impl NodeId {
     /// Mints a name from 80 random bits.
     #[must_use]
     pub fn from_entropy(bits: [u8; 10]) -> Self {
-        Self(base32(&bits).into())
+        let mut name = [0; 16];
+        base32(&bits, &mut name);
+        Self(std::str::from_utf8(&name).expect("every byte is ASCII").into())
     }
 
     /// The name as it is written everywhere.
@@ -178,17 +207,21 @@ fn checked(name: Arc<str>, what: &'static str, max: usize) -> Result<Arc<str>, I
     Ok(name)
 }
 
-/// Lower-case base 32 of whole 40-bit groups, so no padding arises.
-fn base32(bytes: &[u8]) -> String {
+/// The longest part of a name that an id repeats.
+const PREFIX: usize = 16;
+
+/// How long 160 bits are in base 32.
+const MINTED: usize = 32;
+
+/// Lower-case base 32 of whole 40-bit groups, so no padding arises; `text` has eight bytes for each five.
+fn base32(bytes: &[u8], text: &mut [u8]) {
     const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-    let mut text = String::with_capacity(bytes.len() * 8 / 5);
-    for group in bytes.chunks(5) {
+    for (group, text) in bytes.chunks_exact(5).zip(text.chunks_exact_mut(8)) {
         let bits = group.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
-        for place in (0..8).rev() {
-            text.push(char::from(ALPHABET[(bits >> (place * 5) & 31) as usize]));
+        for (nth, place) in text.iter_mut().enumerate() {
+            *place = ALPHABET[(bits >> (35 - nth * 5) & 31) as usize];
         }
     }
-    text
 }
 
 #[cfg(test)]
@@ -211,6 +244,17 @@ mod tests {
             assert!(NodeId::new(bad).is_err(), "{bad:?}");
         }
         assert_eq!(NodeId::from_entropy([0; 10]).as_str(), "aaaaaaaaaaaaaaaa");
+    }
+
+    #[test]
+    fn a_minted_id_is_one_whatever_its_name_is() {
+        for (name, prefix) in
+            [("Build.All", "build_all-"), ("", ""), ("é", "__-"), (&"x".repeat(200), "xxxxxxxxxxxxxxxx-")]
+        {
+            let id = TaskId::from_entropy_of(name, [0; 20]);
+            assert_eq!(id.as_str(), format!("{prefix}{}", "a".repeat(32)));
+            assert!(TaskId::new(id.as_str()).is_ok(), "{id}");
+        }
     }
 
     #[test]

@@ -4,20 +4,11 @@ use longhaul_store::TaskId;
 
 use crate::environment::Environment;
 
-/// The longest part of a tool's name that an id repeats.
-const PREFIX: usize = 16;
-
 /// A fresh id: a few characters of the tool's name for people, then 160 random bits that nobody can guess.
 pub(crate) fn mint(tool: &str, environment: &dyn Environment) -> TaskId {
     let mut bits = [0; 20];
     environment.random(&mut bits);
-    let random = TaskId::from_entropy(bits);
-    let name = tool
-        .bytes()
-        .take(PREFIX)
-        .map(|b| if b.is_ascii_alphanumeric() { b.to_ascii_lowercase() } else { b'_' });
-    let id = format!("{}-{random}", String::from_utf8_lossy(&name.collect::<Vec<u8>>()));
-    TaskId::new(id).unwrap_or(random)
+    TaskId::from_entropy_of(tool, bits)
 }
 
 #[cfg(test)]
@@ -31,6 +22,6 @@ mod tests {
         assert!(one.as_str().starts_with("build_all-"), "{one}");
         assert_eq!(one.as_str().len(), "build_all-".len() + 32);
         assert_ne!(one, two);
-        assert!(mint(&"é".repeat(200), &Tokio).as_str().len() <= PREFIX + 33);
+        assert!(mint(&"é".repeat(200), &Tokio).as_str().len() <= 16 + 33);
     }
 }
