@@ -48,21 +48,30 @@ pub(super) fn answer(
         declared: cx.caller().capabilities.extensions.tasks,
         cx: cx.clone(),
     };
-    let waiting = cx.clone();
+    if method == Method::TaskResult {
+        return now_or_later(envelope, cx.clone(), None, waited_for(request, asked, drafted, cx), out);
+    }
+    let answer =
+        async move { request.answer_drafted_or_not(method, asked, drafted).await.unwrap_or_else(refused) };
+    now_or_later(envelope, cx, None, answer, out)
+}
+
+/// Answers with the result of a task, for which its caller is asked meanwhile.
+async fn waited_for(
+    request: Request,
+    asked: Result<Asked, ErrorObject>,
+    drafted: Option<(drafted::Asking, String)>,
+    waiting: Cx,
+) -> Write {
     let (engine, owner) = (request.hosted.engine.clone(), request.hosted.owner.clone());
     let id = asked.as_ref().ok().and_then(|asked| TaskId::new(asked.id.as_str()).ok());
-    let answer = async move {
-        let answered = tokio::select! {
-            biased;
-            answered = request.answer_drafted_or_not(method, asked, drafted) => answered,
-            () = waiting.outlet().abandoned(), if method == Method::TaskResult => Err(unheard()),
-            never = courier(&waiting, &engine, &owner, id.as_ref()), if method == Method::TaskResult => {
-                match never {}
-            }
-        };
-        answered.unwrap_or_else(refused)
+    let answered = tokio::select! {
+        biased;
+        answered = request.answer_drafted_or_not(Method::TaskResult, asked, drafted) => answered,
+        () = waiting.outlet().abandoned() => Err(unheard()),
+        never = courier(&waiting, &engine, &owner, id.as_ref()) => match never {},
     };
-    now_or_later(envelope, cx, None, answer, out)
+    answered.unwrap_or_else(refused)
 }
 
 /// Puts what a task asks to who waits for its result.
@@ -108,7 +117,7 @@ impl Request {
     ) -> Result<Write, ErrorObject> {
         if let Some((asking, id)) = drafted
             && matches!(method, Method::GetTask | Method::TaskResult)
-            && let Some(answer) = asking.about(method, &id).await?
+            && let Some(answer) = Box::pin(asking.about(method, &id)).await?
         {
             self.poll.found();
             return Ok(answer);
@@ -141,11 +150,12 @@ impl Request {
         }
         let record = record.ok_or_else(not_found)?;
         self.hosted.engine.came_back(&record);
+        // Tasks are asked after more often than anything else of them, and that must not make room for the others.
         match method {
             Method::GetTask => Ok(self.shown(record)),
-            Method::TaskResult => self.result(&id).await,
-            Method::UpdateTask => self.update(&record, answers).await,
-            _ => self.hosted.cancel(&id).await,
+            Method::TaskResult => Box::pin(self.result(&id)).await,
+            Method::UpdateTask => Box::pin(self.update(&record, answers)).await,
+            _ => Box::pin(self.hosted.cancel(&id)).await,
         }
     }
 
