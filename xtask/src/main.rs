@@ -83,8 +83,10 @@ enum Command {
     /// Compare whose types the published crates show with what their manifests allow
     Public,
     /// Measure our speed against our peers' in one run
-    #[command(after_help = bench_help())]
+    #[command(after_help = bench_help(), args_conflicts_with_subcommands = true)]
     Bench {
+        #[command(subcommand)]
+        instead: Option<Bench>,
         /// Benches to run; all of them by default
         benches: Vec<String>,
         /// How often each is measured
@@ -186,6 +188,17 @@ enum Command {
     Visit {
         /// Servers to visit; all of them by default
         servers: Vec<String>,
+    },
+}
+
+/// What else there is of it than measuring.
+#[derive(Debug, Subcommand)]
+enum Bench {
+    /// Count the instructions of the hottest operations and hold them against what is recorded, on however busy a machine
+    Check {
+        /// Keep what was counted in benches/instructions.toml
+        #[arg(long)]
+        record: bool,
     },
 }
 
@@ -312,7 +325,7 @@ fn bench_help() -> String {
     format!(
         "Benches:\n{}\nThe server has the first processor to itself and the load the second: leave both alone meanwhile.\n\
          The first run builds the peers. benches/README.md says what is compared, benches/RESULTS.md how it came out.\n\n\
-         Examples:\n  cargo xtask bench --keep\n  cargo xtask bench --rounds 3 http",
+         Examples:\n  cargo xtask bench --keep\n  cargo xtask bench --rounds 3 http\n  cargo xtask bench check",
         bench::benches()
     )
 }
@@ -344,7 +357,12 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<Tally> {
     Ok(match command {
         Command::Test { stages } => test::run(&site(test::BUDGET)?, &stages)?,
-        Command::Bench { benches, rounds, keep } => {
+        Command::Bench { instead: Some(Bench::Check { record }), .. } => {
+            let tally = bench::check::run(&site(bench::BUDGET)?, record)?;
+            println!("check: {tally}");
+            tally
+        }
+        Command::Bench { instead: None, benches, rounds, keep } => {
             let tally = bench::run(&site(bench::BUDGET)?, &benches, rounds, keep)?;
             println!("bench: {tally}");
             tally

@@ -165,7 +165,11 @@ impl Site {
 
     /// What could not be carried out is one failure: it is printed, and kept as the complaints of commands are.
     pub(crate) fn failed(&self, what: &str, error: &anyhow::Error) -> Tally {
-        let complaint = format!("{what} could not be carried out: {error:#}");
+        self.complain(format!("{what} could not be carried out: {error:#}"))
+    }
+
+    /// One failure, with its reason, which is printed and kept as the complaints of commands are.
+    pub(crate) fn complain(&self, complaint: String) -> Tally {
         println!("{complaint}");
         self.complaints.lock().unwrap_or_else(PoisonError::into_inner).push(complaint);
         Tally::one(false)

@@ -4,6 +4,7 @@
 //! a ratio is taken within a round, so that a machine whose speed drifts changes figures and not ratios.
 
 mod bars;
+pub(crate) mod check;
 mod client;
 mod creates;
 mod docket;

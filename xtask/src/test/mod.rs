@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
-use crate::{chaos, conformance, interop, tidy};
+use crate::{bench, chaos, conformance, interop, tidy};
 pub(crate) use cargo::{TESTED, program};
 use room::Room;
 
@@ -76,6 +76,13 @@ const STAGES: &[Stage] = &[
     )
     .beside(),
     Stage::new("tests", "unit, integration and documentation tests of every crate", cargo::tests),
+    // It builds for minutes on one processor, and those after it mostly wait for programs of others.
+    Stage::new(
+        "count",
+        "no hot operation takes more instructions than it did (cargo xtask bench check)",
+        |site| bench::check::run(site, false),
+    )
+    .beside(),
     Stage::new(
         "interop",
         "clients in other languages work with our server, and our client with servers of others",
@@ -151,7 +158,7 @@ pub(crate) fn stages() -> String {
 /// The stage `tools`: each stage would install what it needs, but wait for it.
 fn tools(site: &Site) -> Result<Tally> {
     let mut tally = Tally::default();
-    for set_up in [cargo::set_up, interop::set_up, conformance::set_up_suite] {
+    for set_up in [cargo::set_up, bench::check::set_up, interop::set_up, conformance::set_up_suite] {
         set_up(site)?;
         tally += Tally::one(true);
     }

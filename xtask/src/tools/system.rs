@@ -57,6 +57,10 @@ pub(crate) const POSTGRES: Program = Program {
     packages: &["postgresql", "util-linux"],
 };
 
+/// valgrind, which counts instructions.
+pub(crate) const VALGRIND: Program =
+    Program { name: "valgrind", probe: &["valgrind", "--version"], packages: &["valgrind"] };
+
 /// libfaketime, by which a node of a fleet believes that it is another time.
 pub(crate) const FAKETIME: Program = Program {
     name: "libfaketime",
