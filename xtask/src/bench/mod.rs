@@ -18,6 +18,7 @@ mod programs;
 mod report;
 mod scale;
 mod server;
+mod start;
 mod stdio;
 mod streams;
 
@@ -79,6 +80,11 @@ const BENCHES: &[Bench] = &[
         "page",
         "how long the list of tasks takes on the program's page, among 100,000",
         Measures::Alone(page::run),
+    ),
+    (
+        "start",
+        "how soon the program answers, how large it is, and its memory while nobody calls",
+        Measures::Alone(start::run),
     ),
     (
         "scale",
@@ -176,7 +182,7 @@ mod tests {
         let error = run(&site, &["htp".to_owned()], NonZeroUsize::MIN, false).unwrap_err().to_string();
         assert!(
             error.contains("\"htp\"")
-                && error.contains("http, stdio, streams, client, creates, page, scale, docket"),
+                && error.contains("http, stdio, streams, client, creates, page, start, scale, docket"),
             "{error}"
         );
     }

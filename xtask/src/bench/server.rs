@@ -63,9 +63,7 @@ impl Server {
     ///
     /// When it has ended.
     pub(super) fn rss(&self) -> Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))
-            .context("the server has ended")?;
-        rss_in(&status).context("an unknown form of /proc/PID/status")
+        rss_of(self.child.id())
     }
 }
 
@@ -73,6 +71,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         kill_tree(&mut self.child);
     }
+}
+
+/// How much memory a process has resident, in MB.
+///
+/// # Errors
+///
+/// When it has ended.
+pub(super) fn rss_of(process: u32) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).context("the process has ended")?;
+    rss_in(&status).context("an unknown form of /proc/PID/status")
 }
 
 /// User and system time of a process so far, in seconds.
