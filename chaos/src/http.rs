@@ -1,8 +1,8 @@
 //! The least of an HTTP/1.1 client: one request a connection, and a clear view of what was cut off.
 
-use std::io::{self, BufRead, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead, BufReader, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An answer, whole or cut off.
 #[derive(Debug, Default)]
@@ -12,6 +12,8 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
     /// Whether all of it arrived.
     pub(crate) whole: bool,
+    /// Whether the rest of it was waited for in vain.
+    pub(crate) is_late: bool,
 }
 
 impl Answer {
@@ -30,20 +32,24 @@ impl Answer {
     }
 }
 
-/// A connection on which one request was sent.
+/// A connection on which one request was sent, and until when all of its answer is waited for: a stream that is kept alive
+/// could else be read for ever.
 #[derive(Debug)]
-pub(crate) struct Sent(TcpStream);
+pub(crate) struct Sent {
+    stream: TcpStream,
+    until: Instant,
+}
 
-/// Sends one POST. Dropping what it gives back closes the connection, answered or not.
+/// Sends one POST, the answer of which may take so long. Dropping what it gives back closes the connection, answered or not.
 pub(crate) fn post(
     address: SocketAddr,
     headers: &[(&str, &str)],
     body: &[u8],
     patience: Duration,
 ) -> io::Result<Sent> {
+    let until = Instant::now() + patience;
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
     let mut request = format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
     for (name, value) in headers {
@@ -53,7 +59,7 @@ pub(crate) fn post(
     let mut bytes = request.into_bytes();
     bytes.extend_from_slice(body);
     stream.write_all(&bytes)?;
-    Ok(Sent(stream))
+    Ok(Sent { stream, until })
 }
 
 impl Sent {
@@ -63,7 +69,7 @@ impl Sent {
     ///
     /// When not even the headers came.
     pub(crate) fn answer(self) -> io::Result<Answer> {
-        read(&mut BufReader::new(self.0))
+        read(&mut BufReader::new(self))
     }
 
     /// The answer as it comes, if it is a stream of events.
@@ -72,7 +78,18 @@ impl Sent {
     ///
     /// When not even the headers came.
     pub(crate) fn events(self) -> io::Result<Events<impl BufRead>> {
-        Events::of(BufReader::new(self.0))
+        Events::of(BufReader::new(self))
+    }
+}
+
+impl Read for Sent {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(bytes)
     }
 }
 
@@ -98,7 +115,7 @@ impl<R: BufRead> Events<R> {
 impl<R: BufRead> Iterator for Events<R> {
     type Item = String;
 
-    /// What the next event carries; nothing once no event came for too long.
+    /// What the next event carries; nothing once the time is up.
     fn next(&mut self) -> Option<String> {
         loop {
             let end = self.text.windows(2).position(|two| two == b"\n\n");
@@ -114,6 +131,11 @@ impl<R: BufRead> Iterator for Events<R> {
             self.is_over = !matches!(chunk(&mut self.reader, &mut self.text), Ok(1..));
         }
     }
+}
+
+/// Whether it was waited for in vain.
+pub(crate) fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 
 fn head(reader: &mut impl BufRead) -> io::Result<Answer> {
@@ -143,6 +165,7 @@ fn read(reader: &mut impl BufRead) -> io::Result<Answer> {
         None if answer.is_chunked() => chunks(reader, &mut answer.body),
         None => reader.read_to_end(&mut answer.body).map(|_| true),
     };
+    answer.is_late = ended.as_ref().is_err_and(is_late);
     answer.whole = ended.unwrap_or(false);
     Ok(answer)
 }
@@ -191,6 +214,26 @@ mod tests {
         let cut = answer(&chunked[..chunked.len() - 5]);
         assert_eq!((cut.body.as_slice(), cut.whole), (&b"abc"[..], false));
         assert!(read(&mut &b"HTTP/1.1 200 OK\r\nContent"[..]).is_err());
+    }
+
+    #[test]
+    fn an_answer_that_is_only_kept_alive_is_not_waited_for_for_ever() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let peer = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let head =
+                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+            stream.write_all(head.as_bytes()).unwrap();
+            // Until the other side has left.
+            while stream.write_all(b"3\r\n:\n\n\r\n").is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let sent = post(address, &[], b"", Duration::from_millis(200)).unwrap();
+        let answer = sent.answer().unwrap();
+        assert!(!answer.whole && answer.is_late);
+        peer.join().unwrap();
     }
 
     #[test]

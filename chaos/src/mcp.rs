@@ -41,7 +41,14 @@ impl Era {
 
 /// Where the server of the moment listens; clients follow it from one to the next.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Address(Arc<RwLock<Option<SocketAddr>>>);
+pub(crate) struct Address(Arc<Slot>);
+
+#[derive(Debug, Default)]
+struct Slot {
+    now: RwLock<Option<SocketAddr>>,
+    /// Requests that were not answered in time.
+    hung: Mutex<Vec<String>>,
+}
 
 impl Address {
     /// A server at this address.
@@ -53,11 +60,16 @@ impl Address {
 
     /// From now on the server is there, or nowhere.
     pub(crate) fn set(&self, address: Option<SocketAddr>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = address;
+        *self.0.now.write().unwrap_or_else(PoisonError::into_inner) = address;
     }
 
     fn now(&self) -> Option<SocketAddr> {
-        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+        *self.0.now.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was asked there, and neither answered nor cut off in the time that only a hang takes.
+    pub(crate) fn hung(&self) -> Vec<String> {
+        self.0.hung.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -315,7 +327,14 @@ impl Client {
         body: &str,
     ) -> Option<Answer> {
         let headers = self.headers(method, name, session);
-        http::post(address, &headers, body.as_bytes(), self.patience).and_then(http::Sent::answer).ok()
+        let answer =
+            http::post(address, &headers, body.as_bytes(), self.patience).and_then(http::Sent::answer);
+        let is_late = answer.as_ref().map_or_else(http::is_late, |answer| answer.is_late);
+        if is_late && self.patience == PATIENCE {
+            let what = format!("{} {method} {name}", self.era.name());
+            self.address.0.hung.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+        }
+        answer.ok()
     }
 
     fn headers<'a>(

@@ -20,8 +20,7 @@ impl Process {
     /// Whether it supervises a run. A command shows its supervisor's line until it is executed, and is no supervisor.
     pub(crate) fn is_supervisor(&self) -> bool {
         let supervises = |line: &str| line.contains(" supervise ");
-        let stat = read(self.pid, "stat");
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        let parent = parent(self.pid);
         supervises(&self.line) && parent.is_some_and(|parent: i32| !supervises(&read(parent, "cmdline")))
     }
 
@@ -62,6 +61,21 @@ pub(crate) fn end_all(place: &Place) {
     }
 }
 
+/// Whether the process of this number runs.
+pub(crate) fn lives(pid: i32) -> bool {
+    is_living(&read(pid, "stat"))
+}
+
+/// Whether it was stopped, and has come to stand still.
+pub(crate) fn stands_still(pid: i32) -> bool {
+    after_name(&read(pid, "stat")).starts_with('T')
+}
+
+/// The processes that a process has started.
+pub(crate) fn children(parent: i32) -> Vec<i32> {
+    all().filter(|pid| self::parent(*pid) == Some(parent)).collect()
+}
+
 /// Waits until nothing of the place lives but the process numbered `except`.
 pub(crate) fn expect_none(place: &Place, except: Option<u32>, patience: Duration) -> Result<()> {
     let until = Instant::now() + patience;
@@ -83,9 +97,7 @@ pub(crate) fn expect_none(place: &Place, except: Option<u32>, patience: Duration
 
 fn living(belongs: impl Fn(&Process, &str) -> bool) -> Vec<Process> {
     let own = std::process::id().cast_signed();
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    numbers
+    all()
         .filter(|pid| *pid != own)
         .map(|pid| (Process { pid, line: read(pid, "cmdline") }, read(pid, "environ")))
         .filter(|(process, environment)| belongs(process, environment))
@@ -101,7 +113,24 @@ fn read(pid: i32, file: &str) -> String {
     String::from_utf8_lossy(&bytes).replace('\0', " ")
 }
 
+/// Who has started a process.
+fn parent(pid: i32) -> Option<i32> {
+    after_name(&read(pid, "stat")).split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The number of every process.
+pub(crate) fn all() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// What the line of `/proc/PID/stat` says behind the name, which may have anything in it: the state, the parent and more.
+fn after_name(stat: &str) -> &str {
+    stat.rsplit_once(')').map_or("", |(_, rest)| rest.trim_start())
+}
+
 /// Whether the line of `/proc/PID/stat` is of a process that runs; one that ended and was not reaped does not.
 fn is_living(stat: &str) -> bool {
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+    let rest = after_name(stat);
+    !rest.is_empty() && !rest.starts_with(['Z', 'X'])
 }

@@ -93,6 +93,7 @@ impl<'w> Caller<'w> {
     }
 
     fn client(&mut self, order: &Order) -> Client {
+        self.world.waits.on(&*order.key);
         let clients = &self.clients[&order.era];
         clients[self.random.index(clients.len())].clone()
     }

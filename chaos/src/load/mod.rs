@@ -13,13 +13,14 @@ mod order;
 mod sight;
 mod store;
 mod verdict;
+mod waits;
 mod watch;
 mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,7 @@ use longhaul_test::Random;
 use order::{COMMAND, Order};
 use sight::{Shown, Sight};
 use verdict::Verdict;
+use waits::Waits;
 use watch::Watched;
 
 /// How much is done, and by which seed.
@@ -84,6 +86,9 @@ struct World {
     /// When nodes stood still.
     stops: Mutex<Vec<Stop>>,
     over: AtomicBool,
+    /// What the nodes are on has failed: nobody can come to an end.
+    failed: AtomicBool,
+    waits: Arc<Waits>,
 }
 
 /// What a caller does next.
@@ -120,6 +125,8 @@ impl World {
             ends: Mutex::default(),
             stops: Mutex::default(),
             over: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            waits: Arc::default(),
         }
     }
 
@@ -175,12 +182,16 @@ impl World {
 
     /// Nothing is begun any more.
     fn is_late(&self) -> bool {
-        Instant::now() > self.until
+        self.has_failed() || Instant::now() > self.until
     }
 
     /// Nothing is waited for any more.
     fn is_hopeless(&self) -> bool {
-        Instant::now() > self.until + PATIENCE
+        self.has_failed() || Instant::now() > self.until + PATIENCE
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
     }
 
     fn is_over(&self) -> bool {
@@ -253,6 +264,7 @@ fn observe(world: &World, era: Era, mut random: Random) -> Sight {
     let (mut sight, clients) = (Sight::default(), world.clients(era));
     while !world.is_over() {
         if let Some(Made { order, id }) = world.any(&mut random).filter(|made| made.order.is_seen_in(era)) {
+            world.waits.on(&*order.key);
             sight.look(&clients[random.index(clients.len())], &order, &id);
         }
         thread::sleep(Duration::from_millis(6));

@@ -34,6 +34,7 @@ pub(super) struct Watched {
 pub(super) fn watch(world: &World, store: &dyn TaskStore) -> Result<Watched> {
     let runtime = runtime()?;
     let (mut watched, mut epochs) = (Watched::default(), HashMap::new());
+    world.waits.on("the store");
     while !world.is_over() {
         let open = match runtime.block_on(list(store, &Filter::open())) {
             // It was killed, and comes back.

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use super::Kind;
 use crate::place::Place;
+use crate::processes;
 
 /// A database. It ends with its handle, or with this process if that ends first.
 #[derive(Debug)]
@@ -89,6 +90,8 @@ impl Database {
         }
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log())?;
         let mut command = Command::new("sh");
+        // That of the one before.
+        let _there_or_not = fs::remove_file(self.number_at());
         let ends_by = if self.kind == Kind::Postgres { "QUIT" } else { "KILL" };
         command.args(["-c", GUARD, ends_by]).args(self.prefix()).args(words);
         command.current_dir(self.folder.path()).env(self.mark.0, &self.mark.1);
@@ -96,7 +99,8 @@ impl Database {
         self.guard = Some(command.spawn().context("sh cannot be started")?);
         let until = Instant::now() + PATIENCE;
         while !self.answers() {
-            if Instant::now() > until {
+            let has_ended = self.number().is_ok_and(|server| !processes::lives(server));
+            if has_ended || Instant::now() > until {
                 let said = fs::read_to_string(self.log()).unwrap_or_default();
                 bail!("{} does not start; it said:\n{said}", self.kind);
             }
@@ -107,14 +111,30 @@ impl Database {
 
     /// Kills it and all that belongs to it, as a loss of power to its machine would.
     pub(super) fn kill(&mut self) -> Result<()> {
-        let said = fs::read_to_string(self.folder.path().join("server.pid"))?;
-        let server: i32 = said.trim().parse().context("its number is none")?;
-        let children = children(server);
-        for pid in std::iter::once(server).chain(children).filter_map(Pid::from_raw) {
-            // A child may have ended with the server.
-            let _ = kill_process(pid, Signal::KILL);
-        }
+        let server = self.number()?;
+        let signal = |pid, signal| {
+            if let Some(pid) = Pid::from_raw(pid) {
+                // A child may have ended with the server.
+                let _ = kill_process(pid, signal);
+            }
+        };
+        // It starts no more children: one that lived on would keep the memory of a database from the next.
+        signal(server, Signal::STOP);
+        until("stand still", || !processes::lives(server) || processes::stands_still(server))?;
+        let all: Vec<i32> = std::iter::once(server).chain(processes::children(server)).collect();
+        all.iter().for_each(|pid| signal(*pid, Signal::KILL));
+        until("be gone", || !all.iter().any(|pid| processes::lives(*pid)))?;
         self.end()
+    }
+
+    /// The number of its process, once it has been started.
+    fn number(&self) -> Result<i32> {
+        let said = fs::read_to_string(self.number_at())?;
+        said.trim().parse().context("its number is none")
+    }
+
+    fn number_at(&self) -> PathBuf {
+        self.folder.path().join("server.pid")
     }
 
     fn end(&mut self) -> Result<()> {
@@ -189,16 +209,14 @@ fn postgres() -> Result<PathBuf> {
     newest.context("PostgreSQL is missing: apt-get install -y postgresql")
 }
 
-/// The processes that a process has started.
-fn children(parent: i32) -> Vec<i32> {
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    let is_child = |pid: &i32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let of = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
-        of == Some(parent)
-    };
-    numbers.filter(is_child).collect()
+/// Waits until a killed database has come to that.
+fn until(what: &str, mut holds: impl FnMut() -> bool) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while !holds() {
+        ensure!(Instant::now() < until, "a database that is killed does not {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 /// As whom servers run, if this is root: the user that the package has made, or nobody.
@@ -213,4 +231,44 @@ fn unprivileged(name: &str) -> Result<Option<(u32, u32)>> {
     }
     let of = |name| Some((id(&["-u", name])?, id(&["-g", name])?));
     Ok(Some(of(name).or_else(|| of("nobody")).context("there is nobody who may do little")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// A process of it that lived on would keep its memory, with which the next does not start.
+    #[test]
+    fn nothing_is_left_of_one_that_is_killed_while_many_connect() {
+        let place = Place::new(Path::new("nothing")).unwrap();
+        let mut database = Database::start(Kind::Postgres, &place).unwrap();
+        let (address, over) = (database.address, AtomicBool::new(false));
+        let come = || {
+            while !over.load(Ordering::Relaxed) {
+                // It is not always there.
+                let came = TcpStream::connect(address);
+                thread::sleep(Duration::from_millis(5));
+                drop(came);
+            }
+        };
+        let went = thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(come);
+            }
+            let went = (0..6).try_for_each(|_| {
+                database.kill()?;
+                let data = database.folder.path().join("data");
+                let left = processes::all().filter(|pid| processes::lives(*pid));
+                let left =
+                    left.filter(|pid| fs::read_link(format!("/proc/{pid}/cwd")).ok() == Some(data.clone()));
+                ensure!(left.count() == 0, "something of it is left");
+                database.launch()
+            });
+            over.store(true, Ordering::Relaxed);
+            went
+        });
+        went.unwrap();
+    }
 }

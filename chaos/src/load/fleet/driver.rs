@@ -107,6 +107,7 @@ impl<'w> Fleet<'w> {
     /// Does harm until the time is over, then none any more; everything comes back.
     pub(super) fn harm(mut self) -> Result<Self> {
         let mut next = Instant::now();
+        self.world.waits.on("the time to be over");
         while !self.world.is_late() {
             self.tend()?;
             if Instant::now() >= next {
@@ -136,6 +137,7 @@ impl<'w> Fleet<'w> {
 
     fn until_all_serve(&mut self) -> Result<()> {
         let until = Instant::now() + CALM;
+        self.world.waits.on("all nodes to serve");
         while self.back.is_some() || self.nodes.iter().any(|node| !node.serves || node.trouble.is_some()) {
             self.tend()?;
             if Instant::now() > until {

@@ -55,6 +55,7 @@ impl<'w> Hasty<'w> {
     }
 
     fn call(&mut self, order: Order) {
+        self.world.waits.on(&*order.key);
         let params = json!({
             "name": QUICK,
             "arguments": order.arguments(),

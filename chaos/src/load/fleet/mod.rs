@@ -14,7 +14,7 @@ use std::fs;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -25,9 +25,10 @@ use super::caller::Caller;
 use super::order::{COMMAND, Order, QUICK};
 use super::sight::Sight;
 use super::verdict::Verdict;
+use super::waits;
 use super::watch::{self, Watched};
 use super::{CALLERS, MOST, OBSERVERS, PATIENCE, World, look_at_all, node, observe, store};
-use crate::mcp::{Client, Era};
+use crate::mcp::{Address, Client, Era};
 use crate::place::Place;
 use database::Database;
 use driver::{FRONTS, Fleet};
@@ -102,6 +103,10 @@ impl fmt::Display for Fault {
 /// How many call without knowing of tasks.
 const HASTY: usize = 2;
 
+/// How long a run may take beyond twice its load, for at the end every task is looked at again. Whatever can be waited for has a shorter
+/// bound of its own.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
+
 /// Loads and harms by the plan, then judges.
 pub(crate) fn run(place: &Place, plan: &Plan) -> Result<String> {
     let Plan { store: kind, within, seed, rate, .. } = *plan;
@@ -117,6 +122,12 @@ pub(crate) fn run(place: &Place, plan: &Plan) -> Result<String> {
     let mut world = World::new(load, place);
     world.shares_sessions = true;
     fs::create_dir(&world.effects.folder)?;
+    let _watchdog = waits::watch(Arc::clone(&world.waits), within * 2 + LONGEST, move |told| {
+        // The nodes and the database end with this process.
+        println!("FAILED  seed {seed}: it does not end\n{told}\nchaos: 0 passed, 1 failed");
+        std::process::exit(1);
+    });
+    world.waits.on("all nodes to serve");
     let random = Random::new(seed);
     let fleet = Fleet::start(&world, place, database, faults, random.part(1))?;
     let found = play(&world, fleet, &direct, &random).with_context(|| format!("seed {seed}"))?;
@@ -136,25 +147,30 @@ struct Found<'w> {
 fn play<'w>(world: &'w World, fleet: Fleet<'w>, direct: &str, random: &Random) -> Result<Found<'w>> {
     let store = store::open(direct, node::settings())?.tasks;
     thread::scope(|scope| {
-        let harm = scope.spawn(move || fleet.harm());
-        let callers: Vec<_> = (200..)
-            .take(CALLERS)
-            .map(|number| Caller::new(world, random.part(number)))
-            .map(|caller| scope.spawn(move || caller.work()))
-            .collect();
-        let hasty: Vec<_> = (400..)
-            .take(HASTY)
-            .map(|number| Hasty::new(world, number, random.part(number)))
-            .map(|hasty| scope.spawn(move || hasty.work()))
-            .collect();
-        let observers: Vec<_> = Era::BOTH
-            .into_iter()
-            .zip(300..)
-            .map(|(era, number)| (era, random.part(number)))
-            .map(|(era, random)| scope.spawn(move || observe(world, era, random)))
-            .collect();
+        let harm = move || {
+            let harmed = fleet.harm();
+            // Nobody comes to an end without a fleet.
+            world.failed.store(harmed.is_err(), Ordering::SeqCst);
+            harmed
+        };
+        let harm = begin(scope, world, "who does harm".to_owned(), harm)?;
+        let (mut callers, mut hasty, mut observers) = (Vec::new(), Vec::new(), Vec::new());
+        for number in (200..).take(CALLERS) {
+            let caller = Caller::new(world, random.part(number));
+            callers.push(begin(scope, world, format!("caller {number}"), move || caller.work())?);
+        }
+        for number in (400..).take(HASTY) {
+            let one = Hasty::new(world, number, random.part(number));
+            hasty.push(begin(scope, world, format!("caller {number}, in haste"), move || one.work())?);
+        }
+        for (era, number) in Era::BOTH.into_iter().zip(300..) {
+            let random = random.part(number);
+            let observe = move || observe(world, era, random);
+            observers.push(begin(scope, world, format!("observer {number}"), observe)?);
+        }
         let looks = Arc::clone(&store);
-        let watch = scope.spawn(move || watch::watch(world, &*looks));
+        let watch = begin(scope, world, "who watches".to_owned(), move || watch::watch(world, &*looks))?;
+        world.waits.on("all of them");
         let fleet = harm.join().expect("who does harm does not panic");
         let callers = callers.into_iter().map(|caller| caller.join().expect("a caller does not panic"));
         let callers = callers.collect();
@@ -164,8 +180,25 @@ fn play<'w>(world: &'w World, fleet: Fleet<'w>, direct: &str, random: &Random) -
         let observers = observers.into_iter().map(|observer| observer.join().expect("nor does an observer"));
         let observers = observers.collect();
         let watched = watch.join().expect("nor does who watches");
-        Ok(Found { callers, hasty, observers, watched: watched?, fleet: fleet?, store })
+        // Without a fleet everything else fails, too.
+        let fleet = fleet?;
+        Ok(Found { callers, hasty, observers, watched: watched?, fleet, store })
     })
+}
+
+/// Has somebody at work whose name is told, should it never end.
+fn begin<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    world: &'scope World,
+    name: String,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    let work = move || {
+        let done = work();
+        world.waits.over();
+        done
+    };
+    thread::Builder::new().name(name).spawn_scoped(scope, work).context("a thread cannot be started")
 }
 
 fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result<String> {
@@ -178,11 +211,15 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
             broken.extend(look_at_all(world, sight, &client));
         }
     };
+    world.waits.on("every task to be looked at");
     look_again(&mut observers, 1);
+    world.waits.on("everything to be undone that is to be");
     let mut rest = watch::rest(&*store, PATIENCE)?;
     // And once more when all of them were killed.
     fleet.end()?;
+    world.waits.on("every task to be looked at again");
     look_again(&mut observers, 0);
+    world.waits.on("the store to be checked, and the verdict");
     check(place, direct, &mut broken)?;
     let (quick, calls_rows) = rest.rows.into_iter().partition(|row| &*row.tool == QUICK);
     rest.rows = calls_rows;
@@ -216,6 +253,8 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
     if lost > 0 {
         broken.push(format!("{lost} sessions were forgotten"));
     }
+    let hung = world.slots.iter().flat_map(Address::hung);
+    broken.extend(hung.map(|asked| format!("nobody answered in a minute, nor went away: {asked}")));
     let (open, _) = rest.counts;
     if open > 0 {
         broken.push(format!("{open} tasks are counted as open, and none is"));
