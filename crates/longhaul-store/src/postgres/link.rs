@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
 use futures_util::future::{join, join_all};
+use tokio::time::timeout;
 use tokio_postgres::{AsyncMessage, Client, Error, Row, types::ToSql};
 
 use super::{
@@ -58,10 +59,22 @@ impl Direct {
         Self { config, tls, place, is_pooled, patience }
     }
 
-    /// Makes a connection.
+    /// Waits for the database, as long as it may take to answer.
+    pub(super) async fn within<T>(
+        &self,
+        doing: &'static str,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, StoreError> {
+        match timeout(self.patience, asked).await {
+            Ok(answer) => answer.map_err(|error| self.place.error(Fault::database(doing, error))),
+            Err(late) => Err(self.place.unreachable(late)),
+        }
+    }
+
+    /// Makes a connection. Whoever takes it up and then says nothing is not waited for for ever.
     pub(super) async fn connect(&self) -> Result<Connection, StoreError> {
-        let failed = |error| self.place.error(Fault::database("connecting", error));
-        let (client, mut connection) = self.config.connect(self.tls.clone()).await.map_err(failed)?;
+        let made = self.within("connecting", self.config.connect(self.tls.clone()));
+        let (client, mut connection) = made.await?;
         let (said, messages) = tokio::sync::mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Some(Ok(message)) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {

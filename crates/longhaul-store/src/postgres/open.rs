@@ -207,9 +207,10 @@ impl Default for PostgresOptions {
 
 /// What the database's clock says.
 async fn said_time(direct: &Direct, connection: &Connection) -> Result<Time, StoreError> {
-    let failed = |error| direct.place.error(Fault::database("reading the time", error));
+    let doing = "reading the time";
+    let failed = |error| direct.place.error(Fault::database(doing, error));
     let look = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-    let row = connection.client.query_typed_one(look, &[]).await.map_err(failed)?;
+    let row = direct.within(doing, connection.client.query_typed_one(look, &[])).await?;
     row.try_get(0).map(Time::from_unix_ms).map_err(failed)
 }
 

@@ -1,9 +1,9 @@
 //! Several nodes on one database: who is alive, and what they do at once.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::TcpListener, sync::Arc, time::Duration};
 
-use longhaul_store::{PostgresOptions, Settings, TaskStore};
-use tokio::time::sleep;
+use longhaul_store::{PostgresOptions, Settings, StoreError, TaskStore};
+use tokio::time::{sleep, timeout};
 
 use crate::{
     networked::{self, Rig, task, until},
@@ -77,4 +77,15 @@ async fn a_node_whose_sessions_are_ended_makes_others_and_keeps_its_leases() {
     assert!(other.claim(10, None).await.unwrap().is_empty(), "it has come back");
     let renewed = one.renew(&[(held.id.clone(), held.epoch)]).await.unwrap();
     assert!(renewed.is_empty(), "its lease is its own");
+}
+
+/// A node that has lost its session makes another in the same way: one that never comes would be the end of it.
+#[tokio::test]
+async fn who_takes_up_a_connection_and_says_nothing_is_not_waited_for_for_ever() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://tester@{}/tasks", silent.local_addr().unwrap());
+    let options = PostgresOptions::new().with_patience(Duration::from_millis(200));
+    let opening = timeout(Duration::from_secs(60), options.open(&url));
+    let refusal = opening.await.expect("it is given up").unwrap_err();
+    assert!(matches!(refusal, StoreError::Unreachable { .. }), "{refusal:?}");
 }
