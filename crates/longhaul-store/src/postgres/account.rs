@@ -132,6 +132,6 @@ impl Tx {
             let values = [Value::int(self.site.next_shard())].into_iter().chain(numbers.map(number));
             last.push((sql::ADD_TO_TOTALS, values.collect()));
         }
-        self.session.commit_with(&last).await
+        self.session.commit_with(&last, self.site.node.durability()).await
     }
 }

@@ -10,9 +10,10 @@ use tokio_postgres::{AsyncMessage, Client, Error, Row, types::ToSql};
 use super::{
     address::{Address, Place},
     fault::Fault,
+    sql,
     value::Value,
 };
-use crate::StoreError;
+use crate::{Durability, StoreError};
 
 /// How connections are made that belong to no pool.
 #[derive(Clone)]
@@ -172,10 +173,11 @@ impl Session {
 
     /// Runs the last statements and commits, all on their way before the first is answered. Whatever goes wrong with the
     /// connection meanwhile leaves it open whether that happened.
-    pub(super) async fn commit_with(&mut self, last: &[Asked<'_>]) -> Result<(), Fault> {
+    pub(super) async fn commit_with(&mut self, last: &[Asked<'_>], how: Durability) -> Result<(), Fault> {
+        let commit = if how == Durability::Replicated { sql::COMMIT_REPLICATED } else { sql::COMMIT };
         self.prepare(last).await.map_err(|error| Fault::database("committing", error))?;
         let answers = join_all(last.iter().map(|(sql, values)| self.ask(sql, values)));
-        let (answers, committed) = join(answers, self.client().batch_execute("COMMIT")).await;
+        let (answers, committed) = join(answers, self.client().batch_execute(commit)).await;
         // After a statement that failed, a commit is none.
         match answers.into_iter().map(|answer| answer.map(drop)).chain([committed]).find_map(Result::err) {
             None => {

@@ -5,6 +5,13 @@ use crate::row::{columns, step::step_columns};
 /// Other transactions change what this one has not touched; what it depends on it locks.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
+pub(super) const COMMIT: &str = "COMMIT";
+
+/// The same where a standby must have it. A statement that takes too long is cancelled; a commit that is cancelled while it waits for
+/// the standby is answered as any other, and what it wrote is there for all to see. So it waits however long it takes, with
+/// what it wrote seen by nobody, and whoever asked for it is told in time that it is not known.
+pub(super) const COMMIT_REPLICATED: &str = "SET LOCAL statement_timeout = 0; COMMIT";
+
 /// Several reads of one moment.
 pub(super) const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 

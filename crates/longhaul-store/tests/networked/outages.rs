@@ -41,15 +41,7 @@ pub(crate) async fn what_was_acknowledged_is_there_however_often_the_server_is_k
     for worker in workers {
         worker.await.unwrap();
     }
-    let (made, ended) = (kept.made.lock().unwrap().clone(), kept.ended.lock().unwrap().clone());
-    for id in &made {
-        let task = store.get(Scope::Operator, id).await.unwrap();
-        assert!(task.is_some(), "the create of {id} was acknowledged");
-    }
-    for id in &ended {
-        let task = store.get(Scope::Operator, id).await.unwrap().expect("it exists");
-        assert!(task.is_terminal(), "the end of {id} was acknowledged");
-    }
+    kept.is_all_in(&*store).await;
     let counts = store.counts().await.unwrap();
     let page = store.list(Scope::Operator, &longhaul_store::Filter::open(), None, 1000).await.unwrap();
     assert_eq!(counts.open, page.tasks.len() as u64, "what is counted is what there is");
@@ -57,20 +49,33 @@ pub(crate) async fn what_was_acknowledged_is_there_however_often_the_server_is_k
 
 /// What workers were told.
 #[derive(Debug, Default)]
-struct Kept {
+pub(crate) struct Kept {
     made: Mutex<Vec<TaskId>>,
     ended: Mutex<Vec<TaskId>>,
-    failed: AtomicU32,
-    stop: AtomicBool,
+    pub(crate) failed: AtomicU32,
+    pub(crate) stop: AtomicBool,
 }
 
 impl Kept {
-    fn acknowledged(&self) -> usize {
+    pub(crate) fn acknowledged(&self) -> usize {
         self.made.lock().unwrap().len()
     }
 
+    /// Nothing of it is lost.
+    pub(crate) async fn is_all_in(&self, store: &dyn TaskStore) {
+        let (made, ended) = (self.made.lock().unwrap().clone(), self.ended.lock().unwrap().clone());
+        for id in &made {
+            let task = store.get(Scope::Operator, id).await.unwrap();
+            assert!(task.is_some(), "the create of {id} was acknowledged");
+        }
+        for id in &ended {
+            let task = store.get(Scope::Operator, id).await.unwrap().expect("it exists");
+            assert!(task.is_terminal(), "the end of {id} was acknowledged");
+        }
+    }
+
     /// Makes tasks and ends every second of them; what fails must be worth another try.
-    async fn work(self: Arc<Self>, store: Arc<dyn TaskStore>, worker: usize) {
+    pub(crate) async fn work(self: Arc<Self>, store: Arc<dyn TaskStore>, worker: usize) {
         for number in 0.. {
             if self.stop.load(Ordering::Relaxed) {
                 return;

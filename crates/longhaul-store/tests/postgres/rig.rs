@@ -42,18 +42,52 @@ impl Server {
         // It refuses to run as root.
         let process = Process::in_folder("longhaul-pg-", "postgres");
         let mut server = Self { process, bin: bin(), databases: AtomicU32::new(0), used: Mutex::default() };
-        let mut words = server.process.prefix();
-        words.push(server.bin.join("initdb").display().to_string());
-        let mut made = Command::new(&words[0]);
-        made.args(&words[1..]).current_dir(&server.process.folder);
-        made.args(["--no-sync", "--no-instructions", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
-        made.args(["--username=tester", "--pgdata"]).arg(server.data());
-        let made = made.stdin(Stdio::null()).output().expect("initdb can be started");
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        server.make(
+            "initdb",
+            &[
+                "--no-sync",
+                "--no-instructions",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--username=tester",
+                "--pgdata",
+            ],
+        );
         server.launch();
         server.admin("CREATE DATABASE made");
         drop(block_on(Postgres::open(&server.url("made"))).expect("a database can be given its format"));
         server
+    }
+
+    /// A standby of this one, which follows it.
+    pub(crate) fn standby(&self) -> Self {
+        let process = Process::in_folder("longhaul-pg-", "postgres");
+        let mut server = Self { process, bin: bin(), databases: AtomicU32::new(0), used: Mutex::default() };
+        server.make(
+            "pg_basebackup",
+            &[
+                "--no-sync",
+                "--checkpoint=fast",
+                "--write-recovery-conf",
+                "--username=tester",
+                "--host",
+                &self.process.folder.display().to_string(),
+                "--pgdata",
+            ],
+        );
+        server.launch();
+        server
+    }
+
+    /// Has a program make its data.
+    fn make(&self, program: &str, arguments: &[&str]) {
+        let mut words = self.process.prefix();
+        words.push(self.bin.join(program).display().to_string());
+        let mut making = Command::new(&words[0]);
+        making.args(&words[1..]).args(arguments).arg(self.data()).current_dir(&self.process.folder);
+        let made = making.stdin(Stdio::null()).output().expect("it can be started");
+        assert!(made.status.success(), "{program}: {}", String::from_utf8_lossy(&made.stderr));
     }
 
     /// Starts the server in its folder and waits until it answers.
@@ -101,8 +135,12 @@ impl Server {
     }
 
     pub(crate) fn url(&self, database: &str) -> String {
-        let folder = self.process.folder.display().to_string().replace('/', "%2F");
-        format!("postgres://tester@{folder}/{database}")
+        format!("postgres://tester@{}/{database}", self.host())
+    }
+
+    /// Where it is, as a URL says that.
+    pub(crate) fn host(&self) -> String {
+        self.process.folder.display().to_string().replace('/', "%2F")
     }
 
     /// Kills the server and all that belongs to it, as a loss of power to its machine would.

@@ -40,3 +40,27 @@ async fn n6_what_a_replica_has_not_got_is_gone_when_it_takes_over_and_no_store_h
     assert!(found("lost").await.is_none(), "this is what a failover costs");
     assert!(found("refused").await.is_none());
 }
+
+/// N6 of `conformance/REQUIREMENTS.md`.
+#[tokio::test]
+async fn n6_which_replica_takes_over_is_not_for_the_store_to_say_so_no_level_is_more_than_a_disk() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let mut server =
+        Server::with(&["--port", &port, "--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0"]);
+    let [waited_for, other] = [(); 2].map(|()| Server::with(&["--replicaof", &format!("127.0.0.1 {port}")]));
+    let follows = |replica: &Server| replica.ask(&["INFO", "replication"]).contains("master_link_status:up");
+    until_so(|| follows(&waited_for) && follows(&other));
+    let store = Redis::open(&format!("{}&replicas=1", server.store())).await.unwrap();
+    store.create(task("early")).await.unwrap();
+    until_so(|| other.ask(&["EXISTS", "{t0}:task:early"]) == ":1");
+
+    other.say(&["REPLICAOF", "NO", "ONE"]);
+    store.create(task("late")).await.unwrap();
+    assert_eq!((store.durability(), &*store.commits()), (Durability::Disk, "appendfsync = always, WAIT 1"));
+    server.kill();
+
+    let after = Redis::open(&other.store()).await.unwrap();
+    let found = async |name| after.get(Scope::Operator, &TaskId::new(name).unwrap()).await.unwrap();
+    assert!(found("early").await.is_some());
+    assert!(found("late").await.is_none(), "a replica had it, and another took over");
+}
