@@ -105,6 +105,15 @@ impl RunDir {
         }
     }
 
+    /// Holds the directory itself as long as `self` is there, as whoever makes it does; `false` if somebody else does.
+    pub(super) fn hold(&self) -> Result<bool, FileError> {
+        match rfs::flock(&self.fd, rfs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(FileError::at("lock", &self.path)(error)),
+        }
+    }
+
     pub(super) fn sync(&self) -> Result<(), FileError> {
         rfs::fsync(&self.fd).map_err(FileError::at("flush", &self.path))
     }

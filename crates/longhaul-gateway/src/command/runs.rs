@@ -423,7 +423,8 @@ impl RunsDir {
         let temporary = self.path.join(format!("{NEW}{id}-{marker}"));
         let mut stored = StoredSpec::new(spec, marker);
         stored.store = self.store.as_deref().map(str::to_owned);
-        let made = fill(&temporary, spec, committed, &stored).and_then(|()| {
+        // It is held until it is complete.
+        let made = fill(&temporary, spec, committed, &stored).and_then(|_held| {
             crash_point("run.publish.before");
             // Fails on a directory that is there and not empty, and a run directory never is.
             fs::rename(&temporary, path).map_err(FileError::at("create", path))?;
@@ -453,7 +454,9 @@ impl RunsDir {
                 .and_then(|metadata| metadata.modified())
                 .ok()
                 .and_then(|time| time.elapsed().ok());
-            let half_made = name.starts_with(NEW) && age.is_some_and(|age| age > HALF_MADE);
+            // By a clock that was set, or is another server's, it looks old to us while it is made.
+            let is_held = || RunDir::open(&entry.path()).and_then(|dir| dir.hold()).is_ok_and(|held| !held);
+            let half_made = name.starts_with(NEW) && age.is_some_and(|age| age > HALF_MADE) && !is_held();
             if half_made || name.starts_with(DOOMED) {
                 // Another server may be at it too.
                 let _theirs = fs::remove_dir_all(entry.path());
@@ -482,10 +485,11 @@ struct Accounts {
     admitted: HashMap<String, u64>,
 }
 
-fn fill(path: &Path, spec: &Spec, committed: bool, stored: &StoredSpec) -> Result<(), FileError> {
+fn fill(path: &Path, spec: &Spec, committed: bool, stored: &StoredSpec) -> Result<RunDir, FileError> {
     crash_point("run.create.before");
     fs::DirBuilder::new().mode(0o700).create(path).map_err(FileError::at("create", path))?;
     let run = RunDir::open(path)?;
+    run.hold()?;
     crash_point("run.create.after");
 
     crash_point("run.spec.before");
@@ -508,7 +512,7 @@ fn fill(path: &Path, spec: &Spec, committed: bool, stored: &StoredSpec) -> Resul
     run.create(LOCK, b"")?.flush().map_err(FileError::at("write", &run.file_path(LOCK)))?;
     run.sync()?;
     crash_point("run.reserve.after");
-    Ok(())
+    Ok(run)
 }
 
 /// What a run takes, and whether it may still take more. `None` when it is gone or is none.
@@ -595,5 +599,23 @@ mod tests {
         assert_eq!(runs.usage().unwrap().bytes, once);
         runs.accounts().admitted.insert("coming".to_owned(), 5);
         assert_eq!(runs.usage().unwrap().bytes, once + 5);
+    }
+
+    /// T1 of `conformance/REQUIREMENTS.md`.
+    #[test]
+    fn what_is_being_made_is_not_swept_though_it_looks_old() {
+        let root = tempfile::tempdir().unwrap();
+        let runs = RunsDir::open(root.path().join("runs")).unwrap();
+        let path = runs.path().join(".new-made-1");
+        let stored = StoredSpec::new(&Spec::new(["/bin/true"], "/"), "1".to_owned());
+        let made = fill(&path, &Spec::new(["/bin/true"], "/"), false, &stored).unwrap();
+        let long_ago = std::time::SystemTime::now() - 2 * HALF_MADE;
+        fs::File::open(&path).unwrap().set_modified(long_ago).unwrap();
+        // Another server starts, by whose clock it is an hour later.
+        let other = RunsDir::open(runs.path()).unwrap();
+        assert!(path.exists(), "somebody is at it");
+        drop(made);
+        other.sweep().unwrap();
+        assert!(!path.exists(), "whoever made it is gone");
     }
 }
