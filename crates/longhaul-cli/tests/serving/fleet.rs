@@ -1,8 +1,12 @@
-//! Several servers on one PostgreSQL database: whichever is asked, the answer is the same.
+//! Several servers on one PostgreSQL database, or on one Redis: whichever is asked, the answer is the same.
 
 #[path = "../../../longhaul-store/tests/postgres/rig.rs"]
 #[expect(dead_code, reason = "what befalls databases is for the tests of the store")]
 pub(super) mod rig;
+
+#[path = "../../../longhaul-store/tests/redis/rig.rs"]
+#[expect(dead_code, unused_imports, reason = "what befalls servers is for the tests of the store")]
+mod redis;
 
 use std::{fs, path::Path, time::Duration};
 
@@ -63,7 +67,7 @@ while IFS= read -r line; do
 done
 "#;
 
-/// A folder with a configuration, and a database.
+/// A folder with a configuration, and a store.
 struct Fleet {
     folder: TempDir,
     store: String,
@@ -79,6 +83,11 @@ impl Fleet {
             fs::write(at.join(name), token).unwrap();
         }
         Self { folder, store: rig::shared().database() }
+    }
+
+    /// The same, on Redis.
+    fn on_redis(config: &str) -> Self {
+        Self { store: redis::shared().store(), ..Self::new(config) }
     }
 
     fn path(&self) -> &Path {
@@ -224,7 +233,15 @@ impl Events {
 
 #[tokio::test]
 async fn n9_whichever_node_is_asked_serves_the_task_of_any() {
-    let fleet = Fleet::new(CONFIG);
+    whichever_is_asked_serves(&Fleet::new(CONFIG)).await;
+}
+
+#[tokio::test]
+async fn n9_whichever_node_is_asked_serves_the_task_of_any_on_redis() {
+    whichever_is_asked_serves(&Fleet::on_redis(CONFIG)).await;
+}
+
+async fn whichever_is_asked_serves(fleet: &Fleet) {
     let (one, two, three) = (fleet.node(&[]), fleet.node(&[]), fleet.node(&[]));
     let task = one.call("ann", "work", json!({"until": "go"})).await;
     let found = two.ask("ann", "tasks/get", json!({"taskId": task})).await;
@@ -267,7 +284,15 @@ async fn n9_whichever_node_is_asked_serves_the_task_of_any() {
 
 #[tokio::test]
 async fn n9_a_question_is_answered_at_another_node_than_asks_it() {
-    let fleet = Fleet::new(CONFIG);
+    a_question_is_answered_elsewhere(&Fleet::new(CONFIG)).await;
+}
+
+#[tokio::test]
+async fn n9_a_question_is_answered_at_another_node_than_asks_it_on_redis() {
+    a_question_is_answered_elsewhere(&Fleet::on_redis(CONFIG)).await;
+}
+
+async fn a_question_is_answered_elsewhere(fleet: &Fleet) {
     let (one, two, three) = (fleet.node(&[]), fleet.node(&[]), fleet.node(&[]));
     let task = one.call("ann", "ask", json!({})).await;
     let asking = two.until(&task, |task| task["status"] == "input_required").await;
@@ -283,7 +308,15 @@ async fn n9_a_question_is_answered_at_another_node_than_asks_it() {
 
 #[tokio::test]
 async fn n9_a_session_goes_on_at_another_node_when_its_own_is_killed() {
-    let fleet = Fleet::new(CONFIG);
+    a_session_goes_on_elsewhere(&Fleet::new(CONFIG)).await;
+}
+
+#[tokio::test]
+async fn n9_a_session_goes_on_at_another_node_when_its_own_is_killed_on_redis() {
+    a_session_goes_on_elsewhere(&Fleet::on_redis(CONFIG)).await;
+}
+
+async fn a_session_goes_on_elsewhere(fleet: &Fleet) {
     let (one, two) = (fleet.node(&[]), fleet.node(&[]));
     let session = one.session("ann").await;
     // One that asks for a task, and one that waits with a stream.
