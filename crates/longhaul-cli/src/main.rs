@@ -22,11 +22,14 @@ mod result;
 mod runtime;
 mod shell;
 mod signature;
+#[cfg(feature = "otel")]
+mod spans;
 mod state;
 mod store;
 mod systemd;
 mod target;
 mod term;
+mod traced;
 mod upstreams;
 mod watch;
 

@@ -55,6 +55,11 @@ pub fn shown_arguments(record: &Record) -> Json {
     serde_json::value::to_raw_value(&shown).expect("a value is JSON").into()
 }
 
+/// What a server wrote of the caller of a task ([`Call::context`](crate::runner::Call::context)), if it wrote anything.
+pub fn written_caller(record: &Record) -> Option<Box<RawValue>> {
+    Note::of(record).caller
+}
+
 /// Stands for what is not shown.
 const HIDDEN: &str = "[hidden]";
 

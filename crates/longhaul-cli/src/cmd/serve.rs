@@ -28,6 +28,7 @@ use crate::failure::{Failure, Outcome, chain};
 use crate::listener::{Listener, allow_list};
 use crate::reload::{Reload, Served};
 use crate::term::note;
+use crate::traced::Traced;
 use crate::watch::Watch;
 use crate::{banner, metrics, pages, store, upstreams};
 
@@ -199,16 +200,12 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     let listener = if args.stdio { None } else { Some(Listener::bind(&config.http.listen, "--http").await?) };
     let watched = metrics::Place::take(config, args.metrics.is_some()).await?;
     let store::Store { tasks: store, registry, events, survives } = store::open(&config.store).await?;
+    let spans = Traced::from_env()?;
+    let store = spans.around(store);
     let guard = guard(config, args, Arc::clone(&registry))?;
     let store::Runs { dir: runs, scratch: _removed_at_the_end } =
         store::runs(&config.store, !config.tools.is_empty() && config.server.role != Role::Front)?;
-    let runs = match &config.store.url {
-        // Nobody asks for its runs once it is gone.
-        StoreUrl::Memory => runs,
-        StoreUrl::Sqlite(_) | StoreUrl::Postgres(_) | StoreUrl::Redis(_) => {
-            runs.with_store(store_name(&*registry).await?)
-        }
-    };
+    let runs = of_store(runs, config, &*registry).await?;
     let audit = audit(config, &*store)?;
     let mut server = named(config)
         .store(Arc::clone(&store))
@@ -227,6 +224,7 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     if watched.is_some() {
         server = server.layer(Level::Server, requests.clone());
     }
+    server = spans.layered(server);
     let upstreams = upstreams::Upstreams::new(config).await?;
     let (server, catalogue) = upstreams.room(server);
     let dispatcher = server.dispatcher().context("the tools cannot be served")?;
@@ -295,7 +293,19 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     if let Some(audit) = audit {
         audit.flush();
     }
+    spans.end().await;
     Ok(())
+}
+
+/// The runs of the store's tasks among those that are there.
+async fn of_store(runs: RunsDir, config: &Config, registry: &dyn Registry) -> Outcome<RunsDir> {
+    Ok(match &config.store.url {
+        // Nobody asks for its runs once it is gone.
+        StoreUrl::Memory => runs,
+        StoreUrl::Sqlite(_) | StoreUrl::Postgres(_) | StoreUrl::Redis(_) => {
+            runs.with_store(store_name(registry).await?)
+        }
+    })
 }
 
 /// A server that says of itself what the configuration says.

@@ -385,7 +385,7 @@ impl Begin<'_> {
             cx.interview().be_asked_within(rounds.patience());
         }
         (call.reports, call.keeper, call.id) = ((reporter, reports), keeper, Some(id));
-        if self.tool.is_entered_again() || is_front {
+        if self.tool.is_entered_again() || is_front || cx.trace_parent().is_some() {
             call.context = written_of_caller(&cx);
         }
         if is_front {

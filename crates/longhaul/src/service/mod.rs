@@ -43,7 +43,7 @@ pub use per_caller::PerCaller;
 pub(crate) use request::Begun;
 pub use request::{BoxError, Next, Request, Response};
 pub use timeout::Timeout;
-pub use trace::Trace;
+pub use trace::{Trace, trace_of};
 
 /// The services that our layers make.
 pub mod layered {

@@ -121,6 +121,14 @@ impl Request {
         self
     }
 
+    /// The same, in another trace, or asked by another span of it: for a layer that makes spans. What comes of the request,
+    /// a task included, is then of that one, whichever process works on it ([`trace_of`](super::trace_of)).
+    #[must_use]
+    pub fn with_trace_parent(mut self, parent: TraceParent) -> Self {
+        self.stored.caller.trace_parent = Some(parent);
+        self
+    }
+
     /// A result for it, which a layer may answer with by itself; an error is what a layer fails with.
     ///
     /// ```

@@ -6,6 +6,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use longhaul_proto::jsonrpc::clip;
+use longhaul_proto::model::TraceParent;
+use longhaul_tasks::store::Record;
+use serde::Deserialize;
 use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -68,4 +71,27 @@ where
         };
         Box::pin(answered.instrument(span))
     }
+}
+
+/// The trace that a task belongs to, and the span in it that asked for it: that of the request which it comes from, if that
+/// said one. It stands in the task's row, so that every process finds it there, for as long as the task is kept.
+///
+/// ```
+/// use longhaul::service::trace_of;
+/// use longhaul::store::{Json, Owner, Record, TaskId, Time};
+///
+/// let caller = r#"{"begun":true,"caller":{"trace":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}"#;
+/// let (id, arguments) = (TaskId::new("t1")?, Json::parse("{}")?);
+/// let task = Record::new(id, Owner::Anonymous, "build", arguments, Json::parse(caller)?, Time::from_unix_ms(0));
+/// assert_eq!(trace_of(&task).unwrap().span_id(), 0xb7ad_6b71_6920_3331);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+pub fn trace_of(task: &Record) -> Option<TraceParent> {
+    /// What is of interest here of what is written of a caller.
+    #[derive(Deserialize)]
+    struct Traced {
+        trace: Option<TraceParent>,
+    }
+    let written = longhaul_tasks::written_caller(task)?;
+    serde_json::from_str::<Traced>(written.get()).ok()?.trace
 }

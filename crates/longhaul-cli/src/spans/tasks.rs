@@ -1,0 +1,173 @@
+//! Spans of what is done with tasks, made where all of it goes by: at the store.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use longhaul::service::trace_of;
+use longhaul::store::{
+    Batch, Cancellation, Created, Epoch, Finished, NewTask, Outcome, Overlay, Record, Runnable, Scope,
+    StoreFuture, TaskId, TaskStore,
+};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{Span as _, SpanKind, Status, TraceContextExt as _, Tracer as _};
+use opentelemetry_sdk::trace::{SdkTracer, Span};
+
+/// A store around another that makes spans: of each task's creation and of each attempt at it. Which trace they are of stands
+/// in the task's row, so another process goes on in the same.
+pub(super) struct Spanned {
+    store: Arc<dyn TaskStore>,
+    tracer: SdkTracer,
+    /// The attempts of this node that are under way.
+    attempts: Mutex<HashMap<TaskId, Span>>,
+}
+
+impl Spanned {
+    pub(super) fn new(store: Arc<dyn TaskStore>, tracer: SdkTracer) -> Self {
+        Self { store, tracer, attempts: Mutex::default() }
+    }
+
+    /// A span of a task, below the request that it comes from.
+    fn span(&self, what: &str, kind: SpanKind, task: &Record) -> Span {
+        let said = [
+            KeyValue::new("mcp.task.id", task.id.to_string()),
+            KeyValue::new("mcp.tool.name", task.tool.to_string()),
+            KeyValue::new("mcp.task.attempt", i64::from(task.attempt)),
+        ];
+        let span =
+            self.tracer.span_builder(format!("{what} {}", task.tool)).with_kind(kind).with_attributes(said);
+        span.start_with_context(&self.tracer, &super::below(trace_of(task)))
+    }
+
+    /// This node is at work on it from now on.
+    fn begins(&self, task: &Record) {
+        let span = self.span("work", SpanKind::Consumer, task);
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner).insert(task.id.clone(), span);
+    }
+
+    /// This node is at work on it no more.
+    fn ends(&self, id: &TaskId, how: &'static str, outcome: Option<&Outcome>) {
+        let attempt = self.attempts.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        let Some(mut span) = attempt else { return };
+        span.set_attribute(KeyValue::new("mcp.task.outcome", how));
+        if outcome.is_some_and(|outcome| !outcome.is_success()) {
+            span.set_status(Status::error(how));
+        }
+        span.end();
+    }
+}
+
+impl fmt::Debug for Spanned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spanned").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Overlay for Spanned {
+    type Below = dyn TaskStore;
+
+    fn below(&self) -> &(dyn TaskStore + 'static) {
+        &*self.store
+    }
+
+    fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
+        Box::pin(async move {
+            let created = self.below().create(task).await?;
+            if let Created::New(task) = &created {
+                self.span("create", SpanKind::Producer, task).end();
+                if task.attempt > 0 {
+                    self.begins(task);
+                }
+            }
+            Ok(created)
+        })
+    }
+
+    /// Whatever asks after a task links to its trace.
+    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        Box::pin(async move {
+            let found = self.below().get(scope, id).await?;
+            if let (Some(parent), true) =
+                (found.as_ref().and_then(trace_of), matches!(scope, Scope::Owner(_)))
+            {
+                let asks = opentelemetry::Context::current();
+                asks.span()
+                    .add_link(super::context_of(parent), vec![KeyValue::new("mcp.task.id", id.to_string())]);
+            }
+            Ok(found)
+        })
+    }
+
+    fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>> {
+        Box::pin(async move {
+            let claimed = self.below().claim(limit, runs).await?;
+            claimed.iter().for_each(|task| self.begins(task));
+            Ok(claimed)
+        })
+    }
+
+    fn claim_one<'a>(&'a self, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        Box::pin(async move {
+            let claimed = self.below().claim_one(id).await?;
+            claimed.iter().for_each(|task| self.begins(task));
+            Ok(claimed)
+        })
+    }
+
+    fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
+        Box::pin(async move {
+            let lost = self.below().renew(held).await?;
+            lost.iter().for_each(|id| self.ends(id, "lost", None));
+            Ok(lost)
+        })
+    }
+
+    fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record> {
+        Box::pin(async move {
+            let released = self.below().release(id, epoch).await;
+            self.ends(id, "given back", None);
+            released
+        })
+    }
+
+    fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
+        Box::pin(async move {
+            let is_parked = batch.park.is_some();
+            let written = self.below().write(id, epoch, batch).await?;
+            if is_parked {
+                self.ends(id, "parked", None);
+            }
+            Ok(written)
+        })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        id: &'a TaskId,
+        epoch: Epoch,
+        outcome: Outcome,
+        last: Batch,
+    ) -> StoreFuture<'a, Finished> {
+        Box::pin(async move {
+            let finished = self.below().finish(id, epoch, outcome, last).await?;
+            let (Finished::Recorded(task) | Finished::AlreadyTerminal(task)) = &finished;
+            self.ends(id, "ended", task.outcome());
+            Ok(finished)
+        })
+    }
+
+    fn request_cancel<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        reason: Option<&'a str>,
+    ) -> StoreFuture<'a, Cancellation> {
+        Box::pin(async move {
+            let cancelled = self.below().request_cancel(scope, id, reason).await?;
+            if let Cancellation::Cancelled(_) = &cancelled {
+                self.ends(id, "cancelled", None);
+            }
+            Ok(cancelled)
+        })
+    }
+}
