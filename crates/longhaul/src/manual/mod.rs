@@ -18,6 +18,7 @@
 //! - [`page`]: tasks, tools and nodes in a browser, and the same as JSON.
 //! - [`signing_in`]: who may call, and what.
 //! - [`operating`]: where everything is kept, what to watch, how to stop and to upgrade.
+//! - [`capacity`]: what tasks take on each store, and what many of them need.
 //! - [`promises`]: what is promised when what fails, and the test that shows it.
 
 #[doc = include_str!("commands.md")]
@@ -50,6 +51,9 @@ pub mod signing_in {}
 
 #[doc = include_str!("operating.md")]
 pub mod operating {}
+
+#[doc = include_str!("capacity.md")]
+pub mod capacity {}
 
 #[doc = include_str!("promises.md")]
 pub mod promises {}
