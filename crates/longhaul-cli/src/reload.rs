@@ -50,7 +50,15 @@ impl Reload {
         let file = self.file.display().to_string();
         loop {
             match watch.news(&mut hangups).await {
-                News::Again => self.again(&file).await,
+                News::Again => {
+                    let (said, diagnostics) = self.again().await;
+                    for line in &said {
+                        note(&format!("{file} {line}"));
+                    }
+                    if let Some(pages) = &self.served.pages {
+                        pages.read_again(said, diagnostics);
+                    }
+                }
                 News::Gone => note(&format!("{file} is not there any more: what was read before goes on")),
                 News::HungUp => {
                     // As if it was asked to: what runs is let go in order.
@@ -62,24 +70,22 @@ impl Reload {
         }
     }
 
-    async fn again(&mut self, file: &str) {
+    /// Reads it once more: what came of that, and what its author should look at, who is shown it.
+    async fn again(&mut self) -> (Vec<String>, String) {
         let path = self.file.clone();
         let loaded = tokio::task::spawn_blocking(move || config::load(&path)).await;
-        let config = match loaded {
+        match loaded {
             Ok(Ok(Checked { config, warnings, .. })) => {
                 show(&warnings);
-                config
+                let said = self.take(config).await.into_iter().map(|line| format!("was read again: {line}"));
+                (said.collect(), warnings.render(Colour::Never))
             }
             Ok(Err(mistakes)) => {
                 show(&mistakes);
-                return note(&format!(
-                    "{file} was read again and has mistakes: what was read before goes on"
-                ));
+                let said = "was read again and has mistakes: what was read before goes on".to_owned();
+                (vec![said], mistakes.render(Colour::Never))
             }
-            Err(error) => return note(&format!("{file} could not be read again: {error}")),
-        };
-        for line in self.take(config).await {
-            note(&format!("{file} was read again: {line}"));
+            Err(error) => (vec![format!("could not be read again: {error}")], String::new()),
         }
     }
 

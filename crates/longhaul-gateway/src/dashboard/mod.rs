@@ -27,6 +27,7 @@ use bytes::Bytes;
 use http::{Method, Request, Response};
 use longhaul::auth::Guard;
 use longhaul::server::{Caller, Scopes};
+use longhaul::store::Time;
 use longhaul::tasks::environment::BoxFuture;
 use longhaul::transport::http::server::{PageBody, Pages};
 
@@ -57,6 +58,16 @@ pub struct Facts {
     pub upstreams: Vec<Arc<Upstream>>,
     /// What to paste into which host.
     pub hosts: Vec<Snippet>,
+}
+
+/// That a configuration was read again.
+#[derive(Debug)]
+struct Reading {
+    at: Time,
+    /// What came of it.
+    said: Vec<String>,
+    /// What its author should look at; empty if nothing.
+    diagnostics: String,
 }
 
 /// What to paste into a host, so that it knows the server.
@@ -90,6 +101,10 @@ pub struct Dashboard(Arc<Inner>);
 struct Inner {
     admin: Admin,
     facts: RwLock<Arc<Facts>>,
+    /// When these pages began.
+    began: Time,
+    /// When its configuration was read again, and what came of that.
+    reading: RwLock<Option<Arc<Reading>>>,
     guard: Option<Guard>,
     /// Who carries these is an operator.
     operators: Option<Scopes>,
@@ -101,18 +116,20 @@ impl Dashboard {
     /// The pages over `admin`.
     #[must_use]
     pub fn new(admin: Admin, facts: Facts) -> Self {
-        let followers = Arc::default();
+        let (followers, reading, began) = (Arc::default(), RwLock::default(), admin.now());
         let facts = RwLock::new(Arc::new(facts));
-        Self(Arc::new(Inner { admin, facts, guard: None, operators: None, followers }))
+        Self(Arc::new(Inner { admin, facts, began, reading, guard: None, operators: None, followers }))
     }
 
     /// The same, where callers sign in as `guard` says; those whose token carries all of `operators` see every task.
     #[must_use]
     pub fn guarded(self, guard: Guard, operators: Option<Scopes>) -> Self {
-        let Inner { admin, followers, .. } = &*self.0;
+        let Inner { admin, began, followers, .. } = &*self.0;
         Self(Arc::new(Inner {
             admin: admin.clone(),
             facts: RwLock::new(self.0.facts()),
+            began: *began,
+            reading: RwLock::new(self.0.reading()),
             guard: Some(guard),
             operators,
             followers: Arc::clone(followers),
@@ -129,11 +146,22 @@ impl Dashboard {
     pub fn tell(&self, facts: Facts) {
         *self.0.facts.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(facts);
     }
+
+    /// Tells that the configuration was read again just now: what came of it, a sentence each, and what its author should
+    /// look at, as it would be printed.
+    pub fn read_again(&self, said: Vec<String>, diagnostics: String) {
+        let reading = Reading { at: self.0.admin.now(), said, diagnostics };
+        *self.0.reading.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(reading));
+    }
 }
 
 impl Inner {
     fn facts(&self) -> Arc<Facts> {
         Arc::clone(&self.facts.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn reading(&self) -> Option<Arc<Reading>> {
+        self.reading.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

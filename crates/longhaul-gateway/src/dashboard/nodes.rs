@@ -1,10 +1,14 @@
 //! Who works on the tasks, where they are kept, and the servers that are served on: as a page, and as JSON.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use http::StatusCode;
 use longhaul::store::Time;
-use maud::html;
+use maud::{Markup, html};
 use serde_json::{Value, json};
 
+use super::Inner;
 use super::frame::{self, Page, Tab};
 use super::respond::{self, Answer};
 use super::route::Look;
@@ -21,20 +25,45 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
         return Ok(respond::page(StatusCode::FORBIDDEN, page));
     }
     let (admin, facts) = (&look.inner.admin, look.inner.facts());
-    let store = admin.store();
-    let Nodes { nodes, oldest, newest_only } = admin.nodes(look.viewer).await?;
+    let nodes = admin.nodes(look.viewer).await?;
+    let asked = Instant::now();
     let counts = admin.engine().counts().await?;
-    let figures = admin.engine().figures();
+    let answered = asked.elapsed();
     let now = admin.now();
     let body = html! {
         h1 { "Nodes" }
+        (workers(look.inner, &nodes, now))
+        section aria-labelledby="store-title" {
+            h2 id="store-title" { "Store" }
+            dl {
+                div { dt { "Where" } dd { code { (clean::line(&facts.store, 200)) } } }
+                div { dt { "What is acknowledged" } dd { (admin.store().durability().to_string()) } }
+                div { dt { "Tasks" } dd { (counts.open) " open, " (counts.retained) " in all" } }
+                @if let Some(oldest) = nodes.oldest { div { dt { "Oldest open task" } dd { (frame::ago(oldest, now)) } } }
+                div { dt { "It has just answered in" } dd { (format!("{answered:.1?}")) } }
+            }
+            details {
+                summary { "What this node has counted" }
+                pre tabindex="0" role="region" aria-label="Figures" { "\n" (format!("{:#?}", admin.engine().figures())) }
+            }
+        }
+        (configuration(look.inner, now))
+        (upstreams(&facts.upstreams))
+    };
+    let page = Page { tab: Tab::Nodes, title: "Nodes", follows: None, reloads: true, body };
+    Ok(respond::page(StatusCode::OK, page.render(look.inner, look.viewer)))
+}
+
+/// Who works on the tasks.
+fn workers(inner: &Inner, nodes: &Nodes, now: Time) -> Markup {
+    html! {
         section aria-labelledby="nodes-title" {
             h2 id="nodes-title" { "Who works" }
             div.scroll tabindex="0" role="group" aria-label="Nodes, a table" {
                 table.cards {
                     thead { tr { th scope="col" { "Node" } th scope="col" { "Tasks it holds" } th scope="col" { "Its latest lease ends" } } }
                     tbody {
-                        @for node in &nodes {
+                        @for node in &nodes.nodes {
                             tr {
                                 th scope="row" { code { (node.name) } @if node.is_this { " (this server)" } }
                                 td data-label="Tasks it holds: " { (node.tasks) }
@@ -44,57 +73,72 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
                     }
                 }
             }
-            p.hint { "Other nodes are known by the tasks that they hold." @if let Some(most) = newest_only { " The newest " (most) " open tasks were looked at." } }
+            p.hint {
+                "This server is release " (env!("CARGO_PKG_VERSION")) " and began " (frame::ago(inner.began, now)) ". Other nodes are known by the tasks that they hold."
+                @if let Some(most) = nodes.newest_only { " The newest " (most) " open tasks were looked at." }
+            }
         }
-        section aria-labelledby="store-title" {
-            h2 id="store-title" { "Store" }
+    }
+}
+
+/// What the server was set up with, and what came of it when that was read again.
+fn configuration(inner: &Inner, now: Time) -> Markup {
+    let (facts, reading) = (inner.facts(), inner.reading());
+    html! {
+        section aria-labelledby="configuration-title" {
+            h2 id="configuration-title" { "Configuration" }
             dl {
-                div { dt { "Where" } dd { code { (clean::line(&facts.store, 200)) } } }
-                div { dt { "What is acknowledged" } dd { (store.durability().to_string()) } }
-                div { dt { "Tasks" } dd { (counts.open) " open, " (counts.retained) " in all" } }
-                @if let Some(oldest) = oldest { div { dt { "Oldest open task" } dd { (frame::ago(oldest, now)) } } }
-                div { dt { "Configuration" } dd { code { (clean::line(&facts.config, 200)) } } }
-                div { dt { "This release" } dd { (env!("CARGO_PKG_VERSION")) } }
+                div { dt { "File" } dd { code { (clean::line(&facts.config, 200)) } } }
+                div { dt { "Read" } dd { @match &reading { Some(reading) => { (frame::ago(reading.at, now)) }, None => { "when the server began" } } } }
             }
-            details {
-                summary { "What this node has counted" }
-                pre tabindex="0" role="region" aria-label="Figures" { "\n" (format!("{figures:#?}")) }
+            @if let Some(reading) = &reading {
+                ul { @for line in &reading.said { li { (clean::line(line, 400)) } } }
+                @if !reading.diagnostics.is_empty() {
+                    pre tabindex="0" role="region" aria-label="Mistakes and warnings" { "\n" (clean::text(&reading.diagnostics)) }
+                }
             }
         }
+    }
+}
+
+/// The servers that are served on.
+fn upstreams(all: &[Arc<Upstream>]) -> Markup {
+    html! {
         section aria-labelledby="upstreams-title" {
             h2 id="upstreams-title" { "Servers that are served on" }
-            @if facts.upstreams.is_empty() { p.empty { "None. A " code { "[servers.NAME]" } " in the configuration adds one." } }
+            @if all.is_empty() { p.empty { "None. A " code { "[servers.NAME]" } " in the configuration adds one." } }
             @else {
                 div.scroll tabindex="0" role="group" aria-label="Servers, a table" {
                     table.cards {
-                        thead { tr { th scope="col" { "Server" } th scope="col" { "State" } th scope="col" { "Revision" } th scope="col" { "What it has" } } }
-                        tbody {
-                            @for upstream in &facts.upstreams {
-                                @let seen = upstream.seen().borrow().clone();
-                                tr {
-                                    th scope="row" { (upstream.config().name) }
-                                    @match seen {
-                                        Seen::Nothing => { td { "has not answered yet" } td {} td {} },
-                                        Seen::Failed { why } => { td { "not reached, and tried again: " (clean::line(&why, 300)) } td {} td {} },
-                                        Seen::Listed { tools, prompts, resources, templates, revision, notes } => {
-                                            td {
-                                                "connected" @if let Some(times) = again(upstream) { ", " (times) }
-                                                @for note in &notes { br; span.hint { (clean::line(note, 300)) } }
-                                            }
-                                            td { (revision) }
-                                            td { (many(tools.len(), "tool")) ", " (many(prompts, "prompt")) ", " (many(resources + templates, "resource")) }
-                                        },
-                                    }
-                                }
-                            }
-                        }
+                        thead { tr { th scope="col" { "Server" } th scope="col" { "State" } th scope="col" { "Revision" } th scope="col" { "What it has" } th scope="col" { "Its latest words" } } }
+                        tbody { @for upstream in all { (row(upstream)) } }
                     }
                 }
             }
         }
-    };
-    let page = Page { tab: Tab::Nodes, title: "Nodes", follows: None, reloads: true, body };
-    Ok(respond::page(StatusCode::OK, page.render(look.inner, look.viewer)))
+    }
+}
+
+fn row(upstream: &Upstream) -> Markup {
+    let seen = upstream.seen().borrow().clone();
+    html! {
+        tr {
+            th scope="row" { (upstream.config().name) }
+            @match seen {
+                Seen::Nothing => { td { "has not answered yet" } td {} td {} },
+                Seen::Failed { why } => { td { "not reached, and tried again: " (clean::line(&why, 300)) } td {} td {} },
+                Seen::Listed { tools, prompts, resources, templates, revision, notes } => {
+                    td {
+                        "connected" @if let Some(times) = again(upstream) { ", " (times) }
+                        @for note in &notes { br; span.hint { (clean::line(note, 300)) } }
+                    }
+                    td { (revision) }
+                    td { (many(tools.len(), "tool")) ", " (many(prompts, "prompt")) ", " (many(resources + templates, "resource")) }
+                },
+            }
+            td { @if let Some(line) = upstream.last_line() { code { (clean::line(&line, 200)) } } }
+        }
+    }
 }
 
 /// So many of them, in words.
@@ -141,7 +185,11 @@ async fn told(look: Look<'_>) -> Result<Value, AdminError> {
             "where": facts.store, "durability": admin.store().durability().to_string(),
             "open": counts.open, "retained": counts.retained, "oldestOpenMs": oldest.map(|at| -ms(at)),
         },
+        "upMs": -ms(look.inner.began),
         "configuration": facts.config,
+        "readAgain": look.inner.reading().map(|reading| json!({
+            "msAgo": -ms(reading.at), "said": reading.said, "diagnostics": reading.diagnostics,
+        })),
         "release": env!("CARGO_PKG_VERSION"),
         "servers": facts.upstreams.iter().map(|upstream| server(upstream)).collect::<Vec<_>>(),
     }))
@@ -159,5 +207,6 @@ fn server(upstream: &Upstream) -> Value {
     };
     told["name"] = upstream.config().name.as_str().into();
     told["connections"] = upstream.connections().into();
+    told["lastLine"] = upstream.last_line().into();
     told
 }

@@ -1,6 +1,7 @@
 //! The pages of a server in this process, asked as browsers and scripts do.
 
 mod many;
+mod nodes;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -47,6 +47,11 @@ fn turns(record: &Record, steps: Option<&[ShownStep]>, now: Time) -> Vec<Turn> {
         None => html! { "Called" },
     };
     turns.push(turn(made, String::new(), frame::ago(record.created_at, now)));
+    if record.attempt > 1 {
+        let lost = record.attempt - 1;
+        let times = if lost == 1 { "once".to_owned() } else { format!("{lost} times") };
+        turns.push(turn(html! { "Cut off" }, format!("{times} since it last got further"), html! {}));
+    }
     if record.attempt > 0 {
         let node = record.lease().map(|lease| format!("on node {}", lease.node));
         let what = html! { "Attempt " (record.attempt) };

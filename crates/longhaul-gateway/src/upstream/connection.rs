@@ -35,6 +35,8 @@ pub struct Upstream {
     pub(super) seen: watch::Sender<Seen>,
     /// The kinds of things that it has, as it said last.
     kinds: std::sync::Mutex<Kinds>,
+    /// The latest line of its standard error.
+    last_line: Arc<std::sync::Mutex<Option<String>>>,
 }
 
 /// The kinds of things that a server has.
@@ -89,6 +91,8 @@ impl Upstream {
         let asked = callers.clone();
         let log = Arc::new(Log::new(&name, callers.clone()));
         let its = Arc::clone(&log);
+        let last_line = Arc::<std::sync::Mutex<_>>::default();
+        let latest = Arc::clone(&last_line);
         let mut options = options
             // What it gives is for the caller to judge.
             .validate(false)
@@ -99,7 +103,10 @@ impl Upstream {
                 async move { callers.ask(question).await }
             })
             .on_log(LoggingLevel::Info, move |message| its.pass(&message))
-            .on_stderr(move |line| tracing::info!(server = name, line, "a server said"));
+            .on_stderr(move |line| {
+                tracing::info!(server = name, line, "a server said");
+                *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+            });
         // It is asked to log once a caller wants to read it.
         options.log_level = None;
         Arc::new(Self {
@@ -113,6 +120,7 @@ impl Upstream {
             doubted: Notify::new(),
             seen,
             kinds: std::sync::Mutex::default(),
+            last_line,
         })
     }
 
@@ -132,6 +140,12 @@ impl Upstream {
     #[must_use]
     pub fn seen(&self) -> watch::Receiver<Seen> {
         self.seen.subscribe()
+    }
+
+    /// The latest line that it wrote to its standard error, if it is a program that did.
+    #[must_use]
+    pub fn last_line(&self) -> Option<String> {
+        self.last_line.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The connection, opened if there is none.
