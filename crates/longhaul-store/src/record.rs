@@ -39,8 +39,8 @@ pub struct Record {
     /// first start again.
     pub started: bool,
     /// How many attempts there were in a row, this one included, of which each but the last was lost: its node died, or
-    /// let its lease run out. Work that got as far as to wait begins anew; a release takes its own attempt back, and a
-    /// node that claims back what it held goes on with its own.
+    /// let its lease run out. The count begins anew with each step that is learnt, and with work that got as far as to
+    /// wait; a release takes its own attempt back, and a node that claims back what it held goes on with its own.
     pub attempt: u32,
     /// The fencing number; a worker's write must carry it.
     pub epoch: Epoch,

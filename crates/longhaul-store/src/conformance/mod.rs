@@ -173,6 +173,7 @@ pub const CHECKS: &[Check] = checks! {
     stepping::{
         steps_come_back_in_the_order_in_which_they_began,
         another_node_that_takes_over_finds_every_step,
+        who_learns_a_step_is_the_first_of_a_new_row_of_attempts,
         what_was_learnt_never_changes,
         who_lost_a_task_learns_nothing_of_it,
         last_steps_come_with_the_outcome,

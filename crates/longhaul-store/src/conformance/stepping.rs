@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Backend, Payload, ann, create, finish, get, id, json, limits::limited, one, one_with, task};
 use crate::{
-    Answered, Batch, Digest, Fingerprint, Outcome, Question, Quota, Record, Reply, Retention, Scope,
-    Settings, Step, StepState, StoreError, TaskStore,
+    Answered, Batch, Digest, Fingerprint, Outcome, Progress, Question, Quota, Record, Reply, Retention,
+    Scope, Settings, Step, StepState, StoreError, TaskStore,
 };
 
 pub(super) async fn steps_come_back_in_the_order_in_which_they_began(backend: &dyn Backend) {
@@ -43,6 +43,26 @@ pub(super) async fn another_node_that_takes_over_finds_every_step(backend: &dyn 
     let expected: Vec<_> = (0..5).map(|n| learnt(&format!("step {n}"), &n.to_string())).collect();
     assert_eq!(steps, expected);
     assert_eq!(taken.steps, 5);
+}
+
+pub(super) async fn who_learns_a_step_is_the_first_of_a_new_row_of_attempts(backend: &dyn Backend) {
+    let one = one(backend);
+    let mut holder = one.deployment.join();
+    let mut held = create(&*holder, task("t")).await;
+    for (report, attempt) in [
+        (Batch::new().with_progress(Progress::new(1.0, None, None)), 2),
+        (Batch::new().with_step(begun("a")), 3),
+        (Batch::new().with_step(learnt("a", "1")), 2),
+        (Batch::new().with_step(learnt("a", "1")), 3),
+        (Batch::new().with_step(learnt("b", "2")).with_step(begun("c")), 2),
+    ] {
+        let said = format!("{report:?}");
+        holder.write(&held.id, held.epoch, report).await.unwrap();
+        holder = one.deployment.join();
+        held = holder.claim_one(&held.id).await.unwrap().expect("its holder is dead");
+        assert_eq!(held.attempt, attempt, "after {said}");
+    }
+    assert_eq!(get(&*one.store, &held.id).await.map(|seen| seen.attempt), Some(2));
 }
 
 pub(super) async fn what_was_learnt_never_changes(backend: &dyn Backend) {

@@ -55,7 +55,7 @@ pub(super) const UPDATE_ENDED: &str = "UPDATE longhaul.tasks SET not_before = $2
 
 pub(super) const UPDATE_REPORT: &str = "UPDATE longhaul.tasks SET seq = nextval('longhaul.seq'), updated_at = $2, \
     progress = $3, progress_total = $4, progress_message = $5, status_message = $6, status_changed_at = $7, asked = $8, \
-    steps = $9, step_bytes = $10, owed = $11, parts = $12, part_bytes = $13 WHERE ord = $1 RETURNING seq";
+    steps = $9, step_bytes = $10, owed = $11, parts = $12, part_bytes = $13, attempt = $14 WHERE ord = $1 RETURNING seq";
 
 /// Whether somebody came back for a task.
 pub(super) const UPDATE_ORPHAN: &str =

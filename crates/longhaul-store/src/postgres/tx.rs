@@ -303,6 +303,7 @@ impl Tx {
             Value::int(record.owed),
             Value::int(record.parts),
             Value::count(record.part_bytes),
+            Value::int(record.attempt),
         ];
         let numbered = self.execute(sql::UPDATE_REPORT, &values).await?;
         self.number(&numbered, record)

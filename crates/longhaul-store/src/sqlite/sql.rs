@@ -28,7 +28,7 @@ pub(super) const UPDATE_ENDED: &str = "UPDATE tasks SET not_before = ?2, lease_n
 
 pub(super) const UPDATE_REPORT: &str = "UPDATE tasks SET seq = ?2, updated_at = ?3, progress = ?4, \
     progress_total = ?5, progress_message = ?6, status_message = ?7, status_changed_at = ?8, asked = ?9, \
-    steps = ?10, step_bytes = ?11, owed = ?12, parts = ?13, part_bytes = ?14 WHERE ord = ?1";
+    steps = ?10, step_bytes = ?11, owed = ?12, parts = ?13, part_bytes = ?14, attempt = ?15 WHERE ord = ?1";
 
 /// Whether somebody came back for a task.
 pub(super) const UPDATE_ORPHAN: &str = "UPDATE tasks SET orphan_at = ?2, came_back_at = ?3 WHERE ord = ?1";

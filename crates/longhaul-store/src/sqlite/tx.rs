@@ -394,6 +394,7 @@ impl<'a> Tx<'a> {
                 record.owed,
                 record.parts,
                 signed(record.part_bytes),
+                record.attempt,
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));

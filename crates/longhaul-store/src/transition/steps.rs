@@ -66,6 +66,10 @@ pub fn take_steps(
             None => taken.push(step),
         }
     }
+    if taken.iter().any(|step| matches!(step.state, StepState::Learnt { .. })) {
+        // It has got further than those before it: they are no sign of work that ends whoever takes it.
+        record.attempt = record.attempt.min(1);
+    }
     Ok(Noted { forgotten, steps: taken, parts: Vec::new() })
 }
 

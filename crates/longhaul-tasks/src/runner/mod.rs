@@ -76,8 +76,8 @@ pub struct Pace {
     /// How long work is left alone that has taken a process with it, twice as long each time in a row, up to a minute.
     /// Default 1 s.
     pub retry_work: Duration,
-    /// How many attempts in a row at work that is entered again may end with their process. Work that got as far as to
-    /// wait, and was put aside, begins anew. Default 5.
+    /// How many attempts in a row at work that is entered again may end with their process. One that learns a step, or
+    /// gets as far as to wait and be put aside, is the first of a new row. Default 5.
     pub max_attempts: u32,
     /// How long work that is entered to be undone may take to get to where it was. What it has not said by then is asked
     /// for in the next attempt. Default 30 s.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use longhaul_store::{
-    Accepts, Fingerprint, Json, Memory, NewTask, Outcome, Owner, Phase, Question, Record, Reply, Rerun,
-    Scope, Step, StepState, TaskId, TaskStore, ToolVersion,
+    Accepts, Batch, Fingerprint, Json, Memory, NewTask, Outcome, Owner, Phase, Question, Record, Reply,
+    Rerun, Scope, Step, StepState, TaskId, TaskStore, ToolVersion,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
 use longhaul_tasks::machine::{Caller, Plan};
@@ -204,6 +204,25 @@ async fn k26_work_that_ends_one_process_after_another_is_given_up() {
     let Some(Outcome::Error { code, data, .. }) = ended.outcome() else { panic!("{ended:?}") };
     let data = data.as_ref().map(Json::as_str);
     assert_eq!((*code, data), (-32603, Some(r#"{"reason":"attempts_exhausted","attempts":6}"#)));
+}
+
+/// However often its process ends, work that gets further each time is not given up.
+#[tokio::test]
+async fn work_that_gets_further_is_not_given_up() {
+    let (store, work) = (Memory::new(), Lingering::default());
+    let id = orphan(&store).await;
+    for number in 0..12 {
+        let node = store.another_node();
+        let held = node.claim_one(&id).await.unwrap().unwrap();
+        let state = StepState::Learnt { value: Json::parse("1").unwrap(), is_error: false };
+        let learnt = Batch::new().with_step(Step::new(format!("step {number}"), OF, state));
+        node.write(&id, held.epoch, learnt).await.unwrap();
+    }
+    work.let_go.store(true, Ordering::SeqCst);
+    let last = work.engine(&store);
+    last.start().await.unwrap();
+    let ended = until(&store, &id, Record::is_terminal).await;
+    assert_eq!(ended.outcome(), Some(&done()));
 }
 
 /// Until then nothing holds the engine, nor its store.
