@@ -7,9 +7,8 @@ pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 pub(super) const COMMIT: &str = "COMMIT";
 
-/// The same where a standby must have it. A statement that takes too long is cancelled; a commit that is cancelled while it waits for
-/// the standby is answered as any other, and what it wrote is there for all to see. So it waits however long it takes, with
-/// what it wrote seen by nobody, and whoever asked for it is told in time that it is not known.
+/// The same where a standby must have it. A commit that were cancelled while it waits for the standby would be answered as any other, and what
+/// it wrote be there for all to see. PostgreSQL ends the time of a statement before that; this says so of every version.
 pub(super) const COMMIT_REPLICATED: &str = "SET LOCAL statement_timeout = 0; COMMIT";
 
 /// Several reads of one moment.
