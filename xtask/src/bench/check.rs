@@ -50,7 +50,7 @@ pub(crate) fn run(site: &Site, record: bool) -> Result<Tally> {
         None => {
             let known = recorded.keys().map(String::as_str).collect::<Vec<_>>().join("; ");
             println!(
-                "\n!!! NOTHING WAS COMPARED: {RECORDED} has no counts of {compiler}, only of {known}.\n\
+                "\n!!! NOTHING WAS COMPARED: {RECORDED} has no counts with {compiler}, only with {known}.\n\
                  !!! Count with a known one what was before, then: cargo xtask bench check --record\n"
             );
             print(&counts, &Counts::new());
@@ -108,11 +108,26 @@ fn summary(dump: &str) -> Option<u64> {
     dump.lines().find_map(|line| line.strip_prefix("summary: "))?.trim().parse().ok()
 }
 
-/// Whose counts can be compared with one another.
+/// Whose counts can be compared with one another: those of one compiler, one C library and processors for which that has the
+/// same functions to copy and compare bytes.
 fn compiler() -> Result<String> {
-    let version = Command::new("rustc").arg("-V").output().context("cannot run rustc")?;
-    let version = String::from_utf8(version.stdout).context("what rustc calls itself")?;
-    Ok(format!("{}, {}", version.trim(), std::env::consts::ARCH))
+    let says = |program: &str, argument: &str| {
+        let said = Command::new(program).arg(argument).output();
+        let said = said.with_context(|| format!("cannot run {program}"))?;
+        String::from_utf8(said.stdout).with_context(|| format!("what {program} says of itself"))
+    };
+    let (rustc, libc) = (says("rustc", "-V")?, says("getconf", "GNU_LIBC_VERSION")?);
+    Ok(format!("{}, {}, {}", rustc.trim(), libc.trim(), processor()))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn processor() -> &'static str {
+    if std::is_x86_feature_detected!("avx2") { "x86_64 with AVX2" } else { "x86_64 without AVX2" }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn processor() -> &'static str {
+    std::env::consts::ARCH
 }
 
 fn read(file: &Path) -> Result<BTreeMap<String, Counts>> {
@@ -225,7 +240,7 @@ mod tests {
     fn what_is_recorded_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("counts.toml");
-        let compiler = "rustc 1.95.0 (59807616e 2026-04-14), x86_64".to_owned();
+        let compiler = "rustc 1.95.0 (59807616e 2026-04-14), glibc 2.36, x86_64 with AVX2".to_owned();
         let recorded = BTreeMap::from([(compiler, counts(&[("call", 7), ("list of 100 tools", 9)]))]);
         fs::write(&file, written(&recorded)).unwrap();
         assert_eq!(read(&file).unwrap(), recorded);
