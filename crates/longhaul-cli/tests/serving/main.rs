@@ -1,6 +1,7 @@
 //! What `longhaul serve` says when it is ready, and when it cannot be.
 
 #![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
+#![expect(clippy::duplicate_mod, reason = "each kind of server is started by the same means")]
 
 mod fleet;
 mod metrics;
