@@ -66,7 +66,8 @@ pub fn take_steps(
             None => taken.push(step),
         }
     }
-    if taken.iter().any(|step| matches!(step.state, StepState::Learnt { .. })) {
+    let is_learnt = |step: &Step| matches!(step.state, StepState::Learnt { .. });
+    if !record.is_terminal() && taken.iter().any(is_learnt) {
         // It has got further than those before it: they are no sign of work that ends whoever takes it.
         record.attempt = record.attempt.min(1);
     }

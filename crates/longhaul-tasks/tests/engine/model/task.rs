@@ -367,6 +367,9 @@ impl World {
             }
             let said = task.record(key, new, now);
             let (owed, is_new) = (task.owed(), task.steps.get(&key) != known.as_ref());
+            if !undoing && said == Well && is_new && matches!(new, Step::Learnt(_)) {
+                task.attempt = task.attempt.min(1);
+            }
             if let Some(undo) = task.undo.as_mut().filter(|_| undoing && said == Well && is_new) {
                 undo.attempt = 1;
                 undo.failed += u32::from(new == Step::Learnt(Value::Failure));
