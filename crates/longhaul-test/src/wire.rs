@@ -61,12 +61,15 @@ pub fn hold(folder: &Path, peers: bool) -> Result<Held, String> {
         let panicked = |_| Err("a check panicked".to_owned());
         begun.into_iter().map(|part| part.join().unwrap_or_else(panicked)).collect()
     });
-    parts.into_iter().try_fold(Held::default(), |mut held, part| {
+    let mut held = Held::default();
+    for part in parts {
         let part = part?;
         held.messages += part.messages;
         held.invalid.extend(part.invalid);
-        Ok(held)
-    })
+    }
+    // Whoever was sooner.
+    held.invalid.sort_unstable();
+    Ok(held)
 }
 
 /// The same of some lines, each with the program that noted it; `known` is what has been looked at already.
@@ -166,7 +169,8 @@ mod tests {
         let ours = held(&lines.map(AsRef::as_ref), false);
         assert_eq!(ours.messages, 3, "one of those that say the same, and none of the peer's");
         assert_eq!(ours.invalid.len(), 2, "{ours:?}");
-        assert!(ours.invalid[0].contains("ListToolsResult of 2025-11-25"), "{ours:?}");
+        assert!(ours.invalid[0].contains("oops"), "{ours:?}");
+        assert!(ours.invalid[1].contains("ListToolsResult of 2025-11-25"), "{ours:?}");
         assert_eq!(held(&lines.map(AsRef::as_ref), true).invalid.len(), 3);
     }
 
