@@ -229,6 +229,11 @@ pub trait Overlay: fmt::Debug + Send + Sync {
         self.below().lease()
     }
 
+    /// [`TaskStore::alive_until`].
+    fn alive_until(&self) -> Option<Time> {
+        self.below().alive_until()
+    }
+
     /// [`TaskStore::durability`].
     fn durability(&self) -> Durability {
         self.below().durability()
@@ -364,6 +369,10 @@ impl<O: Overlay> TaskStore for O {
 
     fn lease(&self) -> Duration {
         Overlay::lease(self)
+    }
+
+    fn alive_until(&self) -> Option<Time> {
+        Overlay::alive_until(self)
     }
 
     fn durability(&self) -> Durability {

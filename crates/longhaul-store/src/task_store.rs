@@ -195,6 +195,14 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     /// How long a lease lasts that this node is given: with a claim, or with its latest renewal.
     fn lease(&self) -> Duration;
 
+    /// Until when nobody can take this node for dead, whatever becomes of its way to the store; `None`, the default, where its
+    /// leases are void only once they have run out or it is dead for certain.
+    ///
+    /// What the store says of a task that it is asked about *after* this holds until then, with time for an effect to get out.
+    fn alive_until(&self) -> Option<Time> {
+        None
+    }
+
     /// How much it takes of everything, so that work which has no row yet keeps within it too: the defaults, unless it
     /// says otherwise.
     fn limits(&self) -> Limits {

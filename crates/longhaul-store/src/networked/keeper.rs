@@ -52,6 +52,13 @@ pub(crate) trait Keeps: Server {
         gone: Time,
     ) -> impl Future<Output = Result<(Durability, String), StoreError>> + Send;
 
+    /// Asks the server whether it holds this session still.
+    ///
+    /// # Errors
+    ///
+    /// When it does not, or does not say.
+    fn prove(&self, session: &mut Self::Session) -> impl Future<Output = Result<(), StoreError>> + Send;
+
     /// The greatest time stored, and what the server's clock says.
     fn times(
         &self,
@@ -169,6 +176,8 @@ impl<S: Keeps> Keeper<S> {
             ticks
         };
         let (mut beat, mut poll, mut said) = (ticks(BEAT), ticks(self.site.polls()), ticks(REFRESH));
+        // Often enough that what is said of the one lasts until the next.
+        let mut proof = ticks((self.site.node().suspects.grace() / 4).max(SOONEST_PROOF));
         heed(&*self.site, session).await?;
         loop {
             tokio::select! {
@@ -178,6 +187,7 @@ impl<S: Keeps> Keeper<S> {
                     Next::Change(id) => self.site.tell(session, id).await?,
                     Next::Nothing => {}
                 },
+                _ = proof.tick() => prove(&*self.site, session).await?,
                 _ = beat.tick() => {
                     keep_time(&*self.site, session).await?;
                     heed(&*self.site, session).await?;
@@ -228,6 +238,7 @@ impl<S: Keeps> Keeper<S> {
 pub(super) async fn greet<S: Keeps>(site: &S, session: &mut S::Session) -> Result<(), StoreError> {
     keep_time(site, session).await?;
     say(site, session).await?;
+    prove(site, session).await?;
     heed(site, session).await
 }
 
@@ -238,6 +249,14 @@ pub(super) async fn part<S: Keeps>(site: &S, session: S::Session) {
         Ok(Err(error)) => tracing::debug!(%error, LEFT_BEHIND),
         Err(late) => tracing::debug!(%late, LEFT_BEHIND),
     }
+}
+
+/// Learns that this node is not taken for dead.
+async fn prove<S: Keeps>(site: &S, session: &mut S::Session) -> Result<(), StoreError> {
+    let sent = site.node().clock.now();
+    site.prove(session).await?;
+    site.node().lives(sent);
+    Ok(())
 }
 
 /// Looks whether the store is in service.
@@ -273,6 +292,9 @@ async fn keep_time<S: Keeps>(site: &S, session: &mut S::Session) -> Result<(), S
 
 /// How often the time is kept.
 const BEAT: Duration = Duration::from_secs(1);
+
+/// However soon a node is taken for dead, it proves no more often that it lives.
+const SOONEST_PROOF: Duration = Duration::from_millis(10);
 
 /// How often a node says that it is there.
 const REFRESH: Duration = Duration::from_secs(10);

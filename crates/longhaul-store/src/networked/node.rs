@@ -32,6 +32,8 @@ pub(crate) struct Node {
     durability: Mutex<(Durability, String)>,
     /// Whether it works on the store; else it copies, and may do so while the store is out of service.
     serves: bool,
+    /// Until when nobody can take it for dead.
+    alive_until: Mutex<Time>,
     /// Why it does nothing any more.
     refusal: OnceLock<StoreError>,
     /// When the store was last seen to be in service, by the steady clock of the machine.
@@ -73,6 +75,7 @@ impl Node {
             changes: AtomicU64::new(0),
             durability: Mutex::new((Durability::Volatile, String::new())),
             serves: true,
+            alive_until: Mutex::new(Time::from_unix_ms(0)),
             refusal: OnceLock::new(),
             seen_at: Mutex::new(machine.steady()),
             machine,
@@ -95,6 +98,19 @@ impl Node {
         }
         *self.seen() = self.machine.steady();
         Ok(())
+    }
+
+    /// The server has said that it holds this node's session, asked at `sent`: others suspect the node after that at the
+    /// earliest. A third of the time that they then let go by is left for what begins meanwhile.
+    pub(crate) fn lives(&self, sent: Time) {
+        let until = sent.after(self.suspects.grace() * 2 / 3);
+        let mut alive = self.alive_until.lock().unwrap_or_else(PoisonError::into_inner);
+        *alive = until.max(*alive);
+    }
+
+    /// Until when nobody can take it for dead.
+    pub(crate) fn alive_until(&self) -> Time {
+        *self.alive_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why it does nothing any more, if that is so.

@@ -214,6 +214,10 @@ where
         self.site.node().settings.lease
     }
 
+    fn alive_until(&self) -> Option<Time> {
+        Some(self.site.node().alive_until())
+    }
+
     fn durability(&self) -> Durability {
         self.site.node().durability()
     }

@@ -24,6 +24,11 @@ impl Suspects {
         Self { grace, since: Mutex::default() }
     }
 
+    /// How long one that holds nothing lives on.
+    pub(crate) fn grace(&self) -> Duration {
+        self.grace
+    }
+
     /// Which of those that hold nothing now are dead.
     pub(crate) fn dead_of(&self, free: Vec<NodeId>) -> Vec<NodeId> {
         self.dead_at(free, Instant::now())

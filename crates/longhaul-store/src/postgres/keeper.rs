@@ -79,6 +79,11 @@ impl Keeps for Site {
         durability(self, connection).await
     }
 
+    async fn prove(&self, connection: &mut Connection) -> Result<(), StoreError> {
+        // It answers, so it holds its lock.
+        ask(self, connection, "SELECT 1", &[]).await.map(drop)
+    }
+
     async fn times(&self, connection: &mut Connection) -> Result<(Time, Time), StoreError> {
         let look = "SELECT time, (extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM longhaul.store";
         let rows = ask(self, connection, look, &[]).await?;

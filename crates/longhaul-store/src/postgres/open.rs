@@ -38,7 +38,8 @@ pub struct PostgresOptions {
     /// ([`StoreError::Busy`], [`StoreError::Unreachable`]). Default 10 s.
     pub patience: Duration,
     /// For how long nobody takes the tasks of a node that has lost its session and not said that it goes: it may make
-    /// another, for the database was started again, or the way to it was cut for a moment. Default 1 s.
+    /// another, for the database was started again, or the way to it was cut for a moment. Default 1 s. It is
+    /// the same on every node: each goes by its own to know until when others cannot take it for dead.
     pub session_grace: Duration,
     /// Whether there is a pooler before the database that gives each transaction another connection (PgBouncer with
     /// `pool_mode = transaction`). Then nothing is prepared, other nodes' changes are noticed by looking (each 200 ms, while

@@ -93,6 +93,19 @@ impl Keeps for Site {
         Ok(found.durability(self.replicas))
     }
 
+    async fn prove(&self, _: &mut Session) -> Result<(), StoreError> {
+        let mut asked = pipe();
+        asked.cmd("PUBSUB").arg("NUMSUB").arg(self.keys.node(self.node.id.as_str()));
+        let ((_, listening),): ((String, u64),) =
+            self.within(self.link.ask("proving that it lives", &asked)).await?;
+        match listening {
+            0 => Err(self
+                .place
+                .unreachable(std::io::Error::other("the server does not hold this session any more"))),
+            _ => Ok(()),
+        }
+    }
+
     async fn times(&self, _: &mut Session) -> Result<(Time, Time), StoreError> {
         let mut asked = pipe();
         asked.cmd("ZSCORE").arg(self.keys.one(TIME)).arg("time");

@@ -35,7 +35,8 @@ pub struct RedisOptions {
     /// How long the server may take to answer before an operation fails ([`StoreError::Unreachable`]). Default 10 s.
     pub patience: Duration,
     /// For how long nobody takes the tasks of a node that has lost its session and not said that it goes: it may make
-    /// another, for the server was started again, or the way to it was cut for a moment. Default 1 s.
+    /// another, for the server was started again, or the way to it was cut for a moment. Default 1 s. It is
+    /// the same on every node: each goes by its own to know until when others cannot take it for dead.
     pub session_grace: Duration,
     password: Option<Password>,
 }

@@ -46,6 +46,18 @@ pub(crate) async fn a_node_that_is_killed_loses_its_leases_and_no_other_does<R: 
     assert!(one.claim_one(&TaskId::new("kept").unwrap()).await.unwrap().is_none());
 }
 
+/// What it knows of that ends with the server, and begins again with it.
+pub(crate) async fn a_node_knows_until_when_nobody_takes_it_for_dead<R: Rig>() {
+    let mut server = R::start();
+    let node = R::join(&server.store(), Settings::default()).await;
+    let lives = || node.alive_until().is_some_and(|until| node.now() <= until);
+    until(async || lives()).await;
+    server.kill();
+    until(async || !lives()).await;
+    server.launch();
+    until(async || lives()).await;
+}
+
 pub(crate) async fn an_owners_bound_holds_while_nodes_race<R: Rig>() {
     let url = R::shared().store();
     let mut settings = Settings::default();

@@ -43,6 +43,7 @@ async fn a_node_that_waits_to_be_killed() {
 
 networked::scenarios! { Server:
     nodes::a_node_that_is_killed_loses_its_leases_and_no_other_does,
+    nodes::a_node_knows_until_when_nobody_takes_it_for_dead,
     nodes::an_owners_bound_holds_while_nodes_race,
     nodes::what_nodes_do_to_one_task_at_once_is_done_once_each,
     nodes::nodes_that_claim_at_once_share_a_queue_without_one_task_twice,

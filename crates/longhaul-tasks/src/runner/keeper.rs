@@ -23,7 +23,7 @@ use super::Inner;
 use super::control::{Control, Controls};
 use super::operation::is_final;
 use super::pause::Pauses;
-use super::runs::lasts;
+use super::runs::Hold;
 use crate::journal::Journal;
 use crate::machine::Refusal;
 
@@ -486,8 +486,12 @@ impl Keeper {
             (batch.forget, batch.child) = (gone.clone(), child.clone());
             // A child's step is written with it.
             batch.steps = if child.is_none() { steps.clone() } else { Vec::new() };
+            let alive = seat.inner.store.alive_until();
             match seat.inner.store.write(&seat.id, epoch, batch).await {
                 Ok(_) => {
+                    if alive.is_some() {
+                        seat.inner.runs.wrote(&seat.id, epoch, alive);
+                    }
                     // An answer may have come before it: a question is read again with the record.
                     if steps.iter().any(|step| matches!(step.state, StepState::Asked(_))) {
                         seat.controls.tell(Control::LookAgain);
@@ -539,22 +543,21 @@ impl Keeper {
         let (inner, mut pauses) = (&seat.inner, Pauses::of_store());
         loop {
             let news = self.0.news.notified();
-            // A third of the lease is left for an effect to get out in.
-            let third = inner.store.lease() / 3;
-            let then = inner.store.now().after(third);
             // Without a row there is no lease.
             let Some(epoch) = self.epoch() else { return };
-            if inner.runs.holds_until(&seat.id, &seat.controls, then) {
+            if inner.runs.lets_begin(&seat.id, &seat.controls, inner) {
                 return;
             }
-            let until = lasts(inner);
+            let hold = Hold::renewed(inner);
             match inner.store.renew(&[(seat.id.clone(), epoch)]).await {
                 Ok(fenced) if fenced.is_empty() => {
-                    inner.runs.renewed(&seat.id, epoch, until);
+                    inner.runs.renewed(&seat.id, epoch, hold);
                     // Also where the run is on no list any more, for it is being put aside.
-                    if inner.store.now().after(third) <= until {
+                    if hold.lets_begin(inner) {
                         return;
                     }
+                    // Whether this node is taken for dead is not known for the moment, or the answer came late.
+                    pauses.wait(inner).await;
                 }
                 Ok(_) => {
                     inner.counts.fenced_writes.add(1);

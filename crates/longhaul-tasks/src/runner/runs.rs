@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use foldhash::fast::RandomState;
-use longhaul_store::{Epoch, Record, TaskId, Time};
+use longhaul_store::{Epoch, Lease, Record, TaskId, Time};
 use tokio::sync::Notify;
 
 use super::Inner;
@@ -28,8 +28,8 @@ struct Entry {
     controls: Controls,
     /// Under which epoch it holds its task, if there is one.
     epoch: Option<Epoch>,
-    /// Until when that epoch's lease is known to last, by the store's time.
-    until: Option<Time>,
+    /// By what it holds it, as far as that is known.
+    hold: Option<Hold>,
     /// Alive while its own caller waits for it, if it may be made again.
     caller: Weak<()>,
     /// Its work is a job, which does not end with this process.
@@ -38,11 +38,36 @@ struct Entry {
 
 impl Entry {
     fn new(controls: &Controls) -> Self {
-        Self { controls: controls.clone(), epoch: None, until: None, caller: Weak::new(), outside: false }
+        Self { controls: controls.clone(), epoch: None, hold: None, caller: Weak::new(), outside: false }
     }
 
     fn hold(&mut self, record: &Record) {
-        (self.epoch, self.until) = (Some(record.epoch), record.lease().map(|lease| lease.until));
+        let hold = |lease: &Lease| Hold { lease: lease.until, alive: None };
+        (self.epoch, self.hold) = (Some(record.epoch), record.lease().map(hold));
+    }
+}
+
+/// What a task is held by, if the store says that it is when it is asked after this was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    /// When the lease ends.
+    lease: Time,
+    /// [`TaskStore::alive_until`](longhaul_store::TaskStore::alive_until), where there is such a time and it was asked for.
+    alive: Option<Time>,
+}
+
+impl Hold {
+    /// By a lease that is renewed now.
+    pub(super) fn renewed(inner: &Inner) -> Self {
+        let store = &inner.store;
+        Self { lease: store.now().after(store.lease()), alive: store.alive_until() }
+    }
+
+    /// Whether an effect may begin now: nobody else can be at the task, and a third of the lease is left for it to get out in.
+    pub(super) fn lets_begin(self, inner: &Inner) -> bool {
+        let (store, now) = (&inner.store, inner.store.now());
+        let is_leased = now.after(store.lease() / 3) <= self.lease;
+        is_leased && (self.alive.is_some_and(|alive| now <= alive) || store.alive_until().is_none())
     }
 }
 
@@ -110,20 +135,31 @@ impl Runs {
         self.lock().get(id).is_some_and(|entry| entry.caller.strong_count() > 0)
     }
 
-    /// Whether the run that `controls` reach holds its task until then at least, whatever has become of it since that was
-    /// learnt.
-    pub(super) fn holds_until(&self, id: &TaskId, controls: &Controls, then: Time) -> bool {
-        let holds =
-            |entry: &Entry| entry.controls.same(controls) && entry.until.is_some_and(|until| then <= until);
-        self.lock().get(id).is_some_and(holds)
+    /// Whether the run that `controls` reach may begin an effect, whatever has become of its task since that was learnt.
+    pub(super) fn lets_begin(&self, id: &TaskId, controls: &Controls, inner: &Inner) -> bool {
+        let hold =
+            self.lock().get(id).filter(|entry| entry.controls.same(controls)).and_then(|entry| entry.hold);
+        hold.is_some_and(|hold| hold.lets_begin(inner))
     }
 
-    /// The lease of an epoch was renewed, and lasts until then at least.
-    pub(super) fn renewed(&self, id: &TaskId, epoch: Epoch, until: Time) {
+    /// The lease of an epoch was renewed: the task is held so at least.
+    pub(super) fn renewed(&self, id: &TaskId, epoch: Epoch, by: Hold) {
         if let Some(entry) = self.lock().get_mut(id)
             && entry.epoch == Some(epoch)
         {
-            entry.until = entry.until.max(Some(until));
+            let before = entry.hold.unwrap_or(by);
+            let hold = Hold { lease: before.lease.max(by.lease), alive: before.alive.max(by.alive) };
+            entry.hold = Some(hold);
+        }
+    }
+
+    /// A write under an epoch was taken, and until `alive` this node was not taken for dead when that was asked.
+    pub(super) fn wrote(&self, id: &TaskId, epoch: Epoch, alive: Option<Time>) {
+        if let Some(entry) = self.lock().get_mut(id)
+            && entry.epoch == Some(epoch)
+            && let Some(hold) = &mut entry.hold
+        {
+            hold.alive = hold.alive.max(alive);
         }
     }
 
@@ -264,11 +300,11 @@ pub(super) async fn renew_leases(inner: Arc<Inner>) {
         if leases.is_empty() {
             continue;
         }
-        let until = lasts(&inner);
+        let hold = Hold::renewed(&inner);
         match inner.store.renew(&leases).await {
             Ok(fenced) => {
                 for (id, epoch) in leases.iter().filter(|(id, _)| !fenced.contains(id)) {
-                    inner.runs.renewed(id, *epoch, until);
+                    inner.runs.renewed(id, *epoch, hold);
                 }
                 inner.counts.fenced_writes.add(fenced.len());
                 for id in &fenced {
@@ -290,9 +326,4 @@ pub(super) async fn keep_looking(inner: Arc<Inner>) {
         inner.environment.sleep(inner.pace.look_every).await;
         inner.runs.tell_all(Control::LookAgain);
     }
-}
-
-/// Until when a lease lasts that is renewed now.
-pub(super) fn lasts(inner: &Inner) -> Time {
-    inner.store.now().after(inner.store.lease())
 }

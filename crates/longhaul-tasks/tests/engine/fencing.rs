@@ -1,12 +1,12 @@
 //! Work whose lease may have run out while it was allowed to have an effect.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use longhaul_store::wrap::{Fault, Faults, Moment, Operation, Wrap, Wrapped};
 use longhaul_store::{
-    Fingerprint, Json, Memory, Outcome, Owner, Record, Rerun, Settings, Step, StepClock, StepState,
+    Fingerprint, Json, Memory, Outcome, Overlay, Owner, Record, Rerun, Settings, Step, StepClock, StepState,
     StoreFuture, TaskId, TaskStore as _, Time,
 };
 use longhaul_tasks::environment::{BoxFuture, Tokio};
@@ -230,4 +230,91 @@ async fn s5_a_lease_that_was_heard_of_too_late_is_renewed_once() {
     until(&memory, &record.id, Record::is_terminal).await;
     let renewals = faults.operations().iter().filter(|&&operation| operation == Operation::Renew).count();
     assert_eq!((effects.load(Ordering::SeqCst), renewals), (1, 1));
+}
+
+/// A node whose store says until when nobody can take it for dead.
+#[derive(Debug)]
+struct Suspected {
+    store: Wrapped<Memory, Faults>,
+    alive: Arc<AtomicI64>,
+}
+
+impl Overlay for Suspected {
+    type Below = Wrapped<Memory, Faults>;
+
+    fn below(&self) -> &Self::Below {
+        &self.store
+    }
+
+    fn alive_until(&self) -> Option<Time> {
+        Some(Time::from_unix_ms(self.alive.load(Ordering::SeqCst)))
+    }
+}
+
+/// A node of it, and what tells the effect that its only task has.
+struct Scene {
+    memory: Memory,
+    clock: StepClock,
+    faults: Faults,
+    alive: Arc<AtomicI64>,
+    engine: Engine,
+}
+
+const START: i64 = 1_800_000_000_000;
+
+impl Scene {
+    /// Nobody takes it for dead for 700 ms.
+    fn new() -> Self {
+        let clock = StepClock::at(Time::from_unix_ms(START));
+        let memory = Memory::with(Settings::default(), Arc::new(clock.clone()));
+        let (faults, alive) = (Faults::new(), Arc::new(AtomicI64::new(START + 700)));
+        let store = Wrapped::new(memory.another_node(), faults.clone());
+        let store = Suspected { store, alive: Arc::clone(&alive) };
+        let engine =
+            Engine::new(Arc::new(store), Arc::new(Tokio::new()), Pace::default(), [Worker::new("charge")]);
+        Self { memory, clock, faults, alive, engine }
+    }
+
+    async fn call(&self) -> (TaskId, Arc<AtomicUsize>) {
+        let (effects, keeper) = (Arc::<AtomicUsize>::default(), Keeper::new());
+        let work = work(keeper.clone(), Arc::clone(&effects), Gone(Arc::default()));
+        let mut call = Call::new(Owner::Anonymous, "charge", Json::parse("{}").unwrap(), Work::Future(work));
+        (call.plan, call.rerun, call.keeper) = (Plan::new(Caller::TakesTask, true), Rerun::Resumable, keeper);
+        let Answer::Task(record) = self.engine.call(call).await else { panic!("it is a task") };
+        (record.id.clone(), effects)
+    }
+
+    fn renewals(&self) -> usize {
+        self.faults.operations().iter().filter(|&&operation| operation == Operation::Renew).count()
+    }
+}
+
+/// That a step begins is answered when the node may have been taken for dead, long before its lease is over.
+#[tokio::test]
+async fn n1_no_effect_begins_while_its_node_may_be_taken_for_dead() {
+    let (scene, answer) = (Scene::new(), Arc::new(Notify::new()));
+    let late = Arc::clone(&answer);
+    scene.faults.plan(2, Moment::After, Fault::wait(async move { late.notified().await }));
+    let (id, effects) = scene.call().await;
+    until(&scene.memory, &id, |record| record.steps == 1).await;
+    scene.clock.advance(Duration::from_millis(800));
+    answer.notify_one();
+    while scene.renewals() < 2 {
+        assert_eq!(effects.load(Ordering::SeqCst), 0);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // What the store has said before counts for nothing: the task is asked about once more.
+    let before = scene.renewals();
+    scene.alive.store(START + 5_000, Ordering::SeqCst);
+    until(&scene.memory, &id, Record::is_terminal).await;
+    assert_eq!(effects.load(Ordering::SeqCst), 1);
+    assert!(scene.renewals() > before);
+}
+
+#[tokio::test]
+async fn an_effect_begins_at_once_where_its_node_is_known_to_live() {
+    let scene = Scene::new();
+    let (id, effects) = scene.call().await;
+    until(&scene.memory, &id, Record::is_terminal).await;
+    assert_eq!((effects.load(Ordering::SeqCst), scene.renewals()), (1, 0), "the write is proof enough");
 }
