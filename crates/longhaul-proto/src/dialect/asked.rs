@@ -99,7 +99,7 @@ impl Dialect {
         task.filter(|_| self.asks_for_tasks()).map(|task| self.read_task(task.get())).transpose()
     }
 
-    /// The task that a message names as the one it belongs to, by its parameters (D2).
+    /// The task that a message names as the one it belongs to, by its parameters (D1, D2).
     pub fn related_task(params: &str) -> Option<String> {
         #[derive(Deserialize)]
         struct Params {
@@ -108,7 +108,10 @@ impl Dialect {
         }
         #[derive(Deserialize)]
         struct Meta {
-            #[serde(rename = "io.modelcontextprotocol/related-task")]
+            #[serde(
+                rename = "io.modelcontextprotocol/related-task",
+                alias = "modelcontextprotocol.io/related-task"
+            )]
             related: Related,
         }
         #[derive(Deserialize)]

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::Dialect;
 use crate::jsonrpc::ObjectWriter;
@@ -92,6 +93,8 @@ struct Tasks {
     list: Option<IgnoredAny>,
     cancel: Option<IgnoredAny>,
     requests: Option<Requests>,
+    /// What the draft has in their place, whose form it leaves open: what cannot be read offers nothing.
+    tools: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -116,6 +119,7 @@ impl Offered {
         }
         let extension = extensions.find(TASKS_EXTENSION).is_some();
         let tasks = self.tasks.unwrap_or_default();
+        let drafted = tasks.tools.is_some_and(|tools| tools["call"] == true);
         let calls = tasks.requests.and_then(|requests| requests.tools).and_then(|tools| tools.call);
         let lists = [&self.tools, &self.prompts, &self.resources];
         let offer = ServerCapabilities {
@@ -131,7 +135,7 @@ impl Offered {
             logging: self.logging.is_some(),
             tasks: extension || calls.is_some(),
             task_lists: tasks.list.is_some(),
-            drafted_tasks: false,
+            drafted_tasks: drafted,
             extensions: extensions.without(TASKS_EXTENSION),
         };
         (offer, extension || tasks.cancel.is_some())

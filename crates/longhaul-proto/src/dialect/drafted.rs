@@ -4,12 +4,13 @@
 //! all the same.
 
 use serde::Deserialize;
-use serde_json::Number;
+use serde_json::{Number, Value};
 
+use super::welcome::invalid;
 use super::{Dialect, Era, ResultWriter, Table, find, name};
 use crate::jsonrpc::{ErrorObject, ObjectWriter, Params, Text};
 use crate::method::{Method, Notice};
-use crate::model::{Task, TaskStatus};
+use crate::model::{Meta, Task, TaskStatus};
 
 /// The member of `_meta` by which a request becomes a task.
 pub const DRAFTED_TASK: &str = "modelcontextprotocol.io/task";
@@ -36,6 +37,13 @@ pub struct DraftedTask {
     pub keep: Keep,
 }
 
+impl DraftedTask {
+    /// A task that is to be called so.
+    pub fn new(id: impl Into<String>, keep: Keep) -> Self {
+        Self { id: id.into(), keep }
+    }
+}
+
 /// How long a caller wants its task kept, after it has ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[expect(clippy::exhaustive_enums, reason = "the draft's three")]
@@ -57,6 +65,17 @@ impl Dialect {
     /// What a client's request of that name means in the draft.
     pub fn drafted_request(&self, method: &str) -> Option<Method> {
         if self.has_drafted_tasks() { find(REQUESTS, method) } else { None }
+    }
+
+    /// The name of a client's request in the draft.
+    pub fn drafted_name_of(&self, method: Method) -> Option<&'static str> {
+        if self.has_drafted_tasks() { name(REQUESTS, method) } else { None }
+    }
+
+    /// The task of which a server's notification says that there is one.
+    pub fn drafted_created(method: &str, params: &Params<'_>) -> Option<String> {
+        find(SERVER_NOTICES, method).filter(|notice| *notice == Notice::TaskCreated)?;
+        Self::related_task(params.as_str()?)
     }
 
     /// The name of a server's notification in the draft.
@@ -99,6 +118,46 @@ impl Dialect {
         Ok(Some(DraftedTask { id: task.task_id.0.into_owned(), keep }))
     }
 
+    /// Reads the answer to `tasks/get`. What its server calls unknown has failed.
+    ///
+    /// # Errors
+    ///
+    /// A sentence saying what is wrong, when it is no task.
+    pub fn read_drafted_task(&self, result: &str) -> Result<Task, ErrorObject> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase", expecting = "a task")]
+        struct Wire {
+            task_id: String,
+            status: String,
+            #[serde(default)]
+            keep_alive: Option<Number>,
+            #[serde(default)]
+            poll_frequency: Option<Number>,
+            #[serde(default)]
+            error: Option<Value>,
+            #[serde(rename = "_meta", default)]
+            meta: Meta,
+        }
+        let wire: Wire = serde_json::from_str(result).map_err(invalid)?;
+        let said = wire.error.map(|error| error.as_str().map_or_else(|| error.to_string(), str::to_owned));
+        let (status, message) = match wire.status.as_str() {
+            "submitted" => (TaskStatus::Submitted, said),
+            "unknown" => {
+                let unknown = || "the server does not know what became of the task".to_owned();
+                (TaskStatus::Failed, said.or_else(|| Some(unknown())))
+            }
+            word => {
+                (TaskStatus::from_word(word).ok_or_else(|| invalid(format!("task status {word:?}")))?, said)
+            }
+        };
+        let mut task = Task::new(wire.task_id, status, String::new(), String::new());
+        task.status_message = message;
+        task.ttl_ms = wire.keep_alive.as_ref().and_then(millis);
+        task.poll_interval_ms = wire.poll_frequency.as_ref().and_then(millis);
+        task.meta = wire.meta;
+        Ok(task)
+    }
+
     /// Writes the answer to `tasks/get`.
     pub fn write_drafted_task(&self, task: &Task, out: &mut ResultWriter<'_>) {
         out.members(|object| write_members(task, object));
@@ -116,6 +175,37 @@ pub(super) fn write_related(meta: &mut ObjectWriter<'_>, id: &str) {
     let mut related = meta.object(RELATED_TASK);
     related.field("taskId", id);
     related.end();
+}
+
+/// What the draft has a request say of a task.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// The request is to be it.
+    Is(DraftedTask),
+    /// It is about that of this id.
+    About(String),
+}
+
+impl Said {
+    pub(super) fn write(&self, meta: &mut ObjectWriter<'_>) {
+        match self {
+            Self::Is(task) => {
+                let mut object = meta.object(DRAFTED_TASK);
+                object.field("taskId", &task.id);
+                match task.keep {
+                    Keep::Unsaid => {}
+                    Keep::Millis(millis) => {
+                        object.field("keepAlive", &millis);
+                    }
+                    Keep::Unlimited => {
+                        object.raw("keepAlive", "null");
+                    }
+                }
+                object.end();
+            }
+            Self::About(id) => write_related(meta, id),
+        }
+    }
 }
 
 /// There are no dates in the draft.
@@ -143,7 +233,7 @@ fn millis(number: &Number) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::Revision;
+    use crate::dialect::{Declaration, Revision};
     use crate::jsonrpc::{Limits, Message};
 
     fn read(revision: Revision, meta: &str) -> Result<Option<DraftedTask>, ErrorObject> {
@@ -179,6 +269,57 @@ mod tests {
     }
 
     #[test]
+    fn r1_02_a_request_is_read_as_it_is_written() {
+        let dialect = Dialect::of(Revision::V2025_06_18);
+        for keep in [Keep::Unsaid, Keep::Millis(60_000), Keep::Unlimited] {
+            let (mut out, task) = (Vec::new(), DraftedTask::new("a", keep));
+            let declared = Declaration::default();
+            dialect.write_request(&mut out, &1.into(), "tools/call", &declared, Some(&2.into()), |params| {
+                params.field("name", "t").drafted_task(&task);
+            });
+            let text = String::from_utf8(out).unwrap();
+            let Ok(Message::Request(request)) = Message::decode(text.as_bytes(), &Limits::default()) else {
+                panic!("{text}")
+            };
+            assert_eq!(dialect.drafted_task(&request.params).unwrap(), Some(task), "{text}");
+            assert!(text.contains("progressToken"), "{text}");
+        }
+    }
+
+    #[test]
+    fn r1_13_whatever_is_asked_of_a_task_names_it() {
+        let (mut out, dialect) = (Vec::new(), Dialect::of(Revision::V2025_06_18));
+        let name = dialect.drafted_name_of(Method::GetTask).unwrap();
+        dialect.write_request(&mut out, &1.into(), name, &Declaration::default(), None, |params| {
+            params.field("taskId", "a").about_drafted_task("a");
+        });
+        let text = String::from_utf8(out).unwrap();
+        let asked: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(Dialect::related_task(&asked["params"].to_string()).as_deref(), Some("a"), "{text}");
+    }
+
+    #[test]
+    fn a_task_is_read_as_it_is_written_and_what_is_unknown_has_failed() {
+        let dialect = Dialect::of(Revision::V2025_06_18);
+        for status in [TaskStatus::Submitted, TaskStatus::Working, TaskStatus::Failed] {
+            let mut task = Task::new("a", status, String::new(), String::new());
+            (task.ttl_ms, task.poll_interval_ms) = (Some(5), Some(7));
+            task.status_message = (status == TaskStatus::Failed).then(|| "it broke".to_owned());
+            let mut out = Vec::new();
+            let mut object = ObjectWriter::new(&mut out);
+            write_members(&task, &mut object);
+            object.end();
+            let read = dialect.read_drafted_task(std::str::from_utf8(&out).unwrap()).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{task:?}"));
+        }
+        let unknown =
+            dialect.read_drafted_task(r#"{"taskId":"a","status":"unknown","keepAlive":1e300}"#).unwrap();
+        assert_eq!((unknown.status, unknown.ttl_ms), (TaskStatus::Failed, Some(u64::MAX)));
+        assert!(unknown.status_message.is_some());
+        assert!(dialect.read_drafted_task(r#"{"taskId":"a","status":"asleep"}"#).is_err());
+    }
+
+    #[test]
     fn r1_17_a_task_that_failed_says_why_and_no_task_says_when() {
         let mut task = Task::new("a", TaskStatus::Failed, "then".to_owned(), "now".to_owned());
         task.status_message = Some("it broke".to_owned());
@@ -188,7 +329,7 @@ mod tests {
                 result.drafted_task(&task.id);
                 Dialect::newest_legacy().write_drafted_task(task, result);
             });
-            let answer: serde_json::Value = serde_json::from_slice(&out).unwrap();
+            let answer: Value = serde_json::from_slice(&out).unwrap();
             answer["result"].clone()
         };
         let related = serde_json::json!({ RELATED_TASK: { "taskId": "a" } });

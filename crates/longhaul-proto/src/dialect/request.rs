@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Dialect, Era};
+use super::{Dialect, DraftedTask, Era, drafted};
 use crate::jsonrpc::{ObjectWriter, ProgressToken, RequestId, write_request};
 use crate::model::{ClientCapabilities, IDEMPOTENCY_KEY, Implementation, LoggingLevel};
 
@@ -29,30 +29,45 @@ impl Declaration {
 
 /// Writes the parameters of one request.
 #[derive(Debug)]
-pub struct RequestWriter<'o, 'b>(&'o mut ObjectWriter<'b>);
+pub struct RequestWriter<'o, 'b> {
+    params: &'o mut ObjectWriter<'b>,
+    drafted: Option<drafted::Said>,
+}
 
 impl RequestWriter<'_, '_> {
     /// Writes a member.
     pub fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> &mut Self {
-        self.0.field(name, value);
+        self.params.field(name, value);
         self
     }
 
     /// Writes a member if there is a value.
     pub fn optional<T: Serialize>(&mut self, name: &str, value: Option<&T>) -> &mut Self {
-        self.0.optional(name, value);
+        self.params.optional(name, value);
         self
     }
 
     /// Writes a member whose value `value` appends, as JSON.
     pub fn with(&mut self, name: &str, value: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
-        self.0.with(name, value);
+        self.params.with(name, value);
         self
     }
 
     /// Writes a member whose value is JSON text already.
     pub fn raw(&mut self, name: &str, json: &str) -> &mut Self {
-        self.0.raw(name, json);
+        self.params.raw(name, json);
+        self
+    }
+
+    /// Says that the request is to be this task, as SEP-1686 drafted it.
+    pub fn drafted_task(&mut self, task: &DraftedTask) -> &mut Self {
+        self.drafted = Some(drafted::Said::Is(task.clone()));
+        self
+    }
+
+    /// Says that the request is about the task which is called so, as SEP-1686 drafted it.
+    pub fn about_drafted_task(&mut self, id: &str) -> &mut Self {
+        self.drafted = Some(drafted::Said::About(id.to_owned()));
         self
     }
 }
@@ -69,13 +84,18 @@ impl Dialect {
         body: impl FnOnce(&mut RequestWriter<'_, '_>),
     ) {
         write_request(out, id, method, |params| {
-            body(&mut RequestWriter(params));
+            let mut writer = RequestWriter { params, drafted: None };
+            body(&mut writer);
+            let (params, drafted) = (writer.params, writer.drafted);
             let key = declaration.idempotency_key.as_ref();
-            if self.era == Era::Legacy && progress_token.is_none() && key.is_none() {
+            if self.era == Era::Legacy && progress_token.is_none() && key.is_none() && drafted.is_none() {
                 return;
             }
             let mut meta = params.object("_meta");
             meta.optional("progressToken", progress_token).optional(IDEMPOTENCY_KEY, key);
+            if let Some(drafted) = drafted {
+                drafted.write(&mut meta);
+            }
             if self.era == Era::Modern {
                 meta.field("io.modelcontextprotocol/protocolVersion", self.date)
                     .field("io.modelcontextprotocol/clientInfo", &declaration.info)

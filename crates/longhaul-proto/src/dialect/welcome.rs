@@ -222,6 +222,21 @@ mod tests {
     }
 
     #[test]
+    fn r1_01_drafted_tasks_are_read_as_they_are_declared_and_no_other_form_is_an_error() {
+        let older = Dialect::of(Revision::V2025_06_18);
+        let offered = ServerCapabilities::default().with_tools(true).with_drafted_tasks(true);
+        let info = Implementation::new("s", "1");
+        let text = result_of(|out| older.write_initialize(out, &offered, &info, None), older);
+        assert_eq!(Dialect::read_initialize(&text).unwrap().unwrap().capabilities, offered);
+        for other in [r#"{"call":false}"#, "{}", "7", "null", r#"["call"]"#] {
+            let text = format!(
+                r#"{{"protocolVersion":"2025-06-18","serverInfo":{{"name":"s","version":"1"}},"capabilities":{{"tasks":{{"tools":{other}}}}}}}"#
+            );
+            assert!(!Dialect::read_initialize(&text).unwrap().unwrap().capabilities.drafted_tasks, "{other}");
+        }
+    }
+
+    #[test]
     fn a_server_of_other_revisions_only_is_named_so() {
         let text = r#"{"supportedVersions":["2031-01-01"],"capabilities":{}}"#;
         let unsupported = Dialect::read_discover(text).unwrap().unwrap_err();

@@ -60,11 +60,11 @@ pub struct Task {
     pub status: TaskStatus,
     /// Words on where it stands, or why it failed.
     pub status_message: Option<String>,
-    /// When it was created, RFC 3339.
+    /// When it was created, RFC 3339; empty of a drafted one, which says nothing of it (D1).
     pub created_at: String,
-    /// When it last changed, RFC 3339.
+    /// When it last changed, RFC 3339; empty as that is.
     pub last_updated_at: String,
-    /// How long it is kept, in milliseconds from its creation; `None` means without limit for now.
+    /// How long it is kept, in milliseconds from its creation, or (D1) from its end; `None` means without limit for now.
     pub ttl_ms: Option<u64>,
     /// How often to ask, in milliseconds.
     pub poll_interval_ms: Option<u64>,

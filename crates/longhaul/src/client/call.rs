@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::Client;
+use super::drafted::Named;
 use super::error::Error;
 use super::journal::{Begun, Page};
 use super::link::{Outgoing, shared};
@@ -165,10 +166,13 @@ impl Client {
         arguments: String,
         options: CallOptions,
     ) -> Result<Started, Error> {
+        if options.as_task != AsTask::Never && self.has_drafted_tasks() {
+            return self.begin_drafted(page, name, arguments, options).await;
+        }
         let asks = self.asks_for_task(name, options.as_task).await?;
         let is_kept = page.is_some() && self.keeps_keys() && options.as_task != AsTask::Never;
         if !asks && !is_kept {
-            return self.send_call(name, &arguments, &options, None, page.as_ref()).await;
+            return self.send_call(name, &arguments, &options, &Wish::None, page.as_ref()).await;
         }
         // Such a call must be cancelled by its task's id (2025-11-25, Cancellation; a call that has a key outlives its
         // connection), which only its answer tells: it is awaited even if our caller is gone.
@@ -176,9 +180,12 @@ impl Client {
         let (client, name) = (self.clone(), name.to_owned());
         tokio::spawn(async move {
             let ttl = options.ttl.map(|ttl| ttl.as_millis());
-            let task = ttl.map_or_else(|| "{}".to_owned(), |ttl| format!(r#"{{"ttl":{ttl}}}"#));
-            let task = asks.then_some(task.as_str());
-            let started = client.send_call(&name, &arguments, &options, task, page.as_ref()).await;
+            let wish = match (asks, ttl) {
+                (false, _) => Wish::None,
+                (true, None) => Wish::Parameter("{}".to_owned()),
+                (true, Some(ttl)) => Wish::Parameter(format!(r#"{{"ttl":{ttl}}}"#)),
+            };
+            let started = client.send_call(&name, &arguments, &options, &wish, page.as_ref()).await;
             if let Err(Ok(Started::Task(task))) = sender.send(started) {
                 match task.cancel().await {
                     Ok(()) => task.give_up_page().await,
@@ -206,14 +213,23 @@ impl Client {
         name: &str,
         arguments: &str,
         options: &CallOptions,
-        task: Option<&str>,
+        wish: &Wish,
         page: Option<&Arc<Page>>,
     ) -> Result<Started, Error> {
-        let sent = self.send_until_answered(name, arguments, options, task, page).await;
+        let sent = self.send_until_answered(name, arguments, options, wish, page).await;
+        self.noted(sent, page).await
+    }
+
+    /// Notes what a call has come to.
+    pub(super) async fn noted(
+        &self,
+        sent: Result<Started, Error>,
+        page: Option<&Arc<Page>>,
+    ) -> Result<Started, Error> {
         let Some(page) = page else { return sent };
         let outcome = match sent {
             Ok(Started::Task(task)) => {
-                page.task(task.id()).await?;
+                page.task(task.id(), task.is_drafted()).await?;
                 return Ok(Started::Task(task.on(page)));
             }
             Ok(Started::Result(result)) => Ok(result),
@@ -231,12 +247,13 @@ impl Client {
         outcome.map(Started::Result)
     }
 
-    async fn send_until_answered(
+    /// Makes the call until it has ended or has become a task.
+    pub(super) async fn send_until_answered(
         &self,
         name: &str,
         arguments: &str,
         options: &CallOptions,
-        task: Option<&str>,
+        wish: &Wish,
         page: Option<&Arc<Page>>,
     ) -> Result<Started, Error> {
         let mut declaration = self.declaration();
@@ -250,7 +267,7 @@ impl Client {
         let mut is_listed_again = false;
         let (mut pauses, until) = (Pauses::new(), Instant::now() + self.options().retry_for);
         loop {
-            let called = self.send_round(name, arguments, options, &declaration, task, &rounds).await;
+            let called = self.send_round(name, arguments, options, &declaration, wish, &rounds).await;
             match called {
                 Ok(Round::Over(started)) => return Ok(started),
                 Ok(Round::Asked(asked)) => rounds.answer(asked).await?,
@@ -291,13 +308,19 @@ impl Client {
         arguments: &str,
         options: &CallOptions,
         declaration: &Arc<Declaration>,
-        task: Option<&str>,
+        wish: &Wish,
         rounds: &Rounds<'_>,
     ) -> Result<Round, Error> {
         let body = |params: &mut RequestWriter<'_, '_>| {
             params.field("name", name).raw("arguments", arguments);
-            if let Some(task) = task {
-                params.raw("task", task);
+            match wish {
+                Wish::None => {}
+                Wish::Parameter(task) => {
+                    params.raw("task", task);
+                }
+                Wish::Named(named) => {
+                    params.drafted_task(&named.task);
+                }
             }
             rounds.write(params);
         };
@@ -306,10 +329,14 @@ impl Client {
         request.name = Some(name);
         request.repeated = known.as_ref().map(|known| known.repeated(name, arguments)).unwrap_or_default();
         request.idle = options.idle;
-        if task.is_some() {
-            // The answer to such a call is the task, which is made at once.
-            request.idle = options.idle.or_else(|| Some(self.options().request_timeout));
-            request.cancellable = false;
+        match wish {
+            Wish::None => {}
+            Wish::Parameter(_) => {
+                // The answer to such a call is the task, which is made at once.
+                request.idle = options.idle.or_else(|| Some(self.options().request_timeout));
+                request.cancellable = false;
+            }
+            Wish::Named(named) => named.follow(&mut request),
         }
         request.on_progress = shared(&options.on_progress);
         let answered = self.ask(request).await?;
@@ -331,6 +358,17 @@ impl Client {
             Called::Asked(asked) => Round::Asked(asked),
         })
     }
+}
+
+/// How a call asks to be a task.
+#[derive(Debug)]
+pub(super) enum Wish {
+    /// Not at all: its server decides.
+    None,
+    /// By this member `task` of its parameters (2025-11-25).
+    Parameter(String),
+    /// By naming the task (SEP-1686).
+    Named(Arc<Named>),
 }
 
 /// What came of making a call once.

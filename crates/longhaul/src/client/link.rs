@@ -126,6 +126,7 @@ fn noun(method: Method) -> &'static str {
         Method::TaskResult => "fetching a task's result apart",
         Method::UpdateTask => "answering a task",
         Method::GetTask | Method::CancelTask => "a task",
+        Method::DeleteTask => "deleting a task",
         Method::Complete => "completion",
         Method::Listen => "a subscription",
         Method::Subscribe | Method::Unsubscribe => "hearing of one resource",

@@ -14,7 +14,7 @@
 //! [`Client::call`] brings a call to its end even if the server makes a task of it; [`Client::start`] hands
 //! over the [`TaskHandle`] instead. What a server asks meanwhile is answered by what [`Options`] were given for it
 //! ([`Options::on_form`]). The files: `connect` finds out the era, `call` and `task` drive calls, which `rounds` makes
-//! again when they ask; `watch` follows a task, `saved` is one written down, `journal` keeps what a crash must not lose, `pace` says how long to wait; `answers` and
+//! again when they ask and `drafted` names; `watch` follows a task, `saved` is one written down, `journal` keeps what a crash must not lose, `pace` says how long to wait; `answers` and
 //! `asked` answer, `hosting` keeps answers for servers that come back for them, `pages` are where they sent the user; `structure` is held against schemas; `list`, `known`, `offer` and `subscription`, which `told` feeds, are
 //! what there is beside calls; `again` sends, once more where that is safe and not at all where `cache` has the answer;
 //! `table` knows who waits for what, `link` sends through `driver` and `transport`.
@@ -28,6 +28,7 @@ mod cache;
 mod call;
 mod callbacks;
 mod connect;
+mod drafted;
 mod eras;
 pub(crate) mod error;
 mod hosting;

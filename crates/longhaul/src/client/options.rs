@@ -83,6 +83,9 @@ pub struct Options {
     /// [`Error::Unfit`](super::Error::Unfit). If the tools were not listed yet, they are when the first structure comes. Needs
     /// the feature `schema-validation`. Default `true`.
     pub validate: bool,
+    /// Whether calls ask to be tasks as SEP-1686 drafted them, of servers that offer nothing newer. Default `false`: no revision has
+    /// them.
+    pub drafted_tasks: bool,
     pub(crate) answers: Answers,
     pub(crate) hosting: Option<Hosting>,
     pub(crate) journal: Option<Arc<Book>>,
@@ -119,6 +122,7 @@ impl Default for Options {
             max_unread: 1024,
             eras: Eras::default(),
             validate: true,
+            drafted_tasks: false,
             answers: Answers::default(),
             hosting: None,
             journal: None,
@@ -267,6 +271,22 @@ impl Options {
         self
     }
 
+    /// Has calls be tasks as SEP-1686 drafted them, before a revision had any, where the server offers those and nothing newer
+    /// ([`Server::drafted_tasks`](crate::Server::drafted_tasks)).
+    ///
+    /// The client names the task. Only the connection that has begun one can cancel it, and hears what it asks.
+    ///
+    /// ```
+    /// use longhaul::client::Options;
+    ///
+    /// let options = Options::default().drafted_tasks(true);
+    /// ```
+    #[must_use]
+    pub fn drafted_tasks(mut self, drafted_tasks: bool) -> Self {
+        self.drafted_tasks = drafted_tasks;
+        self
+    }
+
     /// Lets servers of 2025-11-25 have what they ask of the user ([`on_form`](Self::on_form), [`on_page`](Self::on_page)) and of
     /// the model ([`on_sample`](Self::on_sample)) done as tasks, for whose answers they may come back. Without this a client
     /// hosts none, and servers wait.
@@ -372,7 +392,8 @@ pub enum AsTask {
 pub struct CallOptions {
     /// Whether it may become a task.
     pub as_task: AsTask,
-    /// How long to keep the task, where the caller may say so (2025-11-25). Default: the server decides.
+    /// How long to keep the task, where the caller may say so (2025-11-25; after its end, if it is a drafted one). Default: the
+    /// server decides.
     pub ttl: Option<Duration>,
     /// How long to wait without an answer or progress; `None` waits for as long as the connection lives.
     /// Default `None`: a long call is what this library is for, and dropping the future cancels it.

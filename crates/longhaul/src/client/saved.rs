@@ -36,6 +36,9 @@ pub struct SavedTask {
     /// How long it is kept, in milliseconds from its creation, as its server said then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
+    /// It is one as SEP-1686 drafted them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drafted: bool,
     /// The keys of the questions that were answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<String>,
@@ -51,6 +54,7 @@ impl TaskHandle {
             tool: self.tool().map(str::to_owned),
             created_at: created.map(|task| task.created_at.clone()),
             ttl_ms: created.and_then(|task| task.ttl_ms),
+            drafted: self.is_drafted(),
             answered: self.answered().keys(),
         }
     }
@@ -68,13 +72,14 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Target`] when it is another server's: an id may be all that keeps others from a task, and is not shown around.
-    /// A server that has moved is asked by [`task`](Self::task).
+    /// A server that has moved is asked by [`task`](Self::task). [`Error::NotOffered`] when it is a drafted one, and those cannot
+    /// be asked after here.
     pub fn resume(&self, saved: &SavedTask) -> Result<TaskHandle, Error> {
         if saved.server != self.server() {
             let reason = format!("task {} is of {}", saved.task_id, saved.server);
             return Err(Error::Target { target: self.server().to_owned(), reason });
         }
-        let mut task = self.task(saved.task_id.as_str());
+        let mut task = self.task_again(&saved.task_id, saved.drafted)?;
         task.answered().note_taken(&saved.answered);
         if let Some(tool) = &saved.tool {
             task = task.of(tool);

@@ -24,6 +24,7 @@ use tokio::time::sleep_until;
 use tokio::time::{Instant, timeout_at};
 
 use super::cache::Cache;
+use super::drafted::Expected;
 use super::error::Error;
 use super::hosting::Host;
 use super::journal::{Page, name_of};
@@ -51,6 +52,7 @@ pub(crate) struct Table {
     over: watch::Sender<bool>,
     cache: Mutex<Cache>,
     pages: Pages,
+    expected: Expected,
     host: Option<Host>,
     state: Mutex<State>,
 }
@@ -85,7 +87,20 @@ impl Table {
         let cache = Mutex::new(Cache::new(options.max_cached, options.max_cached_bytes));
         let (pages, state) = (Pages::new(options.max_pages), Mutex::new(state));
         let host = options.hosting.as_ref().map(Host::new);
-        Arc::new(Self { origin, options, tools_changed, asked, open, over, cache, pages, host, state })
+        let expected = Expected::default();
+        Arc::new(Self {
+            origin,
+            options,
+            tools_changed,
+            asked,
+            open,
+            over,
+            cache,
+            pages,
+            expected,
+            host,
+            state,
+        })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -359,7 +374,11 @@ impl Table {
                 self.cache().handle(notice, uri.as_deref());
                 self.tell(notice, params);
             }
-            None => {}
+            None => {
+                if let Some(id) = Dialect::drafted_created(&notification.method, params) {
+                    self.expected.note(&id);
+                }
+            }
         }
     }
 
@@ -390,6 +409,11 @@ impl Table {
     /// The pages that the user was sent to.
     pub(super) fn pages(&self) -> &Pages {
         &self.pages
+    }
+
+    /// Who waits to hear that there is a drafted task.
+    pub(super) fn expected(&self) -> &Expected {
+        &self.expected
     }
 
     /// The answers that may be used again.

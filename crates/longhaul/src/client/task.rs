@@ -6,12 +6,14 @@ use std::time::Duration;
 use longhaul_proto::jsonrpc::Code;
 use longhaul_proto::method::Method;
 use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
+use longhaul_tasks::environment::BoxFuture;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::{Instant, sleep};
 
 use super::Client;
 use super::asked::{Answered, Replies, written};
+use super::drafted::{Answer, Original};
 use super::error::Error;
 use super::journal::Page;
 use super::list::read;
@@ -28,6 +30,7 @@ pub struct TaskHandle {
     tool: Option<String>,
     /// The task as its creation showed it.
     created: Option<Box<Task>>,
+    form: Form,
     /// What it has asked and was answered.
     answered: Answered,
     /// Where what becomes of it is noted.
@@ -36,19 +39,60 @@ pub struct TaskHandle {
     _listening: Option<Listening>,
 }
 
+/// In which form a task is: how it is asked after and ended.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// That of the revision.
+    Agreed,
+    /// As SEP-1686 drafted it; with the call that it is, if this connection has made that.
+    Drafted(Option<Original>),
+}
+
 impl Client {
     /// The task of that id, which this or another client has started. Asks nothing yet.
     pub fn task(&self, id: impl Into<String>) -> TaskHandle {
-        let answered = Answered::default();
-        let (client, id) = (self.clone(), id.into());
-        TaskHandle { client, id, tool: None, created: None, answered, page: None, _listening: None }
+        let form = if self.has_drafted_tasks() { Form::Drafted(None) } else { Form::Agreed };
+        self.task_in(form, id.into())
+    }
+
+    /// The same of one that was made as a drafted one or not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotOffered`] when drafted ones cannot be asked after here.
+    pub(super) fn task_again(&self, id: &str, is_drafted: bool) -> Result<TaskHandle, Error> {
+        let form = match is_drafted {
+            false => Form::Agreed,
+            true if self.has_drafted_tasks() => Form::Drafted(None),
+            true => {
+                let revision = self.dialect().revision();
+                return Err(Error::NotOffered {
+                    what: "a drafted task (`Options::drafted_tasks`)",
+                    revision,
+                });
+            }
+        };
+        Ok(self.task_in(form, id.to_owned()))
+    }
+
+    fn task_in(&self, form: Form, id: String) -> TaskHandle {
+        let (client, answered) = (self.clone(), Answered::default());
+        TaskHandle { client, id, tool: None, created: None, form, answered, page: None, _listening: None }
     }
 }
 
 impl TaskHandle {
     pub(super) fn created(client: Client, task: Box<Task>, listening: Option<Listening>) -> Self {
-        let (id, answered) = (task.id.clone(), Answered::default());
-        Self { client, id, tool: None, created: Some(task), answered, page: None, _listening: listening }
+        let agreed = client.task_in(Form::Agreed, task.id.clone());
+        Self { created: Some(task), _listening: listening, ..agreed }
+    }
+
+    pub(super) fn drafted(client: &Client, id: String, original: Option<Original>) -> Self {
+        client.task_in(Form::Drafted(original), id)
+    }
+
+    pub(super) fn is_drafted(&self) -> bool {
+        matches!(self.form, Form::Drafted(_))
     }
 
     /// The same, of a call of that tool.
@@ -58,8 +102,8 @@ impl TaskHandle {
     }
 
     /// The task of a call that the journal knows.
-    pub(super) fn kept(client: Client, id: String, tool: &str, page: &Arc<Page>) -> Self {
-        let task = client.task(id).of(tool).on(page);
+    pub(super) fn kept(self, page: &Arc<Page>) -> Self {
+        let task = self.on(page);
         for (key, answer) in page.all_earlier() {
             task.answered.note(&key, &answer);
         }
@@ -127,7 +171,10 @@ impl TaskHandle {
     /// [`Error::NoSuchTask`] when the server does not know it, or not for us.
     pub async fn get(&self) -> Result<Task, Error> {
         let text = self.ask(Method::GetTask, Some(self.client.options().request_timeout)).await?;
-        let task = self.client.dialect().read_task(&text);
+        let task = match self.form {
+            Form::Agreed => self.client.dialect().read_task(&text),
+            Form::Drafted(_) => self.client.dialect().read_drafted_task(&text),
+        };
         let task = task.map_err(|error| Error::protocol(error.message))?;
         if task.id == self.id {
             Ok(task)
@@ -187,8 +234,13 @@ impl TaskHandle {
     ///
     /// # Errors
     ///
-    /// When the server does not offer it, or (2025-11-25) the task has ended already.
+    /// When the server does not offer it, (2025-11-25) the task has ended already, or (one that is drafted) another connection has
+    /// begun it.
     pub async fn cancel(&self) -> Result<(), Error> {
+        if self.form.cancel(&self.client).await? {
+            tracing::debug!(task = self.id, tool = self.tool(), "a drafted task is told to end");
+            return Ok(());
+        }
         if !self.client.0.welcome.cancels_tasks {
             let revision = self.client.dialect().revision();
             return Err(Error::NotOffered { what: "cancelling a task", revision });
@@ -205,6 +257,15 @@ impl TaskHandle {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Has the server delete it, and what is kept of it: one as SEP-1686 drafted them, that has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the task is another, or has not ended, or the server keeps it for as long as it likes.
+    pub async fn delete(&self) -> Result<(), Error> {
+        self.ask(Method::DeleteTask, Some(self.client.options().request_timeout)).await.map(drop)
     }
 
     /// Answers questions of the task's, each by its key ([`Task::questions`]), in the place of what [`Options`](super::Options)
@@ -283,8 +344,26 @@ impl TaskHandle {
         Error::Stuck { task: Some(self.id.clone()), times }
     }
 
+    /// What brings its result beside the looks at it, if anything does before it asks something.
+    pub(super) fn coming(&self) -> Option<BoxFuture<'_, Option<Answer>>> {
+        self.form.coming()
+    }
+
+    /// The same once it asks something: its questions are requests of the server's, which may come on the way of its result alone
+    /// (2025-11-25).
+    pub(super) fn coming_with_questions(&self) -> Option<BoxFuture<'_, Option<Answer>>> {
+        if self.is_drafted() || !self.client.dialect().asks_by_request() {
+            return None;
+        }
+        Some(Box::pin(async {
+            // Whether it was cancelled, or nothing is wrong with it, it says itself.
+            let text = self.ask(Method::TaskResult, None).await.ok()?;
+            Some(self.fitting(&text).await)
+        }))
+    }
+
     /// A result of it that was fetched apart.
-    pub(super) async fn fitting(&self, result: &str) -> Result<CallToolResult, Error> {
+    async fn fitting(&self, result: &str) -> Result<CallToolResult, Error> {
         self.client.fitting(self.tool(), self.client.tools_at_hand().await, read(result)?).await
     }
 
@@ -299,7 +378,10 @@ impl TaskHandle {
         if task.status == TaskStatus::Cancelled {
             return Err(Error::Cancelled { id: self.id.clone() });
         }
-        if self.client.dialect().name_of(Method::TaskResult).is_some() {
+        if let Some(failure) = self.form.failure(task).await {
+            return failure;
+        }
+        if self.is_drafted() || self.client.dialect().name_of(Method::TaskResult).is_some() {
             return self.fitting(&self.patiently(|| self.ask(Method::TaskResult, None)).await?).await;
         }
         match (&task.result, &task.error) {
@@ -312,10 +394,13 @@ impl TaskHandle {
         }
     }
 
-    pub(super) async fn ask(&self, method: Method, idle: Option<Duration>) -> Result<String, Error> {
-        let mut request = self.client.prepare(method, |params| {
-            params.field("taskId", &self.id);
-        })?;
+    async fn ask(&self, method: Method, idle: Option<Duration>) -> Result<String, Error> {
+        let mut request = match self.form {
+            Form::Agreed => self.client.prepare(method, |params| {
+                params.field("taskId", &self.id);
+            })?,
+            Form::Drafted(_) => self.client.prepare_drafted(method, &self.id)?,
+        };
         request.name = Some(&self.id);
         request.idle = idle;
         match self.client.ask(request).await {

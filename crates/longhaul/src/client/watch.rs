@@ -2,11 +2,11 @@
 
 use std::pin::pin;
 
-use longhaul_proto::method::Method;
 use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
 use longhaul_tasks::environment::BoxFuture;
 use tokio::time::{Instant, sleep_until};
 
+use super::drafted::Answer;
 use super::error::Error;
 use super::pace::interval;
 use super::task::TaskHandle;
@@ -32,9 +32,9 @@ pub struct Changes<'t> {
     /// When to look again.
     look: Option<Instant>,
     stuck: Stuck,
-    /// Its result, where questions are requests of the server's: they may come on its way alone (2025-11-25).
-    coming: Option<BoxFuture<'t, Result<String, Error>>>,
-    came: Option<CallToolResult>,
+    /// What brings its result beside the looks at it.
+    coming: Option<BoxFuture<'t, Option<Answer>>>,
+    came: Option<Answer>,
 }
 
 impl<'t> Changes<'t> {
@@ -42,7 +42,7 @@ impl<'t> Changes<'t> {
         let stuck = Stuck::new(task.client().options().stuck_after);
         // A call that is made again may find its task ended; only a look tells with what.
         let created = created.filter(|created| !created.status.is_terminal());
-        Self { task, last: created, is_told: false, look: None, stuck, coming: None, came: None }
+        Self { task, last: created, is_told: false, look: None, stuck, coming: task.coming(), came: None }
     }
 
     /// The task as first seen, and then whenever it looks different from before; `None` once it has ended, and was seen so
@@ -75,8 +75,7 @@ impl<'t> Changes<'t> {
     pub async fn result(mut self) -> Result<CallToolResult, Error> {
         while self.next().await?.is_some() {}
         match (self.came, &self.last) {
-            (Some(result), _) => {
-                let outcome = Ok(result);
+            (Some(outcome), _) => {
                 self.task.settle(&outcome).await;
                 outcome
             }
@@ -102,9 +101,8 @@ impl<'t> Changes<'t> {
                     () = &mut pause => {}
                     came = coming => {
                         self.coming = None;
-                        // Whether it was cancelled, or nothing is wrong with it, it says itself.
-                        if let Ok(text) = came {
-                            self.came = Some(self.task.fitting(&text).await?);
+                        if came.is_some() {
+                            self.came = came;
                             return Ok(());
                         }
                     }
@@ -131,8 +129,8 @@ impl<'t> Changes<'t> {
         if let Err(times) = self.stuck.look(news) {
             return Err(self.task.give_up(times).await);
         }
-        if self.task.client().dialect().asks_by_request() && self.coming.is_none() {
-            self.coming = Some(Box::pin(self.task.ask(Method::TaskResult, None)));
+        if self.coming.is_none() {
+            self.coming = self.task.coming_with_questions();
         }
         Ok(())
     }

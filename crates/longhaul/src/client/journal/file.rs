@@ -271,6 +271,7 @@ mod tests {
             ("b", begun("two")),
             ("a", Entry::Task("t1".to_owned())),
             ("a", answered),
+            ("b", Entry::Drafted("t2".to_owned())),
             ("b", Entry::Forgotten),
             ("a", Entry::Ended(Ended::Result(CallToolResult::text("built")))),
         ]

@@ -22,7 +22,7 @@ pub use file::FileJournal;
 pub use recover::Recovered;
 
 pub(crate) use page::Book;
-pub(super) use page::{Page, name_of};
+pub(super) use page::{Page, name_of, random_key};
 
 /// Keeps what a client notes of its calls: [`Options::journal`](super::Options::journal).
 ///
@@ -45,6 +45,8 @@ pub enum Entry {
     Begun(Begun),
     /// It is the task of that id.
     Task(String),
+    /// It is the task of that id as SEP-1686 drafted them.
+    Drafted(String),
     /// A question of it was answered, which is about to be told.
     #[non_exhaustive]
     Answered {
@@ -103,6 +105,8 @@ pub struct Kept {
     pub begun: Begun,
     /// The task that it is, if that is known.
     pub task: Option<String>,
+    /// That task is one as SEP-1686 drafted them.
+    pub drafted: bool,
     /// What was answered, by the questions.
     pub answers: BTreeMap<String, Box<RawValue>>,
     /// What it has ended with, if it has.
@@ -123,13 +127,17 @@ impl Calls {
         if let Entry::Begun(begun) = entry {
             self.begun += 1;
             let (id, answers) = (call.to_owned(), BTreeMap::new());
-            self.calls.insert(id.clone(), (self.begun, Kept { id, begun, task: None, answers, ended: None }));
+            self.calls.insert(
+                id.clone(),
+                (self.begun, Kept { id, begun, task: None, drafted: false, answers, ended: None }),
+            );
             return;
         }
         let Some((_, kept)) = self.calls.get_mut(call) else { return };
         match entry {
             Entry::Begun(_) => {}
-            Entry::Task(id) => kept.task = Some(id),
+            Entry::Task(id) => (kept.task, kept.drafted) = (Some(id), false),
+            Entry::Drafted(id) => (kept.task, kept.drafted) = (Some(id), true),
             Entry::Answered { question, answer } => {
                 kept.answers.insert(question, answer);
             }
@@ -161,9 +169,10 @@ impl Calls {
     pub fn entries(&self) -> Vec<(String, Entry)> {
         let mut entries = Vec::new();
         for kept in self.open() {
-            let Kept { id, begun, task, answers, ended } = kept;
+            let Kept { id, begun, task, drafted, answers, ended } = kept;
+            let named = if drafted { Entry::Drafted } else { Entry::Task };
             let answers = answers.into_iter().map(|(question, answer)| Entry::Answered { question, answer });
-            let of_it = [Some(Entry::Begun(begun)), task.map(Entry::Task)].into_iter().flatten();
+            let of_it = [Some(Entry::Begun(begun)), task.map(named)].into_iter().flatten();
             let of_it = of_it.chain(answers).chain(ended.map(Entry::Ended));
             entries.extend(of_it.map(|entry| (id.clone(), entry)));
         }

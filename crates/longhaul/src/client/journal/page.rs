@@ -30,10 +30,7 @@ impl Book {
 
     /// Begins a call, under a key that nobody can guess.
     pub(in crate::client) async fn begin(self: &Arc<Self>, begun: Begun) -> Result<Arc<Page>, Error> {
-        let mut key = [0; KEY];
-        getrandom::fill(&mut key)
-            .map_err(|error| JournalError::store("there is no randomness for a key", error))?;
-        let key = hex(&key);
+        let key = random_key()?;
         let is_named = begun.name.is_some();
         let page = Page::new(self, key.clone(), is_named, Replies::new());
         lock(&self.driven).insert(key);
@@ -109,10 +106,16 @@ impl Page {
     }
 
     /// The call is that task.
-    pub(in crate::client) async fn task(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    pub(in crate::client) async fn task(self: &Arc<Self>, id: &str, is_drafted: bool) -> Result<(), Error> {
         self.is_call.store(false, Ordering::Release);
+        self.is_task(id);
+        let entry = if is_drafted { Entry::Drafted } else { Entry::Task };
+        self.note(entry(id.to_owned())).await
+    }
+
+    /// What that task asks is answered here, if it is one.
+    pub(in crate::client) fn is_task(self: &Arc<Self>, id: &str) {
         self.book.know(id, self);
-        self.note(Entry::Task(id.to_owned())).await
     }
 
     /// A question was answered, which is about to be told.
@@ -233,6 +236,14 @@ pub(in crate::client) fn name_of(kind: &str, question: &str) -> String {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A key that nobody can guess.
+pub(in crate::client) fn random_key() -> Result<String, Error> {
+    let mut key = [0; KEY];
+    getrandom::fill(&mut key)
+        .map_err(|error| JournalError::store("there is no randomness for a key", error))?;
+    Ok(hex(&key))
 }
 
 /// Random bytes of a key: as many as keep strangers from a task.

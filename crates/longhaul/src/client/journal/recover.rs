@@ -95,18 +95,35 @@ impl Client {
         page: &Arc<Page>,
         mut options: CallOptions,
     ) -> Result<Started, Error> {
-        let Kept { begun, task, ended, .. } = kept;
+        let Kept { id, begun, task, drafted, ended, .. } = kept;
         if let Some(ended) = ended {
             return ended.into_outcome(task).map(Started::Result);
         }
         if let Some(id) = task {
-            return Ok(Started::Task(TaskHandle::kept(self.clone(), id, &begun.tool, page)));
+            return Ok(Started::Task(self.task_again(&id, drafted)?.of(&begun.tool).kept(page)));
+        }
+        if let Some(task) = self.found(&id).await? {
+            page.task(&id, true).await?;
+            return Ok(Started::Task(task.of(&begun.tool).kept(page)));
         }
         if !self.keeps_keys() && !self.may_repeat(&begun.tool).await? {
             return Err(Error::Unsettled { tool: begun.tool });
         }
         options.ttl = begun.ttl_ms.map(Duration::from_millis);
         self.begin_on(Some(Arc::clone(page)), &begun.tool, begun.arguments.get().to_owned(), options).await
+    }
+
+    /// The drafted task that a call has become, by its key: nobody has heard of it.
+    async fn found(&self, key: &str) -> Result<Option<TaskHandle>, Error> {
+        if !self.has_drafted_tasks() {
+            return Ok(None);
+        }
+        let task = self.task(key);
+        match task.get_patiently().await {
+            Ok(_) => Ok(Some(task)),
+            Err(Error::NoSuchTask { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether a call that brings the key of an earlier one is that call.
