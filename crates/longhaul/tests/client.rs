@@ -17,6 +17,7 @@ use peer::Peer;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 fn both_eras() -> [Revision; 2] {
     [Dialect::newest_modern(), Dialect::newest_legacy()].map(Dialect::revision)
@@ -530,6 +531,54 @@ async fn a_session_hears_who_answers_and_gets_its_answers() {
     peer.send(json!({ "jsonrpc": "2.0", "id": 9, "method": "sampling/createMessage", "params": sample }))
         .await;
     assert_eq!(peer.message().await.unwrap()["error"]["code"], -32601, "nobody answers that");
+}
+
+#[tokio::test]
+async fn a_question_that_is_withdrawn_is_not_answered_and_its_user_is_let_go() {
+    let left = Arc::new(Notify::new());
+    let leaves = Arc::clone(&left);
+    let options = Options::default().on_form(move |form| {
+        let leaves = NotifyOnDrop(Arc::clone(&leaves));
+        async move {
+            let _leaves = leaves;
+            if form.message == "Wait" {
+                std::future::pending::<()>().await;
+            }
+            assert!(form.message != "Panic", "the application is broken");
+            ElicitResult::declined()
+        }
+    });
+    let (_client, mut peer) = peer::legacy(options, json!({ "tools": {} })).await;
+    let ask = |id: i64, message: &str| {
+        let schema = json!({ "type": "object", "properties": {} });
+        let params = json!({ "mode": "form", "message": message, "requestedSchema": schema });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params })
+    };
+    peer.send(ask(1, "Wait")).await;
+    // Of another, and of nothing: nobody is let go by that.
+    for odd in [json!({ "requestId": "1" }), json!({ "requestId": 9 }), json!({ "reason": "none" })] {
+        peer.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": odd })).await;
+    }
+    peer.send(ask(2, "Go")).await;
+    assert_eq!(peer.message().await.unwrap()["id"], 2);
+    left.notified().await;
+    let params = json!({ "requestId": 1, "reason": "too late" });
+    peer.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;
+    left.notified().await;
+    // What the application does not survive is answered, for its server waits.
+    peer.send(ask(3, "Panic")).await;
+    let failed = peer.message().await.unwrap();
+    assert_eq!((&failed["id"], &failed["error"]["code"]), (&json!(3), &json!(-32603)), "{failed}");
+    peer.send(ask(4, "Go")).await;
+    assert_eq!(peer.message().await.unwrap()["result"]["action"], "decline");
+}
+
+struct NotifyOnDrop(Arc<Notify>);
+
+impl Drop for NotifyOnDrop {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
 }
 
 /// What a peer answers that refuses a call until a page was visited.

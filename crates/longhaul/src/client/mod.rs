@@ -15,7 +15,7 @@
 //! over the [`TaskHandle`] instead. What a server asks meanwhile is answered by what [`Options`] were given for it
 //! ([`Options::on_form`]). The files: `connect` finds out the era, `call` and `task` drive calls, which `rounds` makes
 //! again when they ask and `drafted` names; `watch` follows a task, `saved` is one written down, `journal` keeps what a crash must not lose, `pace` says how long to wait; `answers` and
-//! `asked` answer, `hosting` keeps answers for servers that come back for them, `pages` are where they sent the user; `structure` is held against schemas; `list`, `known`, `offer` and `subscription`, which `told` feeds, are
+//! `asked` answer, `hosting` keeps answers for servers that come back for them, `owed` is what they wait for, `pages` are where they sent the user; `structure` is held against schemas; `list`, `known`, `offer` and `subscription`, which `told` feeds, are
 //! what there is beside calls; `again` sends, once more where that is safe and not at all where `cache` has the answer;
 //! `table` knows who waits for what, `link` sends through `driver` and `transport`.
 
@@ -38,6 +38,7 @@ pub(crate) mod link;
 mod list;
 mod offer;
 pub(crate) mod options;
+mod owed;
 mod pace;
 mod pages;
 mod private;

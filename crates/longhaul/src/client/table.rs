@@ -30,9 +30,10 @@ use super::hosting::Host;
 use super::journal::{Page, name_of};
 use super::link::Outgoing;
 use super::options::{Callback, LogMessage, Options};
+use super::owed::Owed;
 use super::pages::Pages;
 use super::told::{Change, Told};
-use crate::server::HeldPush;
+use crate::server::{HeldPush, contained};
 use crate::trace;
 use crate::wire::{self, By};
 
@@ -48,6 +49,7 @@ pub(crate) struct Table {
     asked: AtomicBool,
     /// How many of its questions wait for the application.
     open: AtomicUsize,
+    owed: Owed,
     /// Whether no message will come any more, for those who wait for something else than an answer.
     over: watch::Sender<bool>,
     cache: Mutex<Cache>,
@@ -94,6 +96,7 @@ impl Table {
             tools_changed,
             asked,
             open,
+            owed: Owed::default(),
             over,
             cache,
             pages,
@@ -244,9 +247,9 @@ impl Table {
                 return Reply::Now(out);
             }
         };
-        let method = request.method.clone().into_owned();
+        let (method, owing) = (request.method.clone().into_owned(), self.owed.begin(&id));
         Reply::Later(Box::pin(async move {
-            let answered = answering.await;
+            let Some(answered) = owing.unless_withdrawn(answering).await else { return Said::nothing() };
             let mut out = Vec::new();
             match answered {
                 Ok(answer) => {
@@ -278,13 +281,14 @@ impl Table {
             .ok_or_else(|| ErrorObject::internal("too many questions wait for their answers here"))?;
         let this = Arc::clone(self);
         Ok(async move {
+            // Its server waits for an answer whatever becomes of the application.
+            let answering = contained(this.options.answers.answer(question, &this.pages), Err);
             let answered = match noted {
                 Some((page, name)) => {
-                    let answering = this.options.answers.answer(question, &this.pages);
                     let unnoted = |error: Error| ErrorObject::internal(error.to_string());
                     page.answer_once(&name, answering, unnoted).await
                 }
-                None => this.options.answers.answer(question, &this.pages).await,
+                None => answering.await,
             };
             drop(open);
             answered
@@ -364,6 +368,11 @@ impl Table {
                     }
                 } else {
                     tracing::debug!(id, "passed over what was said of a page that nobody was sent to");
+                }
+            }
+            Some(Notice::Cancelled) => {
+                if let Ok(id) = params.require("requestId") {
+                    self.owed.withdraw(&id);
                 }
             }
             Some(notice) => {
@@ -464,9 +473,16 @@ impl Said {
         Self { message, held: Some(held) }
     }
 
+    /// Nothing: a request that was withdrawn is not answered.
+    pub(super) fn nothing() -> Self {
+        Vec::new().into()
+    }
+
     /// Has it sent, and then what follows it.
     pub(crate) fn send(self, send: impl FnOnce(Vec<u8>)) {
-        send(self.message);
+        if !self.message.is_empty() {
+            send(self.message);
+        }
         if let Some(held) = self.held {
             held.release();
         }

@@ -262,7 +262,7 @@ pub(super) fn now_or_later(
     future: impl Future<Output = Write> + Send + 'static,
     out: &mut Vec<u8>,
 ) -> Dispatched {
-    let mut future: Pin<Box<dyn Future<Output = Write> + Send>> = Box::pin(contained(future));
+    let mut future: Pin<Box<dyn Future<Output = Write> + Send>> = Box::pin(contained(future, refused));
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(write) if cx.outlet().was_used() => later(envelope, cx, write),
         Poll::Ready(write) => Dispatched::Answered(write(&envelope, out)),
@@ -313,8 +313,8 @@ pub(super) fn started<F>(start: impl FnOnce() -> Result<F, ErrorObject>) -> Resu
     catch_unwind(AssertUnwindSafe(start)).unwrap_or_else(|_| Err(panicked()))
 }
 
-/// The same future, whose panic becomes an answer.
-pub(super) async fn contained(future: impl Future<Output = Write> + Send) -> Write {
+/// What the future comes to; `refused` of a panic on the way.
+pub(crate) async fn contained<T>(future: impl Future<Output = T> + Send, refused: fn(ErrorObject) -> T) -> T {
     let mut future = std::pin::pin!(future);
     std::future::poll_fn(|cx| {
         // Nothing of ours is reached through the future after it has panicked.

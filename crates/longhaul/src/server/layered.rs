@@ -26,7 +26,7 @@ pub(super) fn dispatch(
     let request = Request::of(dispatcher, Exchange { outlet: Outlet::Lent(outlet), ..exchange });
     let begun = request.begun.clone();
     let answering = service::run(way, request);
-    let mut future: Layered = Box::pin(contained(async move {
+    let answer = async move {
         match answering.await {
             Ok(Response { answered, message }) => Box::new(move |_: &Envelope, out: &mut Vec<u8>| {
                 out.extend_from_slice(&message);
@@ -34,7 +34,8 @@ pub(super) fn dispatch(
             }) as Write,
             Err(error) => refused(spoken(error)),
         }
-    }));
+    };
+    let mut future: Layered = Box::pin(contained(answer, refused));
     match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(write) if cx.outlet().was_used() || begun.delivery().is_some() => Dispatched::Pending(
             super::answer::layered(Box::pin(std::future::ready(write)), envelope, cx, begun),

@@ -78,7 +78,7 @@ use tower_service::Service;
 #[cfg(feature = "schema-validation")]
 pub use crate::schema::SchemaError;
 pub use answer::{Answered, CallCanceller, Delivery, Dispatched, PendingAnswer};
-pub(crate) use answer::{Envelope, Write, refused};
+pub(crate) use answer::{Envelope, Write, contained, refused};
 pub use ask::{Ask, AskError, ByDefault, Elicited, RoundOptions};
 pub(crate) use ask::{Kept, Line};
 pub(crate) use call::not_begun;

@@ -33,7 +33,8 @@ pub(super) const SERVER_REQUESTS: [(&str, Method); 3] =
     [("ping", Method::Ping), ("sampling/createMessage", Method::Sample), ("roots/list", Method::ListRoots)];
 
 /// The notifications a server may send in all of them.
-pub(super) const SERVER_NOTICES: [(&str, Notice); 6] = [
+pub(super) const SERVER_NOTICES: [(&str, Notice); 7] = [
+    ("notifications/cancelled", Notice::Cancelled),
     ("notifications/progress", Notice::Progress),
     ("notifications/message", Notice::Log),
     ("notifications/tools/list_changed", Notice::ToolsChanged),
