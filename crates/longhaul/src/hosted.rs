@@ -8,16 +8,18 @@ use std::time::Duration;
 
 use longhaul_proto::dialect::{Dialect, ResultWriter};
 use longhaul_proto::jsonrpc::{Code, ErrorObject};
-use longhaul_proto::method::Notice;
+use longhaul_proto::method::{Method, Notice};
 use longhaul_proto::model::Task;
 use longhaul_tasks::environment::BoxFuture;
+use longhaul_tasks::key;
 use longhaul_tasks::project::{self, View};
 use longhaul_tasks::runner::{Engine, Observed, Observer};
 use longhaul_tasks::store::{
-    CancelAsked, Cancellation, Cursor, Dialect as Door, Filter, Owner, Record, Scope, StoreError, TaskId,
+    CancelAsked, Cancellation, Cursor, Dialect as Door, Erasure, Filter, Outcome, Owner, Record, Scope,
+    StoreError, TaskId,
 };
 
-use crate::server::{HeldPush, Push as _, Reach, Write};
+use crate::server::{Envelope, HeldPush, Push as _, Reach, Write};
 use crate::wire::{self, By};
 
 /// The tasks of one owner, asked after in one dialect.
@@ -68,6 +70,63 @@ impl Hosted {
         }
     }
 
+    /// The drafted task that its owner calls so.
+    pub(crate) async fn drafted(&self, id: &str) -> Result<Option<Record>, ErrorObject> {
+        let Ok(key) = key::drafted(id) else { return Ok(None) };
+        self.engine.called(&self.owner, &key).await.map_err(|error| failed(&error))
+    }
+
+    /// What is answered of it; `None` when that is nothing the draft has, or it is gone meanwhile. `result` writes what it has come
+    /// to.
+    pub(crate) async fn about_drafted(
+        &self,
+        method: Method,
+        id: &str,
+        record: Record,
+        result: impl FnOnce(&Record) -> Result<WriteResult, ErrorObject>,
+    ) -> Result<Option<Write>, ErrorObject> {
+        let named = id.to_owned();
+        Ok(Some(match method {
+            Method::GetTask => Box::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
+                let task = project::task(&record, View::D1);
+                envelope.result(out, |result| {
+                    result.drafted_task(&named);
+                    envelope.dialect().write_drafted_task(&task, result);
+                })
+            }),
+            Method::TaskResult => {
+                if !matches!(record.outcome(), Some(Outcome::Result { .. })) {
+                    // There is none of any other (SEP-1686, Result Retrieval).
+                    let status = project::status(&record, View::D1).as_str();
+                    let why = format!("the task is {status}: only one that is completed has a result");
+                    let data = serde_json::json!({ "taskId": id, "status": status });
+                    return Err(ErrorObject::invalid_params(why).with_data(&data));
+                }
+                let write = result(&record)?;
+                Box::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
+                    envelope.result(out, |writer| {
+                        writer.drafted_task(&named);
+                        write(writer);
+                    })
+                })
+            }
+            Method::DeleteTask => {
+                let erasure = self.engine.erase(Scope::Owner(&self.owner), &record.id).await;
+                match erasure.map_err(|error| failed(&error))? {
+                    Erasure::NotFound => return Ok(None),
+                    Erasure::Open => {
+                        let why = "the task has not ended: cancel its request before you delete it";
+                        return Err(ErrorObject::invalid_params(why));
+                    }
+                    Erasure::Erased => Box::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
+                        envelope.result(out, |result| result.drafted_task(&named))
+                    }),
+                }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
     /// A page of the tasks, of each what `shown` says. What it leaves out makes a page short; it may even be empty, and
     /// another follow it.
     pub(crate) async fn list(
@@ -90,6 +149,24 @@ impl Hosted {
         let next = page.next.map(|next| next.as_str().to_owned());
         Ok(listed(page.tasks.iter().filter_map(shown).collect(), next))
     }
+}
+
+/// What writes the result of a task into an answer.
+pub(crate) type WriteResult = Box<dyn FnOnce(&mut ResultWriter<'_>) + Send>;
+
+/// The id of a drafted task is taken by another request.
+pub(crate) fn taken(id: &str, reason: &str) -> ErrorObject {
+    ErrorObject::invalid_params("the task id was used for another request: give each task an id of its own")
+        .with_data(&serde_json::json!({ "taskId": id, "reason": reason }))
+}
+
+/// A task as a list shows it: a drafted one is known to its caller by the id it gave, in every revision.
+pub(crate) fn listed_as(record: &Record, view: View) -> Task {
+    let mut task = project::task(record, view);
+    if record.dialect == Door::D1 {
+        task.id = project::id(record, View::D1).to_owned();
+    }
+    task
 }
 
 /// The answer that says how a task stands.

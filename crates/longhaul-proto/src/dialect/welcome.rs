@@ -108,7 +108,10 @@ impl Dialect {
             declared.optional("elicitation", able.elicitation.as_ref().filter(elicits));
             declared.optional("sampling", able.sampling.as_ref());
             if self.asks_for_tasks() && !able.tasks.is_empty() {
+                // The server may choose an older revision, which has nothing but the draft.
                 declared.field("tasks", &able.tasks);
+            } else if self.has_drafted_tasks() && !able.tasks.as_drafted().is_empty() {
+                declared.field("tasks", &able.tasks.as_drafted());
             }
             if able.roots {
                 declared.raw("roots", r#"{"listChanged":true}"#);

@@ -52,12 +52,22 @@ pub struct ClientTasks {
     pub list: bool,
     /// They can be cancelled.
     pub cancel: bool,
+    /// They can be as SEP-1686 drafted them, too.
+    pub drafted: bool,
 }
 
 impl ClientTasks {
     /// Tasks that can be listed and cancelled, of what is asked so.
     pub fn new(sampling: bool, elicitation: bool) -> Self {
-        Self { sampling, elicitation, list: true, cancel: true }
+        Self { sampling, elicitation, list: true, cancel: true, drafted: false }
+    }
+
+    /// What the draft has of them, by category and request (SEP-1686, Capabilities).
+    pub(crate) fn as_drafted(&self) -> BTreeMap<&'static str, BTreeMap<&'static str, bool>> {
+        let requests =
+            [(self.sampling, "sampling", "createMessage"), (self.elicitation, "elicitation", "create")];
+        let there = requests.into_iter().filter(|(there, ..)| self.drafted && *there);
+        there.map(|(_, category, request)| (category, BTreeMap::from([(request, true)]))).collect()
     }
 
     /// Whether anything can be a task.
@@ -227,6 +237,8 @@ impl Serialize for ClientTasks {
             #[serde(skip_serializing_if = "Option::is_none")]
             cancel: Option<Meta>,
             requests: Requests,
+            #[serde(flatten)]
+            drafted: BTreeMap<&'static str, BTreeMap<&'static str, bool>>,
         }
         let method = |there: bool, name| there.then(|| BTreeMap::from([(name, Meta::new())]));
         let requests = Requests {
@@ -234,7 +246,9 @@ impl Serialize for ClientTasks {
             elicitation: method(self.elicitation, "create"),
         };
         let there = |there: bool| there.then(Meta::new);
-        Written { list: there(self.list), cancel: there(self.cancel), requests }.serialize(serializer)
+        let drafted = self.as_drafted();
+        Written { list: there(self.list), cancel: there(self.cancel), requests, drafted }
+            .serialize(serializer)
     }
 }
 
@@ -273,6 +287,7 @@ fn tasks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ClientTasks, D::E
         elicitation: requests.elicitation.is_some_and(|elicited| elicited.create),
         list: written.list,
         cancel: written.cancel,
+        drafted: false,
     })
 }
 

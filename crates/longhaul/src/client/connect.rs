@@ -104,6 +104,7 @@ fn declaration(options: &Options) -> Arc<Declaration> {
     if options.hosting.is_some() {
         let asks_user = capabilities.elicitation.is_some();
         capabilities.tasks = ClientTasks::new(capabilities.sampling.is_some(), asks_user);
+        capabilities.tasks.drafted = options.drafted_tasks;
     }
     let mut declaration = Declaration::new(options.info.clone(), capabilities);
     declaration.log_level = options.log_level;

@@ -274,7 +274,8 @@ impl Options {
     /// Has calls be tasks as SEP-1686 drafted them, before a revision had any, where the server offers those and nothing newer
     /// ([`Server::drafted_tasks`](crate::Server::drafted_tasks)).
     ///
-    /// The client names the task. Only the connection that has begun one can cancel it, and hears what it asks.
+    /// The client names the task. Only the connection that has begun one can cancel it, and hears what it asks. A client that
+    /// [hosts tasks](Self::host_tasks) hosts those that its server names, too.
     ///
     /// ```
     /// use longhaul::client::Options;

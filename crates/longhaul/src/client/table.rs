@@ -88,7 +88,7 @@ impl Table {
         let (asked, open) = (AtomicBool::new(false), AtomicUsize::new(0));
         let cache = Mutex::new(Cache::new(options.max_cached, options.max_cached_bytes));
         let (pages, state) = (Pages::new(options.max_pages), Mutex::new(state));
-        let host = options.hosting.as_ref().map(Host::new);
+        let host = options.hosting.as_ref().map(|hosting| Host::new(hosting, options.drafted_tasks));
         let expected = Expected::default();
         Arc::new(Self {
             origin,
@@ -302,6 +302,11 @@ impl Table {
         Some((book.of_task(&task)?, name_of(method, params)))
     }
 
+    /// What the server is owed.
+    pub(super) fn owed(&self) -> &Owed {
+        &self.owed
+    }
+
     /// What is hosted for the server, if anything is.
     pub(super) fn host(&self) -> Option<&Host> {
         self.host.as_ref()
@@ -452,6 +457,7 @@ fn may_be_asked(method: &str) -> bool {
             Dialect::server_request(method),
             Some(Method::GetTask | Method::TaskResult | Method::CancelTask | Method::ListTasks)
         )
+        || Dialect::newest_legacy().drafted_request(method).is_some()
 }
 
 /// What is sent back for a message.

@@ -724,7 +724,7 @@ fn told(shared: &Shared, cx: &Cx, answer: Answer, waited: Duration, rounds: Opti
             })
         }
         Answer::Refused(refusal) => refused(match (refusal.reason, drafted) {
-            (Some(reason), Some(id)) => drafted::taken(&id, reason),
+            (Some(reason), Some(id)) => hosted::taken(&id, reason),
             _ => not_begun(refusal),
         }),
     }

@@ -9,9 +9,9 @@ use longhaul_proto::dialect::{DRAFTED_TASK, Dialect, Keep};
 use longhaul_proto::jsonrpc::{ErrorObject, Text};
 use longhaul_proto::method::Method;
 use longhaul_tasks::key;
-use longhaul_tasks::project::{self, View};
+use longhaul_tasks::project;
 use longhaul_tasks::runner::{Answer, Engine, Ticket};
-use longhaul_tasks::store::{Digest, Erasure, Once, Outcome, Owner, Record, Scope, TaskId};
+use longhaul_tasks::store::{Digest, Once, Owner, Record, TaskId};
 use tokio::sync::oneshot;
 
 use super::answer::{Dispatched, Envelope, Write, now_or_later, refused};
@@ -22,7 +22,7 @@ use super::dispatch::{Dispatcher, Exchange, Shared};
 use super::once::key_of;
 use super::policy::TaskMode;
 use super::tool::Tool;
-use crate::hosted::{failed, not_found};
+use crate::hosted::{Hosted, WriteResult, not_found};
 
 /// A call that is to be a drafted task.
 #[derive(Clone, Debug)]
@@ -81,12 +81,6 @@ pub(super) async fn answered(
     }
 }
 
-/// The id of a task is taken by another request.
-pub(super) fn taken(id: &str, reason: &str) -> ErrorObject {
-    ErrorObject::invalid_params("the task id was used for another request: give each task an id of its own")
-        .with_data(&serde_json::json!({ "taskId": id, "reason": reason }))
-}
-
 /// Whether its server has drafted tasks, and its revision lets a caller ask for them.
 pub(super) fn concerns(dispatcher: &Dispatcher, dialect: &Dialect) -> bool {
     dispatcher.0.capabilities.drafted_tasks && dialect.has_drafted_tasks()
@@ -123,64 +117,26 @@ pub(super) fn answer(
 /// Who asks after drafted tasks.
 pub(super) struct Asking {
     shared: Arc<Shared>,
-    engine: Engine,
-    owner: Owner,
+    hosted: Hosted,
 }
 
 impl Asking {
     pub(super) fn new(dispatcher: &Dispatcher, exchange: &Exchange<'_, '_>) -> Self {
         let (shared, engine) = (Arc::clone(&dispatcher.0), dispatcher.0.engine.clone());
-        Self { shared, engine, owner: exchange.caller.owner() }
+        let hosted = Hosted { engine, owner: exchange.caller.owner(), dialect: exchange.dialect };
+        Self { shared, hosted }
     }
 
     /// What is answered of the task that this caller calls so; `None` when it calls none so.
     pub(super) async fn about(&self, method: Method, id: &str) -> Result<Option<Write>, ErrorObject> {
-        let Ok(key) = key::drafted(id) else { return Ok(None) };
-        let found = self.engine.called(&self.owner, &key).await.map_err(|error| failed(&error))?;
-        let Some(record) = found else { return Ok(None) };
-        let id = id.to_owned();
-        Ok(Some(match method {
-            Method::GetTask => Box::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
-                let task = project::task(&record, View::D1);
-                envelope.result(out, |result| {
-                    result.drafted_task(&id);
-                    envelope.dialect.write_drafted_task(&task, result);
-                })
-            }),
-            Method::TaskResult => {
-                self.shared.tells(&record, &self.owner);
-                result(&record, id)?
-            }
-            _ => {
-                let erasure = self.engine.erase(Scope::Owner(&self.owner), &record.id).await;
-                match erasure.map_err(|error| failed(&error))? {
-                    Erasure::NotFound => return Ok(None),
-                    Erasure::Open => {
-                        let why = "the task has not ended: cancel its request before you delete it";
-                        return Err(ErrorObject::invalid_params(why));
-                    }
-                    Erasure::Erased => Box::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
-                        envelope.result(out, |result| result.drafted_task(&id))
-                    }),
-                }
-            }
-        }))
+        let Some(record) = self.hosted.drafted(id).await? else { return Ok(None) };
+        if method == Method::TaskResult {
+            self.shared.tells(&record, &self.hosted.owner);
+        }
+        let result = |record: &Record| -> Result<WriteResult, ErrorObject> {
+            let result = project::outcome(record).ok_or_else(not_found)??;
+            Ok(Box::new(move |writer| result.write(writer)))
+        };
+        self.hosted.about_drafted(method, id, record, result).await
     }
-}
-
-/// The result of a task that is completed; there is none of any other (SEP-1686, Result Retrieval).
-fn result(record: &Record, id: String) -> Result<Write, ErrorObject> {
-    if !matches!(record.outcome(), Some(Outcome::Result { .. })) {
-        let status = project::status(record, View::D1).as_str();
-        let why = format!("the task is {status}: only one that is completed has a result");
-        let data = serde_json::json!({ "taskId": id, "status": status });
-        return Err(ErrorObject::invalid_params(why).with_data(&data));
-    }
-    let result = project::outcome(record).ok_or_else(not_found)??;
-    Ok(Box::new(move |envelope, out| {
-        envelope.result(out, |writer| {
-            writer.drafted_task(&id);
-            result.write(writer);
-        })
-    }))
 }

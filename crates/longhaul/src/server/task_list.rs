@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use longhaul_proto::jsonrpc::Text;
-use longhaul_proto::model::Task;
-use longhaul_tasks::project::{self, View};
-use longhaul_tasks::store::{Cursor, Dialect as Door, Record};
+use longhaul_tasks::project::View;
+use longhaul_tasks::store::{Cursor, Dialect as Door};
 
 use super::answer::{Dispatched, Envelope, now_or_later, refused};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::drafted;
 use super::slots::asked;
-use crate::hosted::{Hosted, is_seen, listed};
+use crate::hosted::{Hosted, is_seen, listed, listed_as};
 
 pub(super) fn answer(
     dispatcher: &Dispatcher,
@@ -46,18 +45,9 @@ pub(super) fn answer(
                 Door::D1 => drafted,
                 _ => view == View::D2 && is_seen(dialect, record),
             };
-            is_listed.then(|| shown(record, view))
+            is_listed.then(|| listed_as(record, view))
         });
         page.await
     };
     now_or_later(envelope, cx, None, async { answered.await.unwrap_or_else(refused) }, out)
-}
-
-/// A drafted task is known to its caller by the id it gave, in every revision.
-fn shown(record: &Record, view: View) -> Task {
-    let mut task = project::task(record, view);
-    if record.dialect == Door::D1 {
-        task.id = project::id(record, View::D1).to_owned();
-    }
-    task
 }

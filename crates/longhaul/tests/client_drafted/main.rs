@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
 
+mod hosting;
 #[expect(dead_code, reason = "not all that it can play is played here")]
 #[path = "../peer/mod.rs"]
 mod peer;

@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 mod changes;
+mod drafted;
 mod faults;
 mod kept;
 #[cfg(all(unix, feature = "sqlite"))]

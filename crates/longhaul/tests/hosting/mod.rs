@@ -226,6 +226,16 @@ async fn no_server_sees_the_tasks_of_another_and_too_many_are_refused() {
     one.send(request(7, "tasks/result", about)).await;
     let (refused, _) = ask(&mut one, 8, "tasks/list", json!({})).await;
     assert!(refused["error"]["data"]["retryAfterMs"].is_u64(), "one request waits already: {refused}");
+    // One that is withdrawn makes room, and is not answered.
+    one.send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } }))
+        .await;
+    for id in 9.. {
+        let (listed, told) = ask(&mut one, id, "tasks/list", json!({})).await;
+        assert!(told.is_empty(), "{told:?}");
+        if listed.get("result").is_some() {
+            break;
+        }
+    }
     user.answers.notify_one();
 }
 

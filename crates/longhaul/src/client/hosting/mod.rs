@@ -1,5 +1,7 @@
 //! What a server asks, as tasks that this client hosts (2025-11-25, Tasks): the server need not wait for the answer, and
-//! may come back for it.
+//! may come back for it. `drafted` has what came before them.
+
+mod drafted;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -10,7 +12,7 @@ use longhaul_proto::jsonrpc::{ErrorObject, Request, Text};
 use longhaul_proto::method::Method;
 use longhaul_tasks::environment::{BoxFuture, Environment, Tokio};
 use longhaul_tasks::machine::{Caller, Plan};
-use longhaul_tasks::project;
+use longhaul_tasks::project::{self, View};
 use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Work, Worker};
 use longhaul_tasks::store::{
     Cursor, Dialect as Door, Durability, Json, Limits, Memory, Outcome, Owner, Retention, Settings,
@@ -20,10 +22,14 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{OnceCell, Semaphore, watch};
 
+use self::drafted::Drafted;
 use super::error::Error;
+use super::owed::Owing;
 use super::table::{Reply, Said, Table};
 use crate::hex::hex;
-use crate::hosted::{Hosted, TaskNews, created, is_seen, not_found, result_of, shown, view};
+use crate::hosted::{
+    Hosted, TaskNews, WriteResult, created, is_seen, listed_as, not_found, result_of, shown, view,
+};
 use crate::server::{Envelope, HeldPush, Push, Write, not_begun, refused};
 use crate::wire::By;
 
@@ -32,10 +38,13 @@ use crate::wire::By;
 /// A server of 2025-11-25 may then ask its questions so, sees how they stand, fetches what they came to, lists and cancels
 /// them. It sees only those it has asked itself: in memory those of its connection, which are cancelled when that ends; in a
 /// store on a disk those of the same server, by the name that it was connected to, which go on without it. What the
-/// application was answering when its process died has failed then: nobody is asked again.
+/// application was answering when its process died has failed then: nobody is asked again. Where [the draft's tasks] are asked for,
+/// a server may name its questions: each is answered all the same, and is cancelled by who withdraws it.
 ///
 /// How many of them may wait for the application at once is [`Options::max_questions`](super::Options); how many are kept,
 /// the store's to say: in memory 1,000 of a connection and 10,000 in all.
+///
+/// [the draft's tasks]: super::Options::drafted_tasks
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Hosting {
@@ -191,6 +200,8 @@ impl Environment for Tied {
 /// The hosting of one connection.
 pub(crate) struct Host {
     hosting: Hosting,
+    /// Servers may ask for drafted tasks, too.
+    drafted: bool,
     waiting: Arc<Semaphore>,
     /// Whose tasks in which dialect, and where news of them go, once there is a session that has words for it.
     open: OnceLock<(Hosted, Arc<dyn Push>)>,
@@ -198,33 +209,61 @@ pub(crate) struct Host {
 
 impl Host {
     /// That of a connection whose server is known.
-    pub(super) fn new(hosting: &Hosting) -> Self {
+    pub(super) fn new(hosting: &Hosting, drafted: bool) -> Self {
         let waiting = Arc::new(Semaphore::new(hosting.max_waiting));
-        Self { hosting: hosting.clone(), waiting, open: OnceLock::new() }
+        Self { hosting: hosting.clone(), drafted, waiting, open: OnceLock::new() }
     }
 
     /// There is a session of this dialect, whose server is told of its tasks by `push`.
     pub(super) fn open(&self, dialect: &'static Dialect, push: Arc<dyn Push>) {
         let begun = self.hosting.node.engine.get().zip(self.hosting.owner.clone());
-        if let Some((engine, owner)) = begun.filter(|_| dialect.asks_for_tasks()) {
+        if let Some((engine, owner)) = begun.filter(|_| dialect.asks_for_tasks() || self.has_drafted(dialect))
+        {
             // One that was opened anew in the place of another is of the same dialect, and goes the same way.
             let _ = self.open.set((Hosted { engine: engine.clone(), owner, dialect }, push));
         }
     }
 
+    fn has_drafted(&self, dialect: &Dialect) -> bool {
+        self.drafted && dialect.has_drafted_tasks()
+    }
+
     /// The reply to a request that is to be a task, or is about one; `None` if it is neither.
     pub(super) fn handle(&self, table: &Arc<Table>, request: &Request<'_>) -> Option<Reply> {
         let (hosted, push) = self.open.get()?;
-        let method = Dialect::server_request(&request.method)?;
+        let dialect = hosted.dialect;
+        let drafted = || dialect.drafted_request(&request.method).filter(|_| self.has_drafted(dialect));
+        let method = Dialect::server_request(&request.method).or_else(drafted)?;
         match method {
             Method::Sample | Method::Elicit => self.host(hosted, push, table, method, request),
-            Method::GetTask | Method::TaskResult | Method::CancelTask | Method::ListTasks => {
-                let name = hosted.dialect.name_of(method)?;
-                let envelope = Envelope::to_server(request.id.clone(), hosted.dialect, name);
-                Some(self.about(hosted.clone(), envelope, method, request))
+            Method::GetTask
+            | Method::TaskResult
+            | Method::CancelTask
+            | Method::ListTasks
+            | Method::DeleteTask => {
+                let drafted = || dialect.drafted_name_of(method).filter(|_| self.has_drafted(dialect));
+                let name = dialect.name_of(method).filter(|_| dialect.asks_for_tasks()).or_else(drafted)?;
+                let envelope = Envelope::to_server(request.id.clone(), dialect, name);
+                Some(self.about(hosted.clone(), table.owed().begin(&request.id), envelope, method, request))
             }
             _ => None,
         }
+    }
+
+    /// Which task a question is to be, if any.
+    fn wanted(
+        &self,
+        dialect: &Dialect,
+        kind: &str,
+        request: &Request<'_>,
+    ) -> Result<Option<Wanted>, ErrorObject> {
+        let params = &request.params;
+        if let Some(wanted) = dialect.task_wanted(params)? {
+            return Ok(Some(Wanted::Agreed(wanted)));
+        }
+        let drafted = if self.has_drafted(dialect) { dialect.drafted_task(params)? } else { None };
+        let named = drafted.map(|task| Drafted::of(task, kind, params.as_str().unwrap_or("{}")));
+        Ok(named.transpose()?.map(Wanted::Drafted))
     }
 
     /// Makes a task of a question that asks for it.
@@ -242,7 +281,7 @@ impl Host {
             envelope.error(&mut out, error);
             Some(Reply::Now(out))
         };
-        let wanted = match hosted.dialect.task_wanted(&request.params) {
+        let wanted = match self.wanted(hosted.dialect, tool(asked), request) {
             Ok(wanted) => wanted?,
             Err(error) => return now(&error),
         };
@@ -250,7 +289,7 @@ impl Host {
             Ok(answering) => answering,
             Err(error) => return now(&error),
         };
-        let (table, lasts) = (Arc::clone(table), self.hosting.is_durable());
+        let (table, owed, lasts) = (Arc::clone(table), table.owed().clone(), self.hosting.is_durable());
         let work = async move {
             tokio::select! {
                 biased;
@@ -258,14 +297,22 @@ impl Host {
                 () = table.is_over(), if !lasts => Outcome::cancelled(Some("the connection has ended".into())),
             }
         };
-        let push = Arc::new(HeldPush::new(Arc::clone(push)));
-        let news = TaskNews::new(By::Client, hosted.dialect, Arc::clone(&push));
         let mut call =
             Call::new(hosted.owner.clone(), tool(asked), Json::null(), Work::Future(Box::pin(work)));
-        call.plan = Plan::new(Caller::AsksForTask, true);
-        (call.dialect, call.after) = (Door::D2, Some(Duration::ZERO));
-        call.retention = self.hosting.retention(wanted);
+        call.after = Some(Duration::ZERO);
         call.poll_interval_ms = u64::try_from(self.hosting.poll_interval.as_millis()).ok();
+        let wanted = match wanted {
+            Wanted::Agreed(wanted) => wanted,
+            Wanted::Drafted(task) => {
+                task.lay_out(&mut call, &self.hosting, hosted.dialect, push);
+                let (ticket, owing) = (hosted.engine.call(call), owed.begin(&request.id));
+                return Some(Reply::Later(Box::pin(task.answered(ticket, envelope, owing))));
+            }
+        };
+        let push = Arc::new(HeldPush::new(Arc::clone(push)));
+        let news = TaskNews::new(By::Client, hosted.dialect, Arc::clone(&push));
+        (call.plan, call.dialect) = (Plan::new(Caller::AsksForTask, true), Door::D2);
+        call.retention = self.hosting.retention(wanted);
         call.observer = Arc::new(news);
         let ticket = hosted.engine.call(call);
         Some(Reply::Later(Box::pin(async move {
@@ -282,31 +329,47 @@ impl Host {
     }
 
     /// Answers what is asked about tasks.
-    fn about(&self, hosted: Hosted, envelope: Envelope, method: Method, request: &Request<'_>) -> Reply {
+    fn about(
+        &self,
+        hosted: Hosted,
+        owing: Owing,
+        envelope: Envelope,
+        method: Method,
+        request: &Request<'_>,
+    ) -> Reply {
         let Ok(place) = Arc::clone(&self.waiting).try_acquire_owned() else {
             let why = "too many requests about tasks wait for their answers here: ask again later";
             let mut out = Vec::new();
             envelope.error(&mut out, &ErrorObject::overloaded(why, RETRY_AFTER));
             return Reply::Now(out);
         };
-        let asked = Asked::read(method, request);
+        let (asked, drafted) = (Asked::read(method, request), self.has_drafted(hosted.dialect));
         let limit = self.hosting.page_size;
         Reply::Later(Box::pin(async move {
             let answered = match asked {
-                Ok(asked) => asked.answered(&hosted, limit).await,
-                Err(error) => Err(error),
+                Ok(asked) => owing.unless_withdrawn(asked.answered(&hosted, drafted, limit)).await,
+                Err(error) => Some(Err(error)),
             };
             drop(place);
+            let Some(answered) = answered else { return Said::nothing() };
             written(&envelope, answered.unwrap_or_else(refused)).into()
         }))
     }
 }
 
+/// How a question is to be a task.
+enum Wanted {
+    /// As 2025-11-25 has it.
+    Agreed(TaskWanted),
+    /// As it was drafted.
+    Drafted(Drafted),
+}
+
 /// What is asked about tasks.
 enum Asked {
     List(Option<Cursor>),
-    /// About this one; `None` when there can be none of that id.
-    One(Method, Option<TaskId>),
+    /// About this one; there may be none of that id.
+    One(Method, String),
 }
 
 impl Asked {
@@ -316,36 +379,47 @@ impl Asked {
             return Ok(Self::List(after.map(|Text(text)| Cursor::from_text(text))));
         }
         let Text(id) = request.params.require("taskId")?;
-        Ok(Self::One(method, TaskId::new(id.as_ref()).ok()))
+        Ok(Self::One(method, id.into_owned()))
     }
 
-    async fn answered(self, hosted: &Hosted, limit: usize) -> Result<Write, ErrorObject> {
+    async fn answered(self, hosted: &Hosted, has_drafted: bool, limit: usize) -> Result<Write, ErrorObject> {
+        let has_agreed = hosted.dialect.asks_for_tasks();
+        let view = if has_agreed { view(hosted.dialect) } else { View::D1 };
         let (method, id) = match self {
             Self::List(after) => {
                 let listed = hosted.list(after.as_ref(), limit, |record| {
-                    is_seen(hosted.dialect, record).then(|| project::task(record, view(hosted.dialect)))
+                    let is_listed = match record.dialect {
+                        Door::D1 => has_drafted,
+                        _ => has_agreed && is_seen(hosted.dialect, record),
+                    };
+                    is_listed.then(|| listed_as(record, view))
                 });
                 return listed.await;
             }
-            Self::One(method, id) => (method, id.ok_or_else(not_found)?),
+            Self::One(method, id) => (method, id),
         };
+        if has_drafted
+            && let Some(record) = hosted.drafted(&id).await?
+            && let Some(answer) = hosted.about_drafted(method, &id, record, drafted::result).await?
+        {
+            return Ok(answer);
+        }
+        let id = TaskId::new(id).ok().filter(|_| has_agreed).ok_or_else(not_found)?;
         match method {
             Method::GetTask => {
                 let record = hosted.find(&id).await?.ok_or_else(not_found)?;
-                Ok(shown(project::task(&record, view(hosted.dialect))))
+                Ok(shown(project::task(&record, view)))
             }
             Method::CancelTask => hosted.cancel(&id).await,
+            // It is the draft's alone.
+            Method::DeleteTask => Err(not_found()),
             _ => {
                 // Seen before it is waited for.
                 hosted.find(&id).await?.ok_or_else(not_found)?;
                 let record = hosted.ended(&id).await?;
                 let outcome = record.outcome().ok_or_else(not_found)?;
                 let result = project::value(outcome, Some(id.as_str()))?.clone();
-                Ok(result_of(id.as_str().to_owned(), move |writer| {
-                    if let Err(error) = writer.whole(result.as_str()) {
-                        tracing::error!(%error, "what a question came to is no object");
-                    }
-                }))
+                Ok(result_of(id.as_str().to_owned(), whole(result)))
             }
         }
     }
@@ -357,6 +431,15 @@ fn outcome(answered: Result<Box<RawValue>, ErrorObject>) -> Outcome {
         Ok(answer) => Outcome::result(answer.into(), false),
         Err(error) => Outcome::error(error.code.0, error.message.as_ref(), error.data.map(Json::from)),
     }
+}
+
+/// What writes what a question came to.
+fn whole(value: Json) -> WriteResult {
+    Box::new(move |writer| {
+        if let Err(error) = writer.whole(value.as_str()) {
+            tracing::error!(%error, "what a question came to is no object");
+        }
+    })
 }
 
 fn written(envelope: &Envelope, write: Write) -> Vec<u8> {
