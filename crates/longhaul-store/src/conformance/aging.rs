@@ -6,13 +6,15 @@ use super::{
     Backend, ann,
     asking::asking,
     bob, create,
-    creation::keyed,
+    creation::{keyed, once},
     drive::{block_on, race},
-    finish, get, id, json, one, one_with, queued, task,
+    finish, get, id, json, one, one_with, queued,
+    stepping::learnt,
+    task,
 };
 use crate::{
     Batch, Cancellation, Erasure, Filter, Finished, Outcome, Reply, Retention, Scope, Settings, Start,
-    StoreError, Swept, TaskStore, Time,
+    StoreError, Swept, TaskId, TaskStore, Time,
 };
 
 /// V2 of `conformance/REQUIREMENTS.md`.
@@ -193,6 +195,62 @@ pub(super) async fn sweeps_that_race_do_each_thing_once(backend: &dyn Backend) {
     let swept = race(4, |index| block_on(nodes[index].sweep(100)).unwrap());
     assert_eq!(swept.iter().map(|swept| swept.expired.len()).sum::<usize>(), 10);
     assert_eq!(swept.iter().map(|swept| swept.erased).sum::<usize>(), 10);
+}
+
+/// Stores may do many at once, of several owners.
+pub(super) async fn a_sweep_of_many_does_to_each_what_time_demands(backend: &dyn Backend) {
+    let settings = Settings { tombstone: minutes(1), ..Settings::default() };
+    let one = one_with(backend, settings);
+    let (mut done, mut open, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..150 {
+        let mut new = task(&format!("t{number}"));
+        new.owner = if number % 2 == 0 { ann() } else { bob() };
+        new.once = Some(once(&format!("key{number}"), 1));
+        new.steps = vec![learnt("first", "1")];
+        new.retention = match number % 3 {
+            0 => Retention::AfterTerminal(minutes(1)),
+            1 => Retention::FromCreation(minutes(1)),
+            _ => Retention::Unlimited,
+        };
+        let made = create(&*one.store, new).await;
+        match number % 3 {
+            0 => done.push(finish(&*one.store, &made).await.id),
+            1 => open.push(made.id),
+            _ => kept.push(finish(&*one.store, &made).await),
+        }
+    }
+    one.deployment.advance(minutes(1));
+    let swept = one.store.sweep(1000).await.unwrap();
+    assert_eq!((swept.erased, swept.removed, swept.total()), (50, 0, 100));
+    assert_eq!(
+        (sorted(swept.forgotten), sorted(swept.expired)),
+        (sorted(done.clone()), sorted(open.clone()))
+    );
+    for id in &done {
+        assert_eq!(get(&*one.store, id).await, None);
+    }
+    for id in open {
+        assert!(get(&*one.store, &id).await.is_some_and(|task| task.is_terminal()), "{id} has ended");
+    }
+    for task in &kept {
+        assert_eq!(get(&*one.store, &task.id).await.as_ref(), Some(task), "nothing is done to it");
+    }
+    let counts = one.store.counts().await.unwrap();
+    assert_eq!((counts.open, counts.retained), (0, 150));
+
+    one.deployment.advance(minutes(1));
+    let swept = one.store.sweep(1000).await.unwrap();
+    assert_eq!((swept.removed, swept.total()), (50, 50));
+    assert_eq!(one.store.counts().await.unwrap().retained, 100);
+    // What was taken is free again.
+    let mut again = task(done[0].as_str());
+    again.once = Some(once("key0", 2));
+    create(&*one.store, again).await;
+}
+
+fn sorted(mut ids: Vec<TaskId>) -> Vec<TaskId> {
+    ids.sort();
+    ids
 }
 
 pub(super) async fn what_is_erased_is_forgotten_at_once(backend: &dyn Backend) {

@@ -229,7 +229,7 @@ pub(super) fn keyed(name: &str, owner: &Owner, of: u8) -> NewTask {
     new
 }
 
-fn once(key: &str, of: u8) -> Once {
+pub(super) fn once(key: &str, of: u8) -> Once {
     Once::new(CallKey::new(key).unwrap(), Digest::new([of; 32]))
 }
 

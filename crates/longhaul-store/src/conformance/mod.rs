@@ -268,6 +268,7 @@ pub const CHECKS: &[Check] = checks! {
         an_expired_task_is_not_claimed,
         a_sweep_takes_no_more_than_asked,
         sweeps_that_race_do_each_thing_once,
+        a_sweep_of_many_does_to_each_what_time_demands,
         what_is_erased_is_forgotten_at_once,
         what_is_erased_leaves_room_if_nobody_can_ask_for_it,
     }

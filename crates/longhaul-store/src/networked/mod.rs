@@ -28,6 +28,7 @@ pub(crate) mod server;
 mod server_clock;
 mod store;
 mod suspects;
+mod sweep;
 pub(crate) mod transaction;
 pub(crate) mod transfer;
 

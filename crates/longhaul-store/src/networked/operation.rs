@@ -1,16 +1,17 @@
 //! The operations that write: each reads what it is about, applies the rules that every backend has, and writes what comes of
 //! that.
 
+use std::slice;
+
 use super::{
     beside::Beside,
     family,
-    fault::pass_over,
     look::FEW,
     transaction::{Change, First, Operation, Transaction, Written},
 };
 use crate::{
-    Answered, Batch, CancelAsked, Cancellation, Created, Epoch, Erasure, Finished, NewTask, NodeId, OnOrphan,
-    Outcome, Owner, Record, Reply, Scope, StoreError, TaskId,
+    Answered, Batch, CancelAsked, Cancellation, Created, Epoch, Erasure, Finished, NewTask, NodeId, Outcome,
+    Owner, Record, Reply, Scope, StoreError, TaskId,
     transition::{self, Asked, Kept as _},
 };
 
@@ -390,7 +391,7 @@ impl<T: Transaction> Operation<T> for Erase {
             None => return Ok(Erasure::Open),
             Some(true) => {
                 let until = transition::taken_until(&record, now, tx.settings());
-                tx.erase(&record, until).await?;
+                tx.erase(slice::from_ref(&record), until).await?;
             }
             Some(false) => tx.put(&record, Change::Ended).await?,
         }
@@ -398,56 +399,8 @@ impl<T: Transaction> Operation<T> for Erase {
     }
 }
 
-/// What a sweep has done to one task.
-pub(super) enum Done {
-    Expired,
-    Orphaned(OnOrphan),
-    Forgot(Box<Record>),
-    Removed,
-    Nothing,
-}
-
-/// Does to this task what time demands, if it still does: another node may have been there.
-pub(super) struct Sweep(pub(super) TaskId);
-
-impl<T: Transaction> Operation<T> for Sweep {
-    type Done = Done;
-
-    fn first(&self) -> First<'_> {
-        First::Task(&self.0)
-    }
-
-    async fn run(&self, tx: &mut T) -> Result<Done, T::Fault> {
-        let now = tx.now();
-        let mut record = match tx.load(&self.0).await {
-            Ok(Some(found)) => found,
-            Ok(None) => {
-                return Ok(if tx.remove(&self.0).await? { Done::Removed } else { Done::Nothing });
-            }
-            Err(fault) => return pass_over(&self.0, fault).map(|()| Done::Nothing),
-        };
-        if transition::expire(&mut record, now, tx.settings()) {
-            end(tx, &record).await?;
-            return Ok(Done::Expired);
-        }
-        if let Some(then) = transition::orphan(&mut record, now, tx.settings()) {
-            if record.is_terminal() {
-                end(tx, &record).await?;
-            } else {
-                tx.put(&record, Change::Orphan).await?;
-            }
-            return Ok(Done::Orphaned(then));
-        }
-        if record.swept_at().is_some_and(|at| at <= now) {
-            tx.erase(&record, now.after(tx.settings().tombstone)).await?;
-            return Ok(Done::Forgot(Box::new(record)));
-        }
-        Ok(Done::Nothing)
-    }
-}
-
 /// Writes back a task that has just ended, and does what follows from that.
-async fn end<T: Transaction>(tx: &mut T, record: &Record) -> Result<(), T::Fault> {
+pub(super) async fn end<T: Transaction>(tx: &mut T, record: &Record) -> Result<(), T::Fault> {
     tx.reach_above(record)?;
     tx.put(record, Change::Any).await?;
     family::follow(tx, record).await

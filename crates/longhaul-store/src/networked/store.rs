@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::{
     Handle,
-    look::{Called, Candidates, Claimable, Count, Due, Get, List, Look, PartsOf, Steps},
+    look::{Called, Candidates, Claimable, Count, Due, FEW, Get, List, Look, PartsOf, Steps},
     operation::{
-        Answer, AskToCancel, CameBack, Cancel, Claim, ClaimOne, Create, Done, Erase, Finish, Held, Release,
-        Sweep, Target, Write,
+        Answer, AskToCancel, CameBack, Cancel, Claim, ClaimOne, Create, Erase, Finish, Held, Release, Target,
+        Write,
     },
     server::Server,
+    sweep::{self, Expire, Forget, Forgotten},
     transaction::Transaction,
 };
 use crate::{
@@ -180,14 +181,17 @@ where
     fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
         Box::pin(async move {
             let mut swept = Swept::default();
-            // Each by itself: what one that has ended leads to may be long.
-            for id in self.look(move || Due(limit)).await? {
-                match self.change(|| Sweep(id.clone())).await? {
-                    Done::Expired => swept.expired.push(id),
-                    Done::Orphaned(then) => swept.orphans.push((id, then)),
-                    Done::Forgot(record) => swept.forgot(&record),
-                    Done::Removed => swept.removed += 1,
-                    Done::Nothing => {}
+            // What a task carries may be large, so they come a few at a time.
+            for some in self.look(move || Due(limit)).await?.chunks(FEW) {
+                let Forgotten { erased, removed, open } = self.change(|| Forget(some.to_vec())).await?;
+                erased.iter().for_each(|record| swept.forgot(record));
+                swept.removed += removed.len();
+                for id in open {
+                    match self.change(|| Expire(id.clone())).await? {
+                        sweep::Due::Expired => swept.expired.push(id),
+                        sweep::Due::Orphaned(then) => swept.orphans.push((id, then)),
+                        sweep::Due::Nothing => {}
+                    }
                 }
             }
             Ok(swept)

@@ -73,12 +73,30 @@ pub(crate) trait Transaction: Send + Sync {
     fn note(&mut self, record: &Record, noted: Noted)
     -> impl Future<Output = Result<(), Self::Fault>> + Send;
 
-    /// Makes a task that has ended a tombstone, which stays until this time.
-    fn erase(&mut self, record: &Record, until: Time)
-    -> impl Future<Output = Result<(), Self::Fault>> + Send;
+    /// Reads those of these tasks that nobody else is at: what time demands of them is to be done.
+    fn load_aged(&mut self, ids: &[TaskId]) -> impl Future<Output = Result<Aged, Self::Fault>> + Send;
 
-    /// Removes a tombstone, if its time is up.
-    fn remove(&mut self, id: &TaskId) -> impl Future<Output = Result<bool, Self::Fault>> + Send;
+    /// Makes tasks that have ended tombstones, which stay until this time.
+    fn erase(
+        &mut self,
+        records: &[Record],
+        until: Time,
+    ) -> impl Future<Output = Result<(), Self::Fault>> + Send;
+
+    /// Removes tombstones that were read.
+    fn remove(
+        &mut self,
+        tombstones: &[(TaskId, Owner)],
+    ) -> impl Future<Output = Result<(), Self::Fault>> + Send;
+}
+
+/// Tasks of which time demands something.
+#[derive(Debug, Default)]
+pub(crate) struct Aged {
+    /// Those that are no tombstones.
+    pub(crate) living: Vec<Record>,
+    /// Tombstones whose time is up, and whose they are.
+    pub(crate) tombstones: Vec<(TaskId, Owner)>,
 }
 
 /// What of a record has changed.

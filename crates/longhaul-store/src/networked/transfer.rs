@@ -1,6 +1,6 @@
 //! Copying: what is copied is taken by the same transactions as everything else.
 
-use std::time::Duration;
+use std::{slice, time::Duration};
 
 use super::transaction::{Change, Operation, Transaction};
 use crate::{transfer::WholeTask, transition::Noted};
@@ -25,7 +25,7 @@ impl<T: Transaction> Operation<T> for Take {
             }
             tx.put(record, Change::Orphan).await?;
             if let Some(until) = removable_at {
-                tx.erase(record, *until).await?;
+                tx.erase(slice::from_ref(record), *until).await?;
             }
         }
         Ok(())

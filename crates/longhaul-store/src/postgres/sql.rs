@@ -23,6 +23,10 @@ pub(super) const LOCK_FREE: &str = concat!(
     " FROM longhaul.tasks WHERE ord = ANY($1) ORDER BY not_before NULLS LAST, ord LIMIT $2 FOR UPDATE SKIP LOCKED"
 );
 
+/// The same of whatever is past its time, be it a tombstone.
+pub(super) const LOCK_AGED: &str =
+    concat!("SELECT ", columns!(), " FROM longhaul.tasks WHERE id = ANY($1) FOR UPDATE SKIP LOCKED");
+
 /// The topmost task above one.
 pub(super) const ROOT: &str = "WITH RECURSIVE up AS (SELECT id, parent, 0 AS height FROM longhaul.tasks WHERE id = $1 \
     UNION ALL SELECT above.id, above.parent, up.height + 1 FROM up JOIN longhaul.tasks above ON above.id = up.parent) \
@@ -72,9 +76,9 @@ pub(super) const RENEW: &str = "UPDATE longhaul.tasks SET lease_until = $2 WHERE
 pub(super) const ERASE: &str = "UPDATE longhaul.tasks SET phase = 9, not_before = NULL, lease_node = NULL, lease_until = NULL, \
     expires_at = $2, undo_until = NULL, arguments = 'null', caller = 'null', outcome = NULL, outcome_code = NULL, \
     outcome_text = NULL, outcome_json = NULL, status_message = NULL, progress_message = NULL, cancel_reason = NULL, \
-    join_digest = NULL WHERE ord = $1";
+    join_digest = NULL WHERE ord = ANY($1)";
 
-pub(super) const REMOVE: &str = "DELETE FROM longhaul.tasks WHERE ord = $1";
+pub(super) const REMOVE: &str = "DELETE FROM longhaul.tasks WHERE ord = ANY($1)";
 
 /// Nobody else changes what an owner has until this transaction is over.
 pub(super) const HOLD_ACCOUNT: &str =
@@ -207,7 +211,7 @@ pub(super) const PUT_STEP: &str = "INSERT INTO longhaul.steps (task, key, finger
 pub(super) const FORGET_STEP: &str =
     "DELETE FROM longhaul.steps WHERE task = $1 AND sha256(key) = sha256($2)";
 
-pub(super) const REMOVE_STEPS: &str = "DELETE FROM longhaul.steps WHERE task = $1";
+pub(super) const REMOVE_STEPS: &str = "DELETE FROM longhaul.steps WHERE task = ANY($1)";
 
 pub(super) const PARTS: &str =
     "SELECT kind, text FROM longhaul.parts WHERE task = $1 AND nth > $2 ORDER BY nth LIMIT $3";
@@ -218,7 +222,7 @@ pub(super) const PARTS_OF: &str = "SELECT key FROM longhaul.parts WHERE task = $
 pub(super) const ADD_PART: &str =
     "INSERT INTO longhaul.parts (task, nth, key, kind, text) VALUES ($1, $2, $3, $4, $5)";
 
-pub(super) const REMOVE_PARTS: &str = "DELETE FROM longhaul.parts WHERE task = $1";
+pub(super) const REMOVE_PARTS: &str = "DELETE FROM longhaul.parts WHERE task = ANY($1)";
 
 /// Holds a stream, which begins if there is none.
 pub(super) const HOLD_STREAM: &str = "INSERT INTO longhaul.streams (owner, session, name, last, kept, bytes, expires_at) \

@@ -16,12 +16,12 @@ use super::{
     value::Value,
 };
 use crate::{
-    Batch, Created, Record, Step, StoreError, TaskId, Time,
+    Batch, Created, Owner, Record, Step, StoreError, TaskId, Time,
     networked::{
         beside::Beside,
         fault::pass_over,
         node::Node,
-        transaction::{Change, First, Operation, Transaction, Written},
+        transaction::{Aged, Change, First, Operation, Transaction, Written},
     },
     row::{self, Cells as _, Place, Standing, encode_owner, signed},
     transition::Noted,
@@ -137,8 +137,8 @@ impl Tx {
     }
 
     /// The number of a task's row, which was read.
-    fn place(&self, record: &Record) -> Result<u64, Fault> {
-        self.places.get(&record.id).copied().ok_or_else(|| damaged("a task that was never read"))
+    fn place(&self, id: &TaskId) -> Result<u64, Fault> {
+        self.places.get(id).copied().ok_or_else(|| damaged("a task that was never read"))
     }
 
     /// Whether the id is taken, be it by a tombstone.
@@ -350,7 +350,7 @@ impl Tx {
     /// Writes a prolonged lease, which nobody can see and which therefore has no number.
     pub(super) async fn renew(&mut self, record: &Record) -> Result<(), Fault> {
         let Some(lease) = record.lease() else { return Ok(()) };
-        let values = [Value::count(self.place(record)?), Value::int(lease.until.unix_ms())];
+        let values = [Value::count(self.place(&record.id)?), Value::int(lease.until.unix_ms())];
         self.execute(sql::RENEW, &values).await.map(drop)
     }
 
@@ -415,7 +415,7 @@ impl Transaction for Tx {
 
     async fn load_with(&mut self, id: &TaskId, batch: &Batch) -> Result<Option<(Record, Beside)>, Fault> {
         let Some(record) = self.load(id).await? else { return Ok(None) };
-        let beside = steps::beside(self, self.place(&record)?, batch).await?;
+        let beside = steps::beside(self, self.place(&record.id)?, batch).await?;
         Ok(Some((record, beside)))
     }
 
@@ -432,7 +432,7 @@ impl Transaction for Tx {
     }
 
     async fn step(&mut self, record: &Record, key: &str) -> Result<Option<Step>, Fault> {
-        steps::find_one(self, self.place(record)?, key).await
+        steps::find_one(self, self.place(&record.id)?, key).await
     }
 
     async fn children(&mut self, of: &Record) -> Result<Vec<TaskId>, Fault> {
@@ -449,7 +449,7 @@ impl Transaction for Tx {
     }
 
     async fn put(&mut self, record: &Record, change: Change) -> Result<(), Fault> {
-        let ord = self.place(record)?;
+        let ord = self.place(&record.id)?;
         match change {
             Change::Any => self.update(ord, record).await,
             Change::Report => self.update_report(ord, record).await,
@@ -460,31 +460,53 @@ impl Transaction for Tx {
     }
 
     async fn note(&mut self, record: &Record, noted: Noted) -> Result<(), Fault> {
-        steps::note(self, self.place(record)?, record, &noted).await
+        steps::note(self, self.place(&record.id)?, record, &noted).await
     }
 
-    async fn erase(&mut self, record: &Record, until: Time) -> Result<(), Fault> {
-        let task = Value::count(self.place(record)?);
-        if record.steps > 0 {
-            self.execute(sql::REMOVE_STEPS, &[task]).await?;
+    async fn load_aged(&mut self, ids: &[TaskId]) -> Result<Aged, Fault> {
+        let ids: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
+        let mut aged = Aged::default();
+        for row in self.query("sweeping tasks", sql::LOCK_AGED, &[Value::Texts(&ids)]).await? {
+            let (place, id, owner) = row::due(&row)?;
+            if !place.is_tombstone() {
+                match self.read(&row).await {
+                    Ok(record) => aged.living.extend(record),
+                    Err(fault) => pass_over(&id, fault)?,
+                }
+                continue;
+            }
+            let until = row.int(row::Column::ExpiresAt as usize).map_err(damaged)?;
+            if until.is_some_and(|until| until <= self.now().unix_ms()) {
+                self.places.insert(id.clone(), place.ord);
+                aged.tombstones.push((id, owner));
+            }
         }
-        if record.parts > 0 {
-            self.execute(sql::REMOVE_PARTS, &[task]).await?;
-        }
-        self.execute(sql::ERASE, &[task, Value::int(until.unix_ms())]).await.map(drop)
+        Ok(aged)
     }
 
-    async fn remove(&mut self, id: &TaskId) -> Result<bool, Fault> {
-        let found = self.query("reading a task", sql::LOCK, &[Value::text(id.as_str())]).await?;
-        let Some(row) = found.first() else { return Ok(false) };
-        let (place, _, owner) = row::due(row)?;
-        let until = row.int(row::Column::ExpiresAt as usize).map_err(damaged)?;
-        if !place.is_tombstone() || until.is_none_or(|until| until > self.now().unix_ms()) {
-            return Ok(false);
+    async fn erase(&mut self, records: &[Record], until: Time) -> Result<(), Fault> {
+        let having = |has: fn(&Record) -> bool| {
+            let places = records.iter().filter(|record| has(record)).map(|record| self.place(&record.id));
+            places.map(|place| place.map(signed)).collect::<Result<Vec<_>, _>>()
+        };
+        let (with_steps, with_parts) =
+            (having(|record| record.steps > 0)?, having(|record| record.parts > 0)?);
+        let all = having(|_| true)?;
+        for (sql, places) in [(sql::REMOVE_STEPS, with_steps), (sql::REMOVE_PARTS, with_parts)] {
+            if !places.is_empty() {
+                self.execute(sql, &[Value::Ints(&places)]).await?;
+            }
         }
-        self.added(&owner).retained -= 1;
-        self.execute(sql::REMOVE, &[Value::count(place.ord)]).await?;
-        Ok(true)
+        self.execute(sql::ERASE, &[Value::Ints(&all), Value::int(until.unix_ms())]).await.map(drop)
+    }
+
+    async fn remove(&mut self, tombstones: &[(TaskId, Owner)]) -> Result<(), Fault> {
+        let mut places = Vec::new();
+        for (id, owner) in tombstones {
+            places.push(signed(self.place(id)?));
+            self.added(owner).retained -= 1;
+        }
+        self.execute(sql::REMOVE, &[Value::Ints(&places)]).await.map(drop)
     }
 }
 

@@ -14,12 +14,12 @@ use super::{
     row::{self, FIELDS, Row, VERSION},
 };
 use crate::{
-    Batch, Created, Limits, Part, Record, Step, StoreError, TaskId, Time,
+    Batch, Created, Limits, Owner, Part, Record, Step, StoreError, TaskId, Time,
     networked::{
         beside::Beside,
         fault::pass_over,
         node::Node,
-        transaction::{Change, Operation, Transaction, Written},
+        transaction::{Aged, Change, Operation, Transaction, Written},
     },
     transition::Noted,
 };
@@ -122,6 +122,25 @@ impl Tx {
         if !parts.is_empty() {
             for (key, found) in parts.iter().zip(next()?) {
                 held.parts.insert((*key).to_owned(), found.is_some());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads tasks, but for those that are damaged.
+    async fn look_at_all(&mut self, ids: &[TaskId]) -> Result<(), Fault> {
+        let mut asked = pipe();
+        for id in ids {
+            asked.cmd("HMGET").arg(self.site.keys.task(id)).arg(&FIELDS);
+        }
+        let answers = self.ask(&asked).await?;
+        for (id, fields) in ids.iter().zip(answers) {
+            match Row::of(&fields) {
+                Ok(row) => {
+                    let held = Held { before: row.clone(), now: row, ..Held::default() };
+                    self.rows.insert(id.clone(), held);
+                }
+                Err(fault) => pass_over(id, fault)?,
             }
         }
         Ok(())
@@ -433,20 +452,7 @@ impl Transaction for Tx {
 
     /// What others take meanwhile shows when it is written.
     async fn load_free(&mut self, ids: &[TaskId], _: usize) -> Result<Vec<Record>, Fault> {
-        let mut asked = pipe();
-        for id in ids {
-            asked.cmd("HMGET").arg(self.site.keys.task(id)).arg(&FIELDS);
-        }
-        let answers: Vec<Vec<Option<Vec<u8>>>> = self.ask(&asked).await?;
-        for (id, fields) in ids.iter().zip(answers) {
-            match Row::of(&fields) {
-                Ok(row) => {
-                    let held = Held { before: row.clone(), now: row, ..Held::default() };
-                    self.rows.insert(id.clone(), held);
-                }
-                Err(fault) => pass_over(id, fault)?,
-            }
-        }
+        self.look_at_all(ids).await?;
         Ok(ids.iter().filter_map(|id| self.living(id)).collect())
     }
 
@@ -504,26 +510,43 @@ impl Transaction for Tx {
         Ok(())
     }
 
-    async fn erase(&mut self, record: &Record, until: Time) -> Result<(), Fault> {
-        let Some(held) = self.rows.get_mut(&record.id) else { return Ok(()) };
-        let Some(row) = &mut held.now else { return Ok(()) };
-        let null = crate::Json::null();
-        let (id, owner) = (record.id.clone(), record.owner.clone());
-        let mut left = Record::new(id, owner, record.tool.clone(), null.clone(), null, record.created_at);
-        left.phase = crate::Phase::Done(crate::Outcome::cancelled(None));
-        left.once.clone_from(&record.once);
-        (row.record, row.removable_at) = (left, Some(until));
-        held.is_changed = true;
+    async fn load_aged(&mut self, ids: &[TaskId]) -> Result<Aged, Fault> {
+        self.look_at_all(ids).await?;
+        let mut aged = Aged::default();
+        for row in ids.iter().filter_map(|id| self.found(id)) {
+            match row.removable_at {
+                None => aged.living.push(row.record.clone()),
+                Some(at) if at <= self.now => {
+                    aged.tombstones.push((row.record.id.clone(), row.record.owner.clone()));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(aged)
+    }
+
+    async fn erase(&mut self, records: &[Record], until: Time) -> Result<(), Fault> {
+        for record in records {
+            let Some(held) = self.rows.get_mut(&record.id) else { continue };
+            let Some(row) = &mut held.now else { continue };
+            let null = crate::Json::null();
+            let (id, owner) = (record.id.clone(), record.owner.clone());
+            let mut left = Record::new(id, owner, record.tool.clone(), null.clone(), null, record.created_at);
+            left.phase = crate::Phase::Done(crate::Outcome::cancelled(None));
+            left.once.clone_from(&record.once);
+            (row.record, row.removable_at) = (left, Some(until));
+            held.is_changed = true;
+        }
         Ok(())
     }
 
-    async fn remove(&mut self, id: &TaskId) -> Result<bool, Fault> {
-        let gone_at = self.found(id).and_then(|row| row.removable_at);
-        let is_due = gone_at.is_some_and(|at| at <= self.now);
-        if is_due && let Some(held) = self.rows.get_mut(id) {
-            (held.now, held.is_changed) = (None, true);
+    async fn remove(&mut self, tombstones: &[(TaskId, Owner)]) -> Result<(), Fault> {
+        for (id, _) in tombstones {
+            if let Some(held) = self.rows.get_mut(id) {
+                (held.now, held.is_changed) = (None, true);
+            }
         }
-        Ok(is_due)
+        Ok(())
     }
 }
 
@@ -534,8 +557,8 @@ fn named(id: Option<String>) -> Result<Option<TaskId>, Fault> {
 /// How many open tasks the owner of this one may have.
 fn own_open(limits: &Limits, record: &Record) -> u64 {
     match record.owner {
-        crate::Owner::Principal(_) => limits.max_open_per_owner,
-        crate::Owner::Anonymous => limits.max_open_anonymous,
+        Owner::Principal(_) => limits.max_open_per_owner,
+        Owner::Anonymous => limits.max_open_anonymous,
     }
 }
 
