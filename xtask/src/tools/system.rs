@@ -46,15 +46,15 @@ pub(crate) const STRACE: Program =
 /// redis-server, in which a fleet keeps its tasks, and a server of others.
 pub(crate) const REDIS: Program = Program {
     name: "redis-server",
-    probe: &["sh", "-c", "redis-server --version && command -v setpriv"],
-    packages: &["redis-server", "util-linux"],
+    probe: &["sh", "-c", "redis-server --version && command -v setpriv && command -v openssl"],
+    packages: &["redis-server", "util-linux", "openssl"],
 };
 
 /// PostgreSQL's server, in which a fleet keeps its tasks. Debian has it where no path leads.
 pub(crate) const POSTGRES: Program = Program {
     name: "postgres",
-    probe: &["sh", "-c", "ls /usr/lib/postgresql/*/bin/postgres && command -v setpriv"],
-    packages: &["postgresql", "util-linux"],
+    probe: &["sh", "-c", "ls /usr/lib/postgresql/*/bin/postgres && command -v setpriv && command -v openssl"],
+    packages: &["postgresql", "util-linux", "openssl"],
 };
 
 /// valgrind, which counts instructions.

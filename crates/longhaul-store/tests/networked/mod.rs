@@ -1,12 +1,18 @@
 //! What is true of every store on a server, whichever it is.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
-use longhaul_store::{Json, NewTask, Owner, Settings, TaskId, TaskStore};
+use longhaul_store::{Json, NewTask, Owner, Settings, StoreError, TaskId, TaskStore};
 use tokio::time::{Instant, sleep};
 
 pub(crate) mod nodes;
 pub(crate) mod outages;
+pub(crate) mod sweeps;
+pub(crate) mod tls;
 
 /// A server that tests start, on which stores are.
 pub(crate) trait Rig: Send + Sized + 'static {
@@ -16,17 +22,37 @@ pub(crate) trait Rig: Send + Sized + 'static {
     /// One of one's own, which keeps what it has acknowledged.
     fn start() -> Self;
 
+    /// The same, to be spoken to over TLS, with a certificate of its own.
+    fn over_tls() -> Self;
+
+    /// Whoever vouches for that.
+    fn authority(&self) -> PathBuf;
+
     /// Starts it in its folder, once it has ended.
     fn launch(&mut self);
 
     /// Ends it as a loss of power to its machine would.
     fn kill(&mut self);
 
+    /// How often it has been written to, as a whole or not at all each time.
+    fn writes(&self) -> u64;
+
     /// The URL of a store that holds nothing.
     fn store(&self) -> String;
 
+    /// The same over TLS, at a host of that name, for whose certificate this authority is to vouch.
+    fn store_over_tls(&self, host: &str, authority: &Path) -> String;
+
+    /// Another node of this store, if it can be opened.
+    fn open(
+        url: &str,
+        settings: Settings,
+    ) -> impl Future<Output = Result<Arc<dyn TaskStore>, StoreError>> + Send;
+
     /// Another node of this store.
-    fn join(url: &str, settings: Settings) -> impl Future<Output = Arc<dyn TaskStore>> + Send;
+    fn join(url: &str, settings: Settings) -> impl Future<Output = Arc<dyn TaskStore>> + Send {
+        async move { Self::open(url, settings).await.expect("the store opens") }
+    }
 }
 
 /// Has a test for each of these scenarios.

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::Write as _,
+    net::TcpListener,
     os::unix::fs::chown,
     path::PathBuf,
     pin::pin,
@@ -39,6 +40,24 @@ impl Process {
         let Some((user, group)) = self.user else { return Vec::new() };
         let [user, group] = [format!("--reuid={user}"), format!("--regid={group}")];
         vec!["setpriv".to_owned(), user, group, "--clear-groups".to_owned()]
+    }
+
+    /// Makes a certificate of `localhost` in the folder, the server's own, and `ca.pem` of who vouches for it.
+    pub(crate) fn certify(&self) {
+        fs::write(self.folder.join("openssl.cnf"), CERTIFICATES).expect("the folder takes a file");
+        let certificate = |of: &[&str]| {
+            let mut words = self.prefix();
+            words.extend(["openssl", "req", "-x509", "-config", "openssl.cnf", "-noenc"].map(str::to_owned));
+            words.extend(["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"].map(str::to_owned));
+            let mut openssl = Command::new(&words[0]);
+            let made = openssl.args(&words[1..]).args(of).current_dir(&self.folder).output();
+            let made = made.expect("openssl can be started: apt-get install -y openssl");
+            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        };
+        certificate(&["-subj", "/CN=authority", "-extensions", "ca", "-keyout", "ca.key", "-out", "ca.pem"]);
+        let vouched =
+            ["-CA", "ca.pem", "-CAkey", "ca.key", "-subj", "/CN=localhost", "-extensions", "server"];
+        certificate(&[&vouched[..], &["-keyout", "server.key", "-out", "server.pem"]].concat());
     }
 
     /// Starts this program under a guard, which is a script of the shell, and waits until it answers.
@@ -115,6 +134,16 @@ fn unprivileged(name: &str) -> Option<(u32, u32)> {
     }
     let of = |name| Some((id(&["-u", name])?, id(&["-g", name])?));
     Some(of(name).or_else(|| of("nobody")).expect("somebody who may do little"))
+}
+
+/// What certificates say.
+const CERTIFICATES: &str = "[req]\ndistinguished_name = name\n[name]\n[ca]\nbasicConstraints = critical,CA:TRUE\n\
+    [server]\nbasicConstraints = critical,CA:FALSE\nsubjectAltName = DNS:localhost\n";
+
+/// A port of this machine that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("it has an address").port()
 }
 
 /// How long a server may take until it answers.

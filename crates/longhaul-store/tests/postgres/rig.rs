@@ -13,9 +13,10 @@ use std::{
 
 use longhaul_store::Postgres;
 use rustix::process::{Pid, Signal, kill_process};
+use tokio_postgres::SimpleQueryMessage;
 
-use self::process::Process;
 pub(crate) use self::process::block_on;
+use self::process::{Process, free_port};
 
 #[path = "../networked/process.rs"]
 mod process;
@@ -31,6 +32,8 @@ pub(crate) fn shared() -> &'static Server {
 pub(crate) struct Server {
     process: Process,
     bin: PathBuf,
+    settings: Vec<String>,
+    port: u16,
     databases: AtomicU32,
     /// Databases that somebody has done with.
     used: Mutex<Vec<String>>,
@@ -39,10 +42,30 @@ pub(crate) struct Server {
 impl Server {
     /// A server of one's own, with a database of which others are copied that has the format of this release.
     pub(crate) fn start() -> Self {
+        Self::new().made()
+    }
+
+    /// The same, which is spoken to over TLS by whoever is not its test.
+    pub(crate) fn over_tls() -> Self {
+        let mut server = Self::new();
+        server.process.certify();
+        server.port = free_port();
+        let file = |name: &str| server.process.folder.join(name).display().to_string();
+        let (certificate, key) = (file("server.pem"), file("server.key"));
+        server.settings = vec!["listen_addresses=127.0.0.1".to_owned(), "ssl=on".to_owned()];
+        server.settings.extend([format!("ssl_cert_file={certificate}"), format!("ssl_key_file={key}")]);
+        server.made()
+    }
+
+    fn new() -> Self {
         // It refuses to run as root.
         let process = Process::in_folder("longhaul-pg-", "postgres");
-        let mut server = Self { process, bin: bin(), databases: AtomicU32::new(0), used: Mutex::default() };
-        server.make(
+        let (bin, settings) = (bin(), vec!["listen_addresses=".to_owned()]);
+        Self { process, bin, settings, port: 5432, databases: AtomicU32::new(0), used: Mutex::default() }
+    }
+
+    fn made(mut self) -> Self {
+        self.make(
             "initdb",
             &[
                 "--no-sync",
@@ -54,16 +77,26 @@ impl Server {
                 "--pgdata",
             ],
         );
-        server.launch();
-        server.admin("CREATE DATABASE made");
-        drop(block_on(Postgres::open(&server.url("made"))).expect("a database can be given its format"));
-        server
+        self.launch();
+        self.admin("CREATE DATABASE made");
+        drop(block_on(Postgres::open(&self.url("made"))).expect("a database can be given its format"));
+        self
+    }
+
+    /// Whoever vouches for it.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.process.folder.join("ca.pem")
+    }
+
+    /// The URL of the one store that is spoken to over TLS, at a host of this name that this authority vouches for.
+    pub(crate) fn store_over_tls(&self, host: &str, authority: &Path) -> String {
+        let roots = authority.display();
+        format!("postgres://tester@{host}:{}/made?sslmode=verify-full&sslrootcert={roots}", self.port)
     }
 
     /// A standby of this one, which follows it.
     pub(crate) fn standby(&self) -> Self {
-        let process = Process::in_folder("longhaul-pg-", "postgres");
-        let mut server = Self { process, bin: bin(), databases: AtomicU32::new(0), used: Mutex::default() };
+        let mut server = Self::new();
         server.make(
             "pg_basebackup",
             &[
@@ -96,12 +129,15 @@ impl Server {
         let (folder, data) = (text(&self.process.folder), text(&self.data()));
         let (program, probe) = (text(&self.bin.join("postgres")), self.bin.join("pg_isready"));
         let mut words = vec![program.as_str(), "-D", &data, "-k", &folder];
-        let settings = ["listen_addresses=", "max_connections=300", "shared_buffers=32MB"];
-        words.extend(settings.iter().flat_map(|set| ["-c", set]));
-        words.extend(["-c", "unix_socket_permissions=0777"]);
+        let port = self.port.to_string();
+        let settings = ["max_connections=300", "shared_buffers=32MB", "unix_socket_permissions=0777"];
+        words.extend(
+            settings.into_iter().chain(self.settings.iter().map(String::as_str)).flat_map(|set| ["-c", set]),
+        );
+        words.extend(["-p", &port]);
         let answers = || {
             let mut probe = Command::new(&probe);
-            probe.args(["-q", "-h", &folder]).stdout(Stdio::null()).stderr(Stdio::null());
+            probe.args(["-q", "-h", &folder, "-p", &port]).stdout(Stdio::null()).stderr(Stdio::null());
             probe.status().is_ok_and(|status| status.success())
         };
         self.process.launch(GUARD, words, answers);
@@ -135,12 +171,18 @@ impl Server {
     }
 
     pub(crate) fn url(&self, database: &str) -> String {
-        format!("postgres://tester@{}/{database}", self.host())
+        format!("postgres://tester@{}:{}/{database}", self.host(), self.port)
     }
 
     /// Where it is, as a URL says that.
     pub(crate) fn host(&self) -> String {
         self.process.folder.display().to_string().replace('/', "%2F")
+    }
+
+    /// How many transactions have written anything.
+    pub(crate) fn writes(&self) -> u64 {
+        let said = run(&self.url("postgres"), "SELECT pg_current_xact_id()").expect("the statement runs");
+        said.first().and_then(|number| number.parse().ok()).expect("it numbers transactions")
     }
 
     /// Kills the server and all that belongs to it, as a loss of power to its machine would.
@@ -167,7 +209,7 @@ impl Server {
 
 /// Runs statements whose answers nobody needs.
 pub(crate) fn query(url: &str, sql: &str) {
-    run(url, sql).expect("the statement runs");
+    let _answers = run(url, sql).expect("the statement runs");
 }
 
 /// Whether the statements run.
@@ -175,17 +217,22 @@ pub(crate) fn try_query(url: &str, sql: &str) -> bool {
     run(url, sql).is_ok()
 }
 
-fn run(url: &str, sql: &str) -> Result<(), tokio_postgres::Error> {
+/// Runs statements, and gives what stands first in each row of their answers.
+fn run(url: &str, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     let ran = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
             let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
             let driven = tokio::spawn(connection);
-            let ran = client.batch_execute(&sql).await;
+            let ran = client.simple_query(&sql).await;
             drop(client);
             let _ended = driven.await;
-            ran
+            let first = |message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            };
+            Ok(ran?.into_iter().filter_map(first).collect())
         })
     });
     ran.join().expect("it does not panic")

@@ -1,8 +1,12 @@
 //! Several nodes on one server: who is alive, and what they hear of each other.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
-use longhaul_store::{Redis, RedisOptions, Settings, TaskStore};
+use longhaul_store::{Redis, RedisOptions, Settings, StoreError, TaskStore};
 
 use crate::{
     networked::{self, Rig, task},
@@ -26,12 +30,28 @@ impl Rig for Server {
         self.kill();
     }
 
+    fn writes(&self) -> u64 {
+        self.writes()
+    }
+
     fn store(&self) -> String {
         self.store()
     }
 
-    async fn join(url: &str, settings: Settings) -> Arc<dyn TaskStore> {
-        Arc::new(RedisOptions::new().with_settings(settings).open(url).await.expect("the store opens"))
+    fn over_tls() -> Self {
+        Self::over_tls()
+    }
+
+    fn authority(&self) -> PathBuf {
+        self.authority()
+    }
+
+    fn store_over_tls(&self, host: &str, authority: &Path) -> String {
+        self.store_over_tls(host, authority)
+    }
+
+    async fn open(url: &str, settings: Settings) -> Result<Arc<dyn TaskStore>, StoreError> {
+        Ok(Arc::new(RedisOptions::new().with_settings(settings).open(url).await?))
     }
 }
 
@@ -48,6 +68,8 @@ networked::scenarios! { Server:
     nodes::what_nodes_do_to_one_task_at_once_is_done_once_each,
     nodes::nodes_that_claim_at_once_share_a_queue_without_one_task_twice,
     outages::what_was_acknowledged_is_there_however_often_the_server_is_killed,
+    sweeps::many_tasks_are_forgotten_by_few_writes,
+    tls::over_tls_a_server_is_who_its_certificate_says,
 }
 
 #[tokio::test]

@@ -12,8 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::process::Process;
 pub(crate) use self::process::block_on;
+use self::process::{Process, free_port};
 
 #[path = "../networked/process.rs"]
 mod process;
@@ -35,6 +35,8 @@ pub(crate) fn shared() -> &'static Server {
 pub(crate) struct Server {
     process: Process,
     settings: Vec<String>,
+    /// Where it is spoken to over TLS, if it is.
+    tls_port: u16,
     stores: AtomicU32,
 }
 
@@ -48,9 +50,34 @@ impl Server {
     pub(crate) fn with(settings: &[&str]) -> Self {
         let process = Process::in_folder("longhaul-redis-", "redis");
         let settings = settings.iter().map(|word| (*word).to_owned()).collect();
-        let mut server = Self { process, settings, stores: AtomicU32::new(0) };
+        let mut server = Self { process, settings, tls_port: 0, stores: AtomicU32::new(0) };
         server.launch();
         server
+    }
+
+    /// A server that is spoken to over TLS by whoever is not its test.
+    pub(crate) fn over_tls() -> Self {
+        let process = Process::in_folder("longhaul-redis-", "redis");
+        process.certify();
+        let port = free_port();
+        let mut settings = vec!["--tls-port".to_owned(), port.to_string(), "--bind".to_owned()];
+        settings.extend(
+            ["127.0.0.1", "--tls-auth-clients", "no", "--tls-ca-cert-file", "ca.pem"].map(Into::into),
+        );
+        settings.extend(["--tls-cert-file", "server.pem", "--tls-key-file", "server.key"].map(Into::into));
+        let mut server = Self { process, settings, tls_port: port, stores: AtomicU32::new(0) };
+        server.launch();
+        server
+    }
+
+    /// Whoever vouches for it.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.process.folder.join("ca.pem")
+    }
+
+    /// The URL of a store that holds nothing, at a host of this name that this authority vouches for.
+    pub(crate) fn store_over_tls(&self, host: &str, authority: &Path) -> String {
+        format!("rediss://{host}:{}?sslrootcert={}", self.tls_port, authority.display())
     }
 
     /// Starts the server in its folder and waits until it answers.
@@ -68,6 +95,14 @@ impl Server {
     pub(crate) fn store(&self) -> String {
         let number = self.stores.fetch_add(1, Ordering::Relaxed);
         format!("redis+unix://{}?name=t{number}", self.socket().display())
+    }
+
+    /// How many scripts it has run.
+    pub(crate) fn writes(&self) -> u64 {
+        let said = self.ask(&["INFO", "commandstats"]);
+        let calls = said.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        let calls = calls.and_then(|rest| rest.split(',').next()?.parse().ok());
+        calls.expect("it says how many scripts it has run")
     }
 
     /// Kills the server.
