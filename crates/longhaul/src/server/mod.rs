@@ -34,6 +34,7 @@ mod opened;
 mod outlet;
 mod parts;
 mod parts_news;
+mod party;
 mod policy;
 mod polls;
 mod principal;
@@ -96,6 +97,9 @@ pub use grant::{Grant, InvalidScope, Scopes};
 pub use opened::{FinishError, OpenError, OpenedTask};
 pub(crate) use outlet::HeldPush;
 pub use outlet::{Carrier, ConnectionPush, Outgoing, Outlet, OwnStream, Push, Reach, Taken};
+pub(crate) use party::Party;
+#[cfg(feature = "http")]
+pub(crate) use party::Shares;
 pub use policy::{CancelPolicy, TaskMode, TaskPolicy};
 pub use polls::{Poll, PollFigures, PollOptions};
 #[cfg(all(unix, feature = "http"))]

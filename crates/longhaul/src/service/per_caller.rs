@@ -15,10 +15,10 @@ use tower_service::Service;
 
 use super::request::{BoxError, Request, Response};
 use crate::bucket::{Bucket, Rate};
-use crate::server::Principal;
+use crate::server::Party;
 
-/// Bounds what each principal asks; callers without one share theirs. What is too much is refused before anything runs,
-/// as an overload with the time to come back.
+/// Bounds what each principal asks, and of callers without one each network; those that nothing tells apart, as all of
+/// this machine, share theirs. What is too much is refused before anything runs, as an overload with the time to come back.
 ///
 /// The bounds hold for all that one layer is for, in this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,7 +74,7 @@ struct Callers(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    callers: HashMap<Option<Principal>, Account>,
+    callers: HashMap<Party, Account>,
     /// With how many they are looked through next.
     sweep_at: usize,
 }
@@ -117,18 +117,13 @@ impl PerCaller {
 }
 
 impl Callers {
-    fn enter(
-        self: &Arc<Self>,
-        caller: Option<&Principal>,
-        limits: &PerCaller,
-    ) -> Result<Running, ErrorObject> {
+    fn enter(self: &Arc<Self>, caller: Party, limits: &PerCaller) -> Result<Running, ErrorObject> {
         let now = Instant::now();
         let mut known = self.lock();
         if known.callers.len() >= known.sweep_at.max(SWEEP) {
             known.callers.retain(|_, account| !limits.is_whole(account, now));
             known.sweep_at = 2 * known.callers.len();
         }
-        let caller = caller.cloned();
         let account = known.callers.entry(caller.clone()).or_insert_with(|| Account {
             running: 0,
             rate: limits.rate.map(|rate| Bucket::full(&rate, now)),
@@ -145,7 +140,7 @@ impl Callers {
 /// The place of one request, until it is dropped.
 struct Running {
     callers: Arc<Callers>,
-    caller: Option<Principal>,
+    caller: Party,
 }
 
 impl Drop for Running {
@@ -169,7 +164,7 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let running = match self.callers.enter(request.principal(), &self.limits) {
+        let running = match self.callers.enter(request.party(), &self.limits) {
             // It lasts as long as its client wants it.
             Ok(running) => Some(running).filter(|_| request.method() != Method::Listen),
             Err(refused) => return Box::pin(async move { Err(refused.into()) }),

@@ -17,7 +17,8 @@ use serde::Serialize;
 use tower_service::Service;
 
 use crate::server::{
-    Answered, CallCanceller, Caller, Delivery, Dispatched, Dispatcher, Exchange, Outlet, Principal, Push,
+    Answered, CallCanceller, Caller, Delivery, Dispatched, Dispatcher, Exchange, Outlet, Party, Principal,
+    Push,
 };
 
 /// Any error of a layer.
@@ -169,6 +170,11 @@ impl Request {
     /// Who asks; `None` for nobody in particular.
     pub fn principal(&self) -> Option<&Principal> {
         self.stored.caller.principal.as_ref()
+    }
+
+    /// With whose requests it counts.
+    pub(super) fn party(&self) -> Party {
+        Party::of(&self.stored.caller)
     }
 
     /// Which trace of the caller's it belongs to, if it says so (`traceparent` of W3C Trace Context, in `_meta`).

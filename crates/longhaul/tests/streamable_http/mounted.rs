@@ -5,8 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, Response, StatusCode};
+use longhaul::proto::method::Method;
 use longhaul::server::{Caller, Principal};
-use longhaul::transport::http::server::{AnswerBody, HttpService, Options};
+use longhaul::service::{Level, PerCaller};
+use longhaul::transport::http::server::{AnswerBody, HttpService, Options, Peer};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tower_service::Service;
@@ -73,4 +75,24 @@ async fn what_does_not_end_before_its_application_is_answered() {
     assert_eq!(answer["result"]["content"][0]["text"], "waited");
     let answer = read(slow.await.unwrap().unwrap()).await;
     assert_eq!(answer["error"]["data"]["reason"], "stopping", "{answer}");
+}
+
+#[tokio::test]
+async fn strangers_of_one_network_do_not_use_up_what_others_may_ask() {
+    let bounds = PerCaller::new().rate(1, Duration::from_secs(3600));
+    let server = Server::new("mounted", "1.0.0").tool(Tool::typed("whoami", "Say who calls", whoami));
+    let server = server.layer(Level::Method(Method::CallTool), bounds);
+    let mut service = server.into_http_service(Options::default()).await.unwrap();
+    let mut ask = async |from: Option<&str>| {
+        let mut request = call("/", "localhost", "whoami", json!({}));
+        if let Some(from) = from {
+            request.extensions_mut().insert(Peer(from.parse().unwrap()));
+        }
+        service.call(request).await.unwrap().status()
+    };
+    for stranger in [Some("192.0.2.1"), Some("192.0.2.2"), Some("2001:db8::1"), None] {
+        assert_eq!(ask(stranger).await, StatusCode::OK, "{stranger:?}");
+        assert_eq!(ask(stranger).await, StatusCode::TOO_MANY_REQUESTS, "{stranger:?}");
+    }
+    assert_eq!(ask(Some("2001:db8::2")).await, StatusCode::TOO_MANY_REQUESTS, "of a network that was there");
 }

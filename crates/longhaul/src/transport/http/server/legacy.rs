@@ -14,13 +14,12 @@ use super::answer::{
     Body, Reply, Source, answer_with, empty, events, json, no_room, of_session, refusal, status_for, text,
 };
 use super::head::Head;
-use super::party::Party;
 use super::route::{SESSION_ID, not_allowed};
 use super::session::{Session, StreamCarrier};
 use super::stream::Stream;
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
-use crate::server::{Answered, Caller, Cx, Dispatched, Outgoing, Outlet};
+use crate::server::{Answered, Caller, Cx, Dispatched, Outgoing, Outlet, Party};
 
 /// How many messages may wait in a session's own stream; more are lost.
 const STREAM_BOUND: usize = 64;

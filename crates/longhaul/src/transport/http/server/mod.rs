@@ -22,7 +22,6 @@ mod modern;
 mod options;
 mod pages;
 mod pair;
-mod party;
 mod peer;
 mod places;
 mod post;

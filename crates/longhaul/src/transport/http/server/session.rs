@@ -15,13 +15,12 @@ use tokio::time::Instant;
 
 use super::Options;
 use super::answer::Sent;
-use super::party::{Party, Shares};
 use super::shared::Shared;
 use super::stream::{Stream, Streams};
 use super::waiting::Standing;
 use crate::driver::Exchanges;
 use crate::hex::hex;
-use crate::server::{Carrier, Outgoing, Principal, Push, Reach};
+use crate::server::{Carrier, Outgoing, Party, Principal, Push, Reach, Shares};
 
 /// The open sessions of one server. Each is its principal's alone: for anybody else there is none of its id.
 #[derive(Debug)]

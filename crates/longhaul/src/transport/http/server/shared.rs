@@ -9,11 +9,10 @@ use longhaul_proto::jsonrpc::ErrorObject;
 use longhaul_tasks::store::{Entry, EntryKey, Owner, Registry, StoreError, Swap, Value};
 
 use super::answer::{Body, no_room, refusal, text};
-use super::party::Party;
 use super::session::{Session, Sessions, owner_of};
 use super::{Endpoint, RETRY_AFTER, TIDY_EVERY};
 use crate::driver::Exchanges;
-use crate::server::Caller;
+use crate::server::{Caller, Party};
 
 /// What nodes share of their sessions.
 #[derive(Debug)]

@@ -1,30 +1,36 @@
-//! Who has sessions, as far as they can be told apart: where there are as many as may be, each has a share.
+//! Whose requests and sessions count together, as far as callers can be told apart: where there are as many as may be, each has a share.
 
+#[cfg(feature = "http")]
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use crate::server::{Caller, Origin, Principal};
+use super::dispatch::{Caller, Origin};
+use super::principal::Principal;
 
-/// Whose sessions count together.
+/// Who has a share.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Party {
-    /// A principal's.
+pub(crate) enum Party {
+    /// A principal.
     Principal(Principal),
-    /// Those of strangers from one network, or from where they cannot be told apart.
+    /// The strangers of one network, or of where they cannot be told apart.
     Strangers(Option<IpAddr>),
 }
 
 impl Party {
-    pub(super) fn of(caller: &Caller) -> Self {
+    pub(crate) fn of(caller: &Caller) -> Self {
         match (&caller.principal, caller.origin) {
             (Some(principal), _) => Self::Principal(principal.clone()),
+            #[cfg(feature = "http")]
             (None, Origin::Network(network)) => Self::Strangers(Some(network)),
             // Whoever goes by many connections would be many.
-            (None, Origin::Unknown | Origin::Connection(_)) => Self::Strangers(None),
+            #[cfg(feature = "http")]
+            (None, Origin::Connection(_)) => Self::Strangers(None),
+            (None, Origin::Unknown) => Self::Strangers(None),
         }
     }
 
-    pub(super) fn principal(&self) -> Option<&Principal> {
+    #[cfg(feature = "http")]
+    pub(crate) fn principal(&self) -> Option<&Principal> {
         match self {
             Self::Principal(principal) => Some(principal),
             Self::Strangers(_) => None,
@@ -33,10 +39,12 @@ impl Party {
 }
 
 /// How many each has.
-pub(super) struct Shares<'p>(HashMap<&'p Party, usize>);
+#[cfg(feature = "http")]
+pub(crate) struct Shares<'p>(HashMap<&'p Party, usize>);
 
+#[cfg(feature = "http")]
 impl<'p> Shares<'p> {
-    pub(super) fn of(all: impl Iterator<Item = &'p Party>) -> Self {
+    pub(crate) fn of(all: impl Iterator<Item = &'p Party>) -> Self {
         let mut shares = HashMap::new();
         for party in all {
             *shares.entry(party).or_default() += 1;
@@ -44,12 +52,12 @@ impl<'p> Shares<'p> {
         Self(shares)
     }
 
-    pub(super) fn of_party(&self, party: &Party) -> usize {
+    pub(crate) fn of_party(&self, party: &Party) -> usize {
         self.0.get(party).copied().unwrap_or(0)
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "http"))]
 mod tests {
     use super::*;
 
