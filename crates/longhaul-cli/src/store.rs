@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Context;
 use longhaul::store::{EventStore, Memory, Registry, StoreError, TaskStore};
 use longhaul_gateway::command::RunsDir;
-use longhaul_gateway::config::{self, DatabaseUrl, Machine, StoreUrl};
+use longhaul_gateway::config::{self, Machine, StoreUrl};
 use longhaul_store::sealed::{Sealed, is_sealed};
 use longhaul_store::transfer::Mark;
-use longhaul_store::{Postgres, PostgresOptions, Redis, RedisOptions, Sqlite, SqliteOptions};
+use longhaul_store::{PostgresOptions, RedisOptions, Sqlite, SqliteOptions};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome, chain};
@@ -54,13 +54,13 @@ async fn open_as(store: &config::Store, sqlite: fn(&Path) -> Result<Sqlite, Stor
             with_keys(opened(sqlite(path), url)?, store).await
         }
         StoreUrl::Postgres(url) => {
-            let postgres = opened(database(url).await, &store.url)?;
+            let postgres = opened(postgres().open(url.expose()).await, &store.url)?;
             let survives = format!("{} ({})", postgres.durability(), postgres.commits());
             let opened = with_keys(postgres, store).await?;
             Ok(Store { survives: Some(survives), ..opened })
         }
         StoreUrl::Redis(url) => {
-            let redis = opened(server(url).await, &store.url)?;
+            let redis = opened(redis().open(url.expose()).await, &store.url)?;
             let survives = format!("{} ({})", redis.durability(), redis.commits());
             let opened = with_keys(redis, store).await?;
             Ok(Store { survives: Some(survives), ..opened })
@@ -115,21 +115,19 @@ pub(crate) fn place(url: &StoreUrl) -> String {
 }
 
 /// A URL without a password goes with that of the environment, as for every program on PostgreSQL.
-async fn database(url: &DatabaseUrl) -> Result<Postgres, StoreError> {
-    let mut options = PostgresOptions::new();
-    if let Ok(password) = std::env::var("PGPASSWORD") {
-        options = options.with_password(password);
+pub(crate) fn postgres() -> PostgresOptions {
+    match std::env::var("PGPASSWORD") {
+        Ok(password) => PostgresOptions::new().with_password(password),
+        Err(_) => PostgresOptions::new(),
     }
-    options.open(url.expose()).await
 }
 
 /// The same for a Redis server.
-async fn server(url: &DatabaseUrl) -> Result<Redis, StoreError> {
-    let mut options = RedisOptions::new();
-    if let Ok(password) = std::env::var("REDISCLI_AUTH") {
-        options = options.with_password(password);
+pub(crate) fn redis() -> RedisOptions {
+    match std::env::var("REDISCLI_AUTH") {
+        Ok(password) => RedisOptions::new().with_password(password),
+        Err(_) => RedisOptions::new(),
     }
-    options.open(url.expose()).await
 }
 
 async fn with_keys<S: TaskStore + EventStore + Registry + 'static>(

@@ -12,7 +12,7 @@ pub struct Format {
 }
 
 impl Format {
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
     pub(crate) fn new(found: Option<u32>, newest: u32) -> Self {
         Self { found, newest }
     }

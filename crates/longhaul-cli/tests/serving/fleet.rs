@@ -6,7 +6,7 @@ pub(super) mod rig;
 
 #[path = "../../../longhaul-store/tests/redis/rig.rs"]
 #[expect(dead_code, unused_imports, reason = "what befalls servers is for the tests of the store")]
-mod redis;
+pub(super) mod redis;
 
 use std::{fs, path::Path, time::Duration};
 

@@ -3,7 +3,7 @@
 use longhaul_store::{EntryKey, Registry as _, Sqlite, Value as Kept};
 use serde_json::Value;
 
-use super::fleet::rig;
+use super::fleet::{redis, rig};
 use super::{Server, folder, left_running, run};
 
 #[test]
@@ -48,7 +48,8 @@ fn a_store_is_made_or_brought_to_this_release_once() {
     let folder = folder("");
     let at = folder.path();
     std::fs::write(at.join("empty.db"), "").unwrap();
-    for store in ["sqlite:empty.db".to_owned(), rig::shared().empty_database()] {
+    let stores = ["sqlite:empty.db".to_owned(), rig::shared().empty_database(), redis::shared().store()];
+    for store in stores {
         let verb = |verb: &str| run(at, &["store", verb, &store]);
         let (code, _, err) = verb("check");
         assert!(code == 1 && err.contains("longhaul store migrate"), "{code} {err}");

@@ -10,17 +10,17 @@ use tokio::time::timeout;
 
 use super::{
     Redis, Site,
-    address::Address,
+    address::{Address, Place},
     fault::Fault,
     keeper::Session,
     keys::Keys,
-    link::{Link, script_in_want},
+    link::{Link, reading, script_in_want},
     settings,
 };
 use crate::{
-    Clock, Settings, StoreError, Time,
+    Clock, Format, Settings, StoreError, Time,
     error::said,
-    networked::{Handle, keeper::Keeps as _, node::Node, password::Password},
+    networked::{Handle, ended, keeper::Keeps as _, node::Node, password::Password, threads},
     transfer::without_limits,
 };
 
@@ -119,24 +119,36 @@ impl RedisOptions {
     }
 
     async fn open_as(self, url: &str, serves: bool) -> Result<Redis, StoreError> {
-        let password = self.password.as_ref().map(|Password(password)| password.as_str());
-        let address = Address::parse(url, password)?;
+        let address = self.address(url)?;
         Ok(Redis(Handle::open(self.enter(address, serves)).await?))
+    }
+
+    /// In which format the store on this server is. Nothing is changed, and this process is no node of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn format(self, url: &str) -> Result<Format, StoreError> {
+        let (address, patience, runtime) = (self.address(url)?, self.patience, threads()?);
+        let looked = runtime.spawn(async move {
+            let Address { client, place, name, replicas } = address;
+            let (link, keys) = (Link::new(client, patience, replicas), Keys::new(&name));
+            in_time(patience, &place, found(&link, &keys)).await
+        });
+        let found = ended(looked.await);
+        runtime.shutdown_background();
+        Ok(Format::new(found?, FORMAT))
+    }
+
+    fn address(&self, url: &str) -> Result<Address, StoreError> {
+        Address::parse(url, self.password.as_ref().map(|Password(password)| password.as_str()))
     }
 
     /// Makes this node's session.
     async fn enter(self, address: Address, serves: bool) -> Result<(Arc<Site>, Session), StoreError> {
         let Address { client, place, name, replicas } = address;
         let (link, keys) = (Link::new(client, self.patience, replicas), Keys::new(&name));
-        let prepared = timeout(self.patience, prepare(&link, &keys));
-        match prepared.await {
-            Ok(Ok(())) => {}
-            Ok(Err(Fault::Refused(StoreError::Foreign { why, .. }))) => {
-                return Err(StoreError::Foreign { place: place.to_string().into(), why });
-            }
-            Ok(Err(fault)) => return Err(place.error(fault)),
-            Err(late) => return Err(place.unreachable(late)),
-        }
+        in_time(self.patience, &place, prepare(&link, &keys)).await?;
         let said = said_time(&link).await.map_err(|fault| place.error(fault))?;
         let node = Node::new(self.settings, self.clock, said, self.patience, self.session_grace)?;
         let site = Arc::new(Site {
@@ -159,8 +171,39 @@ impl Default for RedisOptions {
     }
 }
 
+/// Waits for what is found out before there is a node.
+async fn in_time<T>(
+    patience: Duration,
+    place: &Place,
+    doing: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, StoreError> {
+    match timeout(patience, doing).await {
+        Ok(Err(Fault::Refused(StoreError::Foreign { why, .. }))) => {
+            Err(StoreError::Foreign { place: place.to_string().into(), why })
+        }
+        Ok(done) => done.map_err(|fault| place.error(fault)),
+        Err(late) => Err(place.unreachable(late)),
+    }
+}
+
 /// Makes sure that the server is one to keep a store, and that the store has a format that this release works with.
 async fn prepare(link: &Link, keys: &Keys) -> Result<(), Fault> {
+    check(link).await?;
+    let args = [FORMAT.to_string().into_bytes()];
+    let kept = link.write("preparing the store", &PREPARE, &[keys.one("format")], &args).await?;
+    readable(kept).map(drop)
+}
+
+/// The format of the store, if there is one, on a server that could keep it.
+async fn found(link: &Link, keys: &Keys) -> Result<Option<u32>, Fault> {
+    check(link).await?;
+    let kept: Option<(u32, u32)> =
+        link.read("looking for the store", &FOUND, &[keys.one("format")], &[]).await?;
+    kept.map(readable).transpose()
+}
+
+/// Makes sure that the server is one to keep a store.
+async fn check(link: &Link) -> Result<(), Fault> {
     let found = settings::look(link).await?;
     let refused = |why: String| {
         Err(Fault::Refused(StoreError::Backend { doing: "looking at the server", source: said(why) }))
@@ -177,8 +220,11 @@ async fn prepare(link: &Link, keys: &Keys) -> Result<(), Fault> {
             "its maxmemory-policy is {policy}, by which it may throw tasks away; set it to noeviction"
         ));
     }
-    let args = [FORMAT.to_string().into_bytes()];
-    let kept: (u32, u32) = link.write("preparing the store", &PREPARE, &[keys.one("format")], &args).await?;
+    Ok(())
+}
+
+/// The format of a store that this release can work with.
+fn readable(kept: (u32, u32)) -> Result<u32, Fault> {
     match kept {
         (0, _) => Err(Fault::Refused(StoreError::Foreign {
             place: String::new().into(),
@@ -187,7 +233,7 @@ async fn prepare(link: &Link, keys: &Keys) -> Result<(), Fault> {
         (found, readable_by) if readable_by > FORMAT => {
             Err(Fault::Refused(StoreError::Newer { found, supported: FORMAT }))
         }
-        _ => Ok(()),
+        (found, _) => Ok(found),
     }
 }
 
@@ -204,6 +250,16 @@ static PREPARE: LazyLock<Script> = LazyLock::new(|| {
         "local kind = redis.call('TYPE', KEYS[1])['ok'] \
          if kind == 'none' then redis.call('HSET', KEYS[1], 'format', ARGV[1], 'readable_by', ARGV[1]) \
          elseif kind ~= 'hash' then return {0, 0} end \
+         local found = redis.call('HMGET', KEYS[1], 'format', 'readable_by') \
+         return {tonumber(found[1] or '0'), tonumber(found[2] or '0')}",
+    )
+});
+
+/// The same of one that may not be there, which is left so.
+static FOUND: LazyLock<Script> = LazyLock::new(|| {
+    reading(
+        "local kind = redis.call('TYPE', KEYS[1])['ok'] \
+         if kind == 'none' then return nil elseif kind ~= 'hash' then return {0, 0} end \
          local found = redis.call('HMGET', KEYS[1], 'format', 'readable_by') \
          return {tonumber(found[1] or '0'), tonumber(found[2] or '0')}",
     )

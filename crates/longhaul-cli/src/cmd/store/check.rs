@@ -9,9 +9,10 @@ use longhaul::tasks::machine::has_witness;
 use longhaul_store::{Format, Sqlite, SqliteOptions};
 use serde_json::{Value, json};
 
-use super::{Kept, Which, in_words, options};
+use super::{Kept, Which, in_words};
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
+use crate::store;
 use crate::term::{clean, note, print};
 
 pub(super) async fn run(which: &Which) -> Outcome {
@@ -38,7 +39,12 @@ pub(super) async fn run(which: &Which) -> Outcome {
             (Arc::new(store), durability)
         }
         Kept::Database(url) => {
-            let store = options().open(url.expose()).await?;
+            let store = store::postgres().open(url.expose()).await?;
+            let durability = format!("{} ({})", store.durability(), store.commits());
+            (Arc::new(store), durability)
+        }
+        Kept::Server(url) => {
+            let store = store::redis().open(url.expose()).await?;
             let durability = format!("{} ({})", store.durability(), store.commits());
             (Arc::new(store), durability)
         }

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use longhaul::store::StoreError;
 use longhaul_gateway::config::StoreUrl;
+use longhaul_store::SqliteOptions;
 use longhaul_store::transfer::{Copied, Place, Progress, Transfer, TransferError, abandon, copy};
-use longhaul_store::{RedisOptions, SqliteOptions};
 use serde_json::json;
 
-use super::{Copy, options};
+use super::Copy;
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
-use crate::store::out_of_service;
+use crate::store::{self, out_of_service};
 use crate::term::{clean, is_watched, note, print};
 
 pub(super) async fn run(args: &Copy) -> Outcome {
@@ -92,7 +92,7 @@ impl<'a> Side<'a> {
             )
             .next("name others: sqlite:FILE, postgres://HOST/DATABASE or redis://HOST"));
         }
-        Ok(Self { url, name: crate::store::place(url) })
+        Ok(Self { url, name: store::place(url) })
     }
 
     async fn open(&self) -> Outcome<Arc<dyn Transfer>> {
@@ -102,15 +102,11 @@ impl<'a> Side<'a> {
                 SqliteOptions::new().open_to_copy(path).map(|store| Arc::new(store) as _)
             }
             StoreUrl::Postgres(url) => {
-                let opened = options().open_to_copy(url.expose()).await;
+                let opened = store::postgres().open_to_copy(url.expose()).await;
                 opened.map(|store| Arc::new(store) as _)
             }
             StoreUrl::Redis(url) => {
-                let mut options = RedisOptions::new();
-                if let Ok(password) = std::env::var("REDISCLI_AUTH") {
-                    options = options.with_password(password);
-                }
-                options.open_to_copy(url.expose()).await.map(|store| Arc::new(store) as _)
+                store::redis().open_to_copy(url.expose()).await.map(|store| Arc::new(store) as _)
             }
         };
         opened.map_err(|error| Failure::from(error).of(&self.name))

@@ -3,9 +3,10 @@
 use longhaul_store::{Sqlite, StoreError};
 use serde_json::json;
 
-use super::{Kept, Which, options};
+use super::{Kept, Which};
 use crate::exit::Exit;
 use crate::failure::Outcome;
+use crate::store;
 use crate::term::{clean, print};
 
 pub(super) async fn run(which: &Which) -> Outcome {
@@ -14,7 +15,8 @@ pub(super) async fn run(which: &Which) -> Outcome {
     // To open it is to migrate it: one process at a time does, in one transaction, and others wait for it.
     let opened: Result<(), StoreError> = match &kept {
         Kept::File(path) => Sqlite::open(path).map(drop),
-        Kept::Database(url) => options().open(url.expose()).await.map(drop),
+        Kept::Database(url) => store::postgres().open(url.expose()).await.map(drop),
+        Kept::Server(url) => store::redis().open(url.expose()).await.map(drop),
     };
     opened?;
     let after = kept.format().await?;

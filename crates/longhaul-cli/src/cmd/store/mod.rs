@@ -8,7 +8,7 @@ use std::path::Path;
 
 use clap::Subcommand;
 use longhaul_gateway::config::{DatabaseUrl, StoreUrl};
-use longhaul_store::{Format, PostgresOptions, Sqlite};
+use longhaul_store::{Format, Sqlite};
 
 use crate::exit::Exit;
 use crate::failure::{Failure, Outcome};
@@ -43,7 +43,7 @@ enum Verb {
 /// Which store.
 #[derive(clap::Args, Debug)]
 struct Which {
-    /// The store: sqlite:FILE or postgres://USER@HOST/DATABASE (its password in PGPASSWORD).
+    /// The store: sqlite:FILE, postgres://USER@HOST/DATABASE (its password in PGPASSWORD) or redis://HOST (in REDISCLI_AUTH).
     #[arg(value_name = "STORE", value_parser = store::url)]
     store: StoreUrl,
     /// Answer in JSON.
@@ -81,6 +81,7 @@ pub(crate) fn run(args: &Args) -> Exit {
 enum Kept<'u> {
     File(&'u Path),
     Database(&'u DatabaseUrl),
+    Server(&'u DatabaseUrl),
 }
 
 impl Which {
@@ -89,26 +90,15 @@ impl Which {
         match &self.store {
             StoreUrl::Memory => {
                 Err(Failure::usage("a store in memory ends with its server: there is nothing to look at")
-                    .next("name one: sqlite:FILE or postgres://HOST/DATABASE"))
+                    .next("name one: sqlite:FILE, postgres://HOST/DATABASE or redis://HOST"))
             }
             StoreUrl::Sqlite(path) if !path.is_file() => {
                 Err(Failure::usage(format!("there is no file {}", path.display())))
             }
             StoreUrl::Sqlite(path) => Ok(Kept::File(path)),
             StoreUrl::Postgres(url) => Ok(Kept::Database(url)),
-            StoreUrl::Redis(url) => {
-                Err(Failure::usage(format!("{url} is held against this release whenever it is opened"))
-                    .next("longhaul doctor says whether it can be, and what it survives"))
-            }
+            StoreUrl::Redis(url) => Ok(Kept::Server(url)),
         }
-    }
-}
-
-/// As a URL without a password is opened: with that of the environment, as by every program on PostgreSQL.
-fn options() -> PostgresOptions {
-    match std::env::var("PGPASSWORD") {
-        Ok(password) => PostgresOptions::new().with_password(password),
-        Err(_) => PostgresOptions::new(),
     }
 }
 
@@ -116,7 +106,8 @@ impl Kept<'_> {
     async fn format(&self) -> Outcome<Format> {
         Ok(match self {
             Self::File(path) => Sqlite::format(path)?,
-            Self::Database(url) => options().format(url.expose()).await?,
+            Self::Database(url) => store::postgres().format(url.expose()).await?,
+            Self::Server(url) => store::redis().format(url.expose()).await?,
         })
     }
 }
