@@ -68,6 +68,11 @@ impl Place {
         (TOKEN, &self.token)
     }
 
+    /// What stands in the environment of all of this place's processes, for whoever outlives the place.
+    pub(crate) fn mark_of_all(&self) -> String {
+        format!("{TOKEN}={}", self.token)
+    }
+
     /// Starts a server with these variables added and waits until it serves.
     pub(crate) fn serve(&self, variables: &[(&str, &str)]) -> Result<Server> {
         let server = self.start(variables)?;

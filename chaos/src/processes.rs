@@ -32,8 +32,7 @@ impl Process {
 
 /// The living processes of a place, its servers included.
 pub(crate) fn of(place: &Place) -> Vec<Process> {
-    let (name, token) = place.mark();
-    let mark = format!("{name}={token}");
+    let mark = place.mark_of_all();
     let folder = place.path("").display().to_string();
     living(|process, environment| environment.contains(&mark) || process.line.contains(&folder))
 }
@@ -53,7 +52,16 @@ pub(crate) fn of_run(place: &Place, task: &str) -> Result<Vec<Process>> {
 
 /// Ends everything that a failed case has left, each process by its number.
 pub(crate) fn end_all(place: &Place) {
-    for process in of(place) {
+    end(of(place));
+}
+
+/// The same by what [marks](Place::mark_of_all) its processes.
+pub(crate) fn end_marked(mark: &str) {
+    end(living(|_, environment| environment.contains(mark)));
+}
+
+fn end(all: Vec<Process>) {
+    for process in all {
         if let Some(pid) = process.number() {
             // It may have ended by itself.
             let _ = kill_process(pid, Signal::KILL);

@@ -179,10 +179,10 @@ impl Said {
     fn hear(&self, line: String) {
         let mut lines = self.lock();
         let plain = plain(&line);
-        if let Some(url) = plain.trim_start().strip_prefix("mcp") {
-            let address = url.trim_start().strip_prefix("http://").and_then(|rest| rest.split('/').next());
-            lines.address = address.and_then(|address| address.parse().ok());
-        }
+        // A worker has no endpoint, and says where its health is asked for.
+        let url = ["mcp", "ready"].into_iter().find_map(|word| plain.trim_start().strip_prefix(word));
+        let address = url.and_then(|url| url.trim_start().strip_prefix("http://")?.split('/').next());
+        lines.address = address.and_then(|address| address.parse().ok()).or(lines.address);
         lines.ready |= plain.starts_with("ready");
         lines.lines.push(plain);
         self.changed.notify_all();

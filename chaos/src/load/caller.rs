@@ -9,7 +9,7 @@ use longhaul_test::Random;
 use serde_json::{Value, json};
 
 use super::node::HOT_WAIT;
-use super::order::{BRIEF, Order};
+use super::order::{BRIEF, COMMAND, Order};
 use super::sight::{Shown, Sight};
 use super::{Made, Next, World};
 use crate::mcp::{Asked, Client, Era, Reply};
@@ -93,9 +93,13 @@ impl<'w> Caller<'w> {
     }
 
     fn client(&mut self, order: &Order) -> Client {
+        self.client_among(order, self.world.slots.len())
+    }
+
+    /// At one of the first nodes.
+    fn client_among(&mut self, order: &Order, nodes: usize) -> Client {
         self.world.waits.on(&*order.key);
-        let clients = &self.clients[&order.era];
-        clients[self.random.index(clients.len())].clone()
+        self.clients[&order.era][self.random.index(nodes)].clone()
     }
 
     /// Makes a call, again and again until it is acknowledged, under its key.
@@ -123,7 +127,8 @@ impl<'w> Caller<'w> {
             params["task"] = json!({});
         }
         while !self.world.is_hopeless() {
-            let client = self.client(order);
+            let nodes = if order.tool == COMMAND { self.world.slots.len() } else { self.world.equipped };
+            let client = self.client_among(order, nodes);
             match client.request("create", "tools/call", order.tool, params.clone()) {
                 Reply::Result(raw) => {
                     let told: Value = serde_json::from_str(raw.get()).unwrap_or_default();

@@ -67,6 +67,11 @@ impl Effects {
         Self { folder, who: who.into(), stops: Vec::new() }
     }
 
+    /// Where the commands of all nodes keep their run files.
+    pub(super) fn state(&self) -> PathBuf {
+        self.folder.with_extension("state")
+    }
+
     /// The same, now that is known who stood still and when.
     pub(super) fn with_stops(self, stops: Vec<Stop>) -> Self {
         Self { stops, ..self }

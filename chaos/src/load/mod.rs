@@ -68,6 +68,8 @@ const MOST: usize = 40;
 struct World {
     plan: Plan,
     slots: Vec<Address>,
+    /// How many of them have every tool: all, or the first. The others have the command alone.
+    equipped: usize,
     /// Whether a session of one node is one of all.
     shares_sessions: bool,
     effects: Effects,
@@ -113,6 +115,7 @@ impl World {
         Self {
             plan,
             slots: (0..plan.processes).map(|_| Address::default()).collect(),
+            equipped: plan.processes,
             shares_sessions: false,
             effects: Effects::of(place.path("load"), "reader"),
             began: Instant::now(),

@@ -45,15 +45,20 @@ pub(crate) fn run(store: &str, effects: &Path, role: Role) -> Result<()> {
     let Opened { tasks: store, shared } = store::open(store, settings())?;
     let node = store.node().as_str().to_owned();
     writeln!(std::io::stderr(), "{NAME}{node}")?;
-    let runs = RunsDir::open(effects.with_extension("runs"))?;
     let effects = Effects::of(effects.to_owned(), &node);
+    // As the program has it, which may be on the same store.
+    let mut runs = RunsDir::open(effects.state().join("runs"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
+        if let Some((registry, _)) = &shared {
+            runs =
+                runs.with_store(tool::store_name(&**registry).await.context("the store cannot be opened")?);
+        }
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let plenty = PollOptions::default().each(PLENTY).in_all(PLENTY).in_vain(PLENTY);
         let tools = tools(&effects).into_iter().chain(command(&effects, &runs)?);
-        let mut server = tools.fold(Server::new("load", "1.0.0"), Server::tool);
+        let mut server = tools.fold(Server::new(NAMED, VERSION), Server::tool);
         let mut options = Options::default();
         options.endpoint = role != Role::Worker;
         if let Some((registry, events)) = shared {
@@ -100,18 +105,31 @@ pub(super) const HOT_WAIT: Duration = Duration::from_millis(300);
 
 /// The one command, as a tool.
 fn command(effects: &Effects, runs: &RunsDir) -> Result<Vec<Tool>> {
-    let folder = effects.folder.display().to_string();
-    let words = ["sh", "-c", SCRIPT, "sh", &folder, "{key}", "{seconds}"];
-    let text = format!(
-        "[tools.{COMMAND}]\ndescription = \"Works\"\ncommand = {words:?}\ntask = \"always\"\nttl = \"1d\"\n\
-         grace = \"300ms\"\nmax_output = \"1MB\"\ninput.key = {{ type = \"string\" }}\n\
-         input.seconds = {{ type = \"string\" }}\n"
-    );
-    let checked = longhaul_gateway::config::check("/longhaul.toml", &text);
+    let checked = longhaul_gateway::config::check("/longhaul.toml", &configuration(effects));
     let checked =
         checked.map_err(|mistakes| anyhow::anyhow!("the command is not described well: {mistakes}"))?;
     Ok(tool::tools(&checked.config, runs))
 }
+
+/// The same for the program.
+pub(super) fn configuration(effects: &Effects) -> String {
+    let folder = effects.folder.display().to_string();
+    let words = ["sh", "-c", SCRIPT, "sh", &folder, "{key}", "{seconds}"];
+    format!(
+        "[server]\nname = \"{NAMED}\"\nversion = \"{VERSION}\"\n\
+         [polls]\neach = {PLENTY}\nin_all = {PLENTY}\nin_vain = {PLENTY}\n\
+         [tools.{COMMAND}]\ndescription = \"Works\"\ncommand = {words:?}\ntask = \"always\"\nttl = \"1d\"\n\
+         grace = \"300ms\"\nmax_output = \"1MB\"\ninput.key = {{ type = \"string\" }}\n\
+         input.seconds = {{ type = \"string\" }}\n"
+    )
+}
+
+/// What every node says of itself: what they answer is the same to the byte.
+const NAMED: &str = "load";
+const VERSION: &str = "1.0.0";
+
+/// What the command writes.
+pub(super) const WRITTEN: &str = "done";
 
 /// Notes its effect as [`Effects::note`] does, works, and is done.
 const SCRIPT: &str = "\

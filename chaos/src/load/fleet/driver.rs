@@ -1,6 +1,7 @@
 //! Who does harm: keeps the nodes of a fleet, and has them, their ways to the database and the database fail, as the seed says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -22,6 +23,12 @@ use crate::server::Server;
 /// Those who answer, and those who work.
 pub(super) const FRONTS: usize = 3;
 const WORKERS: usize = 4;
+
+/// One more of each is the program itself, which has the command alone. Clients find its front behind the others.
+pub(super) const PROGRAM: usize = FRONTS;
+
+/// How long the program holds a task of which it is not heard, as by default.
+const PROGRAM_LEASE: Duration = Duration::from_secs(30);
 
 /// How many nodes are in trouble at once, at most.
 const TROUBLED: usize = 3;
@@ -58,6 +65,8 @@ pub(super) struct Figures {
 struct Node {
     name: String,
     role: Role,
+    /// Whether it is the program, and not this one.
+    is_program: bool,
     /// Where clients find it, if it is a front.
     slot: Option<usize>,
     link: Link,
@@ -89,12 +98,16 @@ impl<'w> Fleet<'w> {
         let (nodes, broken) = (Vec::new(), Vec::new());
         let mut fleet =
             Self { world, place, random, faults, database, back: None, nodes, done, figures, broken };
-        for number in 0..FRONTS + WORKERS {
-            let is_front = number < FRONTS;
-            let (role, slot) = if is_front { (Role::Front, Some(number)) } else { (Role::Worker, None) };
-            let name = format!("{} {number}", if is_front { "front" } else { "worker" });
+        fs::write(fleet.configuration(), node::configuration(&world.effects))?;
+        for number in 0..FRONTS + WORKERS + 2 {
+            let slot = Some(number).filter(|slot| *slot <= PROGRAM);
+            let role = if slot.is_some() { Role::Front } else { Role::Worker };
+            let is_program = number == PROGRAM || number == FRONTS + WORKERS + 1;
+            let kind = if is_program { "the program as " } else { "" };
+            let name = format!("{kind}{} {number}", word(role));
             let link = Link::to(fleet.database.address)?;
-            fleet.nodes.push(Node { name, role, slot, link, server: None, serves: false, trouble: None });
+            let (server, serves, trouble) = (None, false, None);
+            fleet.nodes.push(Node { name, role, is_program, slot, link, server, serves, trouble });
             // The first makes the format of the store.
             if number == 0 {
                 fleet.until_all_serve()?;
@@ -126,12 +139,13 @@ impl<'w> Fleet<'w> {
         Ok(self)
     }
 
-    /// Kills every node, and starts a front and a worker anew.
+    /// Kills every node, and starts a front and a worker of each kind anew.
     pub(super) fn end(&mut self) -> Result<()> {
         for node in &mut self.nodes {
             node.end(self.world, &mut self.figures)?;
         }
-        self.nodes.drain(1..FRONTS + WORKERS - 1);
+        let mut kinds = BTreeSet::new();
+        self.nodes.retain(|node| kinds.insert((node.slot.is_some(), node.is_program)));
         self.until_all_serve()
     }
 
@@ -172,14 +186,28 @@ impl<'w> Fleet<'w> {
         Ok(())
     }
 
+    /// What the program reads.
+    fn configuration(&self) -> PathBuf {
+        self.place.path("fleet.toml")
+    }
+
     fn start_node(&mut self, at: usize) -> Result<Server> {
-        let role = self.nodes[at].role;
-        let url = self.database.url(self.nodes[at].link.address);
-        let mut command = Command::new(std::env::current_exe().context("this program has no name")?);
+        let node = &self.nodes[at];
+        let (url, role) = (self.database.url(node.link.address), word(node.role));
+        let mut command = if node.is_program {
+            let mut program = Command::new(self.place.program());
+            program.arg("serve").arg(self.configuration()).args(["--http", "127.0.0.1:0", "--store", &url]);
+            program.arg("--state").arg(self.world.effects.state()).args(["--no-watch", "--role", role]);
+            program.stdin(Stdio::null());
+            program
+        } else {
+            let mut this = Command::new(std::env::current_exe().context("this program has no name")?);
+            this.args(["node", &url]).arg(&self.world.effects.folder).args(["--role", role]);
+            this.stdin(Stdio::piped());
+            this
+        };
         let (name, token) = self.place.mark();
-        let role = if role == Role::Front { "front" } else { "worker" };
-        command.args(["node", &url]).arg(&self.world.effects.folder).args(["--role", role]);
-        command.env(name, token).stdin(Stdio::piped());
+        command.env(name, token);
         if self.faults.contains(&Fault::Clock) && self.random.percent(60) {
             let skew = if self.random.percent(50) { "+1h" } else { "-1h" };
             // Clocks that only count what passes are right on any machine.
@@ -218,7 +246,7 @@ impl<'w> Fleet<'w> {
         let lasts = match fault {
             Fault::Kill => self.random.below(2000),
             // Longer than a lease.
-            Fault::Stop => node::LEASE.as_millis() as u64 + self.random.between(500, 3000),
+            Fault::Stop => self.nodes[at].lease().as_millis() as u64 + self.random.between(500, 3000),
             _ => self.random.between(200, 8000),
         };
         let now = Instant::now();
@@ -247,7 +275,21 @@ impl<'w> Fleet<'w> {
 /// How long a way that does not come to rest stays as it is.
 const FLAPS: Duration = Duration::from_secs(1);
 
+/// What a role is called where one is started.
+fn word(role: Role) -> &'static str {
+    match role {
+        Role::All => "all",
+        Role::Front => "front",
+        Role::Worker => "worker",
+    }
+}
+
 impl Node {
+    /// How long it holds a task of which it is not heard. Fronts hold none, and are waited for by whoever has asked them something.
+    fn lease(&self) -> Duration {
+        if self.is_program && self.slot.is_none() { PROGRAM_LEASE } else { node::LEASE }
+    }
+
     /// Ends its trouble, if that is over.
     fn relieve(&mut self, world: &World) -> Result<()> {
         let Some(trouble) = &mut self.trouble else { return Ok(()) };
@@ -293,7 +335,8 @@ impl Node {
         let Some(server) = &mut self.server else { return Ok(()) };
         if let Some(status) = server.ended_within(Duration::ZERO)? {
             let said = server.all_said();
-            if self.serves || !(is_dead_before || said.contains("cannot be opened")) {
+            let lacks_its_store = ["cannot be opened", "cannot be reached"].map(|why| said.contains(why));
+            if self.serves || !(is_dead_before || lacks_its_store.contains(&true)) {
                 broken.push(format!("{} ended by itself ({status}): {said}", self.name));
             }
             return self.end(world, figures);
@@ -334,7 +377,7 @@ impl Node {
 
 /// The library that has a process see another date.
 pub(super) fn faketime() -> Result<PathBuf> {
-    let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let folders = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let mut libraries = folders.map(|folder| folder.path().join("faketime/libfaketimeMT.so.1"));
     libraries
         .find(|library| library.exists())

@@ -63,7 +63,7 @@ impl<'w> Hasty<'w> {
         });
         while !self.world.is_hopeless() {
             let clients = &self.clients[&order.era];
-            let client = &clients[self.random.index(clients.len())];
+            let client = &clients[self.random.index(self.world.equipped)];
             match client.request_plainly("quick", "tools/call", QUICK, params.clone()) {
                 Reply::Silence => {}
                 Reply::Error(error) if error.get().contains("retryAfterMs") => {}

@@ -1,5 +1,5 @@
-//! A fleet on one database: three that answer and four that work, while nodes, their ways to the database and the database
-//! itself fail; what each promise comes to is said in the end.
+//! A fleet on one database: three that answer and four that work, and the program as one more of each, while nodes, their ways to
+//! the database and the database itself fail; what each promise comes to is said in the end.
 //!
 //! The load is that of one file with several nodes, and so is the checker. Clients go from node to node in one session.
 
@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 use longhaul_store::TaskStore;
 use longhaul_test::Random;
 
-use super::caller::Caller;
+use super::caller::{Call, Caller};
 use super::order::{COMMAND, Order, QUICK};
 use super::sight::Sight;
 use super::verdict::Verdict;
@@ -30,8 +30,9 @@ use super::watch::{self, Watched};
 use super::{CALLERS, MOST, OBSERVERS, PATIENCE, World, look_at_all, node, observe, store};
 use crate::mcp::{Address, Client, Era};
 use crate::place::Place;
+use crate::processes;
 use database::Database;
-use driver::{FRONTS, Fleet};
+use driver::{FRONTS, Fleet, PROGRAM};
 use hasty::Hasty;
 
 /// On what, how long, how much, and by which seed.
@@ -118,12 +119,14 @@ pub(crate) fn run(place: &Place, plan: &Plan) -> Result<String> {
     let database = Database::start(kind, place)?;
     let direct = database.url(database.address);
     let each_second = Some(f64::from(rate));
-    let load = super::Plan { tasks: usize::MAX, kills: 0, processes: FRONTS, seed, within, each_second };
+    let load = super::Plan { tasks: usize::MAX, kills: 0, processes: PROGRAM + 1, seed, within, each_second };
     let mut world = World::new(load, place);
-    world.shares_sessions = true;
+    (world.equipped, world.shares_sessions) = (FRONTS, true);
     fs::create_dir(&world.effects.folder)?;
+    let mark = place.mark_of_all();
     let _watchdog = waits::watch(Arc::clone(&world.waits), within * 2 + LONGEST, move |told| {
-        // The nodes and the database end with this process.
+        // The nodes and the database end with this process, but for those that are the program.
+        processes::end_marked(&mark);
         println!("FAILED  seed {seed}: it does not end\n{told}\nchaos: 0 passed, 1 failed");
         std::process::exit(1);
     });
@@ -224,6 +227,8 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
     let (quick, calls_rows) = rest.rows.into_iter().partition(|row| &*row.tool == QUICK);
     rest.rows = calls_rows;
     let calls: Vec<_> = callers.iter().flat_map(|caller| &caller.done).collect();
+    let (read, unread) = read_output(world, &calls);
+    broken.extend(unread);
     for (call, era) in calls.iter().flat_map(|call| Era::BOTH.map(|era| (call, era))) {
         let sights = callers.iter().map(|caller| &caller.sight).chain(&observers);
         let ends: BTreeSet<&str> = sights.filter_map(|sight| sight.end(era, &call.id)).collect();
@@ -282,6 +287,7 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
         ),
         format!("answers: {answers} acknowledged, {} of them in sessions", verdict.in_sessions),
         format!("effects: had {}", verdict.effects()),
+        format!("output: of {read} commands, whichever node had them, read at the program"),
         format!(
             "witnesses: {} looks at the store saw {} open tasks, the longest {:.1} s over its time",
             watched.looks,
@@ -299,11 +305,22 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
     Ok(format!("\n{}", told.map(|line| format!("          {line}")).join("\n")))
 }
 
-/// Has the program count again what the store has counted: it does for all but Redis.
-fn check(place: &Place, url: &str, broken: &mut Vec<String>) -> Result<()> {
-    if !url.starts_with("postgres:") {
-        return Ok(());
+/// Reads what the commands have written, whoever started them, at the program; gives how many that were, and what is not so.
+fn read_output(world: &World, calls: &[&Call]) -> (usize, Vec<String>) {
+    let client = Client::new(Era::D3, world.slots[PROGRAM].clone());
+    let written = calls.iter().filter(|call| call.order.tool == COMMAND && call.order.cancelled.is_none());
+    let (mut read, mut broken) = (0, Vec::new());
+    for call in written {
+        match client.output(&call.id, "stdout") {
+            Ok(said) if said == node::WRITTEN.as_bytes() => read += 1,
+            other => broken.push(format!("{}: its command wrote {other:?}", call.order.key)),
+        }
     }
+    (read, broken)
+}
+
+/// Has the program count again what the store has counted.
+fn check(place: &Place, url: &str, broken: &mut Vec<String>) -> Result<()> {
     let checked = Command::new(place.program()).args(["store", "check", url]).output();
     let checked = checked.context("the store cannot be checked")?;
     if !checked.status.success() {
