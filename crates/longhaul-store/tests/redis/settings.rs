@@ -1,6 +1,6 @@
 //! What the server must be set to, and what follows from how it is set.
 
-use longhaul_store::{Durability, Redis, StoreError, TaskStore};
+use longhaul_store::{Durability, Redis, RedisOptions, StoreError, TaskStore};
 
 use crate::rig::{Server, shared};
 
@@ -43,21 +43,27 @@ async fn what_is_no_store_is_left_alone_and_a_newer_one_too() {
     let url = shared().store();
     let name = url.rsplit('=').next().unwrap();
     let format = format!("{{{name}}}:format");
+    let found = async || RedisOptions::new().format(&url).await.map(|format| format.found);
+    assert_eq!(found().await.unwrap(), None);
+    assert_eq!(found().await.unwrap(), None, "whoever looks makes none");
     shared().say(&["SET", &format, "cargo"]);
     let refusal = Redis::open(&url).await.unwrap_err();
     assert!(matches!(refusal, StoreError::Foreign { .. }), "{refusal:?}");
+    assert!(matches!(found().await, Err(StoreError::Foreign { .. })));
     shared().say(&["DEL", &format]);
     shared().say(&["HSET", &format, "format", "999", "readable_by", "1"]);
     assert!(Redis::open(&url).await.is_ok(), "it says that this release can go on");
+    assert_eq!(found().await.unwrap(), Some(999));
     shared().say(&["HSET", &format, "readable_by", "999"]);
     let refusal = Redis::open(&url).await.unwrap_err();
     assert!(matches!(refusal, StoreError::Newer { found: 999, supported: 1 }), "{refusal:?}");
+    assert!(matches!(found().await, Err(StoreError::Newer { .. })));
 }
 
 #[tokio::test]
 async fn what_no_replica_has_is_not_acknowledged_where_one_must() {
     let url = format!("{}&replicas=1", shared().store());
-    let options = longhaul_store::RedisOptions::new().with_patience(std::time::Duration::from_millis(500));
+    let options = RedisOptions::new().with_patience(std::time::Duration::from_millis(500));
     // Its format is the first that is written.
     let refusal = options.open(&url).await.unwrap_err();
     assert!(matches!(refusal, StoreError::Unreachable { .. }), "{refusal:?}");
