@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -56,6 +56,27 @@ impl Http {
     /// Sends a request, with one header more if there is one, and reads the answer: at most `longest` bytes, within
     /// `timeout`.
     pub(super) async fn send(
+        &self,
+        request: &BoundRequest,
+        more: Option<(&HeaderName, HeaderValue)>,
+        timeout: Duration,
+        longest: u64,
+    ) -> Result<Answer, Trouble> {
+        let begun = Instant::now();
+        let answered = self.exchange(request, more, timeout, longest).await;
+        // What else is in a URL may be secret.
+        let (method, host, took) = (&request.method, request.url.host_str(), begun.elapsed());
+        match &answered {
+            Ok(answer) => {
+                let (status, bytes) = (answer.status.as_u16(), answer.body.len());
+                tracing::debug!(%method, host, status, bytes, ?took, "an API of jobs has answered");
+            }
+            Err(error) => tracing::debug!(%method, host, %error, ?took, "an API of jobs has not answered"),
+        }
+        answered
+    }
+
+    async fn exchange(
         &self,
         request: &BoundRequest,
         more: Option<(&HeaderName, HeaderValue)>,

@@ -1,7 +1,7 @@
 //! One call of a tool of another server.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use longhaul::Cx;
 use longhaul::client::{CallOptions, Error, Started, TaskHandle};
@@ -70,11 +70,21 @@ impl Parts {
             }
         });
         let calling = self.upstream.callers.calling(cx, calling);
-        let Some(limit) = self.timeout else { return calling.await };
-        tokio::time::timeout(limit, calling).await.unwrap_or_else(|_| {
-            let limit = format_duration(limit);
-            Ok(self.failure(&format!("it took longer than its timeout of {limit}, and was given up")))
-        })
+        let (server, tool, begun) = (&self.upstream.config().name, &self.tool, Instant::now());
+        let answered = match self.timeout {
+            None => calling.await,
+            Some(limit) => tokio::time::timeout(limit, calling).await.unwrap_or_else(|_| {
+                let limit = format_duration(limit);
+                Ok(self.failure(&format!("it took longer than its timeout of {limit}, and was given up")))
+            }),
+        };
+        let came = match &answered {
+            Ok(result) if result.is_error => "a failure",
+            Ok(_) => "a result",
+            Err(_) => "an error",
+        };
+        tracing::debug!(server, tool, came, took = ?begun.elapsed(), "a tool of another server was called");
+        answered
     }
 
     /// Calls it; again, where its operator allows that, if its server ends meanwhile.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use longhaul::Cx;
 use longhaul::client::{Client, Error};
@@ -18,7 +19,7 @@ impl Upstream {
         cx: &Cx,
         uri: &str,
     ) -> Result<ReadResourceResult, ErrorObject> {
-        self.ask(cx, |client| async move {
+        self.ask(cx, "a resource", |client| async move {
             client.read_resource(uri).await.map_err(|error| match error {
                 // Each era has a code of its own for that.
                 Error::Answer(mut answer)
@@ -39,7 +40,7 @@ impl Upstream {
         name: &str,
         arguments: &BTreeMap<String, String>,
     ) -> Result<GetPromptResult, ErrorObject> {
-        self.ask(cx, |client| async move { client.get_prompt(name, arguments).await }).await
+        self.ask(cx, "a prompt", |client| async move { client.get_prompt(name, arguments).await }).await
     }
 
     /// What could be typed next; nothing where its server completes nothing.
@@ -50,7 +51,7 @@ impl Upstream {
         argument: &str,
         typed: &Typed,
     ) -> Result<Completion, ErrorObject> {
-        self.ask(cx, |client| async move {
+        self.ask(cx, "a completion", |client| async move {
             if client.capabilities().completions {
                 client.complete(of, (argument, &typed.value), &typed.others).await
             } else {
@@ -64,12 +65,25 @@ impl Upstream {
     async fn ask<T, F: Future<Output = Result<T, Error>>>(
         self: &Arc<Self>,
         cx: &Cx,
+        what: &'static str,
         ask: impl Fn(Client) -> F,
     ) -> Result<T, ErrorObject> {
         let needed = &self.config().defaults.scopes;
         if cx.grant().is_some_and(|grant| !grant.allows(needed)) {
             return Err(ErrorObject::forbidden(needed));
         }
+        let begun = Instant::now();
+        let asked = self.ask_until_answered(cx, ask).await;
+        let (server, is_error) = (&self.config().name, asked.is_err());
+        tracing::debug!(server, what, is_error, took = ?begun.elapsed(), "another server was asked");
+        asked
+    }
+
+    async fn ask_until_answered<T, F: Future<Output = Result<T, Error>>>(
+        self: &Arc<Self>,
+        cx: &Cx,
+        ask: impl Fn(Client) -> F,
+    ) -> Result<T, ErrorObject> {
         let mut is_again = false;
         loop {
             let client = self.client().await.map_err(|error| ErrorObject::internal(error.to_string()))?;

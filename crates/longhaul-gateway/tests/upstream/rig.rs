@@ -1,5 +1,7 @@
 //! A server that has one of each, others before it, and who calls those.
 
+use std::net::SocketAddr;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -77,7 +79,10 @@ pub(crate) fn one_of_each(name: &'static str) -> (Server, Catalogue) {
             _ => "nobody".to_owned(),
         })
     });
-    let endless = Tool::typed("endless", "Never end", |_, Nothing {}| std::future::pending::<&str>());
+    let endless = Tool::typed("endless", "Begin, and never end", |cx: Cx, Nothing {}| async move {
+        cx.progress(model::Progress::new(1.0)).await;
+        std::future::pending::<&str>().await
+    });
     let who = Tool::typed("who", "Who it is", move |_, Nothing {}| async move { name });
     let server = server
         .tool(who)
@@ -169,6 +174,45 @@ async fn serves_on_its_standard_streams() {
     driver::serve_only_client(dispatcher, local_user(), reader, writer, options, never).await.unwrap();
     // Nothing more is to be said where messages were.
     std::process::exit(0);
+}
+
+/// The server of this program in a process of its own, at an address: see `serves_over_http`.
+pub(crate) struct Elsewhere(std::process::Child);
+
+impl Elsewhere {
+    /// Starts it with one more prompt, of this name.
+    pub(crate) fn at(address: SocketAddr, prompt: &str) -> Self {
+        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+        program.args(["rig::serves_over_http", "--exact", "--ignored", "--nocapture"]);
+        program.env("SERVES", address.to_string()).env("PROMPT", prompt).stdout(Stdio::null());
+        Self(program.spawn().unwrap())
+    }
+
+    /// With SIGKILL, so that it tells nobody.
+    pub(crate) fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// No test, but a server for one.
+#[tokio::test]
+#[ignore = "it is a program that others start"]
+async fn serves_over_http() {
+    let Ok(address) = std::env::var("SERVES") else { return };
+    let (server, catalogue) = one_of_each("elsewhere");
+    let (dispatcher, prompt) = (server.dispatcher().unwrap(), std::env::var("PROMPT").unwrap());
+    catalogue.put(Prompt::raw(model::Prompt::new(&*prompt), |_, _| async { "p" })).unwrap();
+    let listener = TcpListener::bind(address).await.unwrap();
+    let (options, never) = (server::Options::default(), std::future::pending());
+    server::serve(dispatcher, listener, options, never).await.unwrap();
 }
 
 /// A server before others.

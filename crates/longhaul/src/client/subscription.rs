@@ -12,7 +12,8 @@ use super::told::{Change, Told};
 
 /// What changes on a server, as it happens. Dropping it ends it.
 ///
-/// What is not read waits, one change of each kind: whoever reads slowly hears later, not of more.
+/// What is not read waits, one change of each kind: whoever reads slowly hears later, not of more. In a session that its server
+/// has forgotten there may have been changes that nobody heard of: then every list and resource that was asked for counts as changed.
 #[derive(Debug)]
 pub struct Subscription {
     told: Arc<Told>,

@@ -420,6 +420,20 @@ impl Table {
         }
     }
 
+    /// For a while nobody could hear in the session of what changed: anything may have.
+    #[cfg(feature = "http-client")]
+    pub(crate) fn may_have_changed(&self) {
+        self.tools_changed.store(true, Ordering::Release);
+        for list in [Notice::ToolsChanged, Notice::PromptsChanged, Notice::ResourcesChanged] {
+            self.cache().handle(list, None);
+        }
+        for (told, filter) in &self.lock().hearing {
+            if let Some(told) = told.upgrade() {
+                Change::all_of(filter).for_each(|change| told.tell(change));
+            }
+        }
+    }
+
     /// The pages that the user was sent to.
     pub(super) fn pages(&self) -> &Pages {
         &self.pages

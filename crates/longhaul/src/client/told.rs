@@ -43,6 +43,18 @@ impl Change {
         }
     }
 
+    /// Everything that `filter` asks for, but for tasks: how those stand nobody can say.
+    #[cfg(feature = "http-client")]
+    pub(super) fn all_of(filter: &SubscriptionFilter) -> impl Iterator<Item = Self> {
+        let lists = [
+            (filter.tools_list_changed, Self::Tools),
+            (filter.prompts_list_changed, Self::Prompts),
+            (filter.resources_list_changed, Self::Resources),
+        ];
+        let lists = lists.into_iter().filter_map(|(is_wanted, list)| is_wanted.then_some(list));
+        lists.chain(filter.resource_subscriptions.iter().cloned().map(Self::Resource))
+    }
+
     /// Whether `filter` asks for it.
     pub(super) fn is_wanted(&self, filter: &SubscriptionFilter) -> bool {
         match self {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use longhaul::client::{Client, Error, Options};
+use longhaul::client::{Change, Client, Error, Options};
 use longhaul::proto::dialect::{Era, Revision};
-use longhaul::proto::model::{ElicitResult, Form};
+use longhaul::proto::model::{ElicitResult, Form, SubscriptionFilter};
 use longhaul::server::Elicited;
 use longhaul::transport::http::server;
 use longhaul::{Cx, Server, Tool};
@@ -49,6 +49,23 @@ async fn a_session_that_its_server_has_forgotten_is_opened_again_once() {
     assert!(called.unwrap().content.is_empty() && pinged.unwrap().content.is_empty());
     let opened = heard.lock().unwrap().iter().filter(|heard| heard.body["method"] == "initialize").count();
     assert_eq!(opened, 2, "whoever missed it waits for the one who opens another");
+}
+
+#[tokio::test]
+async fn whatever_is_heard_of_may_have_changed_while_a_session_was_forgotten() {
+    let (url, _) = forgetful().await;
+    let options = Options::default().revision(Revision::V2025_11_25);
+    let client = Client::connect_with(url.as_str(), options).await.unwrap();
+    let mut lists = SubscriptionFilter::default();
+    (lists.tools_list_changed, lists.resources_list_changed) = (true, true);
+    let mut changes = client.subscribe(lists).await.unwrap();
+    client.list_tools().await.unwrap();
+    let mut heard = Vec::new();
+    for _ in 0..2 {
+        let change = tokio::time::timeout(Duration::from_secs(60), changes.next()).await;
+        heard.push(change.expect("it is told").unwrap());
+    }
+    assert!(matches!(heard[..], [Some(Change::Tools), Some(Change::Resources)]), "{heard:?}");
 }
 
 #[tokio::test]

@@ -37,6 +37,7 @@ pub(super) async fn listen(shared: Arc<Shared>, dialect: &'static Dialect, stand
             Opened::Failed(error) => tracing::debug!(%error, "a stream was not opened"),
         }
         if !position.fail() {
+            shared.table.may_have_changed();
             return;
         }
         tokio::time::sleep(position.pause()).await;

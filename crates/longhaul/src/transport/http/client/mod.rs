@@ -336,10 +336,11 @@ impl Shared {
     /// meanwhile.
     fn lose_session(&self, used: Option<&Session>) -> bool {
         let Some(used) = used else { return false };
-        let mut session = lock(&self.session);
-        if session.as_ref().is_some_and(|session| session.id == used.id) {
-            *session = None;
+        let is_lost = lock(&self.session).take_if(|session| session.id == used.id).is_some();
+        if is_lost {
             self.is_session_lost.store(true, Ordering::Release);
+            // Whoever hears in it looks, and by that opens another.
+            self.table.may_have_changed();
         }
         true
     }
