@@ -149,10 +149,32 @@
     if (log.box.checked) log.toEnd();
   };
 
+  /** How many pages of one browser have a stream at a time: it has six connections for a server, however many of its windows are seen. */
+  const STREAMS = 4;
+
+  /** How often a page without one comes back for what is new. */
+  const EVERY = 2000;
+
+  /** What gives back the right to a stream; nothing where none is free. */
+  const right = (number = 0) =>
+    new Promise((resolve) => {
+      if (number === STREAMS) return resolve(undefined);
+      // Where pages cannot agree on who has them, each has one.
+      if (!("locks" in navigator)) return resolve(() => {});
+      void navigator.locks.request(`longhaul-stream-${number}`, { ifAvailable: true }, (lock) => {
+        if (lock === null) return void right(number + 1).then(resolve);
+        return new Promise((release) => resolve(release));
+      });
+    });
+
   let source;
+  let release;
+  let turn;
   let pause = 1000;
   let waiting;
   let done = false;
+  /** As many pages follow as the server lets. */
+  let refused = false;
 
   const place = () => {
     const url = new URL(follow, location.href);
@@ -160,10 +182,18 @@
     return url;
   };
 
-  function connect() {
+  async function connect() {
     close();
-    source = new EventSource(place());
+    const mine = (turn = {});
+    const given = refused ? undefined : await right();
+    if (turn !== mine) return given?.();
+    release = given;
+    const url = place();
+    if (given === undefined) url.searchParams.set("once", "");
+    let isOpen = false;
+    source = new EventSource(url);
     source.addEventListener("open", () => {
+      isOpen = true;
       pause = 1000;
       notice.hidden = true;
     });
@@ -178,10 +208,17 @@
       close();
       announce("This task has been forgotten");
     });
+    // That was all for now.
+    source.addEventListener("later", ({ data }) => {
+      close();
+      refused = false;
+      if (!done) waiting = setTimeout(connect, JSON.parse(data).more ? 0 : EVERY);
+    });
     // Where it left off is for us to say, so it does not come back by itself.
     source.addEventListener("error", () => {
       close();
       if (done) return;
+      refused = !isOpen && given !== undefined;
       // A stream ends now and then, and is there again at once.
       notice.hidden = pause === 1000;
       waiting = setTimeout(connect, pause);
@@ -191,11 +228,14 @@
 
   function close() {
     clearTimeout(waiting);
+    turn = undefined;
     source?.close();
     source = undefined;
+    release?.();
+    release = undefined;
   }
 
-  // A browser has six connections for a server: pages that nobody sees have none.
+  // Pages that nobody sees follow nothing.
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "hidden") close();
     else if (source === undefined && !done) connect();

@@ -37,15 +37,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(10 * 60);
 
 pub(super) async fn follow(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, AdminError> {
-    let Some(place) = look.inner.followers.place(look.viewer.owner()) else {
+    // Who comes back for what is new takes no place from those that stay.
+    let once = asked.says("once").is_some();
+    let place = (!once).then(|| look.inner.followers.place(look.viewer.owner()));
+    if let Some(None) = place {
         return Ok(respond::sentence(
             StatusCode::SERVICE_UNAVAILABLE,
             "as many pages follow as may: come back later",
         ));
-    };
+    }
     let (sender, pieces) = mpsc::channel(16);
     let (admin, viewer) = (look.inner.admin.clone(), look.viewer.clone());
-    let told = Told { sender, last: HashMap::new(), silent: Duration::ZERO };
+    let told = Told { sender, last: HashMap::new(), silent: Duration::ZERO, once };
     let draining = look.inner.admin.engine().clone();
     match asked.says("view").as_deref() {
         Some("tasks") => {
@@ -90,6 +93,8 @@ struct Told {
     /// Its pieces as they were sent last, by their ids.
     last: HashMap<String, u64>,
     silent: Duration,
+    /// It is told what there is now, and comes back for more.
+    once: bool,
 }
 
 /// The reader is gone.
@@ -161,6 +166,9 @@ async fn list(admin: &Admin, viewer: &Viewer, wanted: &Wanted, told: &mut Told) 
             }
             Err(error) => tracing::debug!(?error, "a page cannot follow the list for now"),
         }
+        if told.once {
+            return told.event("later", &json!({ "more": false })).await;
+        }
         told.wait(LIST_EVERY).await?;
     }
 }
@@ -196,6 +204,9 @@ async fn one(facts: &Facts, record: Record, mut offsets: Offsets, told: &mut Tol
             // A page that has all of it needs nobody to follow.
             done = true;
             told.event("end", &json!({ "status": state_of(&record).word() })).await?;
+        }
+        if told.once {
+            return told.event("later", &json!({ "more": gave })).await;
         }
         let mut watch = admin.store().watch(&record.id);
         if !gave {

@@ -1,5 +1,6 @@
 //! The pages of a server in this process, asked as browsers and scripts do.
 
+mod following;
 mod many;
 mod nodes;
 
@@ -462,29 +463,3 @@ async fn who_may_not_call_a_tool_may_not_run_it_again() {
 const ANNS: &str = "anns-0123456789abcdef0123456789abcdef";
 const OPS: &str = "ops-0123456789abcdef0123456789abcdef";
 const ALLS: &str = "alls-0123456789abcdef0123456789abcdef";
-
-#[tokio::test]
-async fn a_page_that_follows_hears_of_what_changes_and_of_an_end() {
-    let scene = Scene::new().await;
-    let browser = scene.enter().await;
-    let place = browser.deploy().await;
-    browser.until(&place, "It asks").await;
-    let id = place.strip_prefix("/tasks/").unwrap();
-    let answer = browser.get(&format!("/events?view=task&id={id}")).await;
-    assert_eq!(answer.headers()[CONTENT_TYPE], "text/event-stream");
-    let PageBody::Pieces(mut pieces) = answer.into_body() else { panic!("no stream") };
-    let mut heard = String::new();
-    let mut hear = async |words: &str| {
-        while !heard.contains(words) {
-            let piece = tokio::time::timeout(Duration::from_secs(60), pieces.recv()).await;
-            heard += std::str::from_utf8(&piece.unwrap().expect("it goes on")).unwrap();
-        }
-    };
-    hear("\"id\":\"questions\"").await;
-    assert_eq!(browser.submit(&format!("{place}/cancel"), "").await.status(), StatusCode::SEE_OTHER);
-    hear("event: end\ndata: {\"status\":\"cancelled\"}").await;
-    scene.dispatcher.engine().drain(Duration::ZERO).await;
-    let rest =
-        tokio::time::timeout(Duration::from_secs(60), async { while pieces.recv().await.is_some() {} });
-    rest.await.expect("a server that stops lets its pages go");
-}
