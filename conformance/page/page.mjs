@@ -80,8 +80,8 @@ const executablePath = execFileSync("sh", ["-c", 'command -v -- "$0"', browserPr
 const browser = await chromium.launch({ executablePath, args });
 
 const problems = [];
-/** The task that has written in colour. */
-let coloured;
+/** The task that has written in colour, and one that was gone on with by another server. */
+let coloured, wentOn;
 const context = await signedIn({ viewport: { width: 1280, height: 900 } });
 const state = await context.storageState();
 
@@ -90,6 +90,7 @@ const checks = [
   ["a tool is called by its form, with the keyboard alone", keyboard],
   ["what a tool says is text, whatever it says", hostile],
   ["no line is lost between page and stream, nor over a SIGKILL of the server", lines],
+  ["however many windows are seen, each follows, and another is let in", manyWindows],
   ["who scrolls back is left alone", scrolledBack],
   ["what is too much for a page goes by, and its end stays", floods],
   ["colours are shown, and words are found in what was written", colours],
@@ -179,7 +180,46 @@ async function lines() {
   const seen = (await log.textContent()).trim().split("\n");
   const all = Array.from({ length: 600 }, (_, at) => `line ${at + 1}`);
   assert.deepEqual(seen, all);
+  const [first, second] = await parts(page);
+  assert.match(first, /^Attempt 1.* cut off.*▬$/);
+  assert.match(second, /^Attempt 2.*▬$/);
+  wentOn = new URL(page.url()).pathname;
   await page.close();
+}
+
+/** What a task went through, where there is a bar. */
+async function parts(page) {
+  const rows = await page.locator("#timeline tbody tr").evaluateAll((all) =>
+    all.map((row) => row.textContent + (row.querySelector("svg rect:not(.axis)") === null ? "" : "▬")),
+  );
+  return rows.filter((row) => row.endsWith("▬"));
+}
+
+async function manyWindows() {
+  const first = await watched(context);
+  await call(first, "wait");
+  const id = new URL(first.url()).pathname.split("/").at(-1);
+  const pages = [first];
+  while (pages.length < 12) {
+    const page = await watched(context);
+    await page.goto(pages.length % 3 === 0 ? root : first.url());
+    assert.equal(await page.evaluate(() => document.visibilityState), "visible");
+    pages.push(page);
+  }
+  // One that has no stream misses no line.
+  const counts = await watched(context);
+  await call(counts, "count", { to: "300" });
+  await counts.locator("#state .badge.completed").waitFor({ timeout: 60_000 });
+  const log = counts.locator("#log-stdout");
+  await log.filter({ hasText: "line 300" }).waitFor();
+  const seen = (await log.textContent()).trim().split("\n");
+  assert.deepEqual(seen, Array.from({ length: 300 }, (_, at) => `line ${at + 1}`));
+  await cancel(first);
+  for (const page of pages) {
+    const badge = page.url() === first.url() ? "#state .badge.cancelled" : `[id="t-${id}"] .badge.cancelled`;
+    await page.locator(badge).waitFor({ timeout: 60_000 });
+  }
+  for (const page of [...pages, counts]) await page.close();
 }
 
 async function scrolledBack() {
@@ -373,7 +413,7 @@ async function accessible() {
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) looks.push({ colorScheme, width });
   }
-  const views = { tasks: "/", task: failed, colours: coloured, question: asking, find: "/?q=deploy", tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
+  const views = { tasks: "/", task: failed, colours: coloured, timeline: wentOn, question: asking, find: "/?q=deploy", tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
   for (const { colorScheme, width } of looks) {
     const view = { storageState: state, colorScheme, viewport: { width, height: 900 } };
     const page = await watched(await browser.newContext(view));

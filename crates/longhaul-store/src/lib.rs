@@ -64,6 +64,7 @@ mod row;
 pub mod sealed;
 mod settings;
 mod shared;
+mod spell;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod step;
@@ -102,6 +103,7 @@ pub use postgres::{Postgres, PostgresOptions};
 pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention, Undo, UndoPhase};
 pub use registry::{Entry, EntryKey, Holder, Registry, Swap, Value, Version};
 pub use settings::{Limits, Settings};
+pub use spell::{Spell, SpellOver};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteOptions};
 pub use step::{Fingerprint, Park, Question, Reply, Step, StepState};

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Children, Epoch, Json, NodeId, OnOrphan, Once, Outcome, Owner, Parent, Question, TaskId, Time,
+    Children, Epoch, Json, NodeId, OnOrphan, Once, Outcome, Owner, Parent, Question, Spell, TaskId, Time,
     ToolVersion,
 };
 
@@ -42,6 +42,10 @@ pub struct Record {
     /// let its lease run out. The count begins anew with each step that is learnt, and with work that got as far as to
     /// wait; a release takes its own attempt back, and a node that claims back what it held goes on with its own.
     pub attempt: u32,
+    /// The spells of work on it, in their order: the first, and the latest, 16 at most. None is written down of a task that
+    /// was claimed as it was created and whose work has gone on since, or ended with it. No caller sees them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spells: Vec<Spell>,
     /// The fencing number; a worker's write must carry it.
     pub epoch: Epoch,
     /// How long it is kept.
@@ -137,6 +141,7 @@ impl Record {
             status_changed_at: at,
             updated_at: at,
             terminal_at: None,
+            spells: Vec::new(),
             cancel_grace: None,
             cancelling: None,
             orphan_at: None,

@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     CallKey, Children, Dialect, Digest, Epoch, Json, Lease, NodeId, OnOrphan, Once, Outcome, Owner, Parent,
-    Phase, Progress, Record, Rerun, Retention, StoreError, TaskId, Time, ToolVersion, Undo, UndoPhase,
+    Phase, Progress, Record, Rerun, Retention, Spell, StoreError, TaskId, Time, ToolVersion, Undo, UndoPhase,
     error::corrupt, transfer::WholeTask,
 };
 
@@ -99,6 +99,7 @@ define_columns! {
     OutcomeText "outcome_text",
     Caller "caller",
     Arguments "arguments",
+    Spells "spells",
     OutcomeJson "outcome_json",
 }
 
@@ -263,6 +264,7 @@ pub(crate) fn decode(row: &impl Cells) -> Result<Record, StoreError> {
     record.undo = decode_undo(&read)?;
     record.parent = decode_parent(&read)?;
     record.children = decode_children(&read)?;
+    record.spells = decode_spells(&read)?;
     Ok(record)
 }
 
@@ -484,6 +486,17 @@ fn decode_children(read: &Reader<'_, impl Cells>) -> Result<Children, StoreError
         ended: read.number(Column::ChildrenEnded)?,
         below: read.number(Column::Below)?,
     })
+}
+
+/// Spells as one text; nothing where there are none.
+pub(crate) fn encode_spells(record: &Record) -> Option<String> {
+    let spells = (!record.spells.is_empty()).then_some(&record.spells)?;
+    Some(serde_json::to_string(spells).expect("names and times can be written"))
+}
+
+fn decode_spells(read: &Reader<'_, impl Cells>) -> Result<Vec<Spell>, StoreError> {
+    let Some(text) = read.maybe_str(Column::Spells)? else { return Ok(Vec::new()) };
+    serde_json::from_str(text).map_err(|error| damaged(Column::Spells, error))
 }
 
 fn decode_once(read: &Reader<'_, impl Cells>) -> Result<Option<Once>, StoreError> {

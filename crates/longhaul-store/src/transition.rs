@@ -9,6 +9,7 @@
 mod children;
 mod orphan;
 mod parts;
+mod spells;
 mod steps;
 mod undo;
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use crate::{
     Batch, Epoch, Lease, Limits, NewTask, NodeId, Outcome, Phase, Progress, Record, Retention, Settings,
-    Start, Step, StoreError, Time,
+    SpellOver, Start, Step, StoreError, Time,
 };
 
 pub use children::{Spawned, end_with_parent, hear, spawn};
@@ -138,6 +139,10 @@ pub fn claim(
     let begins = !record.started;
     if record.lease().is_some_and(|lease| lease.node != *by) {
         orphan::wait_anew(record, now);
+        spells::lose(record, now);
+    }
+    if record.lease().is_none_or(|lease| lease.node != *by) {
+        spells::begin(record, by, now);
     }
     start(record, by, now, settings);
     // Who works on it is nobody's to see, but that somebody has begun is.
@@ -174,6 +179,7 @@ pub fn release(record: &mut Record, epoch: Epoch, now: Time) -> Result<(), Store
         return Ok(());
     }
     held(record, epoch)?;
+    spells::end(record, SpellOver::Back(now));
     record.phase = Phase::Queued { not_before: now };
     record.attempt = record.attempt.saturating_sub(1);
     record.epoch = record.epoch.next();

@@ -8,7 +8,7 @@ use longhaul::tasks::shown_arguments;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Admin, AdminError, State, Viewer, why};
+use super::{Admin, AdminError, Leg, State, Viewer, course, why};
 use crate::tool::took;
 
 /// A task. Times are the store's, and ages are told as well: whoever reads them may have another clock.
@@ -36,6 +36,9 @@ pub(crate) struct Shown {
     pub(crate) node: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) parent_task_id: Option<String>,
+    /// When it waited for a node, was worked on, and waited otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) course: Vec<Leg>,
     pub(crate) arguments: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) questions: Vec<ShownQuestion>,
@@ -75,6 +78,7 @@ impl Shown {
             attempt: record.attempt,
             node: record.lease().map(|lease| lease.node.to_string()),
             parent_task_id: record.parent.as_ref().map(|parent| parent.task.to_string()),
+            course: Vec::new(),
             arguments: RawValue::from_string(shown_arguments(record).as_str().to_owned()).ok(),
             questions: Vec::new(),
             result: None,
@@ -94,7 +98,8 @@ impl Shown {
             Some(Err(error)) => (None, Some(error)),
             None => (None, None),
         };
-        Self { questions: asked.collect(), result, error, ..Self::brief(record, now) }
+        let course = course(record, now);
+        Self { questions: asked.collect(), result, error, course, ..Self::brief(record, now) }
     }
 }
 

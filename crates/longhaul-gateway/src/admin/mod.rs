@@ -6,6 +6,7 @@
 mod act;
 mod api;
 mod cancel_all;
+mod course;
 mod error;
 mod find;
 mod keys;
@@ -28,6 +29,7 @@ use longhaul::tasks::runner::Engine;
 pub(crate) use act::{Reaction, asked};
 pub(crate) use api::{Asked, answer};
 pub(crate) use cancel_all::Cancelled;
+pub(crate) use course::{Leg, Over, What, course};
 pub use error::AdminError;
 pub(crate) use find::{Find, State};
 use keys::Sessions;

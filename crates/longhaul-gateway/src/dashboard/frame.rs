@@ -169,6 +169,11 @@ pub(super) fn took(record: &Record, now: Time) -> Markup {
     }
 }
 
+/// How long something has gone on by now.
+pub(super) fn since(at: Time, now: Time) -> Markup {
+    time(at, "since", &span(now.since(at)))
+}
+
 /// In how long a moment is.
 pub(super) fn within(at: Time, now: Time) -> Markup {
     time(at, "until", &format!("in {}", span(at.since(now))))

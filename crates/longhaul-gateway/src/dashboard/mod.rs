@@ -3,6 +3,7 @@
 //! They are made here, whole, from what [`admin`](crate::admin) says, and work without scripts; one script makes them follow
 //! what happens. Whoever looks has to be let in first: see [`Dashboard`].
 
+mod bars;
 mod colour;
 mod connect;
 mod door;

@@ -47,6 +47,7 @@ mod reading;
 mod registry;
 mod reporting;
 mod spawning;
+mod spells;
 mod stepping;
 mod streaming;
 mod undoing;
@@ -250,6 +251,11 @@ pub const CHECKS: &[Check] = checks! {
         a_task_that_is_undone_takes_only_what_it_owes,
         what_is_erased_or_expires_is_undone_all_the_same,
         a_task_is_kept_until_it_is_undone_and_not_for_ever,
+    }
+    spells::{
+        each_spell_of_work_is_kept_with_how_it_was_over,
+        work_that_began_with_its_task_is_written_down_when_it_is_put_aside,
+        the_first_spell_and_the_latest_are_kept,
     }
     orphaning::{
         a_task_for_which_nobody_comes_is_an_orphan_once,

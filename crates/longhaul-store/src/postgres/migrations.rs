@@ -10,7 +10,7 @@ use crate::{
 
 /// What makes each version of the format from the one before. Entries are never changed, only added; each says in
 /// `store.readable_by` which releases can go on beside it, so that nodes are replaced one by one.
-const MIGRATIONS: &[(&str, &str)] = &[("V1__store", V1)];
+const MIGRATIONS: &[(&str, &str)] = &[("V1__store", V1), ("V2__spells", V2)];
 
 /// Phases below 8 are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -192,6 +192,9 @@ CREATE TABLE longhaul.entries (
 CREATE UNIQUE INDEX entries_by_name ON longhaul.entries (is_own, sha256(owner), kind, name);
 CREATE INDEX expiring_entries ON longhaul.entries (expires_at) WHERE expires_at IS NOT NULL;
 "#;
+
+/// Who has worked on tasks, and when. Releases that do not know it leave it as it is.
+const V2: &str = "ALTER TABLE longhaul.tasks ADD COLUMN spells text;";
 
 /// The format that this release writes.
 fn newest() -> u32 {

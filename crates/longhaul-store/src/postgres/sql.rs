@@ -49,7 +49,7 @@ pub(super) const UPDATE: &str = "UPDATE longhaul.tasks SET seq = nextval('longha
     outcome = $16, outcome_code = $17, outcome_text = $18, outcome_json = $19, status_message = $20, asked = $21, \
     steps = $22, step_bytes = $23, owed = $24, undo_attempt = $25, undo_until = $26, \
     parts = $27, part_bytes = $28, children = $29, children_ended = $30, below = $31, cancel_reason = $32, \
-    orphan_at = $33 WHERE ord = $1 RETURNING seq";
+    orphan_at = $33, spells = $34 WHERE ord = $1 RETURNING seq";
 
 /// What changes of a task while it is undone, and when it is erased meanwhile.
 pub(super) const UPDATE_ENDED: &str = "UPDATE longhaul.tasks SET not_before = $2, lease_node = $3, lease_until = $4, \
@@ -76,7 +76,7 @@ pub(super) const RENEW: &str = "UPDATE longhaul.tasks SET lease_until = $2 WHERE
 pub(super) const ERASE: &str = "UPDATE longhaul.tasks SET phase = 9, not_before = NULL, lease_node = NULL, lease_until = NULL, \
     expires_at = $2, undo_until = NULL, arguments = 'null', caller = 'null', outcome = NULL, outcome_code = NULL, \
     outcome_text = NULL, outcome_json = NULL, status_message = NULL, progress_message = NULL, cancel_reason = NULL, \
-    join_digest = NULL WHERE ord = ANY($1)";
+    join_digest = NULL, spells = NULL WHERE ord = ANY($1)";
 
 pub(super) const REMOVE: &str = "DELETE FROM longhaul.tasks WHERE ord = ANY($1)";
 

@@ -247,6 +247,7 @@ impl Tx {
         }
         let at = Standing::of(record);
         let (progress, undo) = (record.progress.as_ref(), record.undo.as_ref());
+        let spells = row::encode_spells(record);
         let values = [
             Value::count(ord),
             Value::int(at.phase),
@@ -281,6 +282,7 @@ impl Tx {
             Value::int(record.children.below),
             Value::maybe_words(record.cancelling.as_deref()),
             time(record.orphan_at),
+            Value::Text(spells.as_deref()),
         ];
         let numbered = self.execute(sql::UPDATE, &values).await?;
         self.number(&numbered, record)

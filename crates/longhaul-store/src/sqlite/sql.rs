@@ -19,7 +19,7 @@ pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_befo
     outcome = ?17, outcome_code = ?18, outcome_text = ?19, outcome_json = ?20, status_message = ?21, asked = ?22, \
     steps = ?23, step_bytes = ?24, owed = ?25, undo_attempt = ?26, undo_until = ?27, \
     parts = ?28, part_bytes = ?29, children = ?30, children_ended = ?31, below = ?32, cancel_reason = ?33, \
-    orphan_at = ?34 WHERE ord = ?1";
+    orphan_at = ?34, spells = ?35 WHERE ord = ?1";
 
 /// What changes of a task while it is undone, and when it is erased meanwhile.
 pub(super) const UPDATE_ENDED: &str = "UPDATE tasks SET not_before = ?2, lease_node = ?3, lease_until = ?4, epoch = ?5, \
@@ -44,7 +44,7 @@ pub(super) const RENEW: &str = "UPDATE tasks SET lease_until = ?2 WHERE ord = ?1
 
 pub(super) const ERASE: &str = "UPDATE tasks SET phase = 9, not_before = NULL, lease_node = NULL, lease_until = NULL, \
     expires_at = ?2, undo_until = NULL, arguments = 'null', caller = 'null', outcome = NULL, outcome_code = NULL, \
-    outcome_text = NULL, outcome_json = NULL, status_message = NULL, progress_message = NULL, cancel_reason = NULL, join_digest = NULL \
+    outcome_text = NULL, outcome_json = NULL, status_message = NULL, progress_message = NULL, cancel_reason = NULL, join_digest = NULL, spells = NULL \
     WHERE ord = ?1";
 
 pub(super) const PUT_ACCOUNT: &str = "INSERT INTO accounts (owner, open, retained, last, event_bytes, entries) \

@@ -367,6 +367,7 @@ impl<'a> Tx<'a> {
                 record.children.below,
                 record.cancelling.as_deref(),
                 record.orphan_at.map(Time::unix_ms),
+                row::encode_spells(record),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));

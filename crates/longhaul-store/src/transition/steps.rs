@@ -2,8 +2,10 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{Kept, fits, touch};
-use crate::{Limits, Park, Part, Phase, Question, Quota, Record, Reply, Step, StepState, StoreError, Time};
+use super::{Kept, fits, spells, touch};
+use crate::{
+    Limits, Park, Part, Phase, Question, Quota, Record, Reply, SpellOver, Step, StepState, StoreError, Time,
+};
 
 /// What becomes of what is kept of a task beside its record.
 #[derive(Debug, Default)]
@@ -198,6 +200,7 @@ pub(super) fn park(
     for key in &park.children {
         waits &= kept.step(key)?.is_some_and(|step| matches!(step.state, StepState::Child(_)));
     }
+    spells::end(record, SpellOver::Aside(now));
     record.phase =
         if waits { Phase::Parked { until: park.until } } else { Phase::Queued { not_before: now } };
     record.attempt = 0;
