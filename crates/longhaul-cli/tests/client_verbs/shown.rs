@@ -38,10 +38,15 @@ fn a_mistake_is_shown_in_colour_to_whoever_wants_that() {
     std::fs::write(folder.path().join("wrong.toml"), "[tools.test]\ncommand = \"cargo test\"\n").unwrap();
     for (no_color, is_coloured) in [("", true), ("1", false)] {
         let (master, terminal) = open_terminal();
-        let mut checking = longhaul(folder.path(), &["check", "wrong.toml"]);
-        checking.env("NO_COLOR", no_color).env("TERM", "xterm");
         let out = terminal.try_clone().unwrap();
-        let mut checking = checking.stdout(out).stderr(terminal).spawn().unwrap();
+        // The command is dropped with its end of the terminal.
+        let mut checking = longhaul(folder.path(), &["check", "wrong.toml"])
+            .env("NO_COLOR", no_color)
+            .env("TERM", "xterm")
+            .stdout(out)
+            .stderr(terminal)
+            .spawn()
+            .unwrap();
         let (mut master, mut bytes, mut shown) = (std::fs::File::from(master), [0; 4096], String::new());
         while let Ok(read @ 1..) = master.read(&mut bytes) {
             shown += &String::from_utf8_lossy(&bytes[..read]);
