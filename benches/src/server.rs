@@ -10,7 +10,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use longhaul::server::{Resource, TaskPolicy, ToolError};
+use longhaul::proto::model::Progress;
+use longhaul::server::{Prompt, Resource, TaskPolicy, ToolError};
 use longhaul::store::{Limits, Settings};
 use longhaul::transport::http::server::Options;
 use longhaul::{Server, Tool};
@@ -34,8 +35,12 @@ struct Arguments {
 enum Mode {
     /// `echo` over stdin and stdout
     Stdio,
-    /// `echo` over HTTP
-    Http,
+    /// `echo` over HTTP, and what else can be asked
+    Http {
+        /// How many tools there are; never fewer than two
+        #[arg(default_value_t = 2)]
+        tools: usize,
+    },
     /// What changes, over HTTP, for many streams at once
     Streams,
     /// `wait`, whose calls are durable tasks at once, over HTTP
@@ -50,7 +55,10 @@ async fn main() -> Result<()> {
     let server = Server::new("bench", "1.0.0");
     match Arguments::parse().mode {
         Mode::Stdio => Ok(server.tool(echo()).serve_stdio().await?),
-        Mode::Http => serve_http(server.tool(echo()), Options::default()).await,
+        // All in one page, as our peers list them.
+        Mode::Http { tools } => {
+            serve_http(offering(server.page_size(tools), tools), Options::default()).await
+        }
         Mode::Streams => {
             files::open_many()?;
             serve_http(changing(server), Options::default().max_connections(MANY).max_sessions(MANY)).await
@@ -100,6 +108,23 @@ struct Message {
 
 fn echo() -> Tool {
     Tool::typed("echo", "Say the message back", |_, Message { message }| async move { message })
+}
+
+/// The same, after saying how far it is.
+fn tell() -> Tool {
+    Tool::typed("tell", "Say how far it is, then the message back", |cx, Message { message }| async move {
+        cx.progress(Progress::new(1.0)).await;
+        message
+    })
+}
+
+/// `echo` and `tell`, others until there are so many, a resource and a prompt.
+fn offering(server: Server, tools: usize) -> Server {
+    let say = |_, Message { message }| async move { message };
+    let others = (2..tools).map(|nth| Tool::typed(format!("echo_{nth:03}"), "Say the message back", say));
+    let server = others.fold(server.tool(echo()).tool(tell()), Server::tool);
+    let greet = Prompt::typed("greet", "Greet somebody", |_, Message { message }| async move { message });
+    server.prompt(greet).resource(Resource::text("bench://text", "text", "a text"))
 }
 
 /// A tool that stays pending: nothing but the creation of its task is measured.

@@ -11,20 +11,21 @@ use super::http::{Exchange, post};
 use super::numbered::{FIRST, Numbered};
 
 /// A call in the modern era, with the tasks extension declared.
-pub(crate) fn over_http(host: &str, path: &str) -> Exchange {
+pub(crate) fn over_http(host: &str, path: &str) -> Result<Exchange> {
     let body = format!(
         r#"{{"jsonrpc":"2.0","id":{FIRST},"method":"tools/call","params":{{"name":"wait","arguments":{{"message":"the message of call {FIRST}"}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{{"name":"bench","version":"1.0.0"}},"io.modelcontextprotocol/clientCapabilities":{{"extensions":{{"io.modelcontextprotocol/tasks":{{}}}}}}}}}}}}"#,
     );
     let seen = RefCell::new(HashSet::new());
-    Exchange {
-        request: Numbered::learn(post(host, path, "wait", &body), FIRST),
+    let headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: wait\r\n";
+    Ok(Exchange {
+        request: Numbered::learn(post(host, path, headers, &body), FIRST),
         check: Rc::new(move |number, body| {
             let task = read(number, body).with_context(|| format!("in {}", String::from_utf8_lossy(body)))?;
             ensure!(seen.borrow_mut().insert(task), "call {number} was answered with the task of another");
             Ok(())
         }),
         pattern: Rc::new(|| None),
-    }
+    })
 }
 
 #[derive(Deserialize)]

@@ -30,25 +30,24 @@ pub(crate) struct Exchange {
     pub(crate) pattern: Rc<dyn Fn() -> Option<String>>,
 }
 
-/// A POST of `body` with the headers of the modern era.
-pub(crate) fn post(host: &str, path: &str, tool: &str, body: &str) -> Vec<u8> {
+/// A POST of `body`; each header more ends its line.
+pub(crate) fn post(host: &str, path: &str, headers: &str, body: &str) -> Vec<u8> {
     format!(
         "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
-         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\n\
-         Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nContent-Length: {}\r\n\r\n{body}",
+         Accept: application/json, text/event-stream\r\n{headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
 }
 
 /// Makes the calls and returns what was found.
-pub(crate) fn run(over: &Over, exchange: impl FnOnce(&str, &str) -> Exchange) -> Result<Figures> {
+pub(crate) fn run(over: &Over, exchange: impl FnOnce(&str, &str) -> Result<Exchange>) -> Result<Figures> {
     let (calls, connections) = (over.calls.get(), over.connections.get());
     ensure!(calls <= MOST, "at most {MOST} calls can be told apart");
     let rest = over.url.strip_prefix("http://").context("the URL must begin with http://")?;
     let (host, path) = rest.split_once('/').context("the URL must have a path")?;
     let address: SocketAddr = host.parse().context("the URL must name an address and a port")?;
-    let Exchange { request, check, pattern } = exchange(host, &format!("/{path}"));
+    let Exchange { request, check, pattern } = exchange(host, &format!("/{path}"))?;
     let calling = async {
         let mut callers = Vec::new();
         for nth in 0..connections {

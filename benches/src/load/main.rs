@@ -1,6 +1,7 @@
 //! The load: calls a server as fast as it answers, checks every answer, prints figures as JSON.
 #![expect(clippy::print_stdout, reason = "figures are printed")]
 
+mod asked;
 mod creates;
 mod echo;
 #[path = "../files.rs"]
@@ -25,8 +26,17 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Load {
-    /// `tools/call` of `echo` over HTTP, revision 2026-07-28, each connection waiting for its answer
-    Http(Over),
+    /// One kind of request over HTTP, revision 2026-07-28, each connection waiting for its answer
+    Http {
+        #[command(flatten)]
+        over: Over,
+        /// Which
+        #[arg(long, default_value = "call")]
+        what: asked::What,
+        /// How long the argument of a call is
+        #[arg(long, default_value_t = echo::SHORT)]
+        bytes: usize,
+    },
     /// `tools/call` of `wait` over HTTP by callers that take tasks: each answer is a new task
     Creates(Over),
     /// Streams that stay open
@@ -69,7 +79,10 @@ struct Over {
 
 fn main() -> Result<()> {
     let figures = match Arguments::parse().load {
-        Load::Http(over) => serde_json::to_string(&http::run(&checked(over)?, echo::over_http)?),
+        Load::Http { over, what, bytes } => {
+            let exchange = |host: &str, path: &str| what.exchange(host, path, bytes);
+            serde_json::to_string(&http::run(&checked(over)?, exchange)?)
+        }
         Load::Creates(over) => serde_json::to_string(&http::run(&checked(over)?, creates::over_http)?),
         Load::Stdio { calls, command } => serde_json::to_string(&stdio::run(calls.get(), &command)?),
         Load::Streams { url, kind, streams, pid } => {

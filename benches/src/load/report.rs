@@ -17,6 +17,9 @@ pub(crate) struct Figures {
     /// How long 99 of 100 calls took at most, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p99_us: Option<u32>,
+    /// How long 999 of 1,000 calls took at most, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) p999_us: Option<u32>,
     /// User and system time of a server that ran for this load alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_seconds: Option<f64>,
@@ -35,6 +38,7 @@ impl Figures {
             seconds: took.as_secs_f64(),
             p50_us: None,
             p99_us: None,
+            p999_us: None,
             cpu_seconds: None,
             peak_rss_kb: None,
             answer: None,
@@ -43,8 +47,8 @@ impl Figures {
 
     pub(crate) fn with_latencies(mut self, mut microseconds: Vec<u32>) -> Self {
         microseconds.sort_unstable();
-        let at = |part: usize| microseconds.get(microseconds.len() * part / 100).copied();
-        (self.p50_us, self.p99_us) = (at(50), at(99));
+        let at = |part: usize| microseconds.get(microseconds.len() * part / 1000).copied();
+        (self.p50_us, self.p99_us, self.p999_us) = (at(500), at(990), at(999));
         self
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::echo::{Answers, line};
+use super::echo::{Answers, Expected, SHORT, line};
 use super::numbered::{FIRST, MOST};
 use super::report::Figures;
 
@@ -87,7 +87,7 @@ fn write(mut input: ChildStdin, lines: &[u8]) -> std::io::Result<ChildStdin> {
 
 /// Reads as many answers as there were calls, in any order, each once; returns what they look like.
 fn read(answers: &mut impl BufRead, calls: u32) -> Result<Option<String>> {
-    let mut known = Answers::default();
+    let mut known = Answers::new(Expected::Message(SHORT));
     let mut answered = vec![false; calls as usize];
     let mut line = Vec::new();
     for count in 0..calls {

@@ -57,9 +57,9 @@ pub(super) fn run(site: &Site, programs: &Programs, rounds: usize, report: &mut 
 /// Creates tasks through a server, which is then killed and its store counted.
 fn create(programs: &Programs, store: &Path) -> Result<(Found, f64)> {
     let server = Server::start(&programs.server().with("durable").with(store))?;
-    load::over_http(programs, "creates", server.url(), WARM_UP, CALLERS)?;
+    load::over_http(programs, &["creates"], server.url(), WARM_UP, CALLERS)?;
     let before = server.cpu()?;
-    let found = load::over_http(programs, "creates", server.url(), CREATES, CALLERS)?;
+    let found = load::over_http(programs, &["creates"], server.url(), CREATES, CALLERS)?;
     let seconds = server.cpu()? - before;
     drop(server);
     let mut count = std::process::Command::new(programs.raw_sqlite());

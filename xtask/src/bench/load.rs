@@ -24,6 +24,8 @@ pub(super) struct Found {
     pub(super) p50_us: Option<f64>,
     /// In microseconds.
     pub(super) p99_us: Option<f64>,
+    /// In microseconds.
+    pub(super) p999_us: Option<f64>,
     /// Of a server that the load started, or of the client itself.
     pub(super) cpu_seconds: Option<f64>,
     /// Of a server that the load started.
@@ -46,20 +48,21 @@ pub(super) fn pinned(processor: &str, program: &Path) -> Command {
     command
 }
 
-/// Calls a server over HTTP.
+/// Calls a server over HTTP, by a load and what it is told.
 ///
 /// # Errors
 ///
 /// When an answer is wrong or missing.
 pub(super) fn over_http(
     programs: &Programs,
-    load: &str,
+    load: &[&str],
     url: &str,
     calls: u32,
     connections: u32,
 ) -> Result<Found> {
     let mut command = pinned(PROCESSOR, &programs.load());
-    command.args([load, url, "--calls", &calls.to_string(), "--connections", &connections.to_string()]);
+    command.args(load).args([url, "--calls", &calls.to_string()]);
+    command.args(["--connections", &connections.to_string()]);
     found(&mut command)
 }
 

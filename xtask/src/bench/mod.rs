@@ -16,6 +16,8 @@ mod machine;
 mod page;
 mod programs;
 mod report;
+mod requests;
+mod row;
 mod scale;
 mod server;
 mod start;
@@ -55,6 +57,11 @@ const BENCHES: &[Bench] = &[
         "http",
         "CPU per tools/call over stateless HTTP, beside a bare axum handler's and our peers'",
         Measures::Compared(http::run),
+    ),
+    (
+        "requests",
+        "CPU per request of other kinds and sizes over HTTP, beside a bare axum handler's, rmcp's and tower-mcp's",
+        Measures::Compared(requests::run),
     ),
     (
         "stdio",
@@ -182,7 +189,8 @@ mod tests {
         let error = run(&site, &["htp".to_owned()], NonZeroUsize::MIN, false).unwrap_err().to_string();
         assert!(
             error.contains("\"htp\"")
-                && error.contains("http, stdio, streams, client, creates, page, start, scale, docket"),
+                && error
+                    .contains("http, requests, stdio, streams, client, creates, page, start, scale, docket"),
             "{error}"
         );
     }

@@ -131,6 +131,11 @@ impl Programs {
         self.peers.join("rmcp-server-mimalloc").into()
     }
 
+    /// The server on tower-mcp.
+    pub(super) fn tower(&self) -> Launch {
+        self.peers.join("tower-server").into()
+    }
+
     /// The server on the TypeScript SDK.
     pub(super) fn typescript(&self) -> Launch {
         self.typescript.clone()

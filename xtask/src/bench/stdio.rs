@@ -34,6 +34,7 @@ pub(super) fn run(_: &Site, programs: &Programs, rounds: usize, report: &mut Rep
         Row::new("bare loop", programs.bare_lines(), 100_000),
         Row::new("longhaul", programs.server().with("stdio"), 100_000),
         Row::new("rmcp 3.8.0", programs.rmcp().with("stdio"), 100_000),
+        Row::new("tower-mcp 0.25.0", programs.tower().with("stdio"), 100_000),
         Row::new("TypeScript 2.4.0", programs.typescript().with("stdio"), 50_000),
         Row::new("Python 2.3.0", programs.python().with("stdio"), 5_000),
         Row::new("FastMCP 4.1.2", programs.fastmcp().with("stdio"), 2_000),
