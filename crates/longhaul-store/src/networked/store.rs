@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Handle,
-    look::{Called, Candidates, Claimable, Count, Due, FEW, Get, List, Look, PartsOf, Steps},
+    look::{Called, Candidates, Claimable, Count, Due, Get, List, Look, PartsOf, Steps},
     operation::{
         Answer, AskToCancel, CameBack, Cancel, Claim, ClaimOne, Create, Erase, Finish, Held, Release, Target,
         Write,
@@ -182,7 +182,7 @@ where
         Box::pin(async move {
             let mut swept = Swept::default();
             // What a task carries may be large, so they come a few at a time.
-            for some in self.look(move || Due(limit)).await?.chunks(FEW) {
+            for some in self.look(move || Due(limit)).await?.chunks(SWEPT) {
                 let Forgotten { erased, removed, open } = self.change(|| Forget(some.to_vec())).await?;
                 erased.iter().for_each(|record| swept.forgot(record));
                 swept.removed += removed.len();
@@ -242,6 +242,9 @@ fn owner_of(scope: Scope<'_>) -> Option<Owner> {
 fn target(scope: Scope<'_>, id: &TaskId) -> Target {
     Target { owner: owner_of(scope), id: id.clone() }
 }
+
+/// How many tasks a sweep forgets at once: each may carry what a call and its result may have, which are read with it.
+const SWEPT: usize = 8;
 
 /// How often a claim is tried that others were faster than.
 const MOST_CLAIMS: u32 = 5;

@@ -469,7 +469,13 @@ impl Transaction for Tx {
         let ids: Vec<&str> = ids.iter().map(TaskId::as_str).collect();
         let mut aged = Aged::default();
         for row in self.query("sweeping tasks", sql::LOCK_AGED, &[Value::Texts(&ids)]).await? {
-            let (place, id, owner) = row::due(&row)?;
+            let (place, id, owner) = match row::due(&row) {
+                Ok(due) => due,
+                Err(error) => {
+                    tracing::error!(%error, "a task whose owner cannot be read is passed over");
+                    continue;
+                }
+            };
             if !place.is_tombstone() {
                 match self.read(&row).await {
                     Ok(record) => aged.living.extend(record),
