@@ -61,7 +61,12 @@ pub(crate) fn course(record: &Record, now: Time) -> Vec<Leg> {
     // Of a task that was claimed as it was created nothing is written down until that is over.
     if record.spells.is_empty() && record.started {
         let node = record.lease().map(|lease| lease.node.to_string());
-        course.until(end, What::Work { nth: 1, node, over: None });
+        if node.is_some() || record.is_terminal() {
+            course.until(end, What::Work { nth: 1, node, over: None });
+        } else {
+            // Put aside by a node that writes no spells.
+            course.gap = What::Waited;
+        }
     }
     let mut nth = 0;
     for spell in &record.spells {
@@ -187,6 +192,15 @@ mod tests {
             "7 node-a None 200-230…",
         ];
         assert_eq!(told(&task, at(230)), told_so_far);
+    }
+
+    #[test]
+    fn a_task_of_which_nothing_is_written_down_and_that_was_put_aside_waits() {
+        let mut task = record();
+        (task.started, task.phase) = (true, Phase::Parked { until: None });
+        assert_eq!(told(&task, at(130)), ["waited 100-130…"]);
+        task.phase = Phase::Parked { until: Some(at(120)) };
+        assert_eq!(told(&task, at(130)), ["waited 100-120", "queued 120-130…"]);
     }
 
     #[test]
