@@ -19,7 +19,7 @@ use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::tasks::{self, Wanted};
 use super::{question, result, task, timeline};
-use crate::admin::{Admin, AdminError, From, ShownStep, Viewer, state_of};
+use crate::admin::{Admin, AdminError, From, PARTS, ShownStep, Viewer, state_of};
 
 /// How often a list is looked at.
 const LIST_EVERY: Duration = Duration::from_secs(1);
@@ -238,11 +238,14 @@ async fn give(facts: &Facts, record: &Record, offsets: &mut Offsets, told: &mut 
             Ok(Some(stretch)) if stretch.next > *next => {
                 let from = std::mem::replace(next, stretch.next);
                 let html = painter.paint(&stretch.written).into_string();
+                // Who comes back is given a colour that it is cut in once more, for nobody keeps its beginning till then.
+                let cut = if told.once && stretch.stream != PARTS { painter.left() as u64 } else { 0 };
+                let next = stretch.next - cut;
                 let data = json!({
-                    "stream": stream, "from": from, "next": stretch.next, "missing": stretch.missing, "html": html,
+                    "stream": stream, "from": from, "next": next, "missing": stretch.missing, "html": html,
                 });
                 told.event("append", &data).await?;
-                gave = true;
+                gave |= next > from;
             }
             Ok(_) => {}
             Err(error) => tracing::debug!(?error, "a page cannot follow the output for now"),
