@@ -89,6 +89,9 @@ const TURN: Duration = Duration::from_secs(3);
 /// How long what a server had is offered while the one in its place has not said what it has.
 const STALE: Duration = Duration::from_secs(5);
 
+/// How long a server that tells of a change is let tell of more before it is heard again.
+const SETTLE: Duration = Duration::from_secs(1);
+
 /// How many notes are kept of one list.
 const MOST_NOTES: usize = 20;
 
@@ -254,6 +257,8 @@ impl Offered {
                 Ok(None) | Err(_) => return Ok(Heard::Changes),
             };
             self.renew(client, lists).await?;
+            // What it tells meanwhile is told once. One that forgets each session at once would be listed without a pause.
+            sleep(SETTLE).await;
         }
     }
 
