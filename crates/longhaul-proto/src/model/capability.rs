@@ -52,7 +52,7 @@ pub struct ClientTasks {
     pub list: bool,
     /// They can be cancelled.
     pub cancel: bool,
-    /// They can be as SEP-1686 drafted them, too.
+    /// They can be as SEP-1686 drafted them, too. It is written, and never read: a server of ours asks nothing so.
     pub drafted: bool,
 }
 

@@ -102,11 +102,27 @@ impl Answers {
         let id = page.id.clone();
         // The server may say that the user is done before the application does.
         pages.open(&id);
+        let mut visit = Visit { pages, id: Some(id) };
         let action = ask(page).await;
-        if action != ElicitAction::Accept {
-            pages.close(&id);
+        if action == ElicitAction::Accept {
+            visit.id = None;
         }
         Ok(action)
+    }
+}
+
+/// A page that nobody has gone to yet: dropped, nobody will.
+struct Visit<'p> {
+    pages: &'p Pages,
+    /// `None` once somebody does.
+    id: Option<String>,
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = &self.id {
+            self.pages.close(id);
+        }
     }
 }
 

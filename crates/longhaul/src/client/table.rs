@@ -88,7 +88,10 @@ impl Table {
         let (asked, open) = (AtomicBool::new(false), AtomicUsize::new(0));
         let cache = Mutex::new(Cache::new(options.max_cached, options.max_cached_bytes));
         let (pages, state) = (Pages::new(options.max_pages), Mutex::new(state));
-        let host = options.hosting.as_ref().map(|hosting| Host::new(hosting, options.drafted_tasks));
+        let host = options
+            .hosting
+            .as_ref()
+            .map(|hosting| Host::new(hosting, options.drafted_tasks, options.max_questions));
         let expected = Expected::default();
         Arc::new(Self {
             origin,
@@ -168,6 +171,7 @@ impl Table {
             told.end(why.clone());
         }
         self.over.send_replace(true);
+        self.owed.end();
     }
 
     /// Lets a subscription hear in the session, of what `filter` asks for, while it lives.
@@ -249,7 +253,7 @@ impl Table {
         };
         let (method, owing) = (request.method.clone().into_owned(), self.owed.begin(&id));
         Reply::Later(Box::pin(async move {
-            let Some(answered) = owing.unless_withdrawn(answering).await else { return Said::nothing() };
+            let Ok(answered) = owing.while_wanted(answering).await else { return Said::nothing() };
             let mut out = Vec::new();
             match answered {
                 Ok(answer) => {
@@ -418,6 +422,13 @@ impl Table {
                 told.tell(change.clone());
             }
         }
+    }
+
+    /// The session is lost, and with it who has asked in it.
+    #[cfg(feature = "http-client")]
+    pub(crate) fn lose_session(&self) {
+        self.owed.forsake();
+        self.may_have_changed();
     }
 
     /// For a while nobody could hear in the session of what changed: anything may have.

@@ -20,7 +20,8 @@ use crate::server::Party;
 /// Bounds what each principal asks, and of callers without one each network; those that nothing tells apart, as all of
 /// this machine, share theirs. What is too much is refused before anything runs, as an overload with the time to come back.
 ///
-/// The bounds hold for all that one layer is for, in this process.
+/// The bounds hold for all that one layer is for, in this process. A network is an address of IPv4 or the first 64 bits of one of
+/// IPv6, so that who has a /48 counts as up to 65,536 callers: what is costly should be for principals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PerCaller {
     running: Option<usize>,

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Hosting, Said, whole, written};
 use crate::client::journal::name_of;
-use crate::client::owed::Owing;
+use crate::client::owed::{Owing, Unwanted};
 use crate::hosted::{WriteResult, not_found, taken};
 use crate::server::{Envelope, Push, Write, not_begun, refused};
 use crate::wire::{self, By};
@@ -64,12 +64,14 @@ impl Drafted {
 
     /// What the question is answered with, once its task has ended.
     pub(super) async fn answered(self, mut ticket: Ticket, envelope: Envelope, owing: Owing) -> Said {
-        match owing.unless_withdrawn(&mut ticket).await {
-            Some(answer) => written(&envelope, told(answer, self.id)).into(),
-            None => {
+        match owing.while_wanted(&mut ticket).await {
+            Ok(answer) => written(&envelope, told(answer, self.id)).into(),
+            Err(Unwanted::Withdrawn) => {
                 ticket.cancel();
                 Said::nothing()
             }
+            // Its server may come back to the task.
+            Err(Unwanted::Gone) => Said::nothing(),
         }
     }
 }

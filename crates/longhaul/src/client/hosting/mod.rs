@@ -203,15 +203,18 @@ pub(crate) struct Host {
     /// Servers may ask for drafted tasks, too.
     drafted: bool,
     waiting: Arc<Semaphore>,
+    /// Those who wait for answers to questions that they have named.
+    asking: Arc<Semaphore>,
     /// Whose tasks in which dialect, and where news of them go, once there is a session that has words for it.
     open: OnceLock<(Hosted, Arc<dyn Push>)>,
 }
 
 impl Host {
     /// That of a connection whose server is known.
-    pub(super) fn new(hosting: &Hosting, drafted: bool) -> Self {
-        let waiting = Arc::new(Semaphore::new(hosting.max_waiting));
-        Self { hosting: hosting.clone(), drafted, waiting, open: OnceLock::new() }
+    pub(super) fn new(hosting: &Hosting, drafted: bool, max_questions: usize) -> Self {
+        let [waiting, asking] = [hosting.max_waiting, max_questions]
+            .map(|most| Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
+        Self { hosting: hosting.clone(), drafted, waiting, asking, open: OnceLock::new() }
     }
 
     /// There is a session of this dialect, whose server is told of its tasks by `push`.
@@ -304,9 +307,18 @@ impl Host {
         let wanted = match wanted {
             Wanted::Agreed(wanted) => wanted,
             Wanted::Drafted(task) => {
+                // Who names one again waits with the first, for whom the question keeps its own place.
+                let Ok(place) = Arc::clone(&self.asking).try_acquire_owned() else {
+                    let why = "too many questions wait for their answers here: ask again later";
+                    return now(&ErrorObject::overloaded(why, RETRY_AFTER));
+                };
                 task.lay_out(&mut call, &self.hosting, hosted.dialect, push);
                 let (ticket, owing) = (hosted.engine.call(call), owed.begin(&request.id));
-                return Some(Reply::Later(Box::pin(task.answered(ticket, envelope, owing))));
+                return Some(Reply::Later(Box::pin(async move {
+                    let said = task.answered(ticket, envelope, owing).await;
+                    drop(place);
+                    said
+                })));
             }
         };
         let push = Arc::new(HeldPush::new(Arc::clone(push)));
@@ -347,11 +359,11 @@ impl Host {
         let limit = self.hosting.page_size;
         Reply::Later(Box::pin(async move {
             let answered = match asked {
-                Ok(asked) => owing.unless_withdrawn(asked.answered(&hosted, drafted, limit)).await,
-                Err(error) => Some(Err(error)),
+                Ok(asked) => owing.while_wanted(asked.answered(&hosted, drafted, limit)).await,
+                Err(error) => Ok(Err(error)),
             };
             drop(place);
-            let Some(answered) = answered else { return Said::nothing() };
+            let Ok(answered) = answered else { return Said::nothing() };
             written(&envelope, answered.unwrap_or_else(refused)).into()
         }))
     }

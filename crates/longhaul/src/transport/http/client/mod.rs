@@ -340,7 +340,7 @@ impl Shared {
         if is_lost {
             self.is_session_lost.store(true, Ordering::Release);
             // Whoever hears in it looks, and by that opens another.
-            self.table.may_have_changed();
+            self.table.lose_session();
         }
         true
     }
