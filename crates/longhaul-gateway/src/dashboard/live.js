@@ -164,8 +164,7 @@
       void navigator.locks.request(`longhaul-stream-${number}`, { ifAvailable: true }, (lock) => {
         if (lock === null) return void right(number + 1).then(resolve);
         return new Promise((release) => resolve(release));
-        // Where none may ask for one, as in a page that is being left, each has a stream.
-      }).catch(() => resolve(() => {}));
+      }).catch(() => resolve(() => {})); // one that may not ask for them, such as one that is being left
     });
 
   let source;
