@@ -61,6 +61,9 @@ struct Target {
     name: String,
     /// `lib`, `bin`, `test` and so on.
     kind: Vec<String>,
+    /// The features without which it is not built.
+    #[serde(default, rename = "required-features")]
+    required_features: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -116,6 +119,30 @@ impl Workspace {
     /// Whether the package is one of ours.
     pub(crate) fn is_member(&self, package: &Package) -> bool {
         self.workspace_members.contains(&package.id)
+    }
+
+    /// Why cargo would not run this `cargo test`, if it would not: no package or test has the name, or a feature is missing
+    /// that the test needs.
+    pub(crate) fn refuses(&self, cargo_test: &str) -> Option<String> {
+        let after = |option| cargo_test.split_whitespace().skip_while(move |word| *word != option).nth(1);
+        let name = after("-p")?;
+        let Some(package) = self.packages.iter().find(|package| package.name == name) else {
+            return Some(format!("there is no package {name}"));
+        };
+        let test = after("--test")?;
+        let is_it = |target: &&Target| target.name == test && target.kind.iter().any(|kind| kind == "test");
+        let Some(target) = package.targets.iter().find(is_it) else {
+            return Some(format!("{name} has no test {test}"));
+        };
+        let asked = after("--features").into_iter().flat_map(|list| list.split(',')).chain(["default"]);
+        let (mut on, mut next) = (BTreeSet::new(), asked.collect::<Vec<_>>());
+        while let Some(feature) = next.pop() {
+            if on.insert(feature) {
+                next.extend(package.features.get(feature).into_iter().flatten().map(String::as_str));
+            }
+        }
+        let missing = target.required_features.iter().find(|needed| !on.contains(needed.as_str()));
+        missing.map(|feature| format!("test {test} of {name} needs the feature {feature}"))
     }
 
     /// Our packages.
