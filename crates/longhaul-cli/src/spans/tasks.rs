@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use longhaul::service::trace_of;
 use longhaul::store::{
     Batch, Cancellation, Created, Epoch, Finished, NewTask, Outcome, Overlay, Record, Runnable, Scope,
-    StoreFuture, TaskId, TaskStore,
+    StoreError, StoreFuture, TaskId, TaskStore,
 };
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Span as _, SpanKind, Status, TraceContextExt as _, Tracer as _};
@@ -19,7 +19,7 @@ pub(super) struct Spanned {
     store: Arc<dyn TaskStore>,
     tracer: SdkTracer,
     /// The attempts of this node that are under way.
-    attempts: Mutex<HashMap<TaskId, Span>>,
+    attempts: Mutex<HashMap<TaskId, (Epoch, Span)>>,
 }
 
 impl Spanned {
@@ -42,18 +42,39 @@ impl Spanned {
     /// This node is at work on it from now on.
     fn begins(&self, task: &Record) {
         let span = self.span("work", SpanKind::Consumer, task);
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner).insert(task.id.clone(), span);
+        self.attempts().insert(task.id.clone(), (task.epoch, span));
     }
 
     /// This node is at work on it no more.
     fn ends(&self, id: &TaskId, how: &'static str, outcome: Option<&Outcome>) {
-        let attempt = self.attempts.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
-        let Some(mut span) = attempt else { return };
+        let Some((_, mut span)) = self.attempts().remove(id) else { return };
         span.set_attribute(KeyValue::new("mcp.task.outcome", how));
         if outcome.is_some_and(|outcome| !outcome.is_success()) {
             span.set_status(Status::error(how));
         }
         span.end();
+    }
+
+    /// What another node has made of it is seen by its row alone.
+    fn sees(&self, task: &Record) {
+        let own = self.attempts().get(&task.id).map(|(epoch, _)| *epoch);
+        match own {
+            Some(_) if task.is_terminal() => self.ends(&task.id, "ended", task.outcome()),
+            Some(own) if own < task.epoch => self.ends(&task.id, "lost", None),
+            _ => {}
+        }
+    }
+
+    /// What the store said to the attempt of this node, which may be one no more.
+    fn heard<T>(&self, id: &TaskId, said: Result<T, StoreError>) -> Result<T, StoreError> {
+        if said.as_ref().is_err_and(StoreError::is_fenced) {
+            self.ends(id, "lost", None);
+        }
+        said
+    }
+
+    fn attempts(&self) -> MutexGuard<'_, HashMap<TaskId, (Epoch, Span)>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,6 +108,7 @@ impl Overlay for Spanned {
     fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
         Box::pin(async move {
             let found = self.below().get(scope, id).await?;
+            found.iter().for_each(|task| self.sees(task));
             if let (Some(parent), true) =
                 (found.as_ref().and_then(trace_of), matches!(scope, Scope::Owner(_)))
             {
@@ -133,7 +155,7 @@ impl Overlay for Spanned {
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             let is_parked = batch.park.is_some();
-            let written = self.below().write(id, epoch, batch).await?;
+            let written = self.heard(id, self.below().write(id, epoch, batch).await)?;
             if is_parked {
                 self.ends(id, "parked", None);
             }
@@ -149,7 +171,7 @@ impl Overlay for Spanned {
         last: Batch,
     ) -> StoreFuture<'a, Finished> {
         Box::pin(async move {
-            let finished = self.below().finish(id, epoch, outcome, last).await?;
+            let finished = self.heard(id, self.below().finish(id, epoch, outcome, last).await)?;
             let (Finished::Recorded(task) | Finished::AlreadyTerminal(task)) = &finished;
             self.ends(id, "ended", task.outcome());
             Ok(finished)
@@ -169,5 +191,37 @@ impl Overlay for Spanned {
             }
             Ok(cancelled)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul::store::{Json, Memory, NewTask, Owner};
+    use opentelemetry::trace::TracerProvider as _;
+    use opentelemetry_sdk::trace::SdkTracerProvider;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_attempt_is_over_once_its_node_sees_that_another_has_ended_its_task() {
+        let memory = Memory::new();
+        let other = memory.another_node();
+        let spanned = Spanned::new(Arc::new(memory), SdkTracerProvider::default().tracer("longhaul"));
+        for (name, looks) in [("looks", true), ("writes", false)] {
+            let id = TaskId::new(name).unwrap();
+            let task = NewTask::new(id.clone(), Owner::Anonymous, "build", Json::parse("{}").unwrap());
+            let Created::New(task) = TaskStore::create(&spanned, task).await.unwrap() else {
+                panic!("it was there before")
+            };
+            assert!(spanned.attempts().contains_key(&id), "it is claimed");
+            TaskStore::request_cancel(&other, Scope::Operator, &id, None).await.unwrap();
+            assert!(spanned.attempts().contains_key(&id), "nobody has said so here yet");
+            if looks {
+                TaskStore::get(&spanned, Scope::Operator, &id).await.unwrap();
+            } else {
+                TaskStore::write(&spanned, &id, task.epoch, Batch::default()).await.unwrap_err();
+            }
+            assert!(!spanned.attempts().contains_key(&id), "{name}");
+        }
     }
 }
