@@ -14,10 +14,12 @@ use longhaul_store::{
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
+use super::Inner;
 use super::control::{Control, Controls};
 use super::keeper::Keeper;
 use super::runs::{Runs, Waits};
 use crate::environment::BoxFuture;
+use crate::id;
 use crate::job::ExternalJob;
 use crate::machine::{Plan, Refusal};
 use crate::report::{Reporter, Reports};
@@ -82,9 +84,7 @@ pub struct Call {
     pub once: Option<Once>,
     /// What runs.
     pub work: Work,
-    /// What its task will be called; minted when it begins if it is not known before.
-    pub id: Option<TaskId>,
-    /// What the work has learnt.
+    /// What the work has learnt, and what its task will be called.
     pub keeper: Keeper,
     /// What is to be written of the caller, for work that is entered again: a JSON value.
     pub context: Option<Box<RawValue>>,
@@ -115,13 +115,17 @@ impl Call {
             join: None,
             once: None,
             work,
-            id: None,
             keeper: Keeper::new(),
             context: None,
             reports: Reporter::new(),
             observer: Arc::new(Nobody),
         }
     }
+}
+
+/// What the task of a call will be called.
+pub(super) fn named(inner: &Inner, call: &Call) -> TaskId {
+    call.keeper.id().unwrap_or_else(|| id::mint(&call.tool, &*inner.environment))
 }
 
 /// What happens to a call while its caller waits, or after it has become a task.

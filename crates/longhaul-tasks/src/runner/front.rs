@@ -5,20 +5,19 @@ use std::sync::Arc;
 use longhaul_store::{Created, Start};
 
 use super::Inner;
-use super::call::{Answer, Call, Ticket, Waiter};
+use super::call::{Answer, Call, Ticket, Waiter, named};
 use super::control::Controls;
 use super::follow::Again;
 use super::operation::{Done, commit};
 use super::run::new_task;
-use crate::id;
 use crate::machine::{Caller, Event, Refusal};
 use crate::note::Note;
 
 /// Makes a task of a call, which whoever claims it begins, and waits for it as its caller does.
-pub(super) fn queue(inner: &Arc<Inner>, mut call: Call) -> Ticket {
+pub(super) fn queue(inner: &Arc<Inner>, call: Call) -> Ticket {
     let controls = Controls::default();
     let (waiter, ticket) = Waiter::new(&inner.runs, controls.clone());
-    let id = call.id.take().unwrap_or_else(|| id::mint(&call.tool, &*inner.environment));
+    let id = named(inner, &call);
     let mut task = new_task(&id, &call);
     task.caller = Note { begun: false, again: true, caller: call.context, secret: call.secret }.json();
     task.start = Start::Queued { not_before: inner.store.now() };

@@ -24,6 +24,7 @@ use super::control::{Control, Controls};
 use super::operation::is_final;
 use super::pause::Pauses;
 use super::runs::Hold;
+use crate::id;
 use crate::journal::Journal;
 use crate::machine::Refusal;
 
@@ -40,12 +41,12 @@ struct Shared {
     /// Tells that something has changed.
     news: Notify,
     seat: OnceLock<Seat>,
-    /// What the call will be called as a task, known before anything runs.
+    /// The engine that the call goes to if it takes long, and its tool; there is none of a call that is made otherwise.
+    begun: Option<(Arc<Inner>, Arc<str>)>,
+    /// What the call will be called as a task, minted when it is first asked for: most calls end sooner.
     id: OnceLock<TaskId>,
     /// The version of its tool that began it.
     version: ToolVersion,
-    /// How much the store takes: as much is kept before there is a row.
-    limits: OnceLock<Arc<Limits>>,
     /// The work may be entered again.
     entered_again: bool,
     /// It is entered to learn how what it did is undone.
@@ -162,10 +163,9 @@ impl Keeper {
         Self::default()
     }
 
-    /// The journal of a call that begins, as `id` if it becomes a task; `entered_again`: its work may be.
-    pub(super) fn of(id: TaskId, entered_again: bool, limits: Arc<Limits>) -> Self {
-        let (id, limits) = (id.into(), limits.into());
-        Self(Arc::new(Shared { id, limits, entered_again, ..Shared::default() }))
+    /// The journal of a call of `tool` that begins; `entered_again`: its work may be.
+    pub(super) fn of(inner: Arc<Inner>, tool: Arc<str>, entered_again: bool) -> Self {
+        Self(Arc::new(Shared { begun: Some((inner, tool)), entered_again, ..Shared::default() }))
     }
 
     /// The journal of a task that is entered, with what was learnt before.
@@ -184,8 +184,7 @@ impl Keeper {
     /// From now on the call is reached so.
     pub(super) fn seat(&self, inner: &Arc<Inner>, id: &TaskId, controls: &Controls) {
         let seat = Seat { inner: Arc::clone(inner), id: id.clone(), controls: controls.clone() };
-        let _once = (self.0.id.set(id.clone()), self.0.limits.set(Arc::clone(&inner.limits)));
-        let _once = self.0.seat.set(seat);
+        let _once = (self.0.id.set(id.clone()), self.0.seat.set(seat));
         self.0.news.notify_waiters();
     }
 
@@ -659,9 +658,13 @@ impl Keeper {
         self.0.seat.get().map(|seat| &seat.inner)
     }
 
-    /// The task's id, by which effects are told from those of other tasks.
+    /// The task's id, by which effects are told from those of other tasks; known before there is a task.
     pub fn id(&self) -> Option<TaskId> {
-        self.0.id.get().cloned()
+        let Shared { begun, id, .. } = &*self.0;
+        match begun {
+            Some((inner, tool)) => Some(id.get_or_init(|| id::mint(tool, &*inner.environment)).clone()),
+            None => id.get().cloned(),
+        }
     }
 
     /// Under which epoch this attempt holds the task, if there is one: another attempt has another.
@@ -690,9 +693,11 @@ impl Keeper {
         Body(self.clone())
     }
 
+    /// How much the store takes: as much is kept before there is a row.
     fn limits(&self) -> &Limits {
         static DEFAULT: LazyLock<Limits> = LazyLock::new(Limits::default);
-        self.0.limits.get().map_or(&DEFAULT, |limits| limits)
+        let begun = self.0.begun.as_ref().map(|(inner, _)| inner);
+        begun.or_else(|| self.engine()).map_or(&DEFAULT, |inner| &inner.limits)
     }
 
     fn wait_for(&self, wait: Wait) -> Waits {

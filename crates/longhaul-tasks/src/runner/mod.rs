@@ -40,10 +40,9 @@ pub use call::{Answer, Call, Canceller, Observed, Observer, Ticket, Work};
 pub use child::ChildCall;
 
 use crate::environment::Environment;
-use crate::id;
 use crate::job::FoundJobs;
 use crate::machine::Plan;
-use call::Waiter;
+use call::{Waiter, named};
 use control::{Control, Controls};
 use follow::{Again, Followers};
 use join::{Joins, Stage};
@@ -264,15 +263,10 @@ impl Engine {
         }
     }
 
-    /// A fresh id for a call of `tool`, which nobody can guess.
-    pub fn mint(&self, tool: &str) -> TaskId {
-        id::mint(tool, &*self.0.environment)
-    }
-
-    /// The journal of a call that begins, as `id` if it becomes a task; `entered_again`: its work may be. It takes as much
-    /// as the store would.
-    pub fn keeper(&self, id: TaskId, entered_again: bool) -> Keeper {
-        Keeper::of(id, entered_again, Arc::clone(&self.0.limits))
+    /// The journal of a call of `tool` that begins; `entered_again`: its work may be. It takes as much as the store would,
+    /// and says what the call will be called if it becomes a task.
+    pub fn keeper(&self, tool: Arc<str>, entered_again: bool) -> Keeper {
+        Keeper::of(Arc::clone(&self.0), tool, entered_again)
     }
 
     /// Begins a call. The work goes on when the ticket is dropped; [`Ticket::cancel`] ends it.
@@ -296,7 +290,7 @@ impl Engine {
                 return ticket;
             }
         };
-        let id = call.id.take().unwrap_or_else(|| self.mint(&call.tool));
+        let id = named(&self.0, &call);
         let listed = Listed::new(Arc::clone(&self.0), id, controls.clone());
         let (run, ticket) = Run::begin(listed, call, lead);
         if *self.0.draining.borrow() {

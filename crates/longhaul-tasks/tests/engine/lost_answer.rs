@@ -41,7 +41,7 @@ impl Unheard {
     async fn begin(once: Option<Once>) -> Self {
         let clock = StepClock::at(Time::from_unix_ms(1_800_000_000_000));
         let memory = Memory::with(Settings::default(), Arc::new(clock.clone()));
-        let (faults, dropped, id) = (Faults::new(), Arc::<AtomicBool>::default(), TaskId::new("t1").unwrap());
+        let (faults, dropped) = (Faults::new(), Arc::<AtomicBool>::default());
         let lost =
             StoreError::Backend { doing: "answering", source: Arc::new(std::io::Error::other("it broke")) };
         faults.plan(1, Moment::After, Fault::Fail(lost));
@@ -56,7 +56,9 @@ impl Unheard {
         });
         let mut call = Call::new(ann(), "work", json("{}"), Work::Future(work));
         (call.plan, call.rerun) = (Plan::new(Caller::Waits, false), Rerun::Restart);
-        (call.id, call.once, call.after) = (Some(id.clone()), once, Some(Duration::from_secs(2)));
+        (call.keeper, call.once, call.after) =
+            (engine.keeper("work".into(), false), once, Some(Duration::from_secs(2)));
+        let id = call.keeper.id().unwrap();
         let ticket = engine.call(call);
         let this = Self { memory, faults, node, clock, ticket, dropped, id, _engine: engine };
         this.creates(1).await;

@@ -47,7 +47,7 @@ impl ByHand<'_> {
         };
         cx.may_open(Opening {
             shared: Arc::clone(shared),
-            name: self.tool.definition.name.as_str().into(),
+            name: Arc::clone(&self.tool.name),
             arguments: stored,
             policy: self.tool.policy.clone(),
             stance: Some(self.stance),

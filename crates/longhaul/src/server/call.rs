@@ -309,9 +309,8 @@ impl Begin<'_> {
     ) -> Dispatched {
         let (reporter, reports) = Reporter::new();
         let Exchange { caller, progress_token, outlet, push, params, .. } = exchange;
-        // Known before anything runs, for effects are named after it.
-        let id = self.dispatcher.0.engine.mint(&self.tool.definition.name);
-        let keeper = self.dispatcher.0.engine.keeper(id.clone(), self.tool.is_entered_again());
+        let engine = &self.dispatcher.0.engine;
+        let keeper = engine.keeper(Arc::clone(&self.tool.name), self.tool.is_entered_again());
         let cx = Cx::of_task(
             (self.dispatcher.0.states(), &self.dispatcher.0.offer.tools),
             envelope.dialect,
@@ -329,21 +328,20 @@ impl Begin<'_> {
         }
         cx.be_waited_for(self.stance == Stance::Waits);
         let (desk, topic) = (&self.dispatcher.0.desk, topic(self.tool, arguments));
-        let is_front = self.dispatcher.0.engine.is_front();
+        let is_front = engine.is_front();
         let asks_as_task = self.drafted.is_none()
             && self.tool.policy.mode != TaskMode::Never
             && matches!(self.tool.kind, Kind::Function(_));
-        let task_rounds = if asks_as_task { TaskRounds::of(desk, &cx, &topic, params) } else { None };
-        match task_rounds.as_ref().map(|rounds| rounds.back(params)).transpose() {
-            Ok(back) => {
-                if let (Some(rounds), Some(Some(back))) = (&task_rounds, back) {
-                    return self.go_on(envelope, cx, rounds.clone(), back, out);
-                }
+        if asks_as_task && TaskRounds::may_be_back(&cx, params) {
+            let rounds = TaskRounds::new(desk, &cx, &topic);
+            match rounds.back(params) {
+                Ok(Some(back)) => return self.go_on(envelope, cx, rounds, back, out),
+                Ok(None) => {}
+                Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
             }
-            Err(error) => return Dispatched::Answered(envelope.error(out, &error)),
         }
-        let task_rounds = task_rounds.filter(|rounds| self.stance == Stance::Waits && rounds.can_ask(&cx));
-        if self.is_followed(&cx) || task_rounds.is_some() {
+        let asks_in_rounds = asks_as_task && self.stance == Stance::Waits && TaskRounds::may_ask(&cx);
+        if self.is_followed(&cx) || asks_in_rounds {
             cx.interview().be_followed();
         }
         match self.asking(envelope.dialect) {
@@ -355,7 +353,7 @@ impl Begin<'_> {
             },
             Asking::InTask => cx.interview().leave_to_task(),
         }
-        let (work, arguments) = match self.work(&cx, arguments) {
+        let (work, stored) = match self.work(&cx, arguments) {
             Ok(Prepared::Pending(work, arguments)) => (work, arguments),
             Ok(Prepared::Ready(answer)) => {
                 return if cx.outlet().was_used() {
@@ -374,17 +372,18 @@ impl Begin<'_> {
                 return Dispatched::Answered(envelope.result(out, |result| refusal.write(result)));
             }
         };
-        let mut call = Call::new(cx.caller().owner(), self.tool.definition.name.as_str(), arguments, work);
+        let mut call = Call::new(cx.caller().owner(), Arc::clone(&self.tool.name), stored, work);
         self.lay_out(&mut call);
         if call.once.is_none() {
             // A state that was brought makes one task, however often it is.
             call.once = cx.interview().spending().and_then(|spending| spending.once());
         }
+        let task_rounds = asks_in_rounds.then(|| TaskRounds::new(desk, &cx, &topic));
         if let Some(rounds) = &task_rounds {
             call.plan = call.plan.with_questions();
             cx.interview().be_asked_within(rounds.patience());
         }
-        (call.reports, call.keeper, call.id) = ((reporter, reports), keeper, Some(id));
+        (call.reports, call.keeper) = ((reporter, reports), keeper);
         if self.tool.is_entered_again() || is_front || cx.trace_parent().is_some() {
             call.context = written_of_caller(&cx);
         }
@@ -459,7 +458,7 @@ impl Begin<'_> {
         let engine = &self.dispatcher.0.engine;
         let (observer, _) = CallObserver::new(cx.clone(), None);
         let plan = Plan::new(Stance::Waits, true);
-        let plan = if rounds.can_ask(&cx) { plan.with_questions() } else { plan };
+        let plan = if TaskRounds::may_ask(&cx) { plan.with_questions() } else { plan };
         let answering = back.answer(engine.clone(), cx.clone());
         let ticket = engine.come_back(answering, plan, self.tool.policy.hold, Arc::new(observer));
         let canceller = ticket.canceller();

@@ -266,8 +266,7 @@ impl Opening {
     async fn open(&self, cx: &Cx, once: Option<Once>) -> Result<OpenedTask, Unopened> {
         let engine = &self.shared.engine;
         let (reporter, reports) = Reporter::new();
-        let id = engine.mint(&self.name);
-        let keeper = engine.keeper(id.clone(), false);
+        let keeper = engine.keeper(Arc::clone(&self.name), false);
         let cx = cx.of_opened(&self.shared.offer.tools, reporter.clone(), keeper.clone());
         cx.interview().leave_to_task();
         cx.be_waited_for(false);
@@ -300,7 +299,7 @@ impl Opening {
         call.cancel_grace = self.policy.cancel.grace();
         call.poll_interval_ms = u64::try_from(self.policy.poll_interval.as_millis()).ok();
         call.after = Some(Duration::ZERO);
-        (call.reports, call.keeper, call.id) = ((reporter, reports), keeper, Some(id.clone()));
+        (call.reports, call.keeper) = ((reporter, reports), keeper.clone());
         call.once = once;
         call.observer = Arc::new(CallObserver::new(cx.clone(), self.push.clone()).0);
         let record = match engine.call(call).await {
@@ -312,7 +311,7 @@ impl Opening {
                 return Err(Unopened::Refused(refusal));
             }
         };
-        if record.id != id {
+        if keeper.id().is_none_or(|id| id != record.id) {
             self.state().handed_back = Some(HandedBack::Before(record));
             return Err(Unopened::MadeBefore);
         }

@@ -69,6 +69,8 @@ pub trait JobTool: ExternalJob {
 #[derive(Clone)]
 pub struct Tool {
     pub(super) definition: model::Tool,
+    /// As its definition says: every call that may become a task holds it.
+    pub(super) name: Arc<str>,
     pub(super) policy: TaskPolicy,
     /// What a caller needs to call it.
     pub(super) scopes: Scopes,
@@ -168,6 +170,7 @@ impl Tool {
         let mirrored = MirroredParameter::of_schema(definition.input_schema.get()).map(Arc::from);
         let (policy, asks, scopes) = (TaskPolicy::default(), Vec::new(), Scopes::default());
         Self {
+            name: definition.name.as_str().into(),
             definition,
             policy,
             scopes,

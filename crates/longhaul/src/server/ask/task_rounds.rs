@@ -41,15 +41,23 @@ impl TaskRounds {
         topic: &Topic<'_>,
         params: &Params<'_>,
     ) -> Option<Self> {
-        let this = || Self { desk: Arc::clone(desk), subject: Arc::new(Subject::new(cx, topic)) };
-        let comes_back = || params.member("requestState").is_some();
-        let concerns = !cx.dialect().asks_by_request() && (is_able(cx) || comes_back());
-        concerns.then(this)
+        (Self::may_ask(cx) || Self::may_be_back(cx, params)).then(|| Self::new(desk, cx, topic))
     }
 
-    /// Whether its caller can be asked anything.
-    pub(in super::super) fn can_ask(&self, cx: &Cx) -> bool {
-        is_able(cx)
+    /// The rounds of a request.
+    pub(in super::super) fn new(desk: &Arc<Desk>, cx: &Cx, topic: &Topic<'_>) -> Self {
+        Self { desk: Arc::clone(desk), subject: Arc::new(Subject::new(cx, topic)) }
+    }
+
+    /// Whether its caller can be asked anything so.
+    pub(in super::super) fn may_ask(cx: &Cx) -> bool {
+        !cx.dialect().asks_by_request() && is_able(cx)
+    }
+
+    /// Whether it may be one that comes back: [`back`](Self::back) says so.
+    pub(in super::super) fn may_be_back(cx: &Cx, params: &Params<'_>) -> bool {
+        let brings = |member| params.member(member).is_some();
+        !cx.dialect().asks_by_request() && (brings("requestState") || brings("inputResponses"))
     }
 
     /// How long a round is waited for.
