@@ -2,58 +2,66 @@
 
 use std::process::ExitCode;
 
-/// The codes, for `--help`.
-pub(crate) const HELP: &str = "\
-Exit codes:
-  0    done
-  1    the tool or task failed
-  2    usage or configuration
-  3    sign-in needed
-  4    unreachable
-  5    no such tool or task
-  6    an answer is needed and nobody can be asked
-  7    still running
-  8    cancelled
-  130  detached";
+use tokio::signal::unix::SignalKind;
 
-/// How the program ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Exit {
-    /// It did what was asked.
-    Done,
-    /// It failed, or the tool or task did.
-    Failed,
-    /// The command line or the configuration is wrong.
-    Usage,
-    /// Somebody has to sign in first.
-    SignIn,
-    /// The server cannot be reached.
-    Unreachable,
-    /// There is no such tool or task.
-    NotFound,
-    /// An answer is needed and nobody can be asked.
-    InputRequired,
-    /// What was waited for still runs.
-    StillRunning,
-    /// What was waited for was cancelled.
-    Cancelled,
-    /// The user left; what runs, runs on.
-    Detached,
+/// Each end of the program with its code and what `--help` says of it, in one place: no code can be left out there.
+macro_rules! ends {
+    ($($(#[$doc:meta])* $end:ident = $code:literal, $said:literal;)*) => {
+        /// How the program ended.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub(crate) enum Exit {
+            $($(#[$doc])* $end,)*
+        }
+
+        impl From<Exit> for ExitCode {
+            fn from(exit: Exit) -> Self {
+                Self::from(match exit {
+                    $(Exit::$end => $code,)*
+                })
+            }
+        }
+
+        const CODES: &[(u8, &str)] = &[$(($code, $said)),*];
+    };
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Failed => 1,
-            Exit::Usage => 2,
-            Exit::SignIn => 3,
-            Exit::Unreachable => 4,
-            Exit::NotFound => 5,
-            Exit::InputRequired => 6,
-            Exit::StillRunning => 7,
-            Exit::Cancelled => 8,
-            Exit::Detached => 130,
-        })
+ends! {
+    /// It did what was asked.
+    Done = 0, "done";
+    /// It failed, or the tool or task did.
+    Failed = 1, "the tool or task failed";
+    /// The command line or the configuration is wrong.
+    Usage = 2, "usage or configuration";
+    /// Somebody has to sign in first.
+    SignIn = 3, "sign-in needed";
+    /// The server cannot be reached.
+    Unreachable = 4, "unreachable";
+    /// There is no such tool or task.
+    NotFound = 5, "no such tool or task";
+    /// An answer is needed and nobody can be asked.
+    InputRequired = 6, "an answer is needed and nobody can be asked";
+    /// What was waited for still runs.
+    StillRunning = 7, "still running";
+    /// What was waited for was cancelled.
+    Cancelled = 8, "cancelled";
+    /// The user left; what runs, runs on.
+    Detached = 130, "detached by Ctrl-C";
+}
+
+/// The codes, for `--help`.
+pub(crate) fn help() -> String {
+    let mut help = "Exit codes:".to_owned();
+    for (code, said) in CODES.iter().copied().chain([AT_ONCE]) {
+        help.push_str(&format!("\n  {code:<3}  {said}"));
     }
+    help
+}
+
+/// What [`at_once`] comes to of a server; of anything else, and by Ctrl-C, it is that of who leaves.
+const AT_ONCE: (u8, &str) = (143, "a server was told twice to stop, and stopped at once");
+
+/// Ends the process where it stands, with the code that a shell gives one that this signal has ended.
+#[expect(clippy::exit, reason = "the one place, so that each code is known")]
+pub(crate) fn at_once(signal: SignalKind) -> ! {
+    std::process::exit(128 + signal.as_raw_value())
 }

@@ -6,6 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use crate::exit;
 use crate::term::note;
 
 /// Hears Ctrl-C from when it is made, whether or not anybody waits at that moment.
@@ -32,7 +33,7 @@ impl Interrupt {
                 presses.recv().await;
                 sender.send_replace(true);
                 presses.recv().await;
-                std::process::exit(130);
+                exit::at_once(SignalKind::interrupt());
             })),
             Err(error) => note(&format!("note: Ctrl-C ends this at once: {error}")),
         }

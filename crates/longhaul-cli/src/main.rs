@@ -1,4 +1,5 @@
 //! The `longhaul` program: one file a verb, under `cmd`.
+#![warn(clippy::exit)]
 #![expect(clippy::print_stderr, reason = "a program speaks on its standard streams")]
 
 mod arguments;
@@ -59,7 +60,7 @@ Examples:
   longhaul tasks watch test-3q9v
 
 {}",
-        exit::HELP
+        exit::help()
     )
 }
 

@@ -23,7 +23,7 @@ use longhaul_gateway::http_job;
 use longhaul_gateway::tool::{FoundRuns, Outputs, janitor, job_tool, store_name, tools};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::failure::{Failure, Outcome, chain};
 use crate::listener::{Listener, allow_list};
 use crate::reload::{Reload, Served};
@@ -430,7 +430,7 @@ async fn stopped(engine: Engine, drain: Duration) {
         _ => return std::future::pending().await,
     };
     either(&mut signals).await;
-    tokio::spawn(async move { std::process::exit(128 + either(&mut signals).await) });
+    tokio::spawn(async move { exit::at_once(either(&mut signals).await) });
     let waiting = match engine.waiting() {
         0 => return,
         1 => "1 call".to_owned(),
@@ -440,8 +440,8 @@ async fn stopped(engine: Engine, drain: Duration) {
     note(&format!("stopping: waiting for {waiting}, at most {most}; again to stop at once"));
 }
 
-/// The number of the first of them that comes.
-async fn either((terminate, interrupt): &mut (Signal, Signal)) -> i32 {
+/// The first of them that comes.
+async fn either((terminate, interrupt): &mut (Signal, Signal)) -> SignalKind {
     let (kind, came) = tokio::select! {
         came = terminate.recv() => (SignalKind::terminate(), came),
         came = interrupt.recv() => (SignalKind::interrupt(), came),
@@ -450,5 +450,5 @@ async fn either((terminate, interrupt): &mut (Signal, Signal)) -> i32 {
     if came.is_none() {
         std::future::pending::<()>().await;
     }
-    kind.as_raw_value()
+    kind
 }

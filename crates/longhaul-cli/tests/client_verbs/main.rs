@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails to unwrap fails the test")]
 
 mod answers;
+mod exit_codes;
 mod hosts;
 mod programs;
 mod shown;
