@@ -1,14 +1,20 @@
 //! Prompts, resources and completions of other servers.
 
 use std::collections::BTreeMap;
+use std::future::{Ready, ready};
+use std::task::{Context, Poll};
 
 use longhaul::Server;
 use longhaul::client::{CallOptions, Client, Error, Options};
-use longhaul::proto::jsonrpc::Code;
+use longhaul::proto::jsonrpc::{Code, ErrorObject};
+use longhaul::proto::method::Method;
 use longhaul::proto::model::{CompletionReference, ElicitResult, LoggingLevel, Meta};
 use longhaul::server::Principal;
+use longhaul::service::{BoxError, Level, Next, Request, Response};
 use longhaul::transport::memory;
 use serde_json::json;
+use tower_layer::layer_fn;
+use tower_service::Service;
 
 use super::rig::{Front, Heard, ODD, as_a_program, at, both_eras, one_of_each, over_http, strange};
 
@@ -76,6 +82,39 @@ async fn a_program_is_served_on_as_a_server_over_http_is() {
         assert_eq!(heard.lines(), [r#"error Some("behind") "trouble""#], "{behind}");
         for upstream in front.upstreams.iter() {
             upstream.close().await;
+        }
+    }
+}
+
+/// Knows no method that it is asked for.
+#[derive(Clone)]
+struct Unknown;
+
+impl Service<Request> for Unknown {
+    type Response = Response;
+    type Error = BoxError;
+    type Future = Ready<Result<Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request) -> Self::Future {
+        ready(Err(ErrorObject::new(Code::METHOD_NOT_FOUND, "no such method").into()))
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_list_templates_has_none() {
+    for behind in both_eras() {
+        for (unknown, notes) in [(Method::ListResourceTemplates, 0), (Method::ListPrompts, 1)] {
+            let (server, _catalogue) = one_of_each("one");
+            let server = server.layer(Level::Method(unknown), layer_fn(|_: Next| Unknown));
+            let url = over_http(server.dispatcher().unwrap()).await;
+            let front = Front::before(vec![at("one", &url, "")], behind).await;
+            assert_eq!(front.notes(0).len(), notes, "{behind}: {:?}", front.notes(0));
+            let client = front.caller(Options::default()).await;
+            assert_eq!(read(&client, "notes://today").await.as_deref(), Ok("one"));
         }
     }
 }
