@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,6 +11,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 import { chromium } from "playwright-core";
+
+import { foreign, free, proxy } from "./between.mjs";
 
 const [program, browserProgram, pictures] = process.argv.slice(2);
 if (browserProgram === undefined) {
@@ -71,11 +72,11 @@ task = "always"
 
 const folder = await mkdtemp(join(tmpdir(), "longhaul-page-"));
 await writeFile(join(folder, "longhaul.toml"), CONFIG);
-const address = await freeAddress();
+const address = await free();
 const root = `http://${address}`;
 let server = await serve();
 // It visits pages of ours alone, and its sandbox does not start for root.
-const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP rebound.test 127.0.0.1"];
 const executablePath = execFileSync("sh", ["-c", 'command -v -- "$0"', browserProgram], { encoding: "utf8" }).trim();
 const browser = await chromium.launch({ executablePath, args });
 
@@ -87,16 +88,19 @@ const state = await context.storageState();
 
 const checks = [
   ["without a key nothing is shown, and a key is good once", keys],
+  ["a page of somebody else's changes nothing and learns nothing", strangers],
   ["a tool is called by its form, with the keyboard alone", keyboard],
   ["what a tool says is text, whatever it says", hostile],
   ["no line is lost between page and stream, nor over a SIGKILL of the server", lines],
+  ["no line is lost where connections are cut, nor while a proxy answers for a server that is away", cutOff],
+  ["a page of another node shows the same, and what it does is done", otherNode],
   ["however many windows are seen, each follows, and another is let in", manyWindows],
   ["who scrolls back is left alone", scrolledBack],
   ["what is too much for a page goes by, and its end stays", floods],
   ["colours are shown, and words are found in what was written", colours],
   ["rows change in place, keep the focus, and new ones wait for their reader", rows],
   ["a question is answered in the page, with the keyboard alone, and what does not fit is said and kept", answers],
-  ["a task is cancelled and run again without scripts", withoutScripts],
+  ["a task is cancelled, run again and answered without scripts", withoutScripts],
   ["all that was filtered for is cancelled at once", cancelAll],
   ["every page is accessible, light and dark, wide and narrow", accessible],
   ["nothing was refused by the policy, and no script failed", quiet],
@@ -126,6 +130,31 @@ async function keys() {
   assert.match(await page.textContent("main"), /longhaul page/);
   assert.equal((await page.goto(`${root}/?key=${server.key}`)).status(), 401, "it was spent");
   await stranger.close();
+}
+
+async function strangers() {
+  const page = await context.newPage();
+  const tasks = async () => {
+    await page.goto(`${root}/?q=tool:wait`);
+    return page.locator("tbody tr").count();
+  };
+  const before = await tasks();
+  const theirs = await foreign(`${root}/tools/wait`);
+  // The cookie goes along with what is of the same site, which is every port of this machine.
+  for (const host of ["127.0.0.1", "localhost"]) {
+    await page.goto(`http://${host}:${theirs.port}/`);
+    const read = page.evaluate((api) => fetch(api, { credentials: "include" }).then(() => "read", () => "kept"), `${root}/admin/api/tasks`);
+    assert.equal(await read, "kept", host);
+    const answered = page.waitForResponse((response) => response.url().startsWith(root));
+    await page.getByRole("button").click();
+    assert.equal((await answered).status(), 403, host);
+  }
+  theirs.close();
+  // A name of theirs that leads here.
+  const [, port] = address.split(":");
+  assert.equal((await page.goto(`http://rebound.test:${port}/?key=${server.key}`)).status(), 403);
+  assert.equal(await tasks(), before);
+  await page.close();
 }
 
 async function keyboard() {
@@ -177,14 +206,64 @@ async function lines() {
   server = await serve();
   await page.locator("#state .badge.completed").waitFor({ timeout: 60_000 });
   await log.filter({ hasText: "line 600" }).waitFor({ timeout: 30_000 });
-  const seen = (await log.textContent()).trim().split("\n");
-  const all = Array.from({ length: 600 }, (_, at) => `line ${at + 1}`);
-  assert.deepEqual(seen, all);
+  await counted(log, 600);
+  assert.match(await page.locator("#timeline").ariaSnapshot(), /table:[^]*rowheader "Attempt 1"[^]*rowheader "Attempt 2"/);
   const [first, second] = await parts(page);
   assert.match(first, /^Attempt 1.* cut off.*▬$/);
   assert.match(second, /^Attempt 2.*▬$/);
   wentOn = new URL(page.url()).pathname;
   await page.close();
+}
+
+async function cutOff() {
+  const between = await proxy(address);
+  const page = await watched(context);
+  await enter(page, between.address);
+  await call(page, "count", { to: "900" }, `http://${between.address}`);
+  const log = page.locator("#log-stdout");
+  await log.filter({ hasText: "line 60\n" }).waitFor();
+  between.cut();
+  await log.filter({ hasText: "line 200\n" }).waitFor({ timeout: 60_000 });
+  between.isAway = true;
+  between.cut();
+  await page.locator("#connection").waitFor({ timeout: 60_000 });
+  assert.ok(between.refused > 0, "it was there all the time");
+  between.isAway = false;
+  await page.locator("#state .badge.completed").waitFor({ timeout: 60_000 });
+  await log.filter({ hasText: "line 900" }).waitFor({ timeout: 60_000 });
+  await counted(log, 900);
+  await page.close();
+  between.close();
+}
+
+async function otherNode() {
+  const elsewhere = await free();
+  const second = await serve(elsewhere);
+  const there = (page) => `http://${elsewhere}${new URL(page.url()).pathname}`;
+  const [here, page] = [await watched(context), await watched(context)];
+  await enter(page, elsewhere);
+  await call(here, "count", { to: "300" });
+  await page.goto(there(here));
+  await page.locator("#state .badge.completed").waitFor({ timeout: 60_000 });
+  await page.locator("#log-stdout", { hasText: "line 300" }).waitFor();
+  await counted(page.locator("#log-stdout"), 300);
+  await call(here, "wait");
+  await page.goto(there(here));
+  await cancel(page);
+  await here.locator("#state .badge.cancelled").waitFor({ timeout: 60_000 });
+  await page.goto(`http://${elsewhere}/nodes`);
+  assert.ok((await page.locator("table tbody tr").count()) >= 2, await page.textContent("main"));
+  await here.close();
+  await page.close();
+  const killed = once(second, "exit");
+  second.kill("SIGKILL");
+  await killed;
+}
+
+/** Each line is there that `count` has written, once and in order. */
+async function counted(log, to) {
+  const seen = (await log.textContent()).trim().split("\n");
+  assert.deepEqual(seen, Array.from({ length: to }, (_, at) => `line ${at + 1}`));
 }
 
 /** What a task went through, where there is a bar. */
@@ -212,8 +291,7 @@ async function manyWindows() {
   await counts.locator("#state .badge.completed").waitFor({ timeout: 60_000 });
   const log = counts.locator("#log-stdout");
   await log.filter({ hasText: "line 300" }).waitFor();
-  const seen = (await log.textContent()).trim().split("\n");
-  assert.deepEqual(seen, Array.from({ length: 300 }, (_, at) => `line ${at + 1}`));
+  await counted(log, 300);
   await cancel(first);
   for (const page of pages) {
     const badge = page.url() === first.url() ? "#state .badge.cancelled" : `[id="t-${id}"] .badge.cancelled`;
@@ -241,18 +319,18 @@ async function scrolledBack() {
 }
 
 async function floods() {
-  const [counted, long] = [await watched(context), await watched(context)];
-  await call(counted, "flood");
+  const [many, long] = [await watched(context), await watched(context)];
+  await call(many, "flood");
   await call(long, "long");
   // Each is followed before there is anything to read.
   await writeFile(join(folder, "flood"), "");
   const ends = (words) => document.getElementById("log-stdout")?.textContent.trimEnd().endsWith(words);
-  await counted.waitForFunction(ends, "400000", { timeout: 60_000 });
+  await many.waitForFunction(ends, "400000", { timeout: 60_000 });
   await long.waitForFunction(ends, "behind it", { timeout: 60_000 });
-  const shown = await counted.locator("#log-stdout").textContent();
+  const shown = await many.locator("#log-stdout").textContent();
   const numbers = shown.trim().split("\n").slice(1).map(Number);
   assert.ok(numbers.every((number, at) => at === 0 || number === numbers[at - 1] + 1), "a line is missing");
-  for (const page of [counted, long]) {
+  for (const page of [many, long]) {
     const length = await page.locator("#log-stdout").evaluate((log) => log.textContent.length);
     assert.ok(length > 60_000 && length < 2_500_000, `${length} characters are shown`);
     await page.locator("#state .badge.completed").waitFor();
@@ -330,7 +408,9 @@ async function rows() {
   assert.equal(await focused(page), "wait", "the focus is where it was");
   await page.locator("#new").click();
   await page.locator("tbody tr", { hasText: "count" }).first().waitFor();
-  await page.keyboard.press("Escape");
+  await row.getByRole("link").focus();
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`${root}/tasks/${id}`);
   await other.close();
   await page.close();
 }
@@ -397,6 +477,12 @@ async function withoutScripts() {
   await cancel(page);
   const output = await page.goto(`${page.url()}/output/stdout?from=0`);
   assert.equal(output.headers()["content-type"], "text/plain; charset=utf-8");
+  await call(page, "deploy");
+  await page.getByRole("heading", { name: "It asks" }).waitFor();
+  await page.getByLabel("Shards").focus();
+  await fillIn(page, { to: "p", go: "y", note: "plain" });
+  await page.keyboard.press("Enter");
+  await page.locator("#result", { hasText: "plain" }).waitFor();
   await plain.close();
 }
 
@@ -458,8 +544,8 @@ async function watched(of) {
 }
 
 /** Calls a tool by its form, and waits for the page of its task. */
-async function call(page, tool, fields = {}) {
-  await page.goto(`${root}/tools/${tool}`);
+async function call(page, tool, fields = {}, at = root) {
+  await page.goto(`${at}/tools/${tool}`);
   for (const [label, value] of Object.entries(fields)) await page.getByLabel(label).fill(value);
   await page.getByRole("button", { name: "Call", exact: true }).click();
   await page.waitForURL(/\/tasks\//);
@@ -483,9 +569,16 @@ async function signedIn(options) {
   return opened;
 }
 
+/** Signs in where the server has another address, by a link of `longhaul page`. */
+async function enter(page, at) {
+  const link = execFileSync(program, ["page", "--http", at], { cwd: folder, encoding: "utf8" });
+  await page.goto(link.trim());
+  await page.waitForURL(`http://${at}/`);
+}
+
 /** Starts the program, and waits until it is ready. */
-async function serve() {
-  const child = spawn(program, ["serve", "--http", address], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
+async function serve(at = address) {
+  const child = spawn(program, ["serve", "--http", at], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
   process.once("exit", () => child.kill("SIGKILL"));
   let said = "";
   child.stderr.setEncoding("utf8").on("data", (more) => (said += more));
@@ -495,13 +588,4 @@ async function serve() {
   }
   child.key = /\?key=(\S+)/.exec(said)?.[1];
   return child;
-}
-
-async function freeAddress() {
-  const listener = createServer().listen(0, "127.0.0.1");
-  await once(listener, "listening");
-  const { port } = listener.address();
-  listener.close();
-  await once(listener, "close");
-  return `127.0.0.1:${port}`;
 }
