@@ -19,7 +19,7 @@ use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::tasks::{self, Wanted};
 use super::{question, result, task, timeline};
-use crate::admin::{Admin, AdminError, From, PARTS, ShownStep, Viewer, state_of};
+use crate::admin::{Admin, AdminError, From, PARTS, ShownStep, Stretch, Viewer, state_of};
 
 /// How often a list is looked at.
 const LIST_EVERY: Duration = Duration::from_secs(1);
@@ -237,10 +237,7 @@ async fn give(facts: &Facts, record: &Record, offsets: &mut Offsets, told: &mut 
         match admin.output(viewer, record, stream, From::After(*next)).await {
             Ok(Some(stretch)) if stretch.next > *next => {
                 let from = std::mem::replace(next, stretch.next);
-                let html = painter.paint(&stretch.written).into_string();
-                // Who comes back is given a colour that it is cut in once more, for nobody keeps its beginning till then.
-                let cut = if told.once && stretch.stream != PARTS { painter.left() as u64 } else { 0 };
-                let next = stretch.next - cut;
+                let (html, next) = painted(painter, &stretch, told.once);
                 let data = json!({
                     "stream": stream, "from": from, "next": next, "missing": stretch.missing, "html": html,
                 });
@@ -252,6 +249,14 @@ async fn give(facts: &Facts, record: &Record, offsets: &mut Offsets, told: &mut 
         }
     }
     Ok(gave)
+}
+
+/// A stretch as a page has it, and from where on it is given more.
+fn painted(painter: &mut Painter, stretch: &Stretch, once: bool) -> (String, u64) {
+    let html = painter.paint(&stretch.written).into_string();
+    // Who comes back is given a colour that it is cut in once more, for nobody keeps its beginning till then.
+    let cut = if once && stretch.stream != PARTS { painter.left() as u64 } else { 0 };
+    (html, stretch.next - cut)
 }
 
 /// What is new of the task.
@@ -274,5 +279,41 @@ mod tests {
         assert_eq!(piece("1s ago", "5"), piece("2s ago", "5"));
         assert_ne!(piece("1s ago", "5"), piece("1s ago", "6"));
         assert_ne!(digest("<p>a</p>"), digest("<p>b</p>"));
+    }
+
+    /// What is there of a stream from `start` on, when `total` bytes of it are.
+    fn stretch(stream: &'static str, written: &str, start: u64) -> Stretch {
+        let total = written.len() as u64;
+        let written = written.get(usize::try_from(start).unwrap()..).unwrap().to_owned();
+        let (text, next) = (String::new(), total);
+        Stretch { stream, start, next, total, missing: 0, text, written, done: false }
+    }
+
+    #[test]
+    fn a_colour_that_is_cut_in_two_is_whole_for_who_stays_and_for_who_comes_back() {
+        let written = "a\u{1b}[1;31mb";
+        for at in 0..=written.len() {
+            for once in [false, true] {
+                let mut painter = Painter::default();
+                let (first, next) = painted(&mut painter, &stretch("stdout", &written[..at], 0), once);
+                // Nobody keeps the painter of who has gone.
+                let mut painter = if once { Painter::default() } else { painter };
+                let (second, next) = painted(&mut painter, &stretch("stdout", written, next), once);
+                let shown = first + &second;
+                // Behind a colour that is whole, who comes back has lost it, as on a page that is loaded then.
+                let whole = if once && at + 1 == written.len() {
+                    "ab"
+                } else {
+                    "a<span class=\"ink-red ink-bold\">b</span>"
+                };
+                assert_eq!((shown.as_str(), next), (whole, written.len() as u64), "{at}, once: {once}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_are_counted_and_none_is_given_twice() {
+        let (_, next) = painted(&mut Painter::default(), &stretch(PARTS, "a\u{1b}[1;3", 0), true);
+        assert_eq!(next, 6);
     }
 }
