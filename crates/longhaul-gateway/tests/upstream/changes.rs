@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use longhaul::client::{Change, Client, Options, Subscription};
 use longhaul::proto::dialect::{Dialect, Revision};
@@ -41,6 +41,32 @@ async fn a_list_that_changes_is_listed_again_and_told() {
             while !matches!(next(&mut changes).await, Change::Resources) {}
             assert!(client.resources().collect().await.unwrap().iter().all(|resource| resource.uri != uri));
         }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_tells_of_changes_without_end_is_let_tell_of_more_before_it_is_listed_again() {
+    for behind in both_eras() {
+        let (server, catalogue) = one_of_each("one");
+        let url = over_http(server.dispatcher().unwrap()).await;
+        let front = Front::before(vec![at("one", &url, "")], behind).await;
+        let telling = tokio::spawn(async move {
+            for nth in 0_u64.. {
+                let mut prompt = model::Prompt::new("restless");
+                prompt.description = Some(nth.to_string());
+                catalogue.put(Prompt::raw(prompt, |_, _| async { "p" })).unwrap();
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        let mut listed = front.upstreams.iter().next().unwrap().seen();
+        let began = Instant::now();
+        // The first is that when it begins to tell, the second by what it tells first.
+        for _ in 0..6 {
+            listed.changed().await.unwrap();
+        }
+        telling.abort();
+        let took = began.elapsed();
+        assert!(took >= Duration::from_secs(3), "{behind}: listed six times in {took:?}");
     }
 }
 
