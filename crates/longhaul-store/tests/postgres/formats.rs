@@ -1,8 +1,16 @@
 //! The format of the database, and how it is set.
 
-use longhaul_store::{Durability, Postgres, PostgresOptions, StoreError, TaskStore};
+use std::time::Duration;
 
-use crate::rig::{query, shared};
+use longhaul_store::{
+    Batch, Durability, Json, Outcome, Postgres, PostgresOptions, Retention, Scope, Settings, StoreError,
+    TaskId, TaskStore,
+};
+
+use crate::{
+    networked::task,
+    rig::{query, shared, try_query},
+};
 
 #[tokio::test]
 async fn nodes_that_meet_over_an_empty_database_make_one_store() {
@@ -58,4 +66,42 @@ async fn the_level_is_what_the_database_does() {
     query(&url, &format!("ALTER DATABASE {name} SET synchronous_commit = off"));
     let store = Postgres::open(&url).await.unwrap();
     assert_eq!((store.durability(), &*store.commits()), (Durability::Process, "synchronous_commit = off"));
+}
+
+#[tokio::test]
+async fn a_damaged_row_keeps_no_other_from_being_forgotten() {
+    let url = shared().database();
+    let mut settings = Settings::default();
+    settings.min_result_retention = Duration::ZERO;
+    let store = PostgresOptions::new().with_settings(settings).open(&url).await.unwrap();
+    let damages = [
+        ("owner", "'\\xff'::bytea"),
+        ("nth", "-1"),
+        ("phase", "77"),
+        ("rerun", "-1"),
+        ("arguments", "'{'"),
+        ("spells", "'{'"),
+    ];
+    // The damaged ones are due first, and are among the same few.
+    let names = damages.iter().map(|(column, _)| *column).chain(["sound", "sound-too"]);
+    for name in names {
+        let mut new = task(name);
+        new.retention = Retention::AfterTerminal(Duration::ZERO);
+        let made = store.create(new).await.unwrap().into_record();
+        let outcome = Outcome::result(Json::parse("{}").unwrap(), false);
+        store.finish(&made.id, made.epoch, outcome, Batch::new()).await.unwrap();
+    }
+    for (column, value) in damages {
+        query(&url, &format!("UPDATE longhaul.tasks SET {column} = {value} WHERE id = '{column}'"));
+    }
+    let swept = store.sweep(100).await.unwrap();
+    assert_eq!(swept.erased, 2);
+    for name in ["sound", "sound-too"] {
+        assert!(store.get(Scope::Operator, &TaskId::new(name).unwrap()).await.unwrap().is_none(), "{name}");
+    }
+    for (column, value) in damages {
+        let kept = format!("(SELECT {column} = {value} FROM longhaul.tasks WHERE id = '{column}')");
+        assert!(try_query(&url, &format!("DO $$ BEGIN ASSERT {kept}; END $$")), "{column} is left as it is");
+    }
+    assert_eq!(store.sweep(100).await.unwrap().erased, 0);
 }
