@@ -140,3 +140,36 @@ impl fmt::Debug for Answers {
         write!(f, "Answers(form, page, sample, roots: {answered:?})")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_page_is_open_until_nobody_will_go_there_or_the_user_is_done() {
+        let visit = |said: Option<ElicitAction>| Answers {
+            page: Some(Arc::new(move |_| match said {
+                Some(action) => Box::pin(ready(action)),
+                None => Box::pin(pending()),
+            })),
+            ..Answers::default()
+        };
+        let (pages, page) = (Pages::new(4), || ElicitUrl::new("Sign in", "https://a.example/", "p"));
+        let is_open = || pages.any(&["p".to_owned()]);
+
+        let answers = visit(None);
+        let mut asking = Box::pin(answers.visit(page(), &pages));
+        assert!(asking.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() && is_open());
+        drop(asking);
+        assert!(!is_open(), "its server has withdrawn it");
+        for (said, goes) in
+            [(ElicitAction::Decline, false), (ElicitAction::Cancel, false), (ElicitAction::Accept, true)]
+        {
+            visit(Some(said)).visit(page(), &pages).await.unwrap();
+            assert_eq!(is_open(), goes, "{said:?}");
+        }
+    }
+}
