@@ -4,6 +4,7 @@
 
 mod hosting;
 mod peer;
+mod user;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

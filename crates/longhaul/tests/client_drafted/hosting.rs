@@ -1,70 +1,25 @@
 //! What a server asks, as tasks that it names and the client hosts.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use longhaul::client::{Client, Hosting, Options};
 use longhaul::proto::dialect::Revision;
-use longhaul::proto::jsonrpc::{Code, ErrorObject};
-use longhaul::proto::model::{CreateMessageResult, ElicitResult};
-use longhaul::store::{
-    Durability, Filter, Json, Memory, Outcome, Overlay, Scope, Settings, SystemClock, TaskStore,
-};
-use serde_json::value::to_raw_value;
+use longhaul::store::{Memory, Overlay as _, Settings, SystemClock};
+use longhaul_test::Lasting;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
-use super::peer::{self, Peer};
+use super::peer::Peer;
 use super::related;
-
-/// A user who answers when they are let, and whether nobody waits for them any more.
-#[derive(Default)]
-struct User {
-    answers: Notify,
-    left: Arc<Notify>,
-    asked: AtomicUsize,
-}
-
-struct Leaves(Arc<Notify>);
-
-impl Drop for Leaves {
-    fn drop(&mut self) {
-        self.0.notify_one();
-    }
-}
+use super::user::{self, User, code_of, connected};
 
 fn options() -> (Options, Arc<User>) {
     hosting(Hosting::default().ttl(Duration::from_secs(60), Duration::from_secs(600)))
 }
 
 fn hosting(hosting: Hosting) -> (Options, Arc<User>) {
-    let user = Arc::new(User::default());
-    let asked = Arc::clone(&user);
-    let options = Options::default()
-        .drafted_tasks(true)
-        .host_tasks(hosting)
-        .on_form(move |form| {
-            let user = Arc::clone(&asked);
-            async move {
-                let _leaves = Leaves(Arc::clone(&user.left));
-                user.asked.fetch_add(1, Ordering::SeqCst);
-                assert!(form.message != "Panic?", "the application is broken");
-                user.answers.notified().await;
-                ElicitResult::accepted(to_raw_value(&json!({ "go": true })).unwrap())
-            }
-        })
-        .on_sample(|params| async move {
-            match params.max_tokens {
-                0 => Err(ErrorObject::new(Code(-1), "the user says no")),
-                _ => Ok(CreateMessageResult::new("the model", "Forty-two.")),
-            }
-        });
-    (options, user)
-}
-
-async fn connected(options: Options) -> (Client, Peer) {
-    peer::legacy(options, json!({ "tools": {} })).await
+    let (options, user) = user::hosting(hosting);
+    (options.drafted_tasks(true), user)
 }
 
 fn named(id: impl Into<Value>) -> Value {
@@ -121,10 +76,6 @@ async fn ask(peer: &mut Peer, id: i64, method: &str, params: Value) -> Value {
 /// What is answered about a task, which is asked by its draft's words.
 async fn about(peer: &mut Peer, id: i64, method: &str, task: &str) -> Value {
     ask(peer, id, method, json!({ "taskId": task, "_meta": related(task) })).await
-}
-
-fn code_of(answer: &Value) -> i64 {
-    answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("{answer}"))
 }
 
 fn accepted(task: &str) -> Value {
@@ -213,7 +164,7 @@ async fn a_drafted_question_that_is_no_longer_wanted_is_cancelled_and_not_answer
     // It is what the name stands for, and asking again changes nothing of that.
     create(&mut peer, 1000, "elicitation/create", form("Go?", named("ask"))).await;
     assert_eq!(code_of(&answer(&mut peer, 1000).await), -32603);
-    assert_eq!(user.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(user.asked(), 1);
     // What has ended, or never was, is cancelled in vain.
     withdraw(&mut peer, 1).await;
     withdraw(&mut peer, 4711).await;
@@ -255,7 +206,7 @@ async fn one_name_is_for_one_question_and_is_asked_once() {
     about(&mut peer, 9, "tasks/delete", "ask").await;
     let spent = ask(&mut peer, 10, "elicitation/create", form("Go?", named("ask"))).await;
     assert_eq!(code_of(&spent), -32602, "each task has an id of its own: {spent}");
-    assert_eq!(user.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(user.asked(), 1);
 }
 
 #[tokio::test]
@@ -294,7 +245,7 @@ async fn a_task_that_is_named_wrongly_is_refused_and_nobody_is_asked() {
     ] {
         assert_eq!(code_of(&ask(&mut peer, id, method, params).await), -32602, "{id}");
     }
-    assert_eq!(user.asked.load(Ordering::SeqCst), 0);
+    assert_eq!(user.asked(), 0);
     create(&mut peer, 400, "elicitation/create", form("Go?", named("ask"))).await;
     user.answers.notify_one();
     assert_eq!(answer(&mut peer, 400).await["result"], accepted("ask"), "none of that took the name");
@@ -400,28 +351,6 @@ async fn without_the_switch_a_question_is_answered_as_ever() {
     assert_eq!(code_of(&ask(&mut peer, 4, "tasks/delete", json!({ "taskId": "ask" })).await), -32601);
 }
 
-/// A store that says it outlives the process.
-#[derive(Debug)]
-struct Lasting(Memory);
-
-impl Overlay for Lasting {
-    type Below = Memory;
-
-    fn below(&self) -> &Memory {
-        &self.0
-    }
-
-    fn durability(&self) -> Durability {
-        Durability::Disk
-    }
-}
-
-/// How the one task of a store has ended.
-async fn outcome(store: &impl TaskStore) -> Option<Outcome> {
-    let page = store.list(Scope::Operator, &Filter::all(), None, 10).await.unwrap();
-    page.tasks[0].outcome().cloned()
-}
-
 #[tokio::test]
 async fn a_drafted_task_in_memory_ends_with_its_connection_and_one_on_a_disk_does_not() {
     let (in_memory, user) = options();
@@ -431,18 +360,12 @@ async fn a_drafted_task_in_memory_ends_with_its_connection_and_one_on_a_disk_doe
     user.left.notified().await;
     drop(client);
 
-    let store = Arc::new(Lasting(Memory::new()));
+    let store = Arc::new(Lasting::default());
     let (options, user) = hosting(Hosting::in_store(Arc::clone(&store)));
     let (client, mut peer) = connected(options).await;
     create(&mut peer, 1, "elicitation/create", form("Go?", named("ask"))).await;
     drop((client, peer));
     user.answers.notify_one();
     user.left.notified().await;
-    let said = Outcome::result(Json::parse(r#"{"action":"accept","content":{"go":true}}"#).unwrap(), false);
-    let ended = async {
-        while outcome(store.below()).await.as_ref() != Some(&said) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), ended).await.unwrap();
+    user::is_answered(store.below()).await;
 }

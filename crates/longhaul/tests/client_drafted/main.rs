@@ -6,6 +6,8 @@ mod hosting;
 #[expect(dead_code, reason = "not all that it can play is played here")]
 #[path = "../peer/mod.rs"]
 mod peer;
+#[path = "../user/mod.rs"]
+mod user;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

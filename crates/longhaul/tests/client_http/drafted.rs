@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use longhaul::client::{Client, Hosting, Options};
 use longhaul::proto::dialect::Revision;
 use longhaul::proto::model::ElicitResult;
-use longhaul::store::{Durability, Memory, Overlay};
+use longhaul_test::Lasting;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -174,26 +174,10 @@ async fn a_drafted_question_is_withdrawn_over_http_too() {
     assert_eq!((answers, asked.load(Ordering::SeqCst)), (1, 1));
 }
 
-/// A store that says it outlives the process.
-#[derive(Debug)]
-struct Lasting(Memory);
-
-impl Overlay for Lasting {
-    type Below = Memory;
-
-    fn below(&self) -> &Memory {
-        &self.0
-    }
-
-    fn durability(&self) -> Durability {
-        Durability::Disk
-    }
-}
-
 #[tokio::test]
 async fn a_drafted_task_on_a_disk_is_found_by_its_name_in_the_next_connection() {
     let server = Asking::play().await;
-    let (options, answers, asked) = hosting(Hosting::in_store(Lasting(Memory::new())));
+    let (options, answers, asked) = hosting(Hosting::in_store(Lasting::default()));
     let client = server.connect(&options).await;
     server.ask(&client, 1, "elicitation/create", form()).await;
     server.is_told_of_tasks(1).await;

@@ -5,63 +5,20 @@ use std::time::Duration;
 
 use longhaul::client::{CallOptions, Client, Command, Hosting, Options, Target};
 use longhaul::proto::dialect::{Dialect, Revision};
-use longhaul::proto::jsonrpc::{Code, ErrorObject};
 use longhaul::proto::model::{
     CreateMessageParams, CreateMessageResult, ElicitResult, Progress, SamplingMessage,
 };
 use longhaul::server::{Elicited, ToolError, local_user};
-use longhaul::store::{Durability, Filter, Memory, Outcome, Overlay, Scope, TaskStore};
+use longhaul::store::{Memory, Outcome, Overlay as _};
 use longhaul::{Cx, Server, Tool, driver};
+use longhaul_test::Lasting;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::peer::{self, Peer};
-
-/// A user who answers when they are let, and whether nobody waits for them any more.
-#[derive(Default)]
-struct User {
-    answers: Notify,
-    left: Arc<Notify>,
-    asked: Mutex<Vec<String>>,
-}
-
-struct Leaves(Arc<Notify>);
-
-impl Drop for Leaves {
-    fn drop(&mut self) {
-        self.0.notify_one();
-    }
-}
-
-fn hosting(hosting: Hosting) -> (Options, Arc<User>) {
-    let user = Arc::new(User::default());
-    let asked = Arc::clone(&user);
-    let options = Options::default()
-        .host_tasks(hosting)
-        .on_form(move |form| {
-            let user = Arc::clone(&asked);
-            async move {
-                let _leaves = Leaves(Arc::clone(&user.left));
-                user.asked.lock().unwrap().push(form.message.clone());
-                user.answers.notified().await;
-                ElicitResult::accepted(to_raw_value(&json!({ "go": true })).unwrap())
-            }
-        })
-        .on_sample(|params| async move {
-            match params.max_tokens {
-                0 => Err(ErrorObject::new(Code(-1), "the user says no")),
-                _ => Ok(CreateMessageResult::new("the model", "Forty-two.")),
-            }
-        });
-    (options, user)
-}
-
-async fn connected(options: Options) -> (Client, Peer) {
-    peer::legacy(options, json!({ "tools": {} })).await
-}
+use super::peer::Peer;
+use super::user::{code_of, connected, hosting, is_answered, outcomes};
 
 fn request(id: i64, method: &str, params: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
@@ -94,10 +51,6 @@ async fn create(peer: &mut Peer, id: i64, method: &str, params: Value) -> Value 
     let (created, told) = ask(peer, id, method, params).await;
     assert!(told.is_empty(), "nothing is told of a task before it is known: {told:?}");
     created["result"]["task"].clone()
-}
-
-fn code_of(answer: &Value) -> i64 {
-    answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("{answer}"))
 }
 
 #[tokio::test]
@@ -254,48 +207,16 @@ async fn what_is_kept_in_memory_ends_with_its_connection() {
     }
 }
 
-/// A store that says it outlives the process.
-#[derive(Debug)]
-struct Lasting(Memory);
-
-impl Overlay for Lasting {
-    type Below = Memory;
-
-    fn below(&self) -> &Memory {
-        &self.0
-    }
-
-    fn durability(&self) -> Durability {
-        Durability::Disk
-    }
-}
-
-/// Every task of a store, each with how it ended.
-async fn kept(store: &impl TaskStore) -> Vec<Option<Outcome>> {
-    let page = store.list(Scope::Operator, &Filter::all(), None, 10).await.unwrap();
-    page.tasks.iter().map(|record| record.outcome().cloned()).collect()
-}
-
 #[tokio::test]
 async fn what_is_kept_on_a_disk_outlives_its_connection() {
-    let store = Arc::new(Lasting(Memory::new()));
+    let store = Arc::new(Lasting::default());
     let (options, user) = hosting(Hosting::in_store(Arc::clone(&store)));
     let (client, mut peer) = connected(options).await;
     create(&mut peer, 1, "elicitation/create", form(json!({}))).await;
     drop((client, peer));
     user.answers.notify_one();
     user.left.notified().await;
-    let ended = async {
-        while kept(store.below()).await
-            != [Some(Outcome::result(
-                longhaul::store::Json::parse(r#"{"action":"accept","content":{"go":true}}"#).unwrap(),
-                false,
-            ))]
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), ended).await.unwrap();
+    is_answered(store.below()).await;
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -334,7 +255,7 @@ async fn a_server_of_ours_has_its_question_made_a_task_where_its_client_hosts_so
         user.answers.notify_one();
         let result = client.call("release", &json!({})).await.unwrap();
         assert_eq!(result.content[0].as_text(), Some("released"), "{revision}");
-        assert_eq!(kept(&*store).await.len(), tasks, "{revision}");
+        assert_eq!(outcomes(&*store).await.len(), tasks, "{revision}");
     }
 }
 
@@ -348,14 +269,14 @@ async fn a_question_that_is_no_longer_wanted_is_cancelled_as_the_task_that_it_is
         async move { client.call("release", &json!({})).await }
     });
     let asked = async {
-        while user.asked.lock().unwrap().is_empty() {
+        while user.asked() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(30), asked).await.unwrap();
     calling.abort();
     user.left.notified().await;
-    assert!(matches!(kept(&*store).await[..], [Some(Outcome::Cancelled { .. })]));
+    assert!(matches!(outcomes(&*store).await[..], [Some(Outcome::Cancelled { .. })]));
 }
 
 /// No test, but the server of one: it thinks aloud, with its client's model.
@@ -409,7 +330,7 @@ async fn a_program_has_its_question_made_a_task_and_tells_how_far_it_is_meanwhil
     let result = tokio::time::timeout(Duration::from_secs(60), calling).await.unwrap().unwrap();
     assert_eq!(result.content[0].as_text(), Some("Forty-two."), "{result:?}");
     assert_eq!(*heard.lock().unwrap(), [1.0, 2.0, 3.0]);
-    let ended = kept(&*store).await;
+    let ended = outcomes(&*store).await;
     let [Some(Outcome::Result { value, .. })] = &ended[..] else { panic!("{ended:?}") };
     assert!(value.as_str().contains("Forty-two."), "{value:?}");
     client.close().await;

@@ -465,28 +465,13 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
-    use longhaul_tasks::store::Overlay;
+    use longhaul_test::Lasting;
 
     use super::*;
 
-    #[derive(Debug)]
-    struct Lasting(Memory);
-
-    impl Overlay for Lasting {
-        type Below = Memory;
-
-        fn below(&self) -> &Memory {
-            &self.0
-        }
-
-        fn durability(&self) -> Durability {
-            Durability::Disk
-        }
-    }
-
     #[tokio::test]
     async fn only_what_outlives_a_connection_is_shared_by_those_to_the_same_server() {
-        let lasting = Hosting::in_store(Lasting(Memory::new()));
+        let lasting = Hosting::in_store(Lasting::default());
         for (hosting, shares) in [(lasting, true), (Hosting::default(), false)] {
             let owner = async |server| {
                 let mut begun = hosting.clone();
