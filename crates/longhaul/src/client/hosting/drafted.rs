@@ -15,7 +15,8 @@ use longhaul_tasks::runner::{Answer, Call, Observed, Observer, Ticket};
 use longhaul_tasks::store::{Dialect as Door, Digest, Once, Record, Retention};
 use sha2::{Digest as _, Sha256};
 
-use super::{Hosting, Said, whole, written};
+use super::asked::whole;
+use super::{Hosting, Said, written};
 use crate::client::journal::name_of;
 use crate::client::owed::{Owing, Unwanted};
 use crate::hosted::{WriteResult, not_found, taken};
