@@ -280,6 +280,28 @@ async fn no_server_sees_the_drafted_tasks_of_another_and_too_many_are_refused() 
 }
 
 #[tokio::test]
+async fn only_so_many_wait_for_one_answer_by_naming_its_question_again() {
+    let (options, user) = options();
+    let (_client, mut peer) = connected(options.max_questions(2)).await;
+    for id in [1, 2] {
+        create(&mut peer, id, "elicitation/create", form("Go?", named("ask"))).await;
+    }
+    for id in 3.. {
+        let refused = ask(&mut peer, id, "elicitation/create", form("Go?", named("ask"))).await;
+        assert_eq!(code_of(&refused), -32603, "{refused}");
+        // Until the second has joined the first it waits for the user itself.
+        if refused["error"]["data"]["retryAfterMs"].is_u64() {
+            break;
+        }
+    }
+    user.answers.notify_one();
+    let (one, other) = (peer.message().await.unwrap(), peer.message().await.unwrap());
+    assert_eq!((&one["result"], &other["result"]), (&accepted("ask"), &accepted("ask")));
+    create(&mut peer, 1000, "elicitation/create", form("Go?", named("ask"))).await;
+    assert_eq!(answer(&mut peer, 1000).await["result"], accepted("ask"), "there is room again");
+}
+
+#[tokio::test]
 async fn both_forms_stand_side_by_side_and_the_newer_counts_where_a_request_has_both() {
     let (options, user) = options();
     let (_client, mut peer) = connected(options).await;
