@@ -141,6 +141,7 @@ fn roomy() -> Settings {
     let mut limits = Limits::default();
     limits.max_open = 10_000_000;
     limits.max_open_anonymous = limits.max_open;
+    limits.max_open_per_stranger = limits.max_open;
     limits.max_retained = limits.max_open;
     limits.max_retained_per_owner = limits.max_open;
     let mut settings = Settings::default();

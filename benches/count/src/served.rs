@@ -45,7 +45,7 @@ pub(crate) fn server() -> (Server, Catalogue) {
     // Everybody who asks is one caller, and asks for more than such a caller may.
     let mut limits = Limits::default();
     (limits.max_open, limits.max_open_anonymous, limits.max_open_per_owner) = (MANY, MANY, MANY);
-    (limits.max_retained, limits.max_retained_per_owner) = (MANY, MANY);
+    (limits.max_open_per_stranger, limits.max_retained, limits.max_retained_per_owner) = (MANY, MANY, MANY);
     let mut settings = Settings::default();
     settings.limits = limits;
     let store = Memory::with(settings, std::sync::Arc::new(SystemClock::new()));

@@ -64,7 +64,7 @@ const MANY: u32 = 10_000_000;
 /// Everybody who measures is one anonymous caller, with more tasks than such a caller may have.
 fn roomy() -> Settings {
     let (mut limits, many) = (Limits::default(), u64::from(MANY));
-    (limits.max_open, limits.max_open_anonymous) = (many, many);
+    (limits.max_open, limits.max_open_anonymous, limits.max_open_per_stranger) = (many, many, many);
     (limits.max_retained, limits.max_retained_per_owner) = (many, many);
     let mut settings = Settings::default();
     settings.limits = limits;

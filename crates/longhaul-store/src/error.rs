@@ -217,6 +217,8 @@ pub enum Quota {
     OpenPerOwner,
     /// Open tasks of anonymous callers.
     OpenAnonymous,
+    /// Open tasks of one of them.
+    OpenPerStranger,
     /// Kept tasks in all.
     Retained,
     /// Kept tasks of one owner.
@@ -255,6 +257,7 @@ impl Quota {
             Self::Open => "max_open",
             Self::OpenPerOwner => "max_open_per_owner",
             Self::OpenAnonymous => "max_open_anonymous",
+            Self::OpenPerStranger => "max_open_per_stranger",
             Self::Retained => "max_retained",
             Self::RetainedPerOwner => "max_retained_per_owner",
             Self::Steps => "max_steps",
@@ -279,6 +282,7 @@ impl fmt::Display for Quota {
             Self::Open => "open tasks",
             Self::OpenPerOwner => "open tasks of this caller",
             Self::OpenAnonymous => "open tasks of anonymous callers",
+            Self::OpenPerStranger => "open tasks of this caller, who has not signed in",
             Self::Retained => "tasks kept",
             Self::RetainedPerOwner => "tasks kept for this caller",
             Self::Steps => "steps of one task",

@@ -58,11 +58,13 @@ mod record;
 #[cfg(feature = "redis")]
 mod redis;
 mod registry;
+mod room;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod row;
 #[cfg(feature = "sealed")]
 pub mod sealed;
 mod settings;
+mod share;
 mod shared;
 mod spell;
 #[cfg(feature = "sqlite")]
@@ -103,6 +105,7 @@ pub use postgres::{Postgres, PostgresOptions};
 pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention, Undo, UndoPhase};
 pub use registry::{Entry, EntryKey, Holder, Registry, Swap, Value, Version};
 pub use settings::{Limits, Settings};
+pub use share::Share;
 pub use spell::{Spell, SpellOver};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteOptions};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    Dialect, Digest, Json, Once, OrphanRule, Owner, Rerun, Retention, Step, TaskId, Time, ToolVersion,
+    Dialect, Digest, Json, Once, OrphanRule, Owner, Rerun, Retention, Share, Step, TaskId, Time, ToolVersion,
 };
 
 /// A task that does not exist yet.
@@ -23,6 +23,9 @@ pub struct NewTask {
     pub id: TaskId,
     /// To whom it belongs.
     pub owner: Owner,
+    /// Among whose open tasks it is counted. Without effect but for [`Owner::Anonymous`]: a principal's are counted by its name.
+    /// Default `None`: among those of all strangers alone.
+    pub share: Option<Share>,
     /// The tool that does the work.
     pub tool: Arc<str>,
     /// The version of it. Default 0.0.0, which says none.
@@ -70,6 +73,7 @@ impl NewTask {
         Self {
             id,
             owner,
+            share: None,
             tool: tool.into(),
             version: ToolVersion::default(),
             arguments,
@@ -85,6 +89,15 @@ impl NewTask {
             status_message: None,
             poll_interval_ms: None,
             steps: Vec::new(),
+        }
+    }
+
+    /// The share that it takes a place of.
+    #[must_use]
+    pub fn counted_share(&self) -> Option<Share> {
+        match self.owner {
+            Owner::Principal(_) => None,
+            Owner::Anonymous => self.share,
         }
     }
 

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Children, Epoch, Json, NodeId, OnOrphan, Once, Outcome, Owner, Parent, Question, Spell, TaskId, Time,
-    ToolVersion,
+    Children, Epoch, Json, NodeId, OnOrphan, Once, Outcome, Owner, Parent, Question, Share, Spell, TaskId,
+    Time, ToolVersion,
 };
 
 /// The facts of one task. Statuses are not among them: each revision derives its own from these.
@@ -21,6 +21,9 @@ pub struct Record {
     pub id: TaskId,
     /// To whom it belongs.
     pub owner: Owner,
+    /// Among whose open tasks it is counted, if it is a stranger's and as long as it is open. No caller sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
     /// The tool that does the work.
     pub tool: Arc<str>,
     /// The version of it that began the work: only a node that accepts it goes on.
@@ -125,6 +128,7 @@ impl Record {
         Self {
             id,
             owner,
+            share: None,
             tool: tool.into(),
             version: ToolVersion::default(),
             arguments,

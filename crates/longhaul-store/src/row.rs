@@ -8,8 +8,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     CallKey, Children, Dialect, Digest, Epoch, Json, Lease, NodeId, OnOrphan, Once, Outcome, Owner, Parent,
-    Phase, Progress, Record, Rerun, Retention, Spell, StoreError, TaskId, Time, ToolVersion, Undo, UndoPhase,
-    error::corrupt, transfer::WholeTask,
+    Phase, Progress, Record, Rerun, Retention, Share, Spell, StoreError, TaskId, Time, ToolVersion, Undo,
+    UndoPhase, error::corrupt, transfer::WholeTask,
 };
 
 /// The columns of a record: `columns!()` to select them, and [`Column`] to read each where it then stands.
@@ -70,6 +70,7 @@ define_columns! {
     JoinDigest "join_digest",
     OnceKey "once_key",
     OnceDigest "once_digest",
+    Share "share",
     Asked "asked",
     Steps "steps",
     StepBytes "step_bytes",
@@ -224,6 +225,7 @@ pub(crate) fn decode(row: &impl Cells) -> Result<Record, StoreError> {
         read.json(Column::Caller)?,
         read.time(Column::CreatedAt)?,
     );
+    record.share = read.maybe_int(Column::Share)?.map(|stored| Share::new(stored.cast_unsigned()));
     record.seq = read.count(Column::Seq)?;
     record.phase = decode_phase(&read)?;
     record.epoch = Epoch::new(read.count(Column::Epoch)?);
@@ -486,6 +488,11 @@ fn decode_children(read: &Reader<'_, impl Cells>) -> Result<Children, StoreError
         ended: read.number(Column::ChildrenEnded)?,
         below: read.number(Column::Below)?,
     })
+}
+
+/// A share as a number, which may be less than none.
+pub(crate) fn encode_share(share: Option<Share>) -> Option<i64> {
+    share.map(|share| share.get().cast_signed())
 }
 
 /// Spells as one text; nothing where there are none.

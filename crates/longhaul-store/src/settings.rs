@@ -44,6 +44,9 @@ pub struct Limits {
     pub max_open_per_owner: u64,
     /// Open tasks of all anonymous callers together. Default 1,000.
     pub max_open_anonymous: u64,
+    /// Open tasks of one anonymous caller, as far as it is told from others. There is room for a call with all the children that
+    /// it may have. Default 300.
+    pub max_open_per_stranger: u64,
     /// Tasks kept, open or done, tombstones included. Default 1,000,000.
     pub max_retained: u64,
     /// Tasks kept for one principal, or for all anonymous callers together. Default 100,000.
@@ -103,6 +106,7 @@ impl Default for Limits {
             max_open: 10_000,
             max_open_per_owner: 1_000,
             max_open_anonymous: 1_000,
+            max_open_per_stranger: 300,
             max_retained: 1_000_000,
             max_retained_per_owner: 100_000,
             max_arguments: 4 << 20,

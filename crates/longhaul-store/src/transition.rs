@@ -82,6 +82,7 @@ pub fn create(
         task.caller.clone(),
         now,
     );
+    record.share = task.counted_share();
     record.version.clone_from(&task.version);
     record.rerun = task.rerun;
     record.dialect = task.dialect;
@@ -375,6 +376,7 @@ fn whole_millis(duration: Duration) -> Duration {
 fn end(record: &mut Record, outcome: Outcome, fenced: Option<Lease>, now: Time, settings: &Settings) {
     record.phase = Phase::Done(outcome);
     record.questions.clear();
+    record.share = None;
     record.orphan_at = None;
     touch(record, now);
     let ended = record.updated_at;

@@ -5,7 +5,7 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 use longhaul_store::{
     Accepts, Batch, CallKey, Digest, Epoch, Filter, Fingerprint, Json, Lease, Memory, NewChild, NewTask,
     NodeId, OnOrphan, Once, OrphanRule, Outcome, Owner, Park, Part, PartContent, Phase, Progress, Question,
-    Record, Reply, Rerun, Retention, Runnable, Scope, Settings, SqliteOptions, Start, Step, StepClock,
+    Record, Reply, Rerun, Retention, Runnable, Scope, Settings, Share, SqliteOptions, Start, Step, StepClock,
     StepState, StoreError, TaskId, TaskStore, Time,
 };
 use proptest::prelude::*;
@@ -419,6 +419,7 @@ fn new_task(
         new.start =
             Start::Queued { not_before: store.now().after(Duration::from_secs(u64::from(task) * 10)) };
     }
+    new.share = (task > 1).then(|| Share::new(u64::from(task % 2)));
     new.join = join.map(|join| Digest::new([join; 32]));
     new.rerun = [Rerun::Never, Rerun::Restart, Rerun::Resumable, Rerun::Reattach][usize::from(retention)];
     new.retention = match retention {
@@ -471,6 +472,7 @@ fn sides(folder: &std::path::Path) -> [Side; 2] {
     let mut settings = Settings::default();
     (settings.tombstone, settings.min_result_retention) = (Duration::from_secs(60), Duration::from_secs(20));
     (settings.limits.max_open_per_owner, settings.limits.max_retained) = (3, 5);
+    settings.limits.max_open_per_stranger = 1;
     (settings.limits.max_questions, settings.limits.max_step_bytes) = (3, 1800);
     (settings.limits.max_parts, settings.limits.max_part, settings.limits.max_part_bytes) = (4, 57, 120);
     (settings.limits.max_depth, settings.limits.max_children) = (2, 2);

@@ -2,10 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Backend, Payload, ann, bob, create, creation::keyed, finish, get, id, json, one_with, task};
+use super::{
+    Backend, Payload, ann, bob, create,
+    creation::keyed,
+    drive::{block_on, race},
+    finish, get, id, json, one_with, task,
+};
 use crate::{
-    Batch, Created, Digest, Limits, NewTask, Outcome, Owner, Progress, Quota, Retention, Settings,
-    StoreError, TaskStore,
+    Batch, Created, Digest, Fingerprint, Limits, NewChild, NewTask, OnOrphan, OrphanRule, Outcome, Owner,
+    Progress, Quota, Retention, Scope, Settings, Share, Start, StoreError, TaskStore,
 };
 
 pub(super) async fn open_tasks_of_one_owner_are_bounded(backend: &dyn Backend) {
@@ -24,10 +29,99 @@ pub(super) async fn open_tasks_of_one_owner_are_bounded(backend: &dyn Backend) {
 pub(super) async fn open_tasks_of_strangers_are_bounded_together(backend: &dyn Backend) {
     let one =
         one_with(backend, limited(|limits| (limits.max_open_anonymous, limits.max_open_per_owner) = (1, 2)));
-    let strange = |name: &str| NewTask::new(id(name), Owner::Anonymous, "build", json("{}"));
-    create(&*one.store, strange("t1")).await;
-    refused(&*one.store, strange("t2"), Quota::OpenAnonymous, 1).await;
+    create(&*one.store, strange("t1", None)).await;
+    refused(&*one.store, strange("t2", None), Quota::OpenAnonymous, 1).await;
     create(&*one.store, task("t3")).await;
+}
+
+/// A4 of `conformance/REQUIREMENTS.md`.
+pub(super) async fn open_tasks_of_each_stranger_are_bounded(backend: &dyn Backend) {
+    let one = one_with(backend, limited(|limits| limits.max_open_per_stranger = 2));
+    let (store, other) = (&*one.store, one.deployment.join());
+    let first = create(store, strange("t1", Some(1))).await;
+    assert_eq!(first.share, Some(Share::new(1)));
+    create(&*other, strange("t2", Some(1))).await;
+    drop(other);
+    refused(store, strange("t3", Some(1)), Quota::OpenPerStranger, 2).await;
+    let other = one.deployment.join();
+    refused(&*other, strange("t3", Some(1)), Quota::OpenPerStranger, 2).await;
+    // Nobody else is kept from anything: neither other strangers, be they told apart or not, nor who has a name.
+    for (name, share) in [("t4", Some(2)), ("t5", Some(u64::MAX)), ("t6", None), ("t7", None), ("t8", None)] {
+        create(store, strange(name, share)).await;
+    }
+    for name in ["t9", "t10", "t11"] {
+        let mut named = task(name);
+        named.share = Some(Share::new(1));
+        assert_eq!(create(store, named).await.share, None);
+    }
+    finish(store, &first).await;
+    create(store, strange("t3", Some(1))).await;
+    refused(store, strange("t12", Some(1)), Quota::OpenPerStranger, 2).await;
+}
+
+pub(super) async fn a_stranger_has_its_place_back_however_a_task_ends(backend: &dyn Backend) {
+    let one = one_with(backend, limited(|limits| limits.max_open_per_stranger = 1));
+    let store = &*one.store;
+    for way in ["finished", "cancelled", "expired", "erased", "orphaned", "released"] {
+        let mut new = strange(way, Some(1));
+        new.retention = Retention::FromCreation(Duration::from_secs(1));
+        if way == "orphaned" {
+            new.orphan = Some(OrphanRule::new(Duration::from_millis(500), OnOrphan::Cancel));
+        }
+        let made = create(store, new).await;
+        refused(store, strange("none", Some(1)), Quota::OpenPerStranger, 1).await;
+        match way {
+            "finished" => drop(finish(store, &made).await),
+            "expired" | "orphaned" => {
+                one.deployment.advance(Duration::from_secs(1));
+                store.sweep(10).await.unwrap();
+            }
+            "released" => {
+                store.release(&made.id, made.epoch).await.unwrap();
+                refused(store, strange("none", Some(1)), Quota::OpenPerStranger, 1).await;
+                let held = store.claim_one(&made.id).await.unwrap().expect("it was given back");
+                finish(store, &held).await;
+            }
+            way => {
+                store.request_cancel(Scope::Operator, &made.id, None).await.unwrap();
+                if way == "erased" {
+                    store.erase(Scope::Operator, &made.id).await.unwrap();
+                }
+            }
+        }
+        // It tells nothing any more of who made it.
+        assert_eq!(get(store, &made.id).await.and_then(|record| record.share), None, "{way}");
+    }
+}
+
+pub(super) async fn what_a_strangers_task_makes_is_counted_with_it(backend: &dyn Backend) {
+    let one = one_with(backend, limited(|limits| limits.max_open_per_stranger = 2));
+    let store = &*one.store;
+    let parent = create(store, strange("parent", Some(1))).await;
+    let child = |name: &str| {
+        let mut task = task(name);
+        task.start = Start::Queued { not_before: store.now() };
+        Batch::new().with_child(NewChild::new(name, Fingerprint::new([7; Fingerprint::LEN]), task))
+    };
+    store.write(&parent.id, parent.epoch, child("one")).await.unwrap();
+    assert_eq!(get(store, &id("one")).await.unwrap().share, parent.share);
+    let full = store.write(&parent.id, parent.epoch, child("two")).await;
+    assert!(
+        matches!(full, Err(StoreError::Overloaded { what: Quota::OpenPerStranger, limit: 2 })),
+        "{full:?}"
+    );
+    assert_eq!(get(store, &id("two")).await, None);
+    let held = store.claim_one(&id("one")).await.unwrap().expect("it is due");
+    finish(store, &held).await;
+    store.write(&parent.id, parent.epoch, child("two")).await.unwrap();
+}
+
+pub(super) async fn strangers_that_race_make_no_more_than_they_may(backend: &dyn Backend) {
+    let one = one_with(backend, limited(|limits| limits.max_open_per_stranger = 1));
+    let nodes: Vec<_> = (0..4).map(|_| one.deployment.join()).collect();
+    let made = race(4, |index| block_on(nodes[index].create(strange(&format!("t{index}"), Some(1)))));
+    assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
+    assert_eq!(one.store.counts().await.unwrap().open, 1);
 }
 
 pub(super) async fn open_tasks_in_all_are_bounded(backend: &dyn Backend) {
@@ -139,6 +233,13 @@ pub(super) async fn what_is_too_large_is_refused(backend: &dyn Backend) {
         assert!(matches!(refusal, Err(StoreError::TooLarge { .. })), "{refusal:?}");
     }
     assert_eq!(get(&*one.store, &made.id).await, Some(made), "what was refused has changed nothing");
+}
+
+/// A stranger's task, which is claimed by whoever creates it.
+fn strange(name: &str, share: Option<u64>) -> NewTask {
+    let mut new = NewTask::new(id(name), Owner::Anonymous, "build", json("{}"));
+    new.share = share.map(Share::new);
+    new
 }
 
 async fn refused(store: &dyn TaskStore, new: NewTask, quota: Quota, at: u64) {

@@ -134,6 +134,10 @@ pub const CHECKS: &[Check] = checks! {
     limits::{
         open_tasks_of_one_owner_are_bounded,
         open_tasks_of_strangers_are_bounded_together,
+        open_tasks_of_each_stranger_are_bounded,
+        a_stranger_has_its_place_back_however_a_task_ends,
+        what_a_strangers_task_makes_is_counted_with_it,
+        strangers_that_race_make_no_more_than_they_may,
         open_tasks_in_all_are_bounded,
         tasks_kept_are_bounded,
         a_full_store_still_joins,

@@ -10,8 +10,9 @@ use super::{
     steps::Steps,
 };
 use crate::{
-    CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Part, Parts, Phase, Quota, Record,
-    Runnable, Scope, Step, StoreError, TaskId, Time,
+    CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Part, Parts, Phase, Record,
+    Runnable, Scope, Share, Step, StoreError, TaskId, Time,
+    room::Room,
     transition::{self, Kept, Noted},
 };
 
@@ -25,6 +26,8 @@ pub(super) struct Table {
     by_id: HashMap<TaskId, u64>,
     accounts: HashMap<Owner, Account>,
     open: BTreeSet<u64>,
+    /// How many of them are of each stranger who has any.
+    shares: HashMap<Share, u64>,
     /// Those that have ended and are to be undone.
     undoing: BTreeSet<u64>,
     joins: HashMap<(Owner, Digest), u64>,
@@ -127,7 +130,8 @@ impl Table {
         let Counts { open, retained, .. } = self.counts();
         let account = self.accounts.get(&new.owner);
         let (own_open, own_retained) = account.map_or((0, 0), |a| (a.open, a.tasks.len() as u64));
-        limits.admit(&new.owner, open, retained, own_open, own_retained)
+        let of_share = new.share.and_then(|share| self.shares.get(&share)).copied().unwrap_or(0);
+        limits.admit(new, Room { open, retained, own_open, own_retained, of_share })
     }
 
     pub(super) fn insert(&mut self, mut record: Record) -> Record {
@@ -408,6 +412,7 @@ impl Table {
             && accounts(self) == accounts(other)
             && (&self.open, &self.undoing, &self.due) == (&other.open, &other.undoing, &other.due)
             && (&self.joins, &self.calls) == (&other.joins, &other.calls)
+            && self.shares == other.shares
             && self.children == other.children
             && steps(self) == steps(other)
             && self.parts == other.parts
@@ -430,6 +435,9 @@ impl Table {
             return;
         }
         self.open.insert(ord);
+        if let Some(share) = slot.record.share {
+            *self.shares.entry(share).or_default() += 1;
+        }
         if let Some(link) = &slot.record.parent {
             self.children.entry(link.task.clone()).or_default().insert(ord);
         }
@@ -450,6 +458,14 @@ impl Table {
             return;
         }
         self.open.remove(&ord);
+        if let Some(share) = slot.record.share
+            && let Some(open) = self.shares.get_mut(&share)
+        {
+            *open -= 1;
+            if *open == 0 {
+                self.shares.remove(&share);
+            }
+        }
         if let Some(link) = &slot.record.parent
             && let Some(children) = self.children.get_mut(&link.task)
         {
@@ -481,32 +497,5 @@ impl Kept for Beside<'_> {
     fn has_part(&mut self, key: &str) -> Result<bool, StoreError> {
         let given = self.table.by_id.get(self.task).and_then(|ord| self.table.parts.get(ord));
         Ok(given.is_some_and(|given| given.has(key)))
-    }
-}
-
-impl Limits {
-    /// Refuses one more task where there are these already.
-    pub(crate) fn admit(
-        &self,
-        owner: &Owner,
-        open: u64,
-        retained: u64,
-        own_open: u64,
-        own_retained: u64,
-    ) -> Result<(), StoreError> {
-        let own = match owner {
-            Owner::Principal(_) => (Quota::OpenPerOwner, self.max_open_per_owner),
-            Owner::Anonymous => (Quota::OpenAnonymous, self.max_open_anonymous),
-        };
-        let quotas = [
-            (own.0, own_open, own.1),
-            (Quota::RetainedPerOwner, own_retained, self.max_retained_per_owner),
-            (Quota::Open, open, self.max_open),
-            (Quota::Retained, retained, self.max_retained),
-        ];
-        match quotas.into_iter().find(|(_, found, limit)| found >= limit) {
-            Some((what, _, limit)) => Err(StoreError::Overloaded { what, limit }),
-            None => Ok(()),
-        }
     }
 }

@@ -62,7 +62,7 @@ impl<T: Transaction> Operation<T> for Create {
     const TAKES_ROOM: bool = true;
 
     fn first(&self) -> First<'_> {
-        First::Account(&self.0.owner)
+        First::Account(&self.0.owner, self.0.counted_share())
     }
 
     async fn run(&self, tx: &mut T) -> Result<Created, T::Fault> {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{beside::Beside, fault::Fault, node::Node};
-use crate::{Batch, Created, Owner, Record, Settings, Step, TaskId, Time, transition::Noted};
+use crate::{Batch, Created, Owner, Record, Settings, Share, Step, TaskId, Time, transition::Noted};
 
 /// One attempt at an operation: all that it writes is written or nothing, as if nobody else were there.
 pub(crate) trait Transaction: Send + Sync {
@@ -141,8 +141,8 @@ pub(crate) trait Operation<T: Transaction>: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum First<'a> {
     Task(&'a TaskId),
-    /// To make a task of this owner's.
-    Account(&'a Owner),
+    /// To make a task of this owner's, and of this share.
+    Account(&'a Owner, Option<Share>),
     Nothing,
 }
 

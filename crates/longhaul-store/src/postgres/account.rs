@@ -9,9 +9,10 @@ use super::{
     value::Value,
 };
 use crate::{
-    Owner,
+    Owner, Record, Share,
     networked::transaction::Transaction as _,
-    row::{encode_owner, signed},
+    room::Room,
+    row::{encode_owner, encode_share, signed},
 };
 
 /// What is added to the account of an owner, whose name is the key; the server has none.
@@ -33,17 +34,22 @@ impl Added {
 impl Tx {
     /// Refuses a task there is no room for. The owner's account is held from then on, and the number of its next task is
     /// given.
-    pub(super) async fn admit(&mut self, owner: &Owner) -> Result<u64, Fault> {
-        let (account, totals) = match &self.ahead {
-            Ahead::Account(account, totals, _) => (account.clone(), totals.clone()),
+    pub(super) async fn admit(&mut self, new: &Record) -> Result<u64, Fault> {
+        let owner = &new.owner;
+        let (account, totals, counted) = match &self.ahead {
+            Ahead::Account(account, totals, _, of_share) => {
+                (account.clone(), totals.clone(), Some(*of_share))
+            }
             _ => {
                 let doing = "reading an owner's account";
                 let account =
                     self.query(doing, sql::HOLD_ACCOUNT, &[Value::words(encode_owner(owner))]).await?.pop();
                 let totals = self.query(doing, sql::TOTALS, &[]).await?.pop();
-                (account, totals.ok_or_else(|| damaged("the totals"))?)
+                (account, totals.ok_or_else(|| damaged("the totals"))?, None)
             }
         };
+        // What was counted while nobody held the account may be more by now.
+        let counted = counted.filter(|_| account.is_some());
         let account = match account {
             Some(account) => account,
             // The first of its owner.
@@ -53,6 +59,10 @@ impl Tx {
                 made.into_iter().next().ok_or(Fault::Again)?
             }
         };
+        let of_share = match counted {
+            Some(counted) => counted,
+            None => self.of_share(new.share).await?,
+        };
         let mine = *self.added(owner);
         let counted = |row: &Row, at, mine: i64| -> Result<u64, Fault> {
             Ok(u64::try_from(int(row, at)? + mine).unwrap_or(0))
@@ -60,8 +70,16 @@ impl Tx {
         let (open, retained) = (counted(&totals, 0, mine.open)?, counted(&totals, 1, mine.retained)?);
         let (own_open, own_retained) =
             (counted(&account, 0, mine.open)?, counted(&account, 1, mine.retained)?);
-        self.settings().limits.admit(owner, open, retained, own_open, own_retained)?;
+        let room = Room { open, retained, own_open, own_retained, of_share };
+        self.settings().limits.admit(new, room)?;
         Ok(counted(&account, 2, mine.last)? + 1)
+    }
+
+    /// How many open tasks there are of a share, with those that this transaction has made.
+    async fn of_share(&self, share: Option<Share>) -> Result<u64, Fault> {
+        let Some(share) = encode_share(share) else { return Ok(0) };
+        let found = self.query("counting a stranger's tasks", sql::OF_SHARE, &[Value::int(share)]).await?;
+        Ok(int(found.first().ok_or_else(|| damaged("a count"))?, 0)?.unsigned_abs())
     }
 
     /// Charges an owner for events that take `taken` in the place of some that took `freed`, if there is room.

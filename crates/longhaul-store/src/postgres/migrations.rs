@@ -10,7 +10,7 @@ use crate::{
 
 /// What makes each version of the format from the one before. Entries are never changed, only added; each says in
 /// `store.readable_by` which releases can go on beside it, so that nodes are replaced one by one.
-const MIGRATIONS: &[(&str, &str)] = &[("V1__store", V1), ("V2__spells", V2)];
+const MIGRATIONS: &[(&str, &str)] = &[("V1__store", V1), ("V2__spells", V2), ("V3__shares", V3)];
 
 /// Phases below 8 are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -195,6 +195,13 @@ CREATE INDEX expiring_entries ON longhaul.entries (expires_at) WHERE expires_at 
 
 /// Who has worked on tasks, and when. Releases that do not know it leave it as it is.
 const V2: &str = "ALTER TABLE longhaul.tasks ADD COLUMN spells text;";
+
+/// Among whose open tasks those of strangers are counted. Releases that do not know it count those that they make among
+/// those of all strangers alone.
+const V3: &str = "
+ALTER TABLE longhaul.tasks ADD COLUMN share bigint;
+CREATE INDEX open_shares ON longhaul.tasks (share) WHERE share IS NOT NULL AND phase < 8;
+";
 
 /// The format that this release writes.
 fn newest() -> u32 {

@@ -38,9 +38,9 @@ pub(super) const INSERT: &str = "INSERT INTO longhaul.tasks (ord, id, owner, nth
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
     status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments, \
     once_key, once_digest, asked, steps, step_bytes, tool_version, owed, parent, parent_step, depth, outlives, essential, \
-    cancel_grace_ms, orphan_at, on_orphan) \
+    cancel_grace_ms, orphan_at, on_orphan, share) \
     VALUES ($1, $2, $3, $4, $1, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, $17, $18, $19, \
-    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38) \
+    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39) \
     ON CONFLICT (id) DO NOTHING RETURNING ord";
 
 pub(super) const UPDATE: &str = "UPDATE longhaul.tasks SET seq = nextval('longhaul.seq'), phase = $2, not_before = $3, \
@@ -49,7 +49,7 @@ pub(super) const UPDATE: &str = "UPDATE longhaul.tasks SET seq = nextval('longha
     outcome = $16, outcome_code = $17, outcome_text = $18, outcome_json = $19, status_message = $20, asked = $21, \
     steps = $22, step_bytes = $23, owed = $24, undo_attempt = $25, undo_until = $26, \
     parts = $27, part_bytes = $28, children = $29, children_ended = $30, below = $31, cancel_reason = $32, \
-    orphan_at = $33, spells = $34 WHERE ord = $1 RETURNING seq";
+    orphan_at = $33, spells = $34, share = $35 WHERE ord = $1 RETURNING seq";
 
 /// What changes of a task while it is undone, and when it is erased meanwhile.
 pub(super) const UPDATE_ENDED: &str = "UPDATE longhaul.tasks SET not_before = $2, lease_node = $3, lease_until = $4, \
@@ -76,7 +76,7 @@ pub(super) const RENEW: &str = "UPDATE longhaul.tasks SET lease_until = $2 WHERE
 pub(super) const ERASE: &str = "UPDATE longhaul.tasks SET phase = 9, not_before = NULL, lease_node = NULL, lease_until = NULL, \
     expires_at = $2, undo_until = NULL, arguments = 'null', caller = 'null', outcome = NULL, outcome_code = NULL, \
     outcome_text = NULL, outcome_json = NULL, status_message = NULL, progress_message = NULL, cancel_reason = NULL, \
-    join_digest = NULL, spells = NULL WHERE ord = ANY($1)";
+    join_digest = NULL, spells = NULL, share = NULL WHERE ord = ANY($1)";
 
 pub(super) const REMOVE: &str = "DELETE FROM longhaul.tasks WHERE ord = ANY($1)";
 
@@ -137,6 +137,9 @@ pub(super) const LIST_ALL_OPEN: &str = concat!(
 );
 
 pub(super) const IS_TAKEN: &str = "SELECT 1::bigint FROM longhaul.tasks WHERE id = $1";
+
+/// How many open tasks are counted together. No more are made while the account of all strangers is held.
+pub(super) const OF_SHARE: &str = "SELECT count(*) FROM longhaul.tasks WHERE share = $1 AND phase < 8";
 
 pub(super) const SEQS: &str = "SELECT id, seq FROM longhaul.tasks WHERE id = ANY($1)";
 

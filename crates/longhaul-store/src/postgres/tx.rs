@@ -30,8 +30,8 @@ use crate::{
 /// What was read together with the beginning of a transaction.
 pub(super) enum Ahead {
     Task(TaskId, Option<Row>),
-    /// The owner's account, the totals, and the number of the next change.
-    Account(Option<Row>, Row, i64),
+    /// The owner's account, the totals, the number of the next change, and how many open tasks are of the share.
+    Account(Option<Row>, Row, i64, u64),
     Nothing,
 }
 
@@ -177,7 +177,7 @@ impl Tx {
     /// Adds a new record as its owner's `nth` and numbers its creation; `false` if its id is taken, be it by a tombstone.
     async fn add(&mut self, record: &Record, nth: u64) -> Result<bool, Fault> {
         let next = match std::mem::replace(&mut self.ahead, Ahead::Nothing) {
-            Ahead::Account(_, _, next) => next,
+            Ahead::Account(_, _, next, _) => next,
             _ => {
                 let next = self.query("numbering a change", sql::NEXT_SEQ, &[]).await?;
                 int(next.first().ok_or_else(|| damaged("the numbers of changes"))?, 0)?
@@ -226,6 +226,7 @@ impl Tx {
             Value::Int(record.cancel_grace.map(row::millis)),
             time(record.orphan_at),
             Value::int(row::encode_on_orphan(record.on_orphan)),
+            Value::Int(row::encode_share(record.share)),
         ];
         if self.execute(sql::INSERT, &values).await?.is_empty() {
             return Ok(false);
@@ -283,6 +284,7 @@ impl Tx {
             Value::maybe_words(record.cancelling.as_deref()),
             time(record.orphan_at),
             Value::Text(spells.as_deref()),
+            Value::Int(row::encode_share(record.share)),
         ];
         let numbered = self.execute(sql::UPDATE, &values).await?;
         self.number(&numbered, record)
@@ -380,7 +382,7 @@ impl Transaction for Tx {
     /// Whoever is refused may still find what there is. What is admitted holds the account of its owner, so that nobody else
     /// makes the same call meanwhile.
     async fn known(&mut self, new: &Record) -> Result<Option<Created>, Fault> {
-        self.admitted = match self.admit(&new.owner).await {
+        self.admitted = match self.admit(new).await {
             Err(Fault::Refused(refusal)) => Some(Err(refusal)),
             admitted => Some(Ok(admitted?)),
         };
@@ -393,7 +395,7 @@ impl Transaction for Tx {
     async fn insert(&mut self, record: &Record) -> Result<(), Fault> {
         let admitted = match self.admitted.take() {
             Some(admitted) => admitted.map_err(Fault::Refused),
-            None => self.admit(&record.owner).await,
+            None => self.admit(record).await,
         };
         match admitted {
             Ok(nth) if self.add(record, nth).await? => Ok(()),
@@ -526,14 +528,17 @@ async fn begin(session: &mut Session, how: &str, first: First<'_>) -> Result<Ahe
             let mut rows = session.begin_with(how, &[(sql::LOCK, vec![Value::text(id.as_str())])]).await?;
             Ok(Ahead::Task(id.clone(), rows.pop().and_then(|mut rows| rows.pop())))
         }
-        First::Account(owner) => {
+        First::Account(owner, share) => {
             let account = (sql::HOLD_ACCOUNT, vec![Value::words(encode_owner(owner))]);
-            let asked = [account, (sql::TOTALS, Vec::new()), (sql::NEXT_SEQ, Vec::new())];
+            let mut asked = vec![account, (sql::TOTALS, Vec::new()), (sql::NEXT_SEQ, Vec::new())];
+            asked
+                .extend(share.map(|share| (sql::OF_SHARE, vec![Value::Int(row::encode_share(Some(share)))])));
             let mut rows = session.begin_with(how, &asked).await?.into_iter().map(|mut rows| rows.pop());
             let mut next = || rows.next().flatten();
             let account = next();
             let (Some(totals), Some(number)) = (next(), next()) else { return Err(damaged("the totals")) };
-            Ok(Ahead::Account(account, totals, int(&number, 0)?))
+            let of_share = next().map_or(Ok(0), |row| int(&row, 0))?;
+            Ok(Ahead::Account(account, totals, int(&number, 0)?, of_share.unsigned_abs()))
         }
     }
 }

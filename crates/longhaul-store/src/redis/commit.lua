@@ -18,13 +18,19 @@ while at <= #ARGV do
     elseif op == 'free' then
       if redis.call('EXISTS', key()) == 1 then now = {2}; at = stop end
     elseif op == 'room' then
-      local full, found = false, {3}
+      local full, found = false, {3, 0, 0, 0, 0, 0}
       for i = 1, 4 do
         local many, most = redis.call('ZCARD', key()), tonumber(take())
         found[i + 1] = many
         if many >= most then full = true end
       end
       if full then now = found; at = stop end
+    elseif op == 'share' then
+      local set, open, most = key(), key(), tonumber(take())
+      local many = redis.call('ZCARD', set)
+      -- What a release has ended that knows nothing of shares is in there still.
+      if many >= most then many = redis.call('ZINTERCARD', 2, set, open) end
+      if many >= most then now = {3, 0, 0, 0, 0, many}; at = stop end
     elseif op == 'new' then
       local row, id, seq = key(), take(), redis.call('INCR', KEYS[1])
       local tasks, open, tasks_of, open_of = key(), key(), key(), key()

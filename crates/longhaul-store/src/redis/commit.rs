@@ -77,6 +77,14 @@ impl Commit {
         }
     }
 
+    /// Fewer than so many of this sorted set must be in the other as well.
+    pub(super) fn share(&mut self, set: String, open: String, most: u64) {
+        self.word("share");
+        self.key(set);
+        self.key(open);
+        self.word(&most.to_string());
+    }
+
     /// A new row, among all tasks and all open ones, those of its owner, and the open ones of those.
     pub(super) fn new_row(&mut self, row: String, id: &str, sets: [String; 4]) {
         self.word("new");
@@ -150,8 +158,8 @@ pub(super) enum Block {
     Changed,
     /// The id of something new is taken.
     Taken,
-    /// There is no room: so many there are.
-    Full([u64; 4]),
+    /// There is no room: so many there are in the four sets, and of the share; 0 where that was not counted.
+    Full([u64; 5]),
 }
 
 impl Block {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::{EntryKey, Holder, NodeId, Owner, Stream, TaskId};
+use crate::{EntryKey, Holder, NodeId, Owner, Share, Stream, TaskId};
 
 /// The names of one store's keys. All begin with its name in braces, by which a cluster keeps them on one of its nodes: else no
 /// script could see several of them.
@@ -61,6 +61,11 @@ impl Keys {
     /// Those of them that are open.
     pub(super) fn open_of(&self, owner: &Owner) -> String {
         format!("{}open:{}", self.tag, word(owner))
+    }
+
+    /// The open tasks of a share, by when: a sorted set.
+    pub(super) fn open_of_share(&self, share: Share) -> String {
+        format!("{}share:{:016x}", self.tag, share.get())
     }
 
     /// Which open task of an owner's another call joins: a hash.

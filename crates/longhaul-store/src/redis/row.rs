@@ -150,6 +150,9 @@ impl Row {
         if let (Some(parent), false) = (&record.parent, record.is_terminal()) {
             places.insert(keys.children(&parent.task), record.created_at.unix_ms());
         }
+        if let (Some(share), false) = (record.share, record.is_terminal()) {
+            places.insert(keys.open_of_share(share), record.created_at.unix_ms());
+        }
         places
     }
 }

@@ -21,6 +21,7 @@ use crate::{
         node::Node,
         transaction::{Aged, Change, Operation, Transaction, Written},
     },
+    room::Room,
     transition::Noted,
 };
 
@@ -262,9 +263,10 @@ impl Tx {
         }
     }
 
-    fn full(&self, [own_open, own_retained, open, retained]: [u64; 4]) -> Fault {
+    fn full(&self, [own_open, own_retained, open, retained, of_share]: [u64; 5]) -> Fault {
         let limits = &self.settings().limits;
-        let refused = |record: &Record| limits.admit(&record.owner, open, retained, own_open, own_retained);
+        let room = Room { open, retained, own_open, own_retained, of_share };
+        let refused = |record: &Record| limits.admit(record, room);
         match self.new_one().map(refused) {
             Some(Err(refusal)) => refusal.into(),
             _ => Fault::Changed,
@@ -279,6 +281,10 @@ impl Tx {
                 commit.free(keys.task(id));
                 let (owner, limits) = (&row.record.owner, &self.settings().limits);
                 let (of_owner, open_of) = (keys.tasks_of(owner), keys.open_of(owner));
+                if let Some(share) = row.record.share {
+                    let most = limits.max_open_per_stranger;
+                    commit.share(keys.open_of_share(share), keys.one(row::OPEN), most);
+                }
                 commit.room([
                     (open_of, own_open(limits, &row.record)),
                     (of_owner, limits.max_retained_per_owner),

@@ -27,7 +27,7 @@ pub(super) fn spawn(
     if tx.is_taken(&record.id)? {
         return Err(StoreError::AlreadyExists { id: record.id });
     }
-    tx.admit(&record.owner, &settings.limits)?;
+    tx.admit(&record)?;
     tx.insert(&mut record)?;
     steps::note(tx, record.seq, &record, &noted)?;
     if let Some((place, top)) = top {

@@ -24,7 +24,7 @@ pub(super) fn create(tx: &mut Tx<'_>, node: &NodeId, task: &NewTask) -> Result<C
     if let Some(found) = tx.joinable(&record)? {
         return Ok(Created::Joined(found));
     }
-    match tx.admit(&record.owner, &tx.settings().limits) {
+    match tx.admit(&record) {
         Ok(()) if tx.insert(&mut record)? => {
             // A task's place is the number of its creation.
             steps::note(tx, record.seq, &record, &noted)?;

@@ -11,7 +11,7 @@ use crate::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -240,6 +240,13 @@ CREATE INDEX expiring_tasks ON tasks (ifnull(orphan_at, max(expires_at, ifnull(u
 /// Who has worked on tasks, and when.
 const V12: &str = "
 ALTER TABLE tasks ADD COLUMN spells TEXT;
+";
+
+/// Among whose open tasks those of strangers are counted.
+const V13: &str = "
+ALTER TABLE tasks ADD COLUMN share INTEGER;
+
+CREATE INDEX open_shares ON tasks (share) WHERE share IS NOT NULL AND phase < 8;
 ";
 
 /// What a file turns out to be.

@@ -8,9 +8,9 @@ pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, ph
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
     status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments, \
     once_key, once_digest, asked, steps, step_bytes, tool_version, owed, parent, parent_step, depth, outlives, essential, \
-    cancel_grace_ms, orphan_at, on_orphan) \
+    cancel_grace_ms, orphan_at, on_orphan, share) \
     VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38) \
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39) \
     ON CONFLICT (id) DO NOTHING";
 
 pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
@@ -19,7 +19,7 @@ pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_befo
     outcome = ?17, outcome_code = ?18, outcome_text = ?19, outcome_json = ?20, status_message = ?21, asked = ?22, \
     steps = ?23, step_bytes = ?24, owed = ?25, undo_attempt = ?26, undo_until = ?27, \
     parts = ?28, part_bytes = ?29, children = ?30, children_ended = ?31, below = ?32, cancel_reason = ?33, \
-    orphan_at = ?34, spells = ?35 WHERE ord = ?1";
+    orphan_at = ?34, spells = ?35, share = ?36 WHERE ord = ?1";
 
 /// What changes of a task while it is undone, and when it is erased meanwhile.
 pub(super) const UPDATE_ENDED: &str = "UPDATE tasks SET not_before = ?2, lease_node = ?3, lease_until = ?4, epoch = ?5, \
@@ -44,7 +44,7 @@ pub(super) const RENEW: &str = "UPDATE tasks SET lease_until = ?2 WHERE ord = ?1
 
 pub(super) const ERASE: &str = "UPDATE tasks SET phase = 9, not_before = NULL, lease_node = NULL, lease_until = NULL, \
     expires_at = ?2, undo_until = NULL, arguments = 'null', caller = 'null', outcome = NULL, outcome_code = NULL, \
-    outcome_text = NULL, outcome_json = NULL, status_message = NULL, progress_message = NULL, cancel_reason = NULL, join_digest = NULL, spells = NULL \
+    outcome_text = NULL, outcome_json = NULL, status_message = NULL, progress_message = NULL, cancel_reason = NULL, join_digest = NULL, spells = NULL, share = NULL \
     WHERE ord = ?1";
 
 pub(super) const PUT_ACCOUNT: &str = "INSERT INTO accounts (owner, open, retained, last, event_bytes, entries) \
@@ -77,6 +77,10 @@ pub(super) const LIST_ALL_OPEN: &str = concat!(
 );
 
 pub(super) const IS_TAKEN: &str = "SELECT 1 FROM tasks WHERE id = ?1";
+
+/// How many open tasks are counted together.
+pub(super) const OF_SHARE: &str =
+    "SELECT count(*) FROM tasks INDEXED BY open_shares WHERE share = ?1 AND phase < 8";
 
 pub(super) const SEQ: &str = "SELECT seq FROM tasks WHERE id = ?1";
 
@@ -258,6 +262,7 @@ mod tests {
             LIST_ALL,
             LIST_ALL_OPEN,
             IS_TAKEN,
+            OF_SHARE,
             SEQ,
             JOINABLE,
             CALLED,

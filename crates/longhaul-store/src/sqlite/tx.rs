@@ -15,8 +15,9 @@ use super::{
     sql,
 };
 use crate::{
-    Limits, Owner, Record, Settings, StoreError, TaskId, Time, WatchHub,
+    Owner, Record, Settings, Share, StoreError, TaskId, Time, WatchHub,
     clock::{self, StoreClock},
+    room::Room,
     row::{self, Standing, encode_owner, signed},
 };
 
@@ -251,10 +252,20 @@ impl<'a> Tx<'a> {
     }
 
     /// Refuses a task there is no room for.
-    pub(super) fn admit(&mut self, owner: &Owner, limits: &Limits) -> Result<(), StoreError> {
+    pub(super) fn admit(&mut self, new: &Record) -> Result<(), StoreError> {
         let Totals { open, retained, .. } = self.ledger.totals;
-        let account = *self.account(owner)?;
-        limits.admit(owner, open, retained, account.open, account.retained)
+        let Account { open: own_open, retained: own_retained, .. } = *self.account(&new.owner)?;
+        let of_share = self.of_share(new.share)?;
+        let room = Room { open, retained, own_open, own_retained, of_share };
+        self.settings().limits.admit(new, room)
+    }
+
+    /// How many open tasks there are of a share.
+    fn of_share(&self, share: Option<Share>) -> Result<u64, StoreError> {
+        let Some(share) = row::encode_share(share) else { return Ok(0) };
+        let found = self.prepare(sql::OF_SHARE)?.query_row([share], |row| row.get::<_, i64>(0));
+        let found = found.map_err(|error| self.site.error("counting a stranger's tasks", error))?;
+        Ok(found.unsigned_abs())
     }
 
     /// Adds a new record and numbers its creation; `false` if its id is taken, be it by a tombstone.
@@ -314,6 +325,7 @@ impl<'a> Tx<'a> {
                 record.cancel_grace.map(row::millis),
                 record.orphan_at.map(Time::unix_ms),
                 row::encode_on_orphan(record.on_orphan),
+                row::encode_share(record.share),
             ])
             .map_err(failed)?;
         self.writes += u64::from(rows > 0);
@@ -368,6 +380,7 @@ impl<'a> Tx<'a> {
                 record.cancelling.as_deref(),
                 record.orphan_at.map(Time::unix_ms),
                 row::encode_spells(record),
+                row::encode_share(record.share),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));

@@ -283,6 +283,7 @@ pub(crate) fn without_limits(mut settings: crate::Settings) -> crate::Settings {
         &mut limits.max_open,
         &mut limits.max_open_per_owner,
         &mut limits.max_open_anonymous,
+        &mut limits.max_open_per_stranger,
         &mut limits.max_retained,
         &mut limits.max_retained_per_owner,
         &mut limits.max_entries,

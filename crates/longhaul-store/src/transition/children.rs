@@ -60,7 +60,8 @@ pub fn spawn(
     parent.children.open += 1;
     steps::add(parent, &step, limits)?;
     let mut task = child.task.clone();
-    (task.owner, task.join, task.once) = (parent.owner.clone(), None, None);
+    (task.owner, task.share) = (parent.owner.clone(), parent.share);
+    (task.join, task.once) = (None, None);
     // Whoever made it is a task, which hears of its end.
     task.orphan = None;
     // A drafted task is known by the name that its caller gave it, and nobody has given this one any.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, Erasure, EventStore, Json, NewTask, Outcome, Owner, Redis, Scope, StoreError, Stream, TaskId,
-    TaskStore,
+    Batch, Erasure, EventStore, Json, NewTask, Outcome, Owner, Quota, Redis, RedisOptions, Scope, Settings,
+    Share, StoreError, Stream, TaskId, TaskStore,
 };
 
 use crate::rig::Server;
@@ -58,4 +58,30 @@ async fn a_full_server_refuses_what_takes_room_and_loses_nothing() {
     let outcome = Outcome::result(Json::parse("{}").unwrap(), false);
     store.finish(&third.id, third.epoch, outcome, Batch::new()).await.unwrap();
     store.create(large("last")).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_release_has_ended_that_knows_nothing_of_shares_takes_no_place() {
+    let server = Server::start();
+    let url = server.store();
+    let mut settings = Settings::default();
+    settings.limits.max_open_per_stranger = 2;
+    let store = RedisOptions::new().with_settings(settings).open(&url).await.unwrap();
+    let create = async |name: &str| {
+        let mut new =
+            NewTask::new(TaskId::new(name).unwrap(), Owner::Anonymous, "build", Json::parse("{}").unwrap());
+        new.share = Some(Share::new(1));
+        store.create(new).await
+    };
+    create("t1").await.unwrap();
+    // Such a release takes a task that ends from among the open ones alone.
+    let share = "{t0}:share:0000000000000001";
+    assert!(server.ask(&["ZCARD", share]).starts_with(":1"));
+    server.say(&["ZADD", share, "0", "ended"]);
+    create("t2").await.unwrap();
+    let refusal = create("t3").await.unwrap_err();
+    assert!(
+        matches!(refusal, StoreError::Overloaded { what: Quota::OpenPerStranger, limit: 2 }),
+        "{refusal:?}"
+    );
 }

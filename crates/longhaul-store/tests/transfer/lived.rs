@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use longhaul_store::{
     Batch, CallKey, Digest, Fingerprint, Json, NewChild, NewTask, OnOrphan, Once, OrphanRule, Outcome, Owner,
-    Park, Part, PartContent, Progress, Question, Rerun, Retention, Scope, Sqlite, Start, Step, StepState,
-    TaskId, TaskStore as _, ToolVersion,
+    Park, Part, PartContent, Progress, Question, Rerun, Retention, Scope, Share, Sqlite, Start, Step,
+    StepState, TaskId, TaskStore as _, ToolVersion,
 };
 
 /// How many of the tasks are open.
@@ -32,7 +32,9 @@ fn ann() -> Owner {
 
 /// A call that waits for nothing.
 pub(crate) fn task(name: &str) -> NewTask {
-    NewTask::new(id(name), Owner::Anonymous, "tool", json("{}"))
+    let mut task = NewTask::new(id(name), Owner::Anonymous, "tool", json("{}"));
+    task.share = Some(Share::new(u64::MAX));
+    task
 }
 
 /// The call of the task that has some of everything.

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use longhaul_store::{
-    Dialect, Digest, Json, Once, OrphanRule, Outcome, Owner, Progress, Record, Rerun, Retention, TaskId,
-    ToolVersion,
+    Dialect, Digest, Json, Once, OrphanRule, Outcome, Owner, Progress, Record, Rerun, Retention, Share,
+    TaskId, ToolVersion,
 };
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -50,6 +50,8 @@ pub struct Call {
     pub plan: Plan,
     /// To whom the task will belong.
     pub owner: Owner,
+    /// Among whose open tasks it will be counted, if its caller is a stranger that is told from others.
+    pub share: Option<Share>,
     /// The tool.
     pub tool: Arc<str>,
     /// Its version, which whoever goes on with the task must accept.
@@ -100,6 +102,7 @@ impl Call {
         Self {
             plan: Plan::in_place(),
             owner,
+            share: None,
             tool: tool.into(),
             version: ToolVersion::default(),
             arguments,

@@ -698,6 +698,7 @@ impl Run {
 pub(super) fn new_task(id: &TaskId, call: &Call) -> NewTask {
     let mut task =
         NewTask::new(id.clone(), call.owner.clone(), Arc::clone(&call.tool), call.arguments.clone());
+    task.share = call.share;
     task.version.clone_from(&call.version);
     task.rerun = call.rerun;
     task.cancel_grace = call.cancel_grace;

@@ -287,6 +287,7 @@ impl Opening {
         let work = work_of(cx.clone(), &self.name, 1, Caught::of(Box::pin(work)));
         let mut call =
             Call::new(cx.owner(), Arc::clone(&self.name), self.arguments.clone(), Work::Future(work));
+        call.share = cx.caller().share();
         call.plan = Plan::new(Stance::TakesTask, true);
         call.dialect = match self.stance {
             Some(Stance::AsksForTask) => Door::D2,

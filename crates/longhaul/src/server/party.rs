@@ -1,8 +1,13 @@
-//! Whose requests and sessions count together, as far as callers can be told apart: where there are as many as may be, each has a share.
+//! Whose requests, sessions and tasks count together, as far as callers can be told apart: where there are as many as may be, each has a
+//! share.
 
 #[cfg(feature = "http")]
 use std::collections::HashMap;
 use std::net::IpAddr;
+
+use longhaul_tasks::store::Share;
+#[cfg(feature = "http")]
+use sha2::{Digest as _, Sha256};
 
 use super::dispatch::{Caller, Origin};
 use super::principal::Principal;
@@ -36,6 +41,31 @@ impl Party {
             Self::Strangers(_) => None,
         }
     }
+}
+
+impl Caller {
+    /// Among whose open tasks its own are counted, if it is a stranger that is told from others. What it makes by several connections
+    /// of this machine is counted for each alone, for one may be a proxy's, and whoever comes by another is not to be refused for it.
+    pub(crate) fn share(&self) -> Option<Share> {
+        match (&self.principal, self.origin) {
+            (Some(_), _) | (None, Origin::Unknown) => None,
+            #[cfg(feature = "http")]
+            (None, Origin::Network(network)) => Some(share(network)),
+            #[cfg(feature = "http")]
+            (None, Origin::Connection(number)) => Some(Share::new(number)),
+        }
+    }
+}
+
+/// The same in every process of a fleet, whichever release it is.
+#[cfg(feature = "http")]
+fn share(network: IpAddr) -> Share {
+    let digest: [u8; 32] = match network {
+        IpAddr::V4(ip) => Sha256::digest(ip.octets()),
+        IpAddr::V6(ip) => Sha256::digest(ip.octets()),
+    }
+    .into();
+    Share::new(u64::from_be_bytes(*digest.first_chunk().expect("32 bytes begin with 8")))
 }
 
 /// How many each has.
@@ -74,5 +104,21 @@ mod tests {
         let ann = Party::of(&Caller::new(Some(Principal::new("ann").unwrap())));
         let shares = Shares::of([&one, &ann, &one].into_iter());
         assert_eq!([&one, &other, &ann].map(|party| shares.of_party(party)), [2, 0, 1]);
+    }
+
+    #[test]
+    fn tasks_are_counted_by_network_and_on_this_machine_by_connection() {
+        let of = |origin| Caller { origin, ..Caller::default() }.share();
+        let network = |ip: &str| of(Origin::Network(ip.parse().unwrap()));
+        // Nodes of other releases say the same.
+        assert_eq!(network("192.0.2.1"), Some(Share::new(0x4b8f_eb93_6451_2928)));
+        let all = [network("192.0.2.1"), network("192.0.2.2"), network("2001:db8::")];
+        let all = [&all[..], &[1, 2].map(|number| of(Origin::Connection(number)))].concat();
+        assert!(all.iter().all(Option::is_some));
+        assert!((1..all.len()).all(|at| !all[..at].contains(&all[at])), "{all:?}");
+        assert_eq!(of(Origin::Unknown), None);
+        let origin = Origin::Connection(1);
+        let ann = Caller { origin, ..Caller::new(Some(Principal::new("ann").unwrap())) };
+        assert_eq!(ann.share(), None);
     }
 }

@@ -12,3 +12,4 @@ mod outward;
 mod polls;
 mod rig;
 mod room;
+mod strangers;

@@ -1,6 +1,7 @@
 //! Where a request comes from, as far as it is somebody's own address.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::Extensions;
@@ -45,7 +46,9 @@ impl Known {
 
     /// The same of a connection of ours, which is told from others if its address says nothing.
     pub(super) fn of_connection(extensions: &mut Extensions) -> Self {
-        static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
+        // They begin anywhere, for tasks are counted by them that outlive the connection and this process.
+        static CONNECTIONS: LazyLock<AtomicU64> =
+            LazyLock::new(|| AtomicU64::new(getrandom::u64().unwrap_or_default()));
         let mut known = Self::of(extensions);
         if known.origin == Origin::Unknown {
             known.origin = Origin::Connection(CONNECTIONS.fetch_add(1, Ordering::Relaxed));

@@ -1,0 +1,39 @@
+//! What there is where a task is to be made, held against what there may be.
+
+use crate::{Limits, Owner, Quota, Record, StoreError};
+
+/// What a new task would be one more of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Room {
+    /// Open tasks in all.
+    pub(crate) open: u64,
+    /// Kept ones in all.
+    pub(crate) retained: u64,
+    /// Open ones of its owner.
+    pub(crate) own_open: u64,
+    /// Kept ones of its owner.
+    pub(crate) own_retained: u64,
+    /// Open ones of its share, if it has one.
+    pub(crate) of_share: u64,
+}
+
+impl Limits {
+    /// Refuses one more task where there are these already.
+    pub(crate) fn admit(&self, new: &Record, room: Room) -> Result<(), StoreError> {
+        let own = match new.owner {
+            Owner::Principal(_) => (Quota::OpenPerOwner, self.max_open_per_owner),
+            Owner::Anonymous => (Quota::OpenAnonymous, self.max_open_anonymous),
+        };
+        let of_share = new.share.map(|_| (Quota::OpenPerStranger, room.of_share, self.max_open_per_stranger));
+        let quotas = [
+            (own.0, room.own_open, own.1),
+            (Quota::RetainedPerOwner, room.own_retained, self.max_retained_per_owner),
+            (Quota::Open, room.open, self.max_open),
+            (Quota::Retained, room.retained, self.max_retained),
+        ];
+        match of_share.into_iter().chain(quotas).find(|(_, found, limit)| found >= limit) {
+            Some((what, _, limit)) => Err(StoreError::Overloaded { what, limit }),
+            None => Ok(()),
+        }
+    }
+}
