@@ -242,3 +242,22 @@ async fn s11_an_answer_that_is_held_up_ends_its_connection() {
         assert!(!answer.into_body().collect().await.unwrap().to_bytes().is_empty());
     }
 }
+
+/// How many requests a connection may have open, as a server says when it begins.
+async fn streams_of(options: Options) -> Option<u32> {
+    let mut stream = TcpStream::connect(host(options).await).await.unwrap();
+    stream.write_all(&[PREFACE, &frame(4, 0, 0, &[])].concat()).await.unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    assert_eq!(head[3], 4, "the settings come first");
+    let mut settings = vec![0; usize::from(head[2])];
+    stream.read_exact(&mut settings).await.unwrap();
+    let streams = settings.chunks_exact(6).find(|setting| setting[..2] == [0, 3])?;
+    Some(u32::from_be_bytes(streams[2..].try_into().unwrap()))
+}
+
+#[tokio::test]
+async fn a_client_is_told_how_many_requests_it_may_have_open() {
+    assert_eq!(streams_of(Options::default().http2(true)).await, Some(128));
+    assert_eq!(streams_of(Options::default().http2(true).max_streams(250)).await, Some(250));
+}

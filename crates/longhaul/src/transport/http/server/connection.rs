@@ -113,7 +113,7 @@ async fn converse(
     let Options { header_timeout, write_timeout, .. } = endpoint.options;
     let stream = UntilStalled::new(stream, write_timeout, Arc::clone(answers));
     #[cfg(feature = "http2")]
-    let either_version = endpoint.options.http2;
+    let (either_version, streams) = (endpoint.options.http2, endpoint.options.max_streams);
     let known = Known::of_connection(&mut known);
     let answer = move |request: Request<Incoming>| {
         let answers = Arc::clone(answers);
@@ -123,7 +123,7 @@ async fn converse(
     if either_version {
         let closing = closed(&mut closing);
         let ended = tokio::select! {
-            ended = super::http2::converse(stream, this, header_timeout, closing, answer) => ended,
+            ended = super::http2::converse(stream, this, streams, header_timeout, closing, answer) => ended,
             () = answers.held_up_for(write_timeout) => Err("the client gives an answer no window".into()),
         };
         if let Err(error) = ended {

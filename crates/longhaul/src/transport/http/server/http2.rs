@@ -16,9 +16,6 @@ use super::connection::READ_AHEAD;
 use super::service::AnswerBody;
 use super::waiting::Connection;
 
-/// Requests of one connection that are open at once.
-const STREAMS: u32 = 128;
-
 /// The headers of one request, in bytes.
 const HEADERS: u32 = 16 << 10;
 
@@ -39,11 +36,12 @@ const REFUSED: usize = 128;
 /// How often a silent client is asked whether it is there, and how long it may take to say so.
 const PING: Duration = Duration::from_secs(20);
 
-/// Serves one connection to its end: until its client goes, until nothing has been open for `idle`, or until what is
+/// Serves one connection to its end, on which so many requests may be open at once: until its client goes, until nothing has been open for `idle`, or until what is
 /// open has ended after `closing`.
 pub(super) async fn converse<S, F>(
     stream: S,
     this: &Connection,
+    streams: u32,
     idle: Duration,
     closing: impl Future<Output = ()>,
     answer: impl Fn(Request<Incoming>) -> F,
@@ -61,7 +59,7 @@ where
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
+        .max_concurrent_streams(streams)
         .max_header_list_size(HEADERS)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOWS)

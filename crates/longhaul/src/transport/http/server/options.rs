@@ -70,6 +70,11 @@ pub struct Options {
     /// no.
     #[cfg(feature = "http2")]
     pub http2: bool,
+    /// How many requests one connection of HTTP/2 may have open at once, those included that streams answer. Its client is
+    /// told, and the next is refused. A proxy that carries many clients' subscriptions over one connection needs more. Default
+    /// 128.
+    #[cfg(feature = "http2")]
+    pub max_streams: u32,
     /// Where what is sent in the streams of sessions is kept, so that they can be resumed. Default: in memory.
     pub events: Option<Arc<dyn EventStore>>,
     /// Where other nodes find the sessions of this one, so that they go on at any of those that share it, also once this
@@ -227,6 +232,14 @@ impl Options {
         self
     }
 
+    /// Lets one connection of HTTP/2 have this many requests open at once.
+    #[cfg(feature = "http2")]
+    #[must_use]
+    pub fn max_streams(mut self, max_streams: u32) -> Self {
+        self.max_streams = max_streams;
+        self
+    }
+
     /// Keeps what is sent in the streams of sessions there.
     #[must_use]
     pub fn events(mut self, events: impl EventStore + 'static) -> Self {
@@ -315,6 +328,8 @@ impl Default for Options {
             legacy_sse: false,
             #[cfg(feature = "http2")]
             http2: false,
+            #[cfg(feature = "http2")]
+            max_streams: 128,
             events: None,
             shared_sessions: None,
             retry: Duration::from_secs(1),
