@@ -213,7 +213,8 @@ impl Future for PendingAnswer {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let write = match (this.future.as_mut().poll(cx), &mut this.left_behind) {
+        let polled = poll_contained(this.future.as_mut(), cx, refused);
+        let write = match (polled, &mut this.left_behind) {
             (Poll::Ready(write), _) => write,
             (Poll::Pending, None) => return Poll::Pending,
             (Poll::Pending, Some(left_behind)) => {
@@ -262,8 +263,8 @@ pub(super) fn now_or_later(
     future: impl Future<Output = Write> + Send + 'static,
     out: &mut Vec<u8>,
 ) -> Dispatched {
-    let mut future: Pin<Box<dyn Future<Output = Write> + Send>> = Box::pin(contained(future, refused));
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    let mut future: Pin<Box<dyn Future<Output = Write> + Send>> = Box::pin(future);
+    match poll_contained(future.as_mut(), &mut Context::from_waker(Waker::noop()), refused) {
         Poll::Ready(write) if cx.outlet().was_used() => later(envelope, cx, write),
         Poll::Ready(write) => Dispatched::Answered(write(&envelope, out)),
         Poll::Pending => {
@@ -316,12 +317,18 @@ pub(super) fn started<F>(start: impl FnOnce() -> Result<F, ErrorObject>) -> Resu
 /// What the future comes to; `refused` of a panic on the way.
 pub(crate) async fn contained<T>(future: impl Future<Output = T> + Send, refused: fn(ErrorObject) -> T) -> T {
     let mut future = std::pin::pin!(future);
-    std::future::poll_fn(|cx| {
-        // Nothing of ours is reached through the future after it has panicked.
-        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx)));
-        polled.unwrap_or_else(|_| Poll::Ready(refused(panicked())))
-    })
-    .await
+    std::future::poll_fn(|cx| poll_contained(future.as_mut(), cx, refused)).await
+}
+
+/// The same of one poll, for whoever has the future boxed already: within another it would have its place twice.
+pub(super) fn poll_contained<T>(
+    future: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    cx: &mut Context<'_>,
+    refused: fn(ErrorObject) -> T,
+) -> Poll<T> {
+    // Nothing of ours is reached through the future after it has panicked.
+    let polled = catch_unwind(AssertUnwindSafe(|| future.poll(cx)));
+    polled.unwrap_or_else(|_| Poll::Ready(refused(panicked())))
 }
 
 fn panicked() -> ErrorObject {

@@ -87,35 +87,43 @@ impl Followed {
 
     /// How one of them stands that has changed, once one has; the first time, how it stands. Of one that has ended or is
     /// forgotten nothing more is told. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> Standing {
+    pub(super) async fn next(&mut self) -> Box<Standing> {
         loop {
             let at = std::future::poll_fn(|cx| self.poll_due(cx)).await;
-            let task = &mut self.tasks[at];
-            let found = self.engine.find(Scope::Owner(&self.owner), &task.id).await;
-            let record = match found {
-                Ok(Some(record)) => record,
-                Ok(None) => {
-                    self.tasks.remove(at);
-                    continue;
-                }
-                Err(error) => {
-                    tracing::warn!(id = %task.id, %error, "a task that is followed cannot be read now");
-                    tokio::time::sleep(LOOK_AGAIN).await;
-                    continue;
-                }
-            };
-            task.is_due = false;
-            if task.seen.replace(record.seq) == Some(record.seq) {
-                continue;
+            // Boxed, for what follows nothing would keep a place for it.
+            if let Some(standing) = Box::pin(self.look(at)).await {
+                return standing;
             }
-            task.told += 1;
-            let seq = task.told;
-            // Whoever was told has its turn after the others.
-            if let Some(task) = self.tasks.remove(at).filter(|_| !record.is_terminal()) {
-                self.tasks.push_back(task);
-            }
-            return Standing { record, seq };
         }
+    }
+
+    /// How that one stands, if it is told.
+    async fn look(&mut self, at: usize) -> Option<Box<Standing>> {
+        let task = &mut self.tasks[at];
+        let found = self.engine.find(Scope::Owner(&self.owner), &task.id).await;
+        let record = match found {
+            Ok(Some(record)) => record,
+            Ok(None) => {
+                self.tasks.remove(at);
+                return None;
+            }
+            Err(error) => {
+                tracing::warn!(id = %task.id, %error, "a task that is followed cannot be read now");
+                tokio::time::sleep(LOOK_AGAIN).await;
+                return None;
+            }
+        };
+        task.is_due = false;
+        if task.seen.replace(record.seq) == Some(record.seq) {
+            return None;
+        }
+        task.told += 1;
+        let seq = task.told;
+        // Whoever was told has its turn after the others.
+        if let Some(task) = self.tasks.remove(at).filter(|_| !record.is_terminal()) {
+            self.tasks.push_back(task);
+        }
+        Some(Box::new(Standing { record, seq }))
     }
 
     /// Which of them may have changed.

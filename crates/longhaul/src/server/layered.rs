@@ -1,12 +1,11 @@
 //! A request that goes through layers on its way to its handler.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use longhaul_proto::jsonrpc::ErrorObject;
 
-use super::answer::{Dispatched, Envelope, Layered, Write, contained, refused};
+use super::answer::{Dispatched, Envelope, Layered, Write, poll_contained, refused};
 use super::context::Cx;
 use super::dispatch::{Dispatcher, Exchange};
 use super::outlet::Outlet;
@@ -35,8 +34,8 @@ pub(super) fn dispatch(
             Err(error) => refused(spoken(error)),
         }
     };
-    let mut future: Layered = Box::pin(contained(answer, refused));
-    match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+    let mut future: Layered = Box::pin(answer);
+    match poll_contained(future.as_mut(), &mut Context::from_waker(Waker::noop()), refused) {
         Poll::Ready(write) if cx.outlet().was_used() || begun.delivery().is_some() => Dispatched::Pending(
             super::answer::layered(Box::pin(std::future::ready(write)), envelope, cx, begun),
         ),

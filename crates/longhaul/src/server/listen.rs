@@ -59,7 +59,7 @@ pub(super) fn listen(
             }
             agreed.task_ids = followed.ids();
             if let Some(acknowledged) = its.acknowledged(&agreed) {
-                outlet.notify(acknowledged).await;
+                Box::pin(outlet.notify(acknowledged)).await;
             }
             its.tell(outlet, listener, followed, slow_limit, &tells).await
         };
@@ -72,7 +72,7 @@ pub(super) fn listen(
         if outlet.is_shared()
             && let Some(cancelled) = its.cancelled(reason)
         {
-            outlet.notify(cancelled).await;
+            Box::pin(outlet.notify(cancelled)).await;
         }
         Box::new(move |envelope: &Envelope, out: &mut Vec<u8>| {
             envelope.result(out, |result| result.meta(&Meta::new().with(SUBSCRIPTION_ID, &subscription.id)))
@@ -129,19 +129,21 @@ impl Subscription {
         slow_limit: Duration,
         tells: &(impl Fn(&Record) + Sync),
     ) -> TooSlow {
+        // Boxed is what is not done while nothing changes, which is nearly always: it has no place meanwhile.
         loop {
             tokio::select! {
                 news = news(listener.as_ref()) => {
                     for message in
                         news.messages(self.dialect, |_| true, |params| write_subscription_id(params, &self.id))
                     {
-                        outlet.notify(message).await;
+                        Box::pin(outlet.notify(message)).await;
                     }
                 }
                 standing = followed.next() => {
                     let Some(message) = self.of_task(&standing) else { continue };
                     tells(&standing.record);
-                    if tokio::time::timeout(slow_limit, outlet.hand(message)).await.is_err() {
+                    let handed = Box::pin(tokio::time::timeout(slow_limit, outlet.hand(message)));
+                    if handed.await.is_err() {
                         return TooSlow;
                     }
                 }

@@ -51,7 +51,8 @@ where
     F: Future<Output = Response<AnswerBody>> + Send + 'static,
 {
     let service = service_fn(|request| {
-        let answer = answer(request);
+        // Some kilobytes, which hyper would keep a place for as long as the answer is open, a stream included.
+        let answer = Box::pin(answer(request));
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
