@@ -1,4 +1,5 @@
-//! Streams without us: hyper, a channel a stream, and what is posted goes to all.
+//! Streams without us: hyper, a channel a stream, and what is posted goes to all. `bench-bare-streams [STREAMS]`: with a
+//! number over HTTP/2, so many streams a connection.
 //!
 //! It listens on a free port of this machine and prints its URL as the first line.
 #![expect(clippy::print_stdout, reason = "whoever measures reads the URL from there")]
@@ -14,12 +15,16 @@ use anyhow::Result;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use hyper::header::CONTENT_TYPE;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+
+/// As ours has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// How many messages wait for a stream whose client is slow, as with us; more are lost.
 const BOUND: usize = 16;
@@ -32,6 +37,7 @@ type Streams = Arc<Mutex<Vec<mpsc::Sender<Bytes>>>>;
 #[tokio::main]
 async fn main() -> Result<()> {
     files::open_many()?;
+    let each: Option<u32> = std::env::args().nth(1).map(|streams| streams.parse()).transpose()?;
     let streams = Streams::default();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/mcp", listener.local_addr()?);
@@ -44,8 +50,15 @@ async fn main() -> Result<()> {
                 let response = answer(&streams, &request);
                 async move { Ok::<_, Infallible>(response) }
             });
+            let stream = TokioIo::new(stream);
             // A client that goes away is none of ours to measure.
-            drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+            drop(match each {
+                None => http1::Builder::new().serve_connection(stream, service).await,
+                Some(each) => {
+                    let mut builder = http2::Builder::new(TokioExecutor::new());
+                    builder.max_concurrent_streams(each).serve_connection(stream, service).await
+                }
+            });
         });
     }
 }

@@ -1,4 +1,4 @@
-//! The server that is measured. `bench-server stdio`, `http`, `streams`, or `durable FILE`.
+//! The server that is measured: `bench-server stdio`, `http`, `streams`, or `durable FILE`.
 //!
 //! Over HTTP it listens on a free port of this machine and prints its URL as the first line.
 #![expect(clippy::print_stdout, reason = "whoever measures reads the URL from there")]
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use longhaul::proto::model::Progress;
-use longhaul::server::{Prompt, Resource, TaskPolicy, ToolError};
+use longhaul::server::{PollOptions, Prompt, Resource, TaskPolicy, ToolError};
 use longhaul::store::{Limits, Settings};
 use longhaul::transport::http::server::Options;
 use longhaul::{Server, Tool};
@@ -41,9 +41,13 @@ enum Mode {
         #[arg(default_value_t = 2)]
         tools: usize,
     },
-    /// What changes, over HTTP, for many streams at once
-    Streams,
-    /// `wait`, whose calls are durable tasks at once, over HTTP
+    /// What changes, over HTTP, for many streams and sessions at once
+    Streams {
+        /// Over HTTP/2, too, so many streams a connection
+        #[arg(long)]
+        http2: Option<u32>,
+    },
+    /// `wait`, whose calls are durable tasks at once, `step`, whose steps are durable, and `echo`, over HTTP
     Durable {
         /// The store
         file: PathBuf,
@@ -59,13 +63,20 @@ async fn main() -> Result<()> {
         Mode::Http { tools } => {
             serve_http(offering(server.page_size(tools), tools), Options::default()).await
         }
-        Mode::Streams => {
+        Mode::Streams { http2 } => {
             files::open_many()?;
-            serve_http(changing(server), Options::default().max_connections(MANY).max_sessions(MANY)).await
+            let options = Options::default().max_connections(MANY).max_sessions(MANY);
+            let options = match http2 {
+                Some(streams) => options.http2(true).max_streams(streams),
+                None => options,
+            };
+            serve_http(changing(server), options).await
         }
         Mode::Durable { file } => {
             let store = SqliteOptions::new().with_settings(roomy()).open(file)?;
-            serve_http(server.tool(wait()).store(store), Options::default()).await
+            let polls = PollOptions::default().each(u32::MAX).in_all(u32::MAX);
+            let server = server.tool(wait()).tool(step()).tool(echo()).store(store).polls(polls);
+            serve_http(server, Options::default()).await
         }
     }
 }
@@ -76,8 +87,8 @@ async fn serve_http(server: Server, options: Options) -> Result<()> {
     Ok(server.serve_http(listener, options).await?)
 }
 
-/// More streams than are opened.
-const MANY: usize = 20_000;
+/// More streams and sessions than are opened.
+const MANY: usize = 100_000;
 
 /// How long the URI of the resource is that changes often: those who do not read have much to read soon.
 const NOISY: usize = 64 << 10;
@@ -132,6 +143,23 @@ fn wait() -> Tool {
     Tool::typed("wait", "Wait for ever", |_, Message { message }| async move {
         pending::<()>().await;
         message
+    })
+    .task(TaskPolicy::always())
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Steps {
+    /// How many.
+    steps: u32,
+}
+
+/// Takes steps that do nothing but be recorded.
+fn step() -> Tool {
+    Tool::typed("step", "Take some steps", |cx, Steps { steps }| async move {
+        for nth in 0..steps {
+            cx.step("step", || async move { Ok::<_, ToolError>(nth) }).await?;
+        }
+        Ok::<_, ToolError>("done")
     })
     .task(TaskPolicy::always())
 }

@@ -1,15 +1,14 @@
 //! What is asked over HTTP. Every request of a kind is the same but for its number.
 
 use std::cell::RefCell;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::rc::Rc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::echo::{Answers, Expected, message};
 use super::http::{Exchange, post};
 use super::numbered::{FIRST, Numbered};
+use super::session;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -20,6 +19,8 @@ pub(crate) enum What {
     Told,
     /// `tools/call` of `echo` within a session of revision 2025-11-25, if the server has sessions
     Session,
+    /// `tools/call` of `step`, which takes a hundred steps
+    Steps,
     /// `tools/list`
     Tools,
     /// `resources/read`
@@ -34,7 +35,7 @@ impl What {
     /// Its method.
     fn method(self) -> &'static str {
         match self {
-            Self::Call | Self::Told | Self::Session => "tools/call",
+            Self::Call | Self::Told | Self::Session | Self::Steps => "tools/call",
             Self::Tools => "tools/list",
             Self::Resource => "resources/read",
             Self::Prompt => "prompts/get",
@@ -50,6 +51,7 @@ impl What {
             Self::Call | Self::Session => {
                 (format!(r#""name":"echo","arguments":{{"message":"{text}"}}"#), Some("echo"))
             }
+            Self::Steps => (r#""name":"step","arguments":{"steps":100}"#.to_owned(), Some("step")),
             Self::Resource => (r#""uri":"bench://text""#.to_owned(), Some("bench://text")),
             Self::Prompt => (r#""name":"greet","arguments":{"message":"you"}"#.to_owned(), Some("greet")),
             Self::Tools | Self::Discover => (String::new(), None),
@@ -59,6 +61,7 @@ impl What {
     fn expected(self, bytes: usize) -> Expected {
         match self {
             Self::Call | Self::Told | Self::Session => Expected::Message(bytes),
+            Self::Steps => Expected::Member("content"),
             Self::Tools => Expected::Member("tools"),
             Self::Resource => Expected::Member("contents"),
             Self::Prompt => Expected::Member("messages"),
@@ -72,7 +75,7 @@ impl What {
         if self == Self::Session {
             let body =
                 format!(r#"{{"jsonrpc":"2.0","id":{FIRST},"method":"{method}","params":{{{params}}}}}"#);
-            return Ok(post(host, path, &open_session(host, path)?, &body));
+            return Ok(post(host, path, &session::open(host, path)?, &body));
         }
         let token = if self == Self::Told { format!(r#""progressToken":{FIRST},"#) } else { String::new() };
         let comma = if params.is_empty() { "" } else { "," };
@@ -89,7 +92,7 @@ impl What {
         let answers = Rc::new(RefCell::new(Answers::new(self.expected(bytes))));
         let seen = Rc::clone(&answers);
         Ok(Exchange {
-            request: Numbered::learn(self.request(host, path, bytes)?, FIRST),
+            requests: vec![Numbered::learn(self.request(host, path, bytes)?, FIRST)],
             check: Rc::new(move |number, body| {
                 let found = answers.borrow_mut().check(body)?;
                 ensure!(found == number, "call {number} got the answer to call {found}");
@@ -98,34 +101,6 @@ impl What {
             pattern: Rc::new(move || seen.borrow().pattern()),
         })
     }
-}
-
-/// Begins a session; returns the headers of its requests.
-fn open_session(host: &str, path: &str) -> Result<String> {
-    const REVISION: &str = "MCP-Protocol-Version: 2025-11-25\r\n";
-    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1.0.0"}}}"#;
-    let answer = ask(host, &post(host, path, "Connection: close\r\n", hello))?;
-    ensure!(answer.starts_with("HTTP/1.1 200 "), "no session: {answer}");
-    let head = answer.split("\r\n\r\n").next().unwrap_or_default();
-    let fields = head.lines().filter_map(|line| line.split_once(": "));
-    let id = fields.filter(|(name, _)| name.eq_ignore_ascii_case("mcp-session-id")).map(|(_, id)| id).next();
-    let headers = match id {
-        Some(id) => format!("{REVISION}Mcp-Session-Id: {id}\r\n"),
-        None => REVISION.to_owned(),
-    };
-    let done = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-    let answer = ask(host, &post(host, path, &format!("Connection: close\r\n{headers}"), done))?;
-    ensure!(answer.starts_with("HTTP/1.1 202 "), "the session was not begun: {answer}");
-    Ok(headers)
-}
-
-/// The answer to a request after which the connection is closed.
-fn ask(host: &str, request: &[u8]) -> Result<String> {
-    let mut stream = TcpStream::connect(host).context("the server does not listen")?;
-    stream.write_all(request)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }
 
 #[cfg(test)]
@@ -139,7 +114,7 @@ mod tests {
             [(What::Call, 2), (What::Told, 3), (What::Tools, 1), (What::Prompt, 1), (What::Discover, 1)]
         {
             let exchange = what.exchange("h", "/mcp", SHORT).unwrap();
-            assert_eq!(exchange.request.places(), places, "{what:?}");
+            assert_eq!(exchange.requests[0].places(), places, "{what:?}");
         }
     }
 

@@ -22,8 +22,8 @@ pub(crate) type Check = Rc<dyn Fn(u32, &[u8]) -> Result<()>>;
 
 /// What is asked, and what must be answered.
 pub(crate) struct Exchange {
-    /// The whole request, head and body.
-    pub(crate) request: Numbered,
+    /// The whole requests, head and body, which calls take in turn by their numbers.
+    pub(crate) requests: Vec<Numbered>,
     /// Whether a body is the answer to the call of that number.
     pub(crate) check: Check,
     /// The answer to the first call, if all are alike.
@@ -47,13 +47,13 @@ pub(crate) fn run(over: &Over, exchange: impl FnOnce(&str, &str) -> Result<Excha
     let rest = over.url.strip_prefix("http://").context("the URL must begin with http://")?;
     let (host, path) = rest.split_once('/').context("the URL must have a path")?;
     let address: SocketAddr = host.parse().context("the URL must name an address and a port")?;
-    let Exchange { request, check, pattern } = exchange(host, &format!("/{path}"))?;
+    let Exchange { requests, check, pattern } = exchange(host, &format!("/{path}"))?;
     let calling = async {
         let mut callers = Vec::new();
         for nth in 0..connections {
             let from = |nth: u64| u32::try_from(u64::from(calls) * nth / u64::from(connections));
             let (from, to) = (from(u64::from(nth))?, from(u64::from(nth) + 1)?);
-            let caller = Caller::connect(address, request.clone(), Rc::clone(&check)).await?;
+            let caller = Caller::connect(address, requests.clone(), Rc::clone(&check)).await?;
             callers.push(caller.call(FIRST + from..FIRST + to));
         }
         all(callers, calls).await
@@ -82,57 +82,96 @@ async fn all(callers: Vec<impl Future<Output = Result<Vec<u32>>> + 'static>, cal
 }
 
 struct Caller {
-    stream: TcpStream,
-    request: Numbered,
+    connection: Connection,
+    requests: Vec<Numbered>,
     check: Check,
-    buffer: Vec<u8>,
 }
 
 impl Caller {
-    async fn connect(address: SocketAddr, request: Numbered, check: Check) -> Result<Self> {
-        let stream = TcpStream::connect(address).await.context("the server does not listen")?;
-        stream.set_nodelay(true)?;
-        Ok(Self { stream, request, check, buffer: Vec::with_capacity(4096) })
+    async fn connect(address: SocketAddr, requests: Vec<Numbered>, check: Check) -> Result<Self> {
+        Ok(Self { connection: Connection::to(address).await?, requests, check })
     }
 
     /// Makes these calls one after the other; returns how long each took, in microseconds.
     async fn call(mut self, numbers: std::ops::Range<u32>) -> Result<Vec<u32>> {
         let mut latencies = Vec::with_capacity(numbers.len());
+        let requests = self.requests.len();
         for number in numbers {
             let began = Instant::now();
-            self.stream.write_all(self.request.of(number)).await?;
-            let body = self.receive().await.with_context(|| format!("the answer to call {number}"))?;
-            (self.check)(number, &self.buffer[body])?;
+            let request = self.requests[number as usize % requests].of(number);
+            let answer = self.connection.ask(request, "200").await;
+            let answer = answer.with_context(|| format!("the answer to call {number}"))?;
+            (self.check)(number, answer.body)?;
             latencies.push(u32::try_from(began.elapsed().as_micros())?);
         }
         Ok(latencies)
     }
+}
 
-    /// Reads one response; returns where its body is in the buffer.
-    async fn receive(&mut self) -> Result<std::ops::Range<usize>> {
+/// A connection that is kept alive.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// An answer, as its connection has it.
+pub(crate) struct Answer<'c> {
+    /// Up to the end of its last header.
+    pub(crate) head: &'c [u8],
+    /// Its chunks joined, if it came in such.
+    pub(crate) body: &'c [u8],
+}
+
+impl Connection {
+    /// Connects to a server.
+    ///
+    /// # Errors
+    ///
+    /// When it does not listen.
+    pub(crate) async fn to(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address).await.context("the server does not listen")?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, buffer: Vec::with_capacity(4096) })
+    }
+
+    /// Sends a request, and reads its answer.
+    ///
+    /// # Errors
+    ///
+    /// When it is of another status, or is cut off.
+    pub(crate) async fn ask(&mut self, request: &[u8], status: &str) -> Result<Answer<'_>> {
+        self.stream.write_all(request).await?;
+        let (head, body) = self.receive(status).await?;
+        Ok(Answer { head: &self.buffer[..head], body: &self.buffer[body] })
+    }
+
+    /// Reads one response; returns where its head ends in the buffer and where its body is.
+    async fn receive(&mut self, status: &str) -> Result<(usize, std::ops::Range<usize>)> {
         self.buffer.clear();
         loop {
             ensure!(self.stream.read_buf(&mut self.buffer).await? > 0, "the connection was closed");
             let Some(end) = memchr::memmem::find(&self.buffer, b"\r\n\r\n") else { continue };
             let (head, body) = (&self.buffer[..end + 2], end + 4);
-            ensure!(head.starts_with(b"HTTP/1.1 200 "), "not a success: {}", String::from_utf8_lossy(head));
+            let said =
+                head.strip_prefix(b"HTTP/1.1 ").is_some_and(|said| said.starts_with(status.as_bytes()));
+            ensure!(said, "not {status}: {}", String::from_utf8_lossy(head));
             let Some(length) = value(head, b"\r\ncontent-length: ") else {
                 if let Some(body) = chunks(&mut self.buffer, body)? {
-                    return Ok(body);
+                    return Ok((end + 2, body));
                 }
                 continue;
             };
             let length: usize = std::str::from_utf8(length)?.parse().context("a content-length")?;
             if self.buffer.len() >= body + length {
                 ensure!(self.buffer.len() == body + length, "more than one answer");
-                return Ok(body..body + length);
+                return Ok((end + 2, body..body + length));
             }
         }
     }
 }
 
 /// The value of a header, whose name stands between a line's end and a space.
-fn value<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
+pub(crate) fn value<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
     // Ours has small letters, and costs nothing then.
     let start = memchr::memmem::find(head, name)
         .or_else(|| head.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name)))?;

@@ -6,9 +6,14 @@ mod creates;
 mod echo;
 #[path = "../files.rs"]
 mod files;
+mod gets;
 mod http;
+mod http2;
+mod memory;
 mod numbered;
 mod report;
+mod session;
+mod sessions;
 mod stdio;
 mod streams;
 
@@ -39,6 +44,25 @@ enum Load {
     },
     /// `tools/call` of `wait` over HTTP by callers that take tasks: each answer is a new task
     Creates(Over),
+    /// `tasks/get` over HTTP, of tasks of `wait` that are made first
+    Gets {
+        #[command(flatten)]
+        over: Over,
+        /// Of how many
+        #[arg(long)]
+        tasks: NonZeroU32,
+    },
+    /// Sessions in which nothing is open, revision 2025-11-25
+    Sessions {
+        /// The endpoint
+        url: String,
+        /// How many
+        #[arg(long)]
+        sessions: NonZeroU32,
+        /// The server's process
+        #[arg(long)]
+        pid: u32,
+    },
     /// Streams that stay open
     Streams {
         /// The endpoint
@@ -49,6 +73,9 @@ enum Load {
         /// How many
         #[arg(long)]
         streams: usize,
+        /// Over how many connections of HTTP/2, or else each over one of HTTP/1.1
+        #[arg(long)]
+        http2: Option<NonZeroU32>,
         /// The server's process
         #[arg(long)]
         pid: u32,
@@ -84,10 +111,17 @@ fn main() -> Result<()> {
             serde_json::to_string(&http::run(&checked(over)?, exchange)?)
         }
         Load::Creates(over) => serde_json::to_string(&http::run(&checked(over)?, creates::over_http)?),
+        Load::Gets { over, tasks } => {
+            let exchange = |host: &str, path: &str| gets::over_http(host, path, tasks.get());
+            serde_json::to_string(&http::run(&checked(over)?, exchange)?)
+        }
+        Load::Sessions { url, sessions, pid } => {
+            serde_json::to_string(&sessions::run(&url, sessions.get() as usize, pid)?)
+        }
         Load::Stdio { calls, command } => serde_json::to_string(&stdio::run(calls.get(), &command)?),
-        Load::Streams { url, kind, streams, pid } => {
+        Load::Streams { url, kind, streams, http2, pid } => {
             files::open_many()?;
-            serde_json::to_string(&streams::run(&url, kind, streams, pid)?)
+            serde_json::to_string(&streams::run(&url, kind, streams, http2, pid)?)
         }
     };
     println!("{}", figures?);

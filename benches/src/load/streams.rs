@@ -1,8 +1,9 @@
 //! Streams that stay open: how much memory the server has for each, how soon all have heard of a change, and how soon
 //! when some do not read.
 
-use std::fs;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -12,6 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, timeout};
+
+use super::http2::{Body, Connections};
+use super::memory::resident;
 
 /// What kind of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -47,22 +51,38 @@ const NOISY: usize = 64 << 10;
 /// Longer than a server of ours gathers changes.
 const MOMENT: Duration = Duration::from_millis(60);
 
+/// How long a moment is in which what was opened last settles.
+const SETTLED: Duration = Duration::from_secs(1);
+
 /// How many streams are opened at once.
 const AT_ONCE: usize = 64;
 
 /// How long everything may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 const CHANGED: &str = "notifications/tools/list_changed";
 
-pub(crate) fn run(url: &str, kind: Kind, streams: usize, pid: u32) -> Result<Found> {
+pub(crate) fn run(
+    url: &str,
+    kind: Kind,
+    streams: usize,
+    http2: Option<NonZeroU32>,
+    pid: u32,
+) -> Result<Found> {
     ensure!(streams > SLOW, "some streams must be read");
+    ensure!(http2.is_none() || kind != Kind::Legacy, "sessions are opened over HTTP/1.1 alone");
     let rest = url.strip_prefix("http://").context("the URL must begin with http://")?;
     let (host, path) = rest.split_once('/').context("the URL must have a path")?;
-    let server = Server { address: host.parse()?, path: format!("/{path}"), kind, pid };
+    let (address, path) = (host.parse()?, format!("/{path}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let measuring =
-        async { timeout(PATIENCE, server.measure(streams)).await.context("the server is too slow")? };
+    let measuring = async {
+        let connections = match http2 {
+            Some(connections) => Some(Rc::new(Connections::to(address, connections).await?)),
+            None => None,
+        };
+        let server = Server { address, path, kind, pid, connections };
+        timeout(PATIENCE, server.measure(streams)).await.context("the server is too slow")?
+    };
     runtime.block_on(LocalSet::new().run_until(measuring))
 }
 
@@ -72,22 +92,24 @@ struct Server {
     path: String,
     kind: Kind,
     pid: u32,
+    /// Those of HTTP/2, if that is spoken.
+    connections: Option<Rc<Connections>>,
 }
 
 impl Server {
     async fn measure(&self, streams: usize) -> Result<Found> {
         // What the first request makes the server set up is not counted.
         drop(self.open(false).await?);
-        let before = self.resident()?;
+        let before = resident(self.pid)?;
         let mut readers = self.open_all(streams - SLOW).await?;
-        // What is opened last has settled.
-        sleep(Duration::from_secs(1)).await;
-        let kb = (self.resident()? - before) / (streams - SLOW) as f64;
+        sleep(SETTLED).await;
+        let kb = (resident(self.pid)? - before) / (streams - SLOW) as f64;
 
         let told_ms = self.tell(&mut readers).await?;
-        let told_past_slow_ms = match self.kind {
-            Kind::Bare => None,
-            Kind::Legacy | Kind::Listen => Some(self.tell_past_slow(&mut readers).await?),
+        let told_past_slow_ms = match (self.kind, &self.connections) {
+            (Kind::Legacy | Kind::Listen, None) => Some(self.tell_past_slow(&mut readers).await?),
+            // Whoever does not read one stream of a connection holds up its others, which is the client's doing.
+            (Kind::Bare, _) | (_, Some(_)) => None,
         };
         Ok(Found { kb, told_ms, told_past_slow_ms })
     }
@@ -149,7 +171,7 @@ impl Server {
     async fn open(&self, slow: bool) -> Result<Reader> {
         let watched = if slow { vec![format!("bench://{}", "x".repeat(NOISY))] } else { Vec::new() };
         match self.kind {
-            Kind::Bare => self.get("", "\r\n:\n\n").await,
+            Kind::Bare => self.get("", ":\n\n").await,
             Kind::Legacy => {
                 let client = json!({"name": "bench", "version": "1"});
                 let hello =
@@ -190,14 +212,13 @@ impl Server {
         self.connect(&request, opened).await
     }
 
-    /// The whole answer to a request on a connection of its own.
+    /// The whole answer to a request, on a connection of its own if it has the choice.
     async fn ask(&self, headers: &str, method: &str, params: &Value) -> Result<String> {
         let request = self.post(&format!("Connection: close\r\n{headers}"), method, params);
-        let mut reader = self.connect(&request, "HTTP/1.1 ").await?;
-        reader.stream.read_to_end(&mut reader.unread).await?;
-        let answer = String::from_utf8(reader.unread)?;
-        ensure!(answer.starts_with("200 "), "{method}: {answer}");
-        Ok(answer)
+        let mut reader =
+            self.connect(&request, if self.connections.is_some() { "" } else { "HTTP/1.1 200 " }).await?;
+        while reader.more().await? > 0 {}
+        Ok(String::from_utf8(reader.unread)?)
     }
 
     fn post(&self, headers: &str, method: &str, params: &Value) -> String {
@@ -211,26 +232,22 @@ impl Server {
         )
     }
 
+    /// Sends a request, and reads until this is answered.
     async fn connect(&self, request: &str, opened: &str) -> Result<Reader> {
-        let socket = TcpSocket::new_v4()?;
-        // Whoever does not read is noticed sooner.
-        socket.set_recv_buffer_size(4096)?;
-        let mut stream = socket.connect(self.address).await.context("the server does not listen")?;
-        stream.write_all(request.as_bytes()).await?;
-        let mut reader = Reader { stream, unread: Vec::new() };
+        let from = match &self.connections {
+            Some(connections) => From::Http2(connections.ask(request).await?),
+            None => {
+                let socket = TcpSocket::new_v4()?;
+                // Whoever does not read is noticed sooner.
+                socket.set_recv_buffer_size(4096)?;
+                let mut stream = socket.connect(self.address).await.context("the server does not listen")?;
+                stream.write_all(request.as_bytes()).await?;
+                From::Http1(stream)
+            }
+        };
+        let mut reader = Reader { from, unread: Vec::new() };
         reader.hear(opened).await?;
         Ok(reader)
-    }
-
-    /// The server's memory, in kB.
-    fn resident(&self) -> Result<f64> {
-        let status =
-            fs::read_to_string(format!("/proc/{}/status", self.pid)).context("the server has ended")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kb = line
-            .and_then(|line| line.trim().strip_suffix(" kB"))
-            .context("an unknown form of /proc/PID/status")?;
-        Ok(kb.parse()?)
     }
 }
 
@@ -243,8 +260,14 @@ fn modern() -> Value {
 
 /// The client's end of a stream.
 struct Reader {
-    stream: TcpStream,
+    from: From,
     unread: Vec<u8>,
+}
+
+enum From {
+    /// A connection of its own.
+    Http1(TcpStream),
+    Http2(Body),
 }
 
 impl Reader {
@@ -255,9 +278,17 @@ impl Reader {
                 drop(self.unread.drain(..at + said.len()));
                 return Ok(());
             }
-            if self.stream.read_buf(&mut self.unread).await? == 0 {
+            if self.more().await? == 0 {
                 bail!("a stream ended before {said}: {}", String::from_utf8_lossy(&self.unread));
             }
+        }
+    }
+
+    /// Reads some more; how many bytes, none at its end.
+    async fn more(&mut self) -> Result<usize> {
+        match &mut self.from {
+            From::Http1(stream) => Ok(stream.read_buf(&mut self.unread).await?),
+            From::Http2(body) => body.read(&mut self.unread).await,
         }
     }
 }

@@ -14,7 +14,7 @@ use super::server::{PROCESSOR, Server};
 use crate::site::Site;
 
 /// Callers at once; and so the most rows that can ever wait for one commit, which is what SQLite alone is given.
-const CALLERS: u32 = 64;
+pub(super) const CALLERS: u32 = 64;
 
 /// Rows before those that count.
 const WARM_UP: u32 = 2_000;
@@ -73,8 +73,12 @@ fn create(programs: &Programs, store: &Path) -> Result<(Found, f64)> {
     Ok((found, seconds))
 }
 
-/// Inserts as many rows like these into a file of its own.
-fn insert(programs: &Programs, like: &Path, file: &Path) -> Result<Found> {
+/// Inserts rows like these into a file of its own.
+///
+/// # Errors
+///
+/// When the store has none, or something cannot be written.
+pub(super) fn insert(programs: &Programs, like: &Path, file: &Path) -> Result<Found> {
     let mut command = pinned(PROCESSOR, &programs.raw_sqlite());
     command.arg("insert").arg("--like").arg(like).arg(file);
     for (option, value) in [("--warm-up", WARM_UP), ("--rows", CREATES), ("--group", CALLERS)] {

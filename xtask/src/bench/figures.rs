@@ -17,6 +17,16 @@ impl Figures {
         Self(self.0.iter().zip(&others.0).map(|(figure, other)| figure / other).collect())
     }
 
+    /// Round by round, these less those.
+    pub(super) fn less(&self, others: &Self) -> Self {
+        Self(self.0.iter().zip(&others.0).map(|(figure, other)| figure - other).collect())
+    }
+
+    /// So many times as much.
+    pub(super) fn times(&self, factor: f64) -> Self {
+        Self(self.0.iter().map(|figure| figure * factor).collect())
+    }
+
     /// The middle figure, or the mean of the middle two; NaN if there are none.
     pub(super) fn median(&self) -> f64 {
         let sorted = self.sorted();
@@ -79,9 +89,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_taken_within_a_round() {
+    fn figures_are_compared_within_a_round() {
         let (fast, slow) = (Figures(vec![1.0, 10.0, 2.0]), Figures(vec![2.0, 20.0, 4.0]));
         assert_eq!(slow.over(&fast).0, [2.0, 2.0, 2.0]);
+        assert_eq!(slow.less(&fast).0, [1.0, 10.0, 2.0]);
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(super) fn over_http(
     found(&mut command)
 }
 
-/// Opens streams of a kind, and keeps them open.
+/// Opens streams of a kind, and keeps them open: each over a connection of its own, or over so many of HTTP/2.
 ///
 /// # Errors
 ///
@@ -76,11 +76,29 @@ pub(super) fn of_streams<F: DeserializeOwned>(
     url: &str,
     kind: &str,
     streams: u32,
+    http2: Option<u32>,
     server: u32,
 ) -> Result<F> {
     let mut command = pinned(PROCESSOR, &programs.load());
     command.args(["streams", url, "--kind", kind, "--streams", &streams.to_string()]);
+    command.args(http2.iter().flat_map(|connections| ["--http2".to_owned(), connections.to_string()]));
     command.args(["--pid", &server.to_string()]);
+    found(&mut command)
+}
+
+/// Begins sessions, and leaves them idle.
+///
+/// # Errors
+///
+/// When one cannot be begun, or is gone once all are.
+pub(super) fn of_sessions<F: DeserializeOwned>(
+    programs: &Programs,
+    url: &str,
+    sessions: u32,
+    server: u32,
+) -> Result<F> {
+    let mut command = pinned(PROCESSOR, &programs.load());
+    command.args(["sessions", url, "--sessions", &sessions.to_string(), "--pid", &server.to_string()]);
     found(&mut command)
 }
 

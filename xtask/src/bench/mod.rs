@@ -11,6 +11,7 @@ mod docket;
 mod figures;
 mod goal;
 mod http;
+mod http2;
 mod load;
 mod machine;
 mod page;
@@ -20,9 +21,11 @@ mod requests;
 mod row;
 mod scale;
 mod server;
+mod sessions;
 mod start;
 mod stdio;
 mod streams;
+mod tasks;
 
 use std::num::NonZeroUsize;
 use std::process::Command;
@@ -74,6 +77,16 @@ const BENCHES: &[Bench] = &[
         Measures::Compared(streams::run),
     ),
     (
+        "http2",
+        "50,000 open streams over 200 connections of HTTP/2: memory for each, beside a bare hyper server's; all hear of a change",
+        Measures::Compared(http2::run),
+    ),
+    (
+        "sessions",
+        "50,000 sessions of 2025-11-25 in which nothing is open: memory for each, beside rmcp's",
+        Measures::Compared(sessions::run),
+    ),
+    (
         "client",
         "calls a second and CPU per call of our client over HTTP, of rmcp's",
         Measures::Compared(client::run),
@@ -82,6 +95,11 @@ const BENCHES: &[Bench] = &[
         "creates",
         "durable tasks over HTTP, of what SQLite alone does with the same rows",
         Measures::Compared(creates::run),
+    ),
+    (
+        "tasks",
+        "tasks/get beside a plain call, and steps beside rows of SQLite alone",
+        Measures::Compared(tasks::run),
     ),
     (
         "page",
@@ -190,7 +208,7 @@ mod tests {
         assert!(
             error.contains("\"htp\"")
                 && error
-                    .contains("http, requests, stdio, streams, client, creates, page, start, scale, docket"),
+                    .contains("http, requests, stdio, streams, http2, sessions, client, creates, tasks, page, start, scale, docket"),
             "{error}"
         );
     }

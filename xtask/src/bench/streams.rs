@@ -70,7 +70,7 @@ impl Row {
             "bare" => Server::start(&programs.bare_streams())?,
             _ => Server::start(&programs.server().with("streams"))?,
         };
-        let found: Found = load::of_streams(programs, server.url(), self.kind, STREAMS, server.pid())?;
+        let found: Found = load::of_streams(programs, server.url(), self.kind, STREAMS, None, server.pid())?;
         self.kb.push(found.kb);
         self.told.push(found.told_ms);
         if let Some(told) = found.told_past_slow_ms {
