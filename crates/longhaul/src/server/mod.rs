@@ -32,6 +32,7 @@ mod offer;
 mod once;
 mod opened;
 mod outlet;
+mod own_stream;
 mod parts;
 mod parts_news;
 mod party;
@@ -97,6 +98,9 @@ pub use grant::{Grant, InvalidScope, Scopes};
 pub use opened::{FinishError, OpenError, OpenedTask};
 pub(crate) use outlet::HeldPush;
 pub use outlet::{Carrier, ConnectionPush, Outgoing, Outlet, OwnStream, Push, Reach, Taken};
+pub use own_stream::StreamReceiver;
+#[cfg(feature = "http")]
+pub(crate) use own_stream::{StreamSender, own_stream};
 pub(crate) use party::Party;
 #[cfg(feature = "http")]
 pub(crate) use party::Shares;

@@ -13,6 +13,7 @@ use longhaul_proto::jsonrpc::RequestId;
 use tokio::sync::{mpsc, oneshot};
 
 use super::answer::Answered;
+use super::own_stream::{StreamReceiver, StreamSender, own_stream};
 
 /// What a call sends towards its caller.
 #[derive(Debug)]
@@ -218,8 +219,8 @@ pub enum Outlet {
 /// The two ends of a stream that may not have been opened yet.
 #[derive(Debug, Default)]
 pub struct OwnStream {
-    sender: Option<mpsc::Sender<Outgoing>>,
-    receiver: Option<mpsc::Receiver<Outgoing>>,
+    sender: Option<StreamSender>,
+    receiver: Option<StreamReceiver>,
     /// Who is to be told when it is opened.
     reader: Option<Waker>,
     /// What carries it on, where its client may lose it and come back.
@@ -255,7 +256,7 @@ impl Outlet {
     }
 
     /// The receiving end of an exchange's own stream, once.
-    pub fn take_stream(&self) -> Option<mpsc::Receiver<Outgoing>> {
+    pub fn take_stream(&self) -> Option<StreamReceiver> {
         let Self::Own(stream) = self.it() else { return None };
         let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
         stream.open()?;
@@ -267,7 +268,7 @@ impl Outlet {
     #[cfg(feature = "http")]
     pub(crate) fn poll_sent(
         &self,
-        taken: &mut Option<mpsc::Receiver<Outgoing>>,
+        taken: &mut Option<StreamReceiver>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Outgoing>> {
         if taken.is_none() {
@@ -321,7 +322,7 @@ impl Outlet {
     /// Sends a notification if there is room for it; one that is not sent is lost.
     pub(super) fn try_notify(&self, message: Vec<u8>) {
         if let Some((sender, serial)) = self.sender()
-            && sender.try_send(Outgoing::Notification { serial, message, taken: None }).is_err()
+            && !sender.try_send(Outgoing::Notification { serial, message, taken: None })
         {
             tracing::debug!("a notification found no room");
         }
@@ -331,26 +332,25 @@ impl Outlet {
     /// carried the question while it is open, else where messages go that belong to no request.
     pub(super) fn withdraw(&self, message: Vec<u8>, push: Option<&dyn Push>) {
         let sender = match self.it() {
-            Self::Shared { sender, .. } => Some(sender.clone()),
+            Self::Shared { sender, .. } => Some(StreamSender::Shared(sender.clone())),
             Self::Own(stream) => stream.lock().unwrap_or_else(PoisonError::into_inner).sender.clone(),
             Self::Lent(_) | Self::None => None,
         };
-        let unsent = match sender.map(|sender| sender.try_send(Outgoing::pushed(message.clone()))) {
-            Some(Ok(())) => return,
-            Some(Err(_)) | None => message,
-        };
+        if sender.is_some_and(|sender| sender.try_send(Outgoing::pushed(message.clone()))) {
+            return;
+        }
         match push {
-            Some(push) => push.push(unsent),
+            Some(push) => push.push(message),
             None => tracing::debug!("a notification found no stream"),
         }
     }
 
     /// Where to send, marking that something is.
-    fn sender(&self) -> Option<(mpsc::Sender<Outgoing>, Option<Serial>)> {
+    fn sender(&self) -> Option<(StreamSender, Option<Serial>)> {
         match self.it() {
             Self::Shared { serial, sender, used } => {
                 used.store(true, Ordering::Release);
-                Some((sender.clone(), Some(*serial)))
+                Some((StreamSender::Shared(sender.clone()), Some(*serial)))
             }
             Self::Own(stream) => {
                 let mut stream = stream.lock().unwrap_or_else(PoisonError::into_inner);
@@ -388,7 +388,7 @@ impl Outlet {
     pub(crate) async fn answer(&self, id: RequestId, serial: Serial, answered: Answered, message: Vec<u8>) {
         let Some((sender, _)) = self.sender() else { return };
         // A closed stream means that the caller is gone: there is nobody to tell.
-        let _ = sender.send(Outgoing::answer(id, serial, answered, message)).await;
+        sender.send(Outgoing::answer(id, serial, answered, message)).await;
     }
 
     /// Lets the connection of a stream of this exchange alone go.
@@ -396,14 +396,14 @@ impl Outlet {
         let Self::Own(_) = self.it() else { return };
         let Some((sender, _)) = self.sender() else { return };
         // A closed stream means that the caller is gone already.
-        let _ = sender.send(Outgoing::LetGo).await;
+        sender.send(Outgoing::LetGo).await;
     }
 
     /// Sends a notification, waiting while the stream is full. Dropping the future sends nothing.
     pub async fn notify(&self, message: Vec<u8>) {
         let Some((sender, serial)) = self.sender() else { return };
         // A closed stream means that the caller is gone: there is nobody to tell.
-        let _ = sender.send(Outgoing::Notification { serial, message, taken: None }).await;
+        sender.send(Outgoing::Notification { serial, message, taken: None }).await;
     }
 
     /// Sends a notification and waits until it has been taken from the stream to be written, so that who sends has no
@@ -412,7 +412,7 @@ impl Outlet {
         let Some((sender, serial)) = self.sender() else { return };
         let (taken, is_taken) = oneshot::channel();
         let message = Outgoing::Notification { serial, message, taken: Some(Taken(taken)) };
-        if sender.send(message).await.is_ok() {
+        if sender.send(message).await {
             // It is never sent, only dropped.
             let _ = is_taken.await;
         }
@@ -420,12 +420,12 @@ impl Outlet {
 }
 
 impl OwnStream {
-    fn open(&mut self) -> Option<&mpsc::Sender<Outgoing>> {
+    fn open(&mut self) -> Option<&StreamSender> {
         if self.closed {
             return None;
         }
         Some(self.sender.get_or_insert_with(|| {
-            let (sender, receiver) = mpsc::channel(STREAM_BOUND);
+            let (sender, receiver) = own_stream(STREAM_BOUND);
             self.receiver = Some(receiver);
             if let Some(reader) = self.reader.take() {
                 reader.wake();

@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::stream::EventId;
 use super::{Options, Place, door};
-use crate::server::{Answered, Cx, Outgoing, PendingAnswer};
+use crate::server::{Answered, Cx, Outgoing, PendingAnswer, StreamReceiver};
 use crate::trace;
 use crate::wire::{self, By};
 
@@ -53,7 +53,7 @@ pub(super) enum Source {
     Own {
         call: Cx,
         pending: Option<Box<PendingAnswer>>,
-        sent: Option<mpsc::Receiver<Outgoing>>,
+        sent: Option<StreamReceiver>,
         answer: Option<(Answered, Vec<u8>)>,
         /// Its place among the running, if it takes one.
         place: Option<Place>,
@@ -61,7 +61,7 @@ pub(super) enum Source {
         is_found_again: bool,
     },
     /// A call that lives on without it, and whose answer is not kept (legacy era).
-    Apart(Option<mpsc::Receiver<Outgoing>>),
+    Apart(Option<StreamReceiver>),
     /// A stream of a session, which is kept (legacy era).
     Kept(mpsc::Receiver<Sent>),
 }
@@ -376,7 +376,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_stream_says_something_every_fifteen_seconds() {
-        let (sender, receiver) = mpsc::channel(1);
+        let (sender, receiver) = crate::server::own_stream(1);
         let mut body = events(&Options::default(), Source::Apart(Some(receiver)), None).into_body();
         let mut next = async || body.frame().await.unwrap().unwrap().into_data().unwrap();
         let mut heard = Instant::now();
@@ -387,7 +387,7 @@ mod tests {
             heard = Instant::now();
         }
         tokio::time::sleep(Duration::from_secs(14)).await;
-        sender.send(Outgoing::pushed(b"x".to_vec())).await.unwrap();
+        assert!(sender.send(Outgoing::pushed(b"x".to_vec())).await);
         assert_eq!(next().await, "data: x\n\n");
         heard = Instant::now();
         assert_eq!(next().await, ":\n\n");

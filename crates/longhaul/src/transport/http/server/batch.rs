@@ -9,13 +9,12 @@ use longhaul_proto::jsonrpc::{
 };
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
-use tokio::sync::mpsc;
 
 use super::Endpoint;
 use super::answer::{Body, empty, json, refusal};
 use super::legacy::{Started, start, stream};
 use super::session::Session;
-use crate::server::{Answered, Caller, Outgoing};
+use crate::server::{Answered, Caller, Outgoing, StreamReceiver, own_stream};
 use crate::wire::{self, By};
 
 /// Answers a batch: in one array, or in a stream if that is accepted and an answer takes longer.
@@ -65,10 +64,10 @@ pub(super) async fn answer(
 }
 
 /// One stream of the answers that are there and of everything that comes of the rest.
-fn joined(answers: Vec<Vec<u8>>, running: Vec<mpsc::Receiver<Outgoing>>) -> mpsc::Receiver<Outgoing> {
-    let (sender, receiver) = mpsc::channel(MAX_BATCH);
+fn joined(answers: Vec<Vec<u8>>, running: Vec<StreamReceiver>) -> StreamReceiver {
+    let (sender, receiver) = own_stream(MAX_BATCH);
     for answer in answers {
-        if sender.try_send(Outgoing::pushed(answer)).is_err() {
+        if !sender.try_send(Outgoing::pushed(answer)) {
             tracing::error!("a batch has more answers than messages");
         }
     }
@@ -76,7 +75,7 @@ fn joined(answers: Vec<Vec<u8>>, running: Vec<mpsc::Receiver<Outgoing>>) -> mpsc
         let sender = sender.clone();
         tokio::spawn(async move {
             while let Some(message) = one.recv().await {
-                if sender.send(message).await.is_err() {
+                if !sender.send(message).await {
                     return;
                 }
             }

@@ -8,7 +8,6 @@ use longhaul_proto::http::Accept;
 use longhaul_proto::jsonrpc::{self, Code, ErrorObject, Notification, Request, RequestId};
 use longhaul_proto::method::Method;
 use longhaul_proto::model::RequestMeta;
-use tokio::sync::mpsc;
 
 use super::answer::{
     Body, Reply, Source, answer_with, empty, events, json, no_room, of_session, refusal, status_for, text,
@@ -19,7 +18,7 @@ use super::session::{Session, StreamCarrier};
 use super::stream::Stream;
 use super::{Endpoint, RETRY_AFTER};
 use crate::driver::Exchanges;
-use crate::server::{Answered, Caller, Cx, Dispatched, Outgoing, Outlet, Party};
+use crate::server::{Answered, Caller, Cx, Dispatched, Outgoing, Outlet, Party, StreamReceiver, own_stream};
 
 /// How many messages may wait in a session's own stream; more are lost.
 const STREAM_BOUND: usize = 64;
@@ -64,7 +63,7 @@ pub(super) fn answer<'a>(
     match start(endpoint, &session, caller, request, meta) {
         Ok(Started::Answered(Answered::Result, out)) if streams && endpoint.options.always_stream => {
             let first = Some(Outgoing::pushed(out));
-            Reply::later(async move { stream(endpoint, &session, first, mpsc::channel(1).1).await })
+            Reply::later(async move { stream(endpoint, &session, first, own_stream(1).1).await })
         }
         Ok(Started::Answered(answered, out)) => Reply::Now(json(&endpoint.options, answered, out)),
         Ok(Started::Running(Some(receiver), call)) if streams => {
@@ -83,7 +82,7 @@ pub(super) fn answer<'a>(
 async fn stream_later(
     endpoint: &Endpoint,
     session: &Session,
-    mut receiver: mpsc::Receiver<Outgoing>,
+    mut receiver: StreamReceiver,
     call: Cx,
 ) -> Response<Body> {
     let options = &endpoint.options;
@@ -109,7 +108,7 @@ pub(super) async fn stream(
     endpoint: &Endpoint,
     session: &Session,
     first: Option<Outgoing>,
-    rest: mpsc::Receiver<Outgoing>,
+    rest: StreamReceiver,
 ) -> Response<Body> {
     let (stream, kept) = Stream::new();
     let priming = session.streams().open(stream, session.primes_streams(), first, rest).await;
@@ -174,7 +173,7 @@ pub(super) enum Started {
     /// Its answer.
     Answered(Answered, Vec<u8>),
     /// It runs apart from the connection; this is where its messages come, and the call as its handler sees it.
-    Running(Option<mpsc::Receiver<Outgoing>>, Cx),
+    Running(Option<StreamReceiver>, Cx),
 }
 
 pub(super) fn start(

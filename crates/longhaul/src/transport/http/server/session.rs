@@ -20,7 +20,9 @@ use super::stream::{Stream, Streams};
 use super::waiting::Standing;
 use crate::driver::Exchanges;
 use crate::hex::hex;
-use crate::server::{Carrier, Outgoing, Party, Principal, Push, Reach, Shares};
+use crate::server::{
+    Carrier, Outgoing, Party, Principal, Push, Reach, Shares, StreamReceiver, StreamSender, own_stream,
+};
 
 /// The open sessions of one server. Each is its principal's alone: for anybody else there is none of its id.
 #[derive(Debug)]
@@ -98,7 +100,7 @@ pub(super) struct State {
 /// A stream for what belongs to no request.
 #[derive(Debug)]
 struct PushStream {
-    sender: mpsc::Sender<Outgoing>,
+    sender: StreamSender,
     carried_by: Arc<Stream>,
 }
 
@@ -403,8 +405,8 @@ impl Session {
 
     /// Opens a push stream, carried by `stream`. If there are as many as may be, the oldest ends, one whose client is
     /// gone first; what was sent in it is still there for its client to come back to.
-    pub(super) fn open_push(&self, stream: Arc<Stream>, bound: usize) -> mpsc::Receiver<Outgoing> {
-        let (sender, receiver) = mpsc::channel(bound);
+    pub(super) fn open_push(&self, stream: Arc<Stream>, bound: usize) -> StreamReceiver {
+        let (sender, receiver) = own_stream(bound);
         let mut state = self.lock();
         state.push.retain(|stream| !stream.sender.is_closed());
         if state.push.len() >= PUSH_STREAMS {
@@ -472,7 +474,7 @@ impl Push for SessionPush {
         let kept = || state.push.iter().find(|stream| !stream.sender.is_closed());
         let stream = state.heard().or_else(kept);
         let sent = stream.map(|stream| stream.sender.try_send(Outgoing::pushed(message)));
-        if !matches!(sent, Some(Ok(()))) {
+        if sent != Some(true) {
             tracing::debug!("a notification found no stream, or no room in it");
         }
     }
@@ -491,8 +493,7 @@ impl Push for SessionPush {
         let session = self.0.upgrade()?;
         let state = session.lock();
         let stream = state.heard()?;
-        stream.sender.try_send(Outgoing::pushed(message)).ok()?;
-        Some(StreamCarrier::of(&stream.carried_by))
+        stream.sender.try_send(Outgoing::pushed(message)).then(|| StreamCarrier::of(&stream.carried_by))
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::answer::Sent;
 use super::session::new_id;
-use crate::server::Outgoing;
+use crate::server::{Outgoing, StreamReceiver};
 
 /// The streams of one session.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Streams {
         stream: Arc<Stream>,
         primes: bool,
         first: Option<Outgoing>,
-        from: mpsc::Receiver<Outgoing>,
+        from: StreamReceiver,
     ) -> Option<Sent> {
         let priming = if primes { Some(self.keep(&stream, Vec::new()).await) } else { None };
         self.remember(&stream);
@@ -114,7 +114,7 @@ impl Streams {
         self: &Arc<Self>,
         last: &str,
         several: bool,
-        open_push: impl FnOnce(Arc<Stream>) -> mpsc::Receiver<Outgoing>,
+        open_push: impl FnOnce(Arc<Stream>) -> StreamReceiver,
     ) -> Option<mpsc::Receiver<Sent>> {
         let (name, number) = last.rsplit_once('-')?;
         let stream = lock(&self.known).get(name).cloned();
@@ -164,12 +164,7 @@ impl Streams {
     }
 
     /// Keeps what is sent, and sends it on while a client is connected, until there is no more.
-    async fn carry(
-        self: Arc<Self>,
-        stream: Arc<Stream>,
-        first: Option<Outgoing>,
-        mut from: mpsc::Receiver<Outgoing>,
-    ) {
+    async fn carry(self: Arc<Self>, stream: Arc<Stream>, first: Option<Outgoing>, mut from: StreamReceiver) {
         let mut next = first;
         if next.is_none() {
             next = from.recv().await;
