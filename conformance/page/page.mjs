@@ -315,6 +315,13 @@ async function scrolledBack() {
     return element.scrollTop + element.clientHeight >= element.scrollHeight - 24;
   };
   await page.waitForFunction(atEnd);
+  // What has come piece by piece looks as what is there from the start.
+  await page.locator("#state .badge.completed").waitFor({ timeout: 60_000 });
+  await log.filter({ hasText: "line 300" }).waitFor();
+  const [height, blocks] = await log.evaluate((element) => [element.scrollHeight, [...element.children].map((block) => block.textContent)]);
+  assert.ok(blocks.length > 1 && blocks.every((block) => block.endsWith("\n")), "each line that is over is laid out once");
+  await page.reload();
+  assert.equal(await log.evaluate((element) => element.scrollHeight), height);
   await page.close();
 }
 

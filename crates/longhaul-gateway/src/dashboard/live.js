@@ -52,7 +52,7 @@
       box.checked = element.scrollTop + element.clientHeight >= element.scrollHeight - 24;
     });
     box.addEventListener("change", () => box.checked && toEnd());
-    logs.set(name, { element, box, toEnd, next: Number(element.dataset.next) });
+    logs.set(name, { element, box, toEnd, next: Number(element.dataset.next), block: element, length: element.textContent.length });
     toEnd();
   }
 
@@ -128,6 +128,16 @@
   /** The most characters of output that a page holds. */
   const MOST = 2_000_000;
 
+  /** Adds to a log: a block behind each line that is over, so that what was there before is not laid out anew for every line. */
+  const put = (log, what) => {
+    if (log.block.textContent.endsWith("\n")) {
+      log.block = document.createElement("div");
+      log.element.append(log.block);
+    }
+    log.length += what.textContent.length;
+    log.block.append(what);
+  };
+
   const append = ({ stream, from, next, missing, html }) => {
     const log = logs.get(stream);
     // A stream that was not there when the page was made: it is made anew.
@@ -136,14 +146,13 @@
     // What is between the page and the stream would be missing.
     if (from > log.next) return connect();
     document.getElementById(`section-${stream}`).hidden = false;
-    if (missing > 0) log.element.append(`… ${missing} bytes were not kept …\n`);
+    if (missing > 0) put(log, new Text(`… ${missing} bytes were not kept …\n`));
     const template = document.createElement("template");
     template.innerHTML = html;
-    log.element.append(template.content);
+    put(log, template.content);
     log.next = next;
-    let length = log.element.textContent.length;
-    while (length > MOST && log.element.childNodes.length > 1) {
-      length -= log.element.firstChild.textContent.length;
+    while (log.length > MOST && log.element.childNodes.length > 1) {
+      log.length -= log.element.firstChild.textContent.length;
       log.element.firstChild.remove();
     }
     if (log.box.checked) log.toEnd();
