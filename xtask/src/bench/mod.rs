@@ -4,6 +4,7 @@
 //! a ratio is taken within a round, so that a machine whose speed drifts changes figures and not ratios.
 
 mod bars;
+mod build;
 pub(crate) mod check;
 mod client;
 mod creates;
@@ -121,6 +122,11 @@ const BENCHES: &[Bench] = &[
         "tasks in Redis, beside FastMCP's with Docket in the same one; only when it is named",
         Measures::Asked(docket::run),
     ),
+    (
+        "build",
+        "how long the smallest server takes to build, of how many crates, beside rmcp's; only when it is named",
+        Measures::Asked(build::run),
+    ),
 ];
 
 /// Runs the benches named, or all, so many rounds each; each goal is a part that passes or fails. What they find can be
@@ -208,7 +214,7 @@ mod tests {
         assert!(
             error.contains("\"htp\"")
                 && error
-                    .contains("http, requests, stdio, streams, http2, sessions, client, creates, tasks, page, start, scale, docket"),
+                    .contains("http, requests, stdio, streams, http2, sessions, client, creates, tasks, page, start, scale, docket, build"),
             "{error}"
         );
     }
