@@ -25,6 +25,8 @@ pub(crate) struct Workspace {
 pub(crate) struct Package {
     /// Its name.
     pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) version: String,
     /// What its manifest asks for.
     pub(crate) dependencies: Vec<Dependency>,
     /// Path of its `Cargo.toml`.
