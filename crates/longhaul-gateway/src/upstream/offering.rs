@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul::client::{Change, Client, Error};
-use longhaul::proto::jsonrpc::Code;
 use longhaul::proto::model::{self, SubscriptionFilter};
 use longhaul::server::{Catalogue, ChangeError, Prompt, Resource, ResourceTemplate, Tool};
 use tokio::sync::watch;
@@ -282,12 +281,6 @@ impl Offered {
             };
             match renewed {
                 Ok(()) => {}
-                // One that has resources and no templates need not know how they are listed.
-                Err(Error::Answer(error))
-                    if *list == Listed::Templates && error.code == Code::METHOD_NOT_FOUND =>
-                {
-                    self.notes[*list as usize].clear();
-                }
                 Err(error) if *list == Listed::Tools || client.has_ended() => return Err(error),
                 Err(error) => {
                     let why = format!("its {list:?} cannot be listed: {}", in_words(&error)).to_lowercase();

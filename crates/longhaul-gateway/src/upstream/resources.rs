@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use longhaul::client::{Client, Error};
+use longhaul::proto::jsonrpc::Code;
 use longhaul::proto::model::{self, CompletionReference};
 use longhaul::server::{OUTPUT_SCHEME, Resource, ResourceTemplate};
 
@@ -26,7 +27,14 @@ impl Offered {
     /// The same of templates.
     pub(super) async fn renew_templates(&mut self, client: &Client) -> Result<(), Error> {
         let has_any = self.upstream.kinds().resources;
-        let listed = if has_any { client.resource_templates().collect().await? } else { Vec::new() };
+        let listed = match client.resource_templates() {
+            _ if !has_any => Vec::new(),
+            pages => match pages.collect().await {
+                // One that has resources and no templates need not know how they are listed.
+                Err(Error::Answer(error)) if error.code == Code::METHOD_NOT_FOUND => Vec::new(),
+                listed => listed?,
+            },
+        };
         let mut notes = Vec::new();
         let its = self.taken(listed, |template| &template.uri_template, &mut notes);
         let upstream = Arc::clone(&self.upstream);
