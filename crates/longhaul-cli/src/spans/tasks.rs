@@ -19,7 +19,15 @@ pub(super) struct Spanned {
     store: Arc<dyn TaskStore>,
     tracer: SdkTracer,
     /// The attempts of this node that are under way.
-    attempts: Mutex<HashMap<TaskId, (Epoch, Span)>>,
+    attempts: Mutex<HashMap<TaskId, Attempt>>,
+}
+
+/// What one is of.
+struct Attempt {
+    epoch: Epoch,
+    span: Span,
+    /// Its task has ended, and is undone.
+    undoes: bool,
 }
 
 impl Spanned {
@@ -42,12 +50,18 @@ impl Spanned {
     /// This node is at work on it from now on.
     fn begins(&self, task: &Record) {
         let span = self.span("work", SpanKind::Consumer, task);
-        self.attempts().insert(task.id.clone(), (task.epoch, span));
+        let attempt = Attempt { epoch: task.epoch, span, undoes: task.is_terminal() };
+        self.attempts().insert(task.id.clone(), attempt);
     }
 
-    /// This node is at work on it no more.
-    fn ends(&self, id: &TaskId, how: &'static str, outcome: Option<&Outcome>) {
-        let Some((_, mut span)) = self.attempts().remove(id) else { return };
+    /// This node is at work on it no more, by an attempt that is no later than this one.
+    fn ends(&self, id: &TaskId, at: Epoch, how: &'static str, outcome: Option<&Outcome>) {
+        let mut attempts = self.attempts();
+        if attempts.get(id).is_none_or(|attempt| attempt.epoch > at) {
+            return;
+        }
+        let Some(Attempt { mut span, .. }) = attempts.remove(id) else { return };
+        drop(attempts);
         span.set_attribute(KeyValue::new("mcp.task.outcome", how));
         if outcome.is_some_and(|outcome| !outcome.is_success()) {
             span.set_status(Status::error(how));
@@ -57,23 +71,27 @@ impl Spanned {
 
     /// What another node has made of it is seen by its row alone.
     fn sees(&self, task: &Record) {
-        let own = self.attempts().get(&task.id).map(|(epoch, _)| *epoch);
+        let own = self.attempts().get(&task.id).map(|attempt| (attempt.epoch, attempt.undoes));
         match own {
-            Some(_) if task.is_terminal() => self.ends(&task.id, "ended", task.outcome()),
-            Some(own) if own < task.epoch => self.ends(&task.id, "lost", None),
+            Some((own, true)) if own == task.epoch && task.is_undoing() => {}
+            Some((own, true)) if own == task.epoch => self.ends(&task.id, own, "undone", None),
+            Some((_, false)) if task.is_terminal() => {
+                self.ends(&task.id, task.epoch, "ended", task.outcome());
+            }
+            Some((own, _)) if own < task.epoch => self.ends(&task.id, own, "lost", None),
             _ => {}
         }
     }
 
     /// What the store said to the attempt of this node, which may be one no more.
-    fn heard<T>(&self, id: &TaskId, said: Result<T, StoreError>) -> Result<T, StoreError> {
+    fn heard<T>(&self, id: &TaskId, at: Epoch, said: Result<T, StoreError>) -> Result<T, StoreError> {
         if said.as_ref().is_err_and(StoreError::is_fenced) {
-            self.ends(id, "lost", None);
+            self.ends(id, at, "lost", None);
         }
         said
     }
 
-    fn attempts(&self) -> MutexGuard<'_, HashMap<TaskId, (Epoch, Span)>> {
+    fn attempts(&self) -> MutexGuard<'_, HashMap<TaskId, Attempt>> {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -139,7 +157,9 @@ impl Overlay for Spanned {
     fn renew<'a>(&'a self, held: &'a [(TaskId, Epoch)]) -> StoreFuture<'a, Vec<TaskId>> {
         Box::pin(async move {
             let lost = self.below().renew(held).await?;
-            lost.iter().for_each(|id| self.ends(id, "lost", None));
+            for (id, epoch) in held.iter().filter(|(id, _)| lost.contains(id)) {
+                self.ends(id, *epoch, "lost", None);
+            }
             Ok(lost)
         })
     }
@@ -147,7 +167,7 @@ impl Overlay for Spanned {
     fn release<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Record> {
         Box::pin(async move {
             let released = self.below().release(id, epoch).await;
-            self.ends(id, "given back", None);
+            self.ends(id, epoch, "given back", None);
             released
         })
     }
@@ -155,9 +175,14 @@ impl Overlay for Spanned {
     fn write<'a>(&'a self, id: &'a TaskId, epoch: Epoch, batch: Batch) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             let is_parked = batch.park.is_some();
-            let written = self.heard(id, self.below().write(id, epoch, batch).await)?;
+            let written = self.heard(id, epoch, self.below().write(id, epoch, batch).await)?;
             if is_parked {
-                self.ends(id, "parked", None);
+                self.ends(id, epoch, "parked", None);
+            }
+            let undoes = self.attempts().get(id).is_some_and(|attempt| attempt.undoes);
+            // Nothing more is said of it by who has undone the last step; its row says so to `sees`.
+            if undoes && let Err(error) = TaskStore::get(self, Scope::Operator, id).await {
+                tracing::debug!(%error, "whether a task is undone cannot be read");
             }
             Ok(written)
         })
@@ -171,9 +196,9 @@ impl Overlay for Spanned {
         last: Batch,
     ) -> StoreFuture<'a, Finished> {
         Box::pin(async move {
-            let finished = self.heard(id, self.below().finish(id, epoch, outcome, last).await)?;
+            let finished = self.heard(id, epoch, self.below().finish(id, epoch, outcome, last).await)?;
             let (Finished::Recorded(task) | Finished::AlreadyTerminal(task)) = &finished;
-            self.ends(id, "ended", task.outcome());
+            self.ends(id, epoch, "ended", task.outcome());
             Ok(finished)
         })
     }
@@ -186,8 +211,8 @@ impl Overlay for Spanned {
     ) -> StoreFuture<'a, Cancellation> {
         Box::pin(async move {
             let cancelled = self.below().request_cancel(scope, id, reason).await?;
-            if let Cancellation::Cancelled(_) = &cancelled {
-                self.ends(id, "cancelled", None);
+            if let Cancellation::Cancelled(task) = &cancelled {
+                self.ends(id, task.epoch, "cancelled", None);
             }
             Ok(cancelled)
         })
@@ -196,11 +221,39 @@ impl Overlay for Spanned {
 
 #[cfg(test)]
 mod tests {
-    use longhaul::store::{Json, Memory, NewTask, Owner};
+    use longhaul::store::{
+        Fingerprint, Json, Memory, NewTask, Owner, Settings, Step, StepClock, StepState, Time,
+    };
     use opentelemetry::trace::TracerProvider as _;
     use opentelemetry_sdk::trace::SdkTracerProvider;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_task_is_at_work_while_it_is_undone() {
+        let memory = Memory::with(Settings::default(), Arc::new(StepClock::at(Time::from_unix_ms(0))));
+        let spanned = Spanned::new(Arc::new(memory), SdkTracerProvider::default().tracer("longhaul"));
+        let (id, of) = (TaskId::new("t1").unwrap(), Fingerprint::new([7; Fingerprint::LEN]));
+        let mut task = NewTask::new(id.clone(), Owner::Anonymous, "build", Json::parse("{}").unwrap());
+        task.steps = vec![Step::new("undo", of, StepState::Owed)];
+        let Created::New(made) = TaskStore::create(&spanned, task).await.unwrap() else {
+            panic!("it was there")
+        };
+        let failed = Outcome::error(-32603, "broke", None);
+        TaskStore::finish(&spanned, &id, made.epoch, failed, Batch::new()).await.unwrap();
+        assert!(!spanned.attempts().contains_key(&id), "it has ended");
+        let held = TaskStore::claim_one(&spanned, &id).await.unwrap().expect("it is to be undone");
+        TaskStore::get(&spanned, Scope::Operator, &id).await.unwrap();
+        TaskStore::write(&spanned, &id, made.epoch, Batch::new()).await.unwrap_err();
+        assert!(
+            spanned.attempts().contains_key(&id),
+            "neither who asks nor what comes late ends this attempt"
+        );
+        let learnt = StepState::Learnt { value: Json::parse("null").unwrap(), is_error: false };
+        let last = Batch::new().with_step(Step::new("undo", of, learnt));
+        TaskStore::write(&spanned, &id, held.epoch, last).await.unwrap();
+        assert!(!spanned.attempts().contains_key(&id), "it is undone");
+    }
 
     #[tokio::test]
     async fn an_attempt_is_over_once_its_node_sees_that_another_has_ended_its_task() {
