@@ -45,7 +45,7 @@ ends! {
     /// What was waited for was cancelled.
     Cancelled = 8, "cancelled";
     /// The user left; what runs, runs on.
-    Detached = 130, "detached by Ctrl-C";
+    Detached = 130, "detached by Ctrl-C; a server: told so twice, it stopped at once";
 }
 
 /// The codes, for `--help`.
@@ -58,7 +58,7 @@ pub(crate) fn help() -> String {
 }
 
 /// What [`at_once`] comes to of a server; of anything else, and by Ctrl-C, it is that of who leaves.
-const AT_ONCE: (u8, &str) = (143, "a server was told twice to stop, and stopped at once");
+const AT_ONCE: (u8, &str) = (143, "a server was told twice by SIGTERM to stop, and stopped at once");
 
 /// Ends the process where it stands, with the code that a shell gives one that this signal has ended.
 #[expect(clippy::exit, reason = "the one place, so that each code is known")]
