@@ -225,9 +225,11 @@ pub(crate) fn decode(row: &impl Cells) -> Result<Record, StoreError> {
         read.json(Column::Caller)?,
         read.time(Column::CreatedAt)?,
     );
-    record.share = read.maybe_int(Column::Share)?.map(|stored| Share::new(stored.cast_unsigned()));
     record.seq = read.count(Column::Seq)?;
     record.phase = decode_phase(&read)?;
+    // A release that knows nothing of shares leaves that of what it ends.
+    let share = read.maybe_int(Column::Share)?.filter(|_| !record.is_terminal());
+    record.share = share.map(|stored| Share::new(stored.cast_unsigned()));
     record.epoch = Epoch::new(read.count(Column::Epoch)?);
     record.attempt =
         u32::try_from(read.int(Column::Attempt)?).map_err(|error| damaged(Column::Attempt, error))?;

@@ -44,8 +44,8 @@ pub struct Limits {
     pub max_open_per_owner: u64,
     /// Open tasks of all anonymous callers together. Default 1,000.
     pub max_open_anonymous: u64,
-    /// Open tasks of one anonymous caller, as far as it is told from others. There is room for a call with all the children that
-    /// it may have. Default 300.
+    /// Open tasks of one anonymous caller, as far as it is told from others. There is room for a call with all its
+    /// own children, not with all of theirs: what spawns more is refused it, as past any bound. Default 300.
     pub max_open_per_stranger: u64,
     /// Tasks kept, open or done, tombstones included. Default 1,000,000.
     pub max_retained: u64,

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// What tells the open tasks of one stranger from those of all others, so that none takes the room of all: a digest of what is known
 /// of who it is, as a network.
 ///
-/// It says whose they are to nobody and lets nobody do anything: whoever counts is not asked to prove it.
+/// It lets nobody do anything, and no caller is told of it. Whoever reads the store can guess what was digested, of a network as of any
+/// that is not long, so it says to them where a task was asked for as long as that is open.
 ///
 /// ```
 /// use longhaul_store::{Json, NewTask, Owner, Share, TaskId};

@@ -29,7 +29,7 @@ while at <= #ARGV do
       local set, open, most = key(), key(), tonumber(take())
       local many = redis.call('ZCARD', set)
       -- What a release has ended that knows nothing of shares is in there still.
-      if many >= most then many = redis.call('ZINTERCARD', 2, set, open) end
+      if many >= most then many = redis.call('ZINTERSTORE', set, 2, set, open, 'WEIGHTS', 1, 0) end
       if many >= most then now = {3, 0, 0, 0, 0, many}; at = stop end
     elseif op == 'new' then
       local row, id, seq = key(), take(), redis.call('INCR', KEYS[1])
