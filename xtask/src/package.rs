@@ -20,7 +20,8 @@ pub(crate) fn run(site: &Site) -> Result<Tally> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home =
         home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).context("there is no home folder")?;
-    forget_unpacked(&home, &published)?;
+    let named = |package: &&Package| format!("{}-{}", package.name, package.version);
+    forget_unpacked(&home, &published.iter().map(named).collect::<Vec<_>>())?;
     let mut command = site.cargo(&["package", "--locked"]);
     command.args(published.iter().flat_map(|package| ["-p", &package.name]));
     let made = site.run(&mut command)?;
@@ -33,7 +34,7 @@ pub(crate) fn run(site: &Site) -> Result<Tally> {
 
 /// Removes what cargo has unpacked of archives that were made here before. It keeps that by name and version alone, so it would
 /// build a crate against others as they were then.
-fn forget_unpacked(cargo_home: &Path, published: &[&Package]) -> Result<()> {
+fn forget_unpacked(cargo_home: &Path, crates: &[String]) -> Result<()> {
     let unpacked = cargo_home.join("registry/src");
     if !unpacked.exists() {
         return Ok(());
@@ -44,8 +45,8 @@ fn forget_unpacked(cargo_home: &Path, published: &[&Package]) -> Result<()> {
         if !registry.file_name().as_encoded_bytes().starts_with(b"-") {
             continue;
         }
-        for package in published {
-            let folder = registry.path().join(format!("{}-{}", package.name, package.version));
+        for name in crates {
+            let folder = registry.path().join(name);
             if folder.exists() {
                 fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
             }
@@ -68,8 +69,7 @@ mod tests {
         for folder in [&ours, &older, &other, &hosted] {
             fs::create_dir_all(folder).unwrap();
         }
-        let package = Package { name: "ours".to_owned(), version: "0.1.0".to_owned(), ..Package::default() };
-        forget_unpacked(home.path(), &[&package]).unwrap();
+        forget_unpacked(home.path(), &["ours-0.1.0".to_owned()]).unwrap();
         assert!(!ours.exists());
         assert!(older.exists() && other.exists() && hosted.exists());
     }
