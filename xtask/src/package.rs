@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::site::Site;
 use crate::tally::Tally;
-use crate::workspace::{Package, Workspace};
+use crate::workspace::Workspace;
 
 /// Makes the archives and builds each, against those of the others it needs.
 ///
@@ -20,39 +20,51 @@ pub(crate) fn run(site: &Site) -> Result<Tally> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home =
         home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).context("there is no home folder")?;
-    let named = |package: &&Package| format!("{}-{}", package.name, package.version);
-    forget_unpacked(&home, &published.iter().map(named).collect::<Vec<_>>())?;
+    // Of its own: what cargo has built of an archive it would build anew only if the version were another.
+    let target = site.target.join("packages");
+    for package in &published {
+        forget(
+            &home.join("registry/src"),
+            &target.join("debug/.fingerprint"),
+            &package.name,
+            &package.version,
+        )?;
+    }
     let mut command = site.cargo(&["package", "--locked"]);
     command.args(published.iter().flat_map(|package| ["-p", &package.name]));
-    let made = site.run(&mut command)?;
-    println!("archives: {}", site.target.join("package").display());
+    let made = site.run(command.arg("--target-dir").arg(&target))?;
+    println!("archives: {}", target.join("package").display());
     // It makes an archive of a manifest that tells nobody what the crate is, too.
     let warnings: Vec<_> = made.lines.iter().filter(|line| line.starts_with("warning: ")).collect();
     warnings.iter().for_each(|warning| println!("{warning}"));
     Ok(Tally::one(made.success && warnings.is_empty()))
 }
 
-/// Removes what cargo has unpacked of archives that were made here before. It keeps that by name and version alone, so it would
-/// build a crate against others as they were then.
-fn forget_unpacked(cargo_home: &Path, crates: &[String]) -> Result<()> {
-    let unpacked = cargo_home.join("registry/src");
-    if !unpacked.exists() {
-        return Ok(());
+/// Removes what was `unpacked` of an archive that was made here before, and the note of what was `built` of it. Cargo tells both by
+/// name and version alone, so others would be built against that one.
+fn forget(unpacked: &Path, built: &Path, name: &str, version: &str) -> Result<()> {
+    let archive = format!("{name}-{version}");
+    // The registry of such archives is a folder, which has no host.
+    for registry in named(unpacked, |registry| registry.starts_with('-'))? {
+        named(&registry, |folder| folder == archive)?.iter().try_for_each(|path| remove(path))?;
     }
-    for registry in fs::read_dir(&unpacked)? {
-        let registry = registry?;
-        // The registry of such archives is a folder, which has no host.
-        if !registry.file_name().as_encoded_bytes().starts_with(b"-") {
-            continue;
-        }
-        for name in crates {
-            let folder = registry.path().join(name);
-            if folder.exists() {
-                fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-            }
-        }
+    let is_its = |folder: &str| folder.rsplit_once('-').is_some_and(|(of, _)| of == name);
+    named(built, is_its)?.iter().try_for_each(|path| remove(path))
+}
+
+/// What a folder holds by such names; nothing if there is no folder.
+fn named(folder: &Path, is_such: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
+    if !folder.exists() {
+        return Ok(Vec::new());
     }
-    Ok(())
+    let all = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let all: Vec<_> = all.collect::<Result<_, _>>()?;
+    let such = all.iter().filter(|it| it.file_name().to_str().is_some_and(&is_such));
+    Ok(such.map(fs::DirEntry::path).collect())
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))
 }
 
 #[cfg(test)]
@@ -60,17 +72,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_unpacked_of_a_registry_with_a_host_is_left_alone() {
+    fn only_what_is_of_an_earlier_archive_is_forgotten() {
         let home = tempfile::tempdir().unwrap();
-        let at = |path: &str| home.path().join("registry/src").join(path);
-        let (ours, older, other, hosted) =
-            (at("-1f/ours-0.1.0"), at("-1f/ours-0.0.9"), at("-1f/other-0.1.0"), at("index-2e/ours-0.1.0"));
-        forget_unpacked(home.path(), &[]).unwrap();
-        for folder in [&ours, &older, &other, &hosted] {
+        let (unpacked, built) = (home.path().join("src"), home.path().join("built"));
+        forget(&unpacked, &built, "ours", "0.1.0").unwrap();
+        let gone = [unpacked.join("-1f/ours-0.1.0"), built.join("ours-0123456789abcdef")];
+        let kept = [
+            unpacked.join("-1f/ours-0.0.9"),
+            unpacked.join("-1f/other-0.1.0"),
+            unpacked.join("index-2e/ours-0.1.0"),
+            built.join("ours-too-0123456789abcdef"),
+        ];
+        for folder in gone.iter().chain(&kept) {
             fs::create_dir_all(folder).unwrap();
         }
-        forget_unpacked(home.path(), &["ours-0.1.0".to_owned()]).unwrap();
-        assert!(!ours.exists());
-        assert!(older.exists() && other.exists() && hosted.exists());
+        forget(&unpacked, &built, "ours", "0.1.0").unwrap();
+        assert!(gone.iter().all(|folder| !folder.exists()));
+        assert!(kept.iter().all(|folder| folder.exists()));
     }
 }
