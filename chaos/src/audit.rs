@@ -192,7 +192,7 @@ fn check(place: &Place, call: &Call, client: &Client, losses: Losses, summary: &
     match terminal.status.as_str() {
         "cancelled" => {
             summary.cancelled += 1;
-            if !call.job.is_endless() && !call.cancelled && call.acknowledged {
+            if !call.job.is_endless() && !call.asked_to_cancel && call.acknowledged {
                 bail!("{task} is cancelled, and nobody asked for that");
             }
             prefix_of(call, client, &task, ran)

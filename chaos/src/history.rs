@@ -17,6 +17,8 @@ pub(crate) struct Call {
     pub(crate) task: Option<String>,
     /// The answer, when it was no task.
     pub(crate) answer: Option<Result<Value, Value>>,
+    /// Whether it was asked to be cancelled, heard or not: a server may be killed between what it does and what it says.
+    pub(crate) asked_to_cancel: bool,
     /// Whether a cancel was acknowledged that may have ended it.
     pub(crate) cancelled: bool,
     terminal: Option<Terminal>,
@@ -59,6 +61,7 @@ impl Call {
             acknowledged: false,
             task: None,
             answer: None,
+            asked_to_cancel: false,
             cancelled: false,
             terminal: None,
             violations: Vec::new(),
@@ -141,6 +144,7 @@ impl Call {
     /// Cancels the task. Says whether that was acknowledged.
     pub(crate) fn cancel(&mut self, client: &Client) -> Result<bool> {
         let task = self.task.clone().context("a call that is a task")?;
+        self.asked_to_cancel = true;
         match client.cancel(&task) {
             Reply::Silence => Ok(false),
             Reply::Result(_) => {
