@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use longhaul::store::{EventStore, Memory, Registry, StoreError, TaskStore};
@@ -223,11 +223,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A supervisor at its last steps may still be writing: it is given a moment. What stays after that is for
-        // whoever clears that folder.
-        for _ in 0..20 {
+        // A supervisor at its last steps may still be writing: it is given its time, which is more where much else runs. What
+        // stays after that is for whoever clears that folder.
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
             let _what_could_be_removed = std::fs::remove_dir_all(&self.0);
-            if !self.0.exists() {
+            if !self.0.exists() || Instant::now() >= until {
                 break;
             }
             std::thread::sleep(Duration::from_millis(50));
