@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -25,6 +25,9 @@ const FAR: usize = 300;
 /// How often each is asked for, a round, and before that.
 const LOOKS: usize = 200;
 const WARM_UP: usize = 20;
+
+/// Between two looks: nobody may ask more than 200 times a second for long.
+const PAUSE: Duration = Duration::from_millis(6);
 
 /// In milliseconds: what still feels like at once.
 const GOAL: Goal = Goal::AlwaysUnder(100.0);
@@ -62,9 +65,8 @@ pub(super) fn run(site: &Site, rounds: usize, report: &mut Report) -> Result<()>
             }
             let mut took = Vec::with_capacity(LOOKS);
             for _ in 0..LOOKS {
-                let begun = Instant::now();
-                let page = visitor.get(path)?;
-                took.push(begun.elapsed().as_secs_f64() * 1e3);
+                let (page, time) = visitor.get(path)?;
+                took.push(time.as_secs_f64() * 1e3);
                 bytes.push(page.len() as f64 / 1024.0);
             }
             took.sort_by(f64::total_cmp);
@@ -131,19 +133,22 @@ impl Visitor {
         Ok(answer)
     }
 
-    /// A page that there is.
-    fn get(&self, path: &str) -> Result<String> {
+    /// A page that there is, and how long it took.
+    fn get(&self, path: &str) -> Result<(String, Duration)> {
+        std::thread::sleep(PAUSE);
+        let begun = Instant::now();
         let answer = self.ask(path)?;
+        let took = begun.elapsed();
         let (head, page) = answer.split_once("\r\n\r\n").context("no answer of HTTP")?;
         ensure!(head.starts_with("HTTP/1.1 200 "), "{path}: {head}");
-        Ok(page.to_owned())
+        Ok((page.to_owned(), took))
     }
 
     /// The path of a page far behind the first.
     fn far(&self) -> Result<String> {
         let mut path = "/".to_owned();
         for _ in 0..FAR {
-            let page = self.get(&path)?;
+            let (page, _) = self.get(&path)?;
             let Some((_, link)) = page.split_once("class=\"more\"") else { bail!("{path} is the last page") };
             let place = link.split("href=\"").nth(1).and_then(|rest| rest.split('"').next());
             path = place.context("no link to older tasks")?.replace("&amp;", "&");
