@@ -56,8 +56,7 @@ impl TaskRounds {
 
     /// Whether it may be one that comes back: [`back`](Self::back) says so.
     pub(in super::super) fn may_be_back(cx: &Cx, params: &Params<'_>) -> bool {
-        let brings = |member| params.member(member).is_some();
-        !cx.dialect().asks_by_request() && (brings("requestState") || brings("inputResponses"))
+        !cx.dialect().asks_by_request() && !matches!(Retry::read(params), Ok(None))
     }
 
     /// How long a round is waited for.
