@@ -5,9 +5,10 @@
 //! an [`EventStore`]. A bit that was changed is found, and nothing opens as part of another task.
 //!
 //! **What stays readable** is what the store inside works with: ids, owners, tools and their versions, times, states, codes of
-//! errors, progress as a number, names of steps and keys of calls, digests by which equal calls and steps are found and the open tasks of a stranger counted (whoever
-//! guesses what was digested can tell that it was; a network is soon guessed), how large everything is, and what the store says itself, such as "task
-//! expired". A digest or a state that is changed is not found.
+//! errors, progress as a number, names of steps and keys of calls, digests by which equal calls and steps are found and the
+//! open tasks of a stranger counted (whoever guesses what was digested can tell that it was; a network is soon guessed), how
+//! large everything is, and what the store says itself, such as "task expired". A digest or a state that is changed is not
+//! found.
 //!
 //! **Limits** of the store inside are of what it keeps: what is sealed takes a third more, and 70 bytes.
 //!
