@@ -89,17 +89,17 @@ fn a_command_whose_tool_has_been_renamed_is_followed_to_its_end_and_cancelled_at
     server.kill();
     let configuration = fs::read_to_string(place.path("longhaul.toml")).unwrap();
     fs::write(place.path("longhaul.toml"), configuration.replace("[tools.gate]", "[tools.door]")).unwrap();
+    let began = Instant::now();
     let mut server = Server::start(&place);
     assert!(server.said().contains("2 open, 2 taken up"), "{}", server.said());
     assert!(server.said().contains("not configured any more were taken up: gate\n"), "{}", server.said());
 
     let running = || place.processes().iter().any(|(_, line)| line.contains("gate doomed"));
     assert!(running());
-    let asked = Instant::now();
     assert_eq!(cancel(server.address(), &doomed)["status"], "cancelled");
     eventually("the end of the cancelled command", || (!running()).then_some(()));
     // The janitor, which would end it too, has looked when the server began, and looks once a minute.
-    assert!(asked.elapsed() < Duration::from_secs(30), "{:?}", asked.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 
     fs::write(place.path("ends"), "").unwrap();
     let result = ended(server.address(), &ends);

@@ -1,6 +1,6 @@
 //! What bytes can be made to mean.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use longhaul::driver::{self, Options};
 use longhaul::server::Principal;
@@ -131,9 +131,7 @@ async fn s15_what_is_nested_or_counted_without_end_is_refused() {
     for number in ["1e999999", "9007199254740993", &"9".repeat(100_000), "-0", "1e-999999"] {
         let answer = host.post(&headers, &whole.replacen(r#""hi""#, number, 1)).await;
         assert_eq!(answer.json()["result"]["isError"], true, "{number:.20} is no text: {:.300}", answer.body);
-        let began = Instant::now();
         let odd = host.post(&headers, &whole.replacen(r#""id":1"#, &format!(r#""id":{number}"#), 1)).await;
-        assert!(began.elapsed() < Duration::from_secs(2));
         // An id that is taken comes back as it was, to the last digit.
         assert!(
             odd.status >= 400 || odd.body.contains(&format!(r#""id":{}"#, number.trim_start_matches('-'))),
