@@ -2,9 +2,8 @@
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 
-use atomic_waker::AtomicWaker;
 use longhaul_store::Progress;
 
 /// The latest that running work has said.
@@ -31,21 +30,20 @@ pub struct Reports {
 
 /// The latest report on its way from one to the other. Small, for there is one for every call that waits.
 #[derive(Debug, Default)]
-struct Place {
-    latest: Mutex<Latest>,
-    news: AtomicWaker,
-}
+struct Place(Mutex<Latest>);
 
 #[derive(Debug, Default)]
 struct Latest {
     report: Report,
     /// How many there have been.
     count: u64,
+    /// Who waits for the next.
+    waiting: Option<Waker>,
 }
 
 impl Place {
     fn lock(&self) -> MutexGuard<'_, Latest> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the report, if `change` says that it has.
@@ -53,8 +51,11 @@ impl Place {
         let mut latest = self.lock();
         if change(&mut latest.report) {
             latest.count += 1;
+            let waiting = latest.waiting.take();
             drop(latest);
-            self.news.wake();
+            if let Some(waiting) = waiting {
+                waiting.wake();
+            }
         }
     }
 }
@@ -110,8 +111,12 @@ impl Reports {
     /// Completes once there is one that has not been seen. Dropping the future loses nothing.
     pub async fn news(&mut self) {
         poll_fn(|cx| {
-            self.place.news.register(cx.waker());
-            if self.has_news() { Poll::Ready(()) } else { Poll::Pending }
+            let mut latest = self.place.lock();
+            if latest.count != self.seen {
+                return Poll::Ready(());
+            }
+            latest.waiting = Some(cx.waker().clone());
+            Poll::Pending
         })
         .await;
     }

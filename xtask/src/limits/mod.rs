@@ -176,6 +176,7 @@ fn all_constants(items: &[Item]) -> Vec<ItemConst> {
                         Some(ItemConst {
                             attrs,
                             vis: item.vis.clone(),
+                            modifiers: item.modifiers.clone(),
                             const_token: item.const_token,
                             ident,
                             generics: item.generics.clone(),

@@ -5,7 +5,6 @@
 mod family;
 mod output;
 
-use jiff::Timestamp;
 use longhaul_proto::jsonrpc::{Code, ErrorObject};
 use longhaul_proto::model::{CallToolResult, Task, TaskStatus};
 use longhaul_store::{Json, Outcome, Phase, Question, Record, Retention, Time};
@@ -46,7 +45,7 @@ pub fn task(record: &Record, view: View) -> Task {
         View::D1 | View::D2 => record.status_changed_at,
         View::D3 => record.updated_at,
     };
-    let mut task = Task::new(id(record, view), status, timestamp(record.created_at), timestamp(last_updated));
+    let mut task = Task::new(id(record, view), status, record.created_at.rfc3339(), last_updated.rfc3339());
     task.status_message = message(record);
     task.ttl_ms = if view == View::D1 { keep_ms(record) } else { ttl_ms(record) };
     task.poll_interval_ms = record.poll_interval_ms;
@@ -170,15 +169,6 @@ fn keep_ms(record: &Record) -> Option<u64> {
         (Some(ended), Some(at), _) => Some(millis(at.since(ended))),
         (None, _, Retention::AfterTerminal(keep)) => Some(millis(keep)),
         _ => None,
-    }
-}
-
-/// RFC 3339, to the millisecond.
-fn timestamp(time: Time) -> String {
-    match Timestamp::from_millisecond(time.unix_ms()) {
-        Ok(at) => format!("{at:.3}"),
-        // Past the year 9999: the latest there is.
-        Err(_) => format!("{:.3}", Timestamp::MAX),
     }
 }
 

@@ -1,11 +1,8 @@
 //! What a run is told from outside, in a few bytes: there is one for every call that waits.
 
 use std::future::poll_fn;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::task::Poll;
-
-use atomic_waker::AtomicWaker;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 
 /// Something a run is told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,12 +54,14 @@ impl Control {
 
 /// Reaches one run. Clones reach the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Controls(Arc<State>);
+pub(super) struct Controls(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    told: AtomicU8,
-    news: AtomicWaker,
+    /// What it has been told and not heard.
+    told: u8,
+    /// The run, while it waits.
+    waiting: Option<Waker>,
 }
 
 impl Controls {
@@ -73,23 +72,37 @@ impl Controls {
 
     /// Tells the run; once until it has heard. A run that has ended hears nothing.
     pub(super) fn tell(&self, control: Control) {
-        self.0.told.fetch_or(control.bit(), Ordering::AcqRel);
-        self.0.news.wake();
+        let mut state = self.lock();
+        state.told |= control.bit();
+        let waiting = state.waiting.take();
+        drop(state);
+        if let Some(waiting) = waiting {
+            waiting.wake();
+        }
     }
 
     /// What the run is told next. For the run alone; dropping the future loses nothing.
     pub(super) async fn next(&self) -> Control {
         poll_fn(|cx| {
-            self.0.news.register(cx.waker());
-            self.take().map_or(Poll::Pending, Poll::Ready)
+            let mut state = self.lock();
+            if let Some(control) = state.take() {
+                return Poll::Ready(control);
+            }
+            state.waiting = Some(cx.waker().clone());
+            Poll::Pending
         })
         .await
     }
 
-    fn take(&self) -> Option<Control> {
-        let told = self.0.told.load(Ordering::Acquire);
-        let control = Control::ALL.into_iter().find(|control| told & control.bit() != 0)?;
-        self.0.told.fetch_and(!control.bit(), Ordering::AcqRel);
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take(&mut self) -> Option<Control> {
+        let control = Control::ALL.into_iter().find(|control| self.told & control.bit() != 0)?;
+        self.told &= !control.bit();
         Some(control)
     }
 }

@@ -1,6 +1,6 @@
 //! One entry of the trail, as it stands in a file: a line of JSON.
 
-use jiff::Timestamp;
+use longhaul_tasks::store::Time;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -80,7 +80,7 @@ impl Entry {
     pub(super) fn of_trail(node: &str, what: &str) -> Self {
         Self {
             seq: 0,
-            at: written(Timestamp::now()),
+            at: now().rfc3339(),
             node: node.to_owned(),
             what: what.to_owned(),
             task: None,
@@ -100,8 +100,8 @@ impl Entry {
     pub(super) fn of(event: &Event, node: &str) -> Self {
         let mut entry = Self::of_trail(node, event.what.name());
         // A time that no calendar has is of a clock that is broken: ours stays.
-        if let Ok(at) = Timestamp::from_millisecond(event.at.unix_ms()) {
-            entry.at = written(at);
+        if (Time::FIRST_WRITTEN..=Time::LAST_WRITTEN).contains(&event.at) {
+            entry.at = event.at.rfc3339();
         }
         entry.task = event.task.as_ref().map(|task| task.as_str().to_owned());
         entry.tool = event.tool.as_deref().map(str::to_owned);
@@ -122,8 +122,8 @@ impl Entry {
     }
 }
 
-fn written(at: Timestamp) -> String {
-    format!("{at:.3}")
+fn now() -> Time {
+    Time::default().after(crate::seal::now())
 }
 
 impl What {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
+use regex_lite::Regex;
 
 /// A template that URIs can be held against.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ impl Parser {
         if text.contains('}') {
             return Err("a `}` closes nothing".to_owned());
         }
-        self.pattern.push_str(&regex::escape(text));
+        self.pattern.push_str(&regex_lite::escape(text));
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl Parser {
 
     /// Values with their names, in any order, each of which may be missing.
     fn pairs(&mut self, operator: char, names: &[&str]) {
-        let names = names.iter().map(|name| regex::escape(name)).collect::<Vec<_>>().join("|");
+        let names = names.iter().map(|name| regex_lite::escape(name)).collect::<Vec<_>>().join("|");
         let (pattern, separator) = match operator {
             ';' => (format!("((?:;(?:{names})(?:=[^;/?#]*)?)*)"), ';'),
             '&' => (format!("((?:&(?:{names})=[^&#]*)*)"), '&'),
