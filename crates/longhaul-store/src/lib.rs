@@ -63,6 +63,7 @@ mod room;
 mod row;
 #[cfg(feature = "sealed")]
 pub mod sealed;
+mod seen_step;
 mod settings;
 mod share;
 mod shared;
@@ -104,6 +105,7 @@ pub use part::{Part, PartContent, Parts};
 pub use postgres::{Postgres, PostgresOptions};
 pub use record::{Dialect, Digest, Lease, Phase, Progress, Record, Rerun, Retention, Undo, UndoPhase};
 pub use registry::{Entry, EntryKey, Holder, Registry, Swap, Value, Version};
+pub use seen_step::{SeenState, SeenStep, SeenSteps};
 pub use settings::{Limits, Settings};
 pub use share::Share;
 pub use spell::{Spell, SpellOver};

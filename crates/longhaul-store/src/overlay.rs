@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
     Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
-    Step, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    SeenSteps, Step, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 /// A store over another one, which does itself only what it says here.
@@ -135,6 +135,17 @@ pub trait Overlay: fmt::Debug + Send + Sync {
     /// [`TaskStore::steps`].
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
         self.around(Operation::Steps, self.below().steps(id, epoch))
+    }
+
+    /// [`TaskStore::seen_steps`].
+    fn seen_steps<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<SeenSteps>> {
+        self.around(Operation::SeenSteps, self.below().seen_steps(scope, id, after, limit))
     }
 
     /// [`TaskStore::parts`].
@@ -292,6 +303,16 @@ impl<O: Overlay> TaskStore for O {
         Overlay::steps(self, id, epoch)
     }
 
+    fn seen_steps<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<SeenSteps>> {
+        Overlay::seen_steps(self, scope, id, after, limit)
+    }
+
     fn parts<'a>(
         &'a self,
         scope: Scope<'a>,
@@ -408,6 +429,8 @@ pub enum Operation {
     Write,
     /// [`TaskStore::steps`].
     Steps,
+    /// [`TaskStore::seen_steps`].
+    SeenSteps,
     /// [`TaskStore::parts`].
     Parts,
     /// [`TaskStore::answer`].
@@ -441,6 +464,7 @@ impl fmt::Display for Operation {
             Self::Release => "release",
             Self::Write => "write",
             Self::Steps => "steps",
+            Self::SeenSteps => "seen_steps",
             Self::Parts => "parts",
             Self::Answer => "answer",
             Self::Finish => "finish",

@@ -208,6 +208,11 @@ pub(crate) fn asked(row: &impl Cells) -> Result<u64, StoreError> {
     Reader { row }.count(Column::Asked)
 }
 
+/// How many steps a row's task has.
+pub(crate) fn steps(row: &impl Cells) -> Result<u64, StoreError> {
+    Reader { row }.count(Column::Steps)
+}
+
 /// How many parts the work of a row's task has given.
 pub(crate) fn parts(row: &impl Cells) -> Result<u64, StoreError> {
     Reader { row }.count(Column::Parts)

@@ -20,13 +20,33 @@ pub struct Step {
     pub of: Fingerprint,
     /// How far it is.
     pub state: StepState,
+    /// When it began, by the store's time; of a question, when it was asked. `None` where that is not known: of one that
+    /// was learnt before anybody had noted that it began, and of one that an earlier release has noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_at: Option<Time>,
+    /// When it was learnt, by the store's time; `None` as long as it is not, and where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learnt_at: Option<Time>,
 }
 
 impl Step {
-    /// A step.
+    /// A step. The store says when it began and was learnt.
     #[must_use]
     pub fn new(key: impl Into<Arc<str>>, of: Fingerprint, state: StepState) -> Self {
-        Self { key: key.into(), of, state }
+        Self { key: key.into(), of, state, began_at: None, learnt_at: None }
+    }
+
+    /// The same, of which the worker knows better: it tells of it when it is learnt, and not when it begins.
+    #[must_use]
+    pub fn between(mut self, began: Option<Time>, learnt: Option<Time>) -> Self {
+        (self.began_at, self.learnt_at) = (began, learnt);
+        self
+    }
+
+    /// Whether the other is this step, as far as this is, whenever that was.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        (&self.key, self.of, &self.state) == (&other.key, other.of, &other.state)
     }
 
     /// Bytes that it takes, as the limits count them.

@@ -4,7 +4,7 @@ use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
     CallKey, Cursor, Epoch, Limits, NewChild, NewTask, NodeId, OnOrphan, Outcome, Owner, Page, Park, Part,
-    Parts, Progress, Record, Reply, Runnable, Scope, Step, StoreError, TaskId, TaskWatch, Time,
+    Parts, Progress, Record, Reply, Runnable, Scope, SeenSteps, Step, StoreError, TaskId, TaskWatch, Time,
 };
 
 /// What an operation returns: boxed, so that a store can be a `dyn TaskStore`.
@@ -103,6 +103,18 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     ///
     /// [`StoreError::Fenced`].
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>>;
+
+    /// What is seen of the steps of a task, whoever works on it and also when nobody does, in the order in which they began:
+    /// those behind the first `after`, at most `limit` (1 to 1,000; a limit outside is brought to the nearest), and fewer where
+    /// their keys are long, though one at least. They are there as long as their task can be read. `None` if the scope sees no
+    /// such task. Behind more than there are, nothing, at the end.
+    fn seen_steps<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<SeenSteps>>;
 
     /// The parts that the work of a task has given, behind the first `after`: at most `limit` (1 to 1,000; a limit outside
     /// is brought to the nearest), and fewer where they are large, though one at least. `None` if the scope sees no such

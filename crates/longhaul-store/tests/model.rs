@@ -100,6 +100,12 @@ enum Operation {
         keys: Vec<u8>,
         ends: bool,
     },
+    SeenSteps {
+        task: u8,
+        scope: u8,
+        after: u64,
+        limit: usize,
+    },
     Parts {
         task: u8,
         scope: u8,
@@ -168,6 +174,8 @@ fn operation() -> impl Strategy<Value = (usize, Operation)> {
             .prop_map(|(task, behind, keys, ends)| Operation::Give { task, behind, keys, ends }),
         2 => (task(), 0..4u8, 0..5u64, 0..4usize)
             .prop_map(|(task, scope, after, limit)| Operation::Parts { task, scope, after, limit }),
+        2 => (task(), 0..4u8, 0..5u64, 0..4usize)
+            .prop_map(|(task, scope, after, limit)| Operation::SeenSteps { task, scope, after, limit }),
         4 => (task(), 0..4u8, prop::collection::vec(0..8u8, 0..4))
             .prop_map(|(task, scope, keys)| Operation::Answer { task, scope, keys }),
         1 => (0..5usize).prop_map(|limit| Operation::Sweep { limit }),
@@ -264,6 +272,10 @@ impl Side {
                     .map(|key| Reply::new(format!("q{key}"), json(&"1".repeat(1 + *key as usize))))
                     .collect();
                 self.show(store.answer(scoped(*scope, &owner), &id(*task), &replies).await)
+            }
+            Operation::SeenSteps { task, scope, after, limit } => {
+                let owner = owner(*scope);
+                self.show(store.seen_steps(scoped(*scope, &owner), &id(*task), *after, *limit).await)
             }
             Operation::Parts { task, scope, after, limit } => {
                 let owner = owner(*scope);

@@ -46,6 +46,7 @@ mod orphaning;
 mod reading;
 mod registry;
 mod reporting;
+mod seeing;
 mod spawning;
 mod spells;
 mod stepping;
@@ -186,6 +187,16 @@ pub const CHECKS: &[Check] = checks! {
         a_forgotten_task_leaves_no_steps,
         steps_are_bounded,
         what_is_forgotten_makes_room_and_is_learnt_anew,
+    }
+    seeing::{
+        a_step_has_the_times_at_which_it_began_and_was_learnt,
+        a_worker_knows_better_when_what_it_tells_late_was_done,
+        a_child_is_a_step_from_when_it_is_made_until_it_ends,
+        what_is_undone_began_when_that_did,
+        steps_are_seen_whoever_works_on_them_and_when_nobody_does,
+        a_foreign_task_shows_no_steps,
+        many_steps_are_seen_in_stretches,
+        words_in_what_was_learnt_are_not_taken_for_its_steps,
     }
     giving::{
         parts_are_read_in_the_order_in_which_they_were_given,

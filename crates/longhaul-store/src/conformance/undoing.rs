@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Backend, create, finish, get, json, one, queued, stepping::learnt, stepping::step, task};
+use super::{
+    Backend, create, finish, get, json, one, queued,
+    stepping::{learnt, step, untimed},
+    task,
+};
 use crate::{
     Accepts, Batch, Cancellation, Erasure, Finished, Outcome, Park, Progress, Record, Retention, Runnable,
     Scope, Settings, StepState, StoreError, TaskStore, UndoPhase,
@@ -63,7 +67,7 @@ pub(super) async fn a_task_that_failed_is_undone_and_nobody_sees_it(backend: &dy
     let [held] = &claimed[..] else { panic!("it is due, not {claimed:?}") };
     assert_eq!((held.epoch, seen(held)), (failed.epoch.next(), seen(&failed)));
     assert_eq!(held.lease().map(|lease| &lease.node), Some(other.node()));
-    let steps = other.steps(&held.id, held.epoch).await.unwrap();
+    let steps = untimed(other.steps(&held.id, held.epoch).await.unwrap());
     assert_eq!(steps[1], owed("undo charge"));
     assert_eq!(steps[3], owed("undo ship"));
 
@@ -244,7 +248,7 @@ pub(super) async fn what_is_erased_or_expires_is_undone_all_the_same(backend: &d
         assert_eq!(one.store.erase(Scope::Operator, &made.id).await.unwrap(), Erasure::NotFound);
         assert_eq!(one.store.sweep(10).await.unwrap().total(), 0, "but it is kept");
         let held = other.claim_one(&made.id).await.unwrap().expect("it is due");
-        assert_eq!(other.steps(&held.id, held.epoch).await.unwrap()[3], owed("undo ship"));
+        assert_eq!(untimed(other.steps(&held.id, held.epoch).await.unwrap())[3], owed("undo ship"));
         other.write(&held.id, held.epoch, undone("undo ship")).await.unwrap();
         assert!(other.renew(&[(held.id.clone(), held.epoch)]).await.unwrap().is_empty());
         other.write(&held.id, held.epoch, undone("undo charge")).await.unwrap();

@@ -11,7 +11,7 @@ use crate::{
     Settings, Share, Start, Step, StepClock, StepState, TaskId, TaskStore, Time, ToolVersion,
 };
 
-const ROWS: [(RowKey, &str); 31] = [
+const ROWS: [(RowKey, &str); 34] = [
     (
         (1, 0),
         r#"{"record":{"id":"full","owner":{"Principal":"ann"},"tool":"build","version":"1.2.3","arguments":{"n": 1.0},"rerun":"Resumable","dialect":"D2","caller":{"c":[]},"phase":{"Running":{"lease":{"node":"node-1","until":1800000030000}}},"started":true,"attempt":1,"epoch":1,"retention":{"AfterTerminal":{"secs":60,"nanos":500000000}},"expires_at":null,"created_at":1800000000000,"status_changed_at":1800000001000,"updated_at":1800000001000,"terminal_at":null,"status_message":"begun","progress":{"value":4591870180066957722,"total":4599075939470750515,"message":"a third"},"poll_interval_ms":500,"join":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"once":{"key":"key:1","of":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2]},"questions":[{"key":"q","step":"asked","of":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2],"request":{"method":"x"},"asked_at":1800000001000,"deadline":1800000009000}],"steps":7,"step_bytes":1190,"parts":2,"part_bytes":14,"owed":1,"undo":null,"parent":null,"children":{"open":1,"ended":0,"below":1},"seq":3},"nth":1,"removable_at":null}"#,
@@ -111,6 +111,18 @@ const ROWS: [(RowKey, &str); 31] = [
     (
         (31, 0),
         r#"{"record":{"id":"shared","owner":"Anonymous","share":18446744073709551615,"tool":"tool","version":"0.0.0","arguments":{},"rerun":"Never","dialect":"Held","caller":null,"phase":{"Running":{"lease":{"node":"node-1","until":1800000031000}}},"started":true,"attempt":1,"epoch":1,"retention":"Unlimited","expires_at":null,"created_at":1800000001000,"status_changed_at":1800000001000,"updated_at":1800000001000,"terminal_at":null,"cancel_grace":null,"cancelling":null,"orphan_at":null,"on_orphan":"keep","came_back_at":null,"status_message":null,"progress":null,"poll_interval_ms":null,"join":null,"once":null,"questions":[],"steps":0,"step_bytes":0,"parts":0,"part_bytes":0,"owed":0,"undo":null,"parent":null,"children":{"open":0,"ended":0,"below":0},"seq":31},"nth":15,"removable_at":null}"#,
+    ),
+    (
+        (32, 0),
+        r#"{"record":{"id":"timed-steps","owner":"Anonymous","tool":"tool","version":"0.0.0","arguments":{},"rerun":"Never","dialect":"Held","caller":null,"phase":{"Running":{"lease":{"node":"node-1","until":1800000031000}}},"started":true,"attempt":1,"epoch":1,"retention":"Unlimited","expires_at":null,"created_at":1800000001000,"status_changed_at":1800000001000,"updated_at":1800000001000,"terminal_at":null,"cancel_grace":null,"cancelling":null,"orphan_at":null,"on_orphan":"keep","came_back_at":null,"status_message":null,"progress":null,"poll_interval_ms":null,"join":null,"once":null,"questions":[],"steps":2,"step_bytes":44,"parts":0,"part_bytes":0,"owed":0,"undo":null,"parent":null,"children":{"open":0,"ended":0,"below":0},"seq":32},"nth":16,"removable_at":null}"#,
+    ),
+    (
+        (32, 2),
+        r#"{"key":"begun","of":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"state":"Begun","began_at":1800000001000}"#,
+    ),
+    (
+        (32, 4),
+        r#"{"key":"done","of":[4,4,4,4,4,4,4,4,4,4,4,4,4,4,4,4],"state":{"Learnt":{"value":[1],"is_error":false}},"began_at":1800000000500,"learnt_at":1800000000700}"#,
     ),
 ];
 
@@ -230,6 +242,13 @@ async fn lived() -> Memory {
     let mut shared = task("shared");
     shared.share = Some(Share::new(u64::MAX));
     new(shared).await;
+    let mut timed = task("timed-steps");
+    let at = |ms: i64| Some(Time::from_unix_ms(1_800_000_000_000 + ms));
+    timed.steps = vec![
+        Step::new("begun", of(1), StepState::Begun),
+        Step::new("done", of(4), learnt(false)).between(at(500), at(700)),
+    ];
+    new(timed).await;
     store
 }
 
@@ -238,7 +257,8 @@ async fn rows_of_an_earlier_build_are_read_as_what_they_were() {
     let lived = lived().await;
     let (again, _) = store(ROWS);
     let (mut was, is) = (lived.shared.lock(), again.shared.lock());
-    // It wrote down who had worked on none of the others.
+    // It wrote down who had worked on none of the others, nor when their steps began.
     was.forget_spells(|task| task.as_str() != "worked");
+    was.forget_times_of_steps(|task| task.as_str() != "timed-steps");
     assert!(is.holds_what(&was), "read: {is:#?}\n\nwas: {was:#?}");
 }

@@ -21,9 +21,9 @@ use self::{
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Clock, Counts, Created, Cursor, Durability, Entry,
     EntryKey, Epoch, Erasure, Event, EventStore, Filter, Finished, Holder, Limits, NewChild, NewTask, NodeId,
-    Outcome, Owner, Page, Parts, Record, Registry, Reply, Runnable, Scope, Settings, Step, StoreError,
-    StoreFuture, Stream, Swap, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value, Version,
-    WatchHub,
+    Outcome, Owner, Page, Parts, Record, Registry, Reply, Runnable, Scope, SeenSteps, Settings, Step,
+    StoreError, StoreFuture, Stream, Swap, Swept, SystemClock, TaskId, TaskStore, TaskWatch, Time, Value,
+    Version, WatchHub,
     clock::StoreClock,
     event_store::LONGEST_REPLAY,
     transition::{self, Asked, Noted, Spawned},
@@ -300,6 +300,19 @@ impl TaskStore for Memory {
         self.at_once(move |table, this, _| {
             transition::check_held(&this.of_worker(table, id, epoch)?, epoch)?;
             Ok(table.steps(id))
+        })
+    }
+
+    fn seen_steps<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<SeenSteps>> {
+        self.at_once(move |table, _, now| {
+            let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
+            Ok(seen.map(|record| table.seen_steps(&record.id, after, limit)))
         })
     }
 

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Step, transition::Noted};
+use crate::{SeenStep, SeenSteps, Step, transition::Noted};
 
 #[derive(Debug, Default)]
 pub(super) struct Steps {
@@ -18,6 +18,11 @@ pub(super) struct Steps {
 impl Steps {
     pub(super) fn list(&self) -> impl Iterator<Item = &Step> {
         self.list.values()
+    }
+
+    /// What is seen of some of them.
+    pub(super) fn seen(&self, after: u64, limit: usize) -> SeenSteps {
+        SeenSteps::among(self.list.values().map(SeenStep::of), after, limit)
     }
 
     /// The same, each with its place.
@@ -35,6 +40,11 @@ impl Steps {
         self.begun = self.begun.max(place);
         self.by_key.insert(step.key.clone(), place);
         self.list.insert(place, step);
+    }
+
+    #[cfg(test)]
+    pub(super) fn forget_times(&mut self) {
+        self.list.values_mut().for_each(|step| (step.began_at, step.learnt_at) = (None, None));
     }
 
     pub(super) fn find(&self, key: &str) -> Option<&Step> {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     CallKey, Counts, Cursor, Digest, Filter, Limits, NodeId, Owner, Page, Part, Parts, Phase, Record,
-    Runnable, Scope, Share, Step, StoreError, TaskId, Time,
+    Runnable, Scope, SeenSteps, Share, Step, StoreError, TaskId, Time,
     room::Room,
     transition::{self, Kept, Noted},
 };
@@ -179,6 +179,12 @@ impl Table {
     pub(super) fn steps(&self, id: &TaskId) -> Vec<Step> {
         let steps = self.by_id.get(id).and_then(|ord| self.steps.get(ord));
         steps.map(|steps| steps.list().cloned().collect()).unwrap_or_default()
+    }
+
+    /// What is seen of some of them.
+    pub(super) fn seen_steps(&self, id: &TaskId, after: u64, limit: usize) -> SeenSteps {
+        let steps = self.by_id.get(id).and_then(|ord| self.steps.get(ord));
+        steps.map_or_else(|| SeenSteps::new(0, Vec::new(), 0), |steps| steps.seen(after, limit))
     }
 
     /// The topmost of the open tasks above this one.
@@ -393,6 +399,14 @@ impl Table {
     pub(super) fn forget_spells(&mut self, of: impl Fn(&TaskId) -> bool) {
         let slots = self.tasks.values_mut().filter(|slot| of(&slot.record.id));
         slots.for_each(|slot| slot.record.spells.clear());
+    }
+
+    #[cfg(test)]
+    pub(super) fn forget_times_of_steps(&mut self, of: impl Fn(&TaskId) -> bool) {
+        let slots = self.tasks.iter().filter(|(_, slot)| of(&slot.record.id));
+        for (ord, _) in slots {
+            self.steps.get_mut(ord).into_iter().for_each(Steps::forget_times);
+        }
     }
 
     /// Whether this is what the other is, but for who lives and for numbers that nothing has any more.

@@ -44,6 +44,13 @@ pub(crate) struct Steps {
     pub(crate) epoch: Epoch,
 }
 
+/// A stretch of what is seen of the steps of a task.
+pub(crate) struct SeenStepsOf {
+    pub(crate) task: Get,
+    pub(crate) after: u64,
+    pub(crate) limit: usize,
+}
+
 /// A stretch of the parts of a task.
 pub(crate) struct PartsOf {
     pub(crate) task: Get,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Handle,
-    look::{Called, Candidates, Claimable, Count, Due, Get, List, Look, PartsOf, Steps},
+    look::{Called, Candidates, Claimable, Count, Due, Get, List, Look, PartsOf, SeenStepsOf, Steps},
     operation::{
         Answer, AskToCancel, CameBack, Cancel, Claim, ClaimOne, Create, Erase, Finish, Held, Release, Target,
         Write,
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
     Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
-    Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
+    SeenSteps, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time,
 };
 
 impl<S: Server> TaskStore for Handle<S>
@@ -24,6 +24,7 @@ where
     Get: Look<S::Moment, Found = Option<Record>>,
     Called: Look<S::Moment, Found = Option<Record>>,
     Steps: Look<S::Moment, Found = Vec<Step>>,
+    SeenStepsOf: Look<S::Moment, Found = Option<SeenSteps>>,
     PartsOf: Look<S::Moment, Found = Option<Parts>>,
     List: Look<S::Moment, Found = Page>,
     Count: Look<S::Moment, Found = Counts>,
@@ -119,6 +120,16 @@ where
 
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
         self.look(move || Steps { id: id.clone(), epoch })
+    }
+
+    fn seen_steps<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<SeenSteps>> {
+        self.look(move || SeenStepsOf { task: Get { owner: owner_of(scope), id: id.clone() }, after, limit })
     }
 
     fn parts<'a>(

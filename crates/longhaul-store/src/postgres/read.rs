@@ -13,13 +13,13 @@ use super::{
     value::Value,
 };
 use crate::{
-    Counts, NodeId, Page, Parts, Record, Step, StoreError, TaskId, Time,
+    Counts, NodeId, Page, Parts, Record, SeenSteps, Step, StoreError, TaskId, Time,
     networked::look::{
-        Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, Steps,
+        Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, SeenStepsOf, Steps,
     },
     page::LONGEST_SCAN,
     part::{LARGEST_STRETCH, LONGEST_STRETCH},
-    row::{self, Cells as _, Place, encode_owner, part, phase, signed},
+    row::{self, Cells as _, Place, encode_owner, part, phase, signed, step},
     transition,
 };
 
@@ -126,6 +126,24 @@ impl Look<Moment> for Steps {
             }
             _ => Err(StoreError::Fenced { id: self.id.clone(), held: self.epoch }.into()),
         }
+    }
+}
+
+impl Look<Moment> for SeenStepsOf {
+    type Found = Option<SeenSteps>;
+
+    async fn look(&self, Moment { session, site }: &Moment) -> Result<Self::Found, Fault> {
+        let Some(row) = self.task.row(session).await? else { return Ok(None) };
+        let place = Place::of(&row, site.node.clock.now())?;
+        if !place.is_visible() {
+            return Ok(None);
+        }
+        let total = row::steps(&row)?;
+        let (start, limit) = SeenSteps::bounds(total, self.after, self.limit);
+        let values = [Value::count(place.ord), Value::count(start), Value::count(limit as u64)];
+        let rows = session.query("reading the steps of a task", sql::SEEN_STEPS, &values).await?;
+        let steps = rows.iter().map(|row| Ok(step::seen(row)?.1)).collect::<Result<_, Fault>>()?;
+        Ok(Some(SeenSteps::new(start, steps, total)))
     }
 }
 

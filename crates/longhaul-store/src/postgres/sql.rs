@@ -1,6 +1,9 @@
 //! Every statement on tasks and what belongs to them.
 
-use crate::row::{columns, step::step_columns};
+use crate::row::{
+    columns,
+    step::{seen_columns, step_columns},
+};
 
 /// Other transactions change what this one has not touched; what it depends on it locks.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
@@ -194,6 +197,12 @@ pub(super) const DUE: &str = "SELECT id FROM longhaul.tasks \
 
 pub(super) const STEPS: &str =
     concat!("SELECT ", step_columns!(), " FROM longhaul.steps WHERE task = $1 ORDER BY ord");
+
+pub(super) const SEEN_STEPS: &str = concat!(
+    "SELECT ",
+    seen_columns!(),
+    " FROM longhaul.steps WHERE task = $1 ORDER BY ord OFFSET $2 LIMIT $3"
+);
 
 pub(super) const STEPS_OF: &str = concat!(
     "SELECT ",

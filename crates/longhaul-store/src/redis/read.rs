@@ -12,9 +12,9 @@ use super::{
     tx::read_step,
 };
 use crate::{
-    Counts, NodeId, Page, Part, Parts, Record, Step, StoreError, TaskId,
+    Counts, NodeId, Page, Part, Parts, Record, SeenStep, SeenSteps, Step, StoreError, TaskId,
     networked::look::{
-        Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, Steps,
+        Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, SeenStepsOf, Steps,
     },
     page::LONGEST_SCAN,
     part::{LARGEST_STRETCH, LONGEST_STRETCH},
@@ -25,6 +25,8 @@ use crate::{
 static STEPS: LazyLock<Script> = LazyLock::new(|| {
     reading("return {redis.call('HMGET', KEYS[1], unpack(ARGV)), redis.call('HVALS', KEYS[2])}")
 });
+/// The same without what was learnt, which may be large.
+static SEEN_STEPS: LazyLock<Script> = LazyLock::new(|| reading(include_str!("seen_steps.lua")));
 static COUNT: LazyLock<Script> =
     LazyLock::new(|| reading("return {redis.call('ZCARD', KEYS[1]), redis.call('ZCARD', KEYS[2])}"));
 
@@ -85,6 +87,24 @@ impl Look<Site> for Steps {
         let mut steps = steps.iter().map(|step| read_step(step)).collect::<Result<Vec<_>, _>>()?;
         steps.sort_by_key(|(place, _)| *place);
         Ok(steps.into_iter().map(|(_, step)| step).collect())
+    }
+}
+
+impl Look<Site> for SeenStepsOf {
+    type Found = Option<SeenSteps>;
+
+    async fn look(&self, site: &Site) -> Result<Option<SeenSteps>, Fault> {
+        let keys = [site.keys.task(&self.task.id), site.keys.steps(&self.task.id)];
+        let fields = FIELDS.map(|field| field.as_bytes().to_vec());
+        let (fields, steps): (Vec<Field>, Vec<Vec<u8>>) =
+            site.link.read("reading steps", &SEEN_STEPS, &keys, &fields).await?;
+        if !Row::of(&fields)?.is_some_and(|row| self.task.sees(&row, site)) {
+            return Ok(None);
+        }
+        let mut steps = steps.iter().map(|step| read_step(step)).collect::<Result<Vec<_>, _>>()?;
+        steps.sort_by_key(|(place, _)| *place);
+        let seen = steps.iter().map(|(_, step)| SeenStep::of(step));
+        Ok(Some(SeenSteps::among(seen, self.after, self.limit)))
     }
 }
 

@@ -3,7 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use super::Cells;
-use crate::{Fingerprint, Json, Question, Step, StepState, StoreError, TaskId, Time, error::corrupt};
+use crate::{
+    Fingerprint, Json, Question, SeenState, SeenStep, Step, StepState, StoreError, TaskId, Time,
+    error::corrupt,
+};
 
 /// The columns of a step, as [`decode`] reads them.
 macro_rules! step_columns {
@@ -12,9 +15,17 @@ macro_rules! step_columns {
     };
 }
 
-pub(crate) use step_columns;
+/// The columns of what is seen of a step, as [`seen`] reads them.
+macro_rules! seen_columns {
+    () => {
+        "ord, key, state, name, asked_at, until"
+    };
+}
 
-/// The columns that say how far a step is.
+pub(crate) use {seen_columns, step_columns};
+
+/// The columns that say how far a step is. One that is learnt has its time where others have one until which they last, and
+/// each began when a question was asked: so they need no more columns than the first releases made.
 pub(crate) struct Columns<'a> {
     pub(crate) state: i64,
     pub(crate) name: Option<&'a str>,
@@ -25,7 +36,7 @@ pub(crate) struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     pub(crate) fn of(step: &'a Step) -> Self {
-        let blank = Self { state: BEGUN, name: None, asked_at: None, until: None, json: None };
+        let blank = Self { state: BEGUN, name: None, asked_at: step.began_at, until: None, json: None };
         match &step.state {
             StepState::Begun => blank,
             StepState::Asked(question) => Self {
@@ -38,9 +49,12 @@ impl<'a> Columns<'a> {
             StepState::Owed => Self { state: OWED, ..blank },
             StepState::Child(task) => Self { state: CHILD, name: Some(task.as_str()), ..blank },
             StepState::Due(at) => Self { state: DUE, until: Some(*at), ..blank },
-            StepState::Learnt { value, is_error } => {
-                Self { state: if *is_error { FAILED } else { LEARNT }, json: Some(value.as_str()), ..blank }
-            }
+            StepState::Learnt { value, is_error } => Self {
+                state: if *is_error { FAILED } else { LEARNT },
+                until: step.learnt_at,
+                json: Some(value.as_str()),
+                ..blank
+            },
         }
     }
 }
@@ -72,7 +86,31 @@ pub(crate) fn decode(row: &impl Cells) -> Result<(i64, Step), StoreError> {
         FAILED => StepState::Learnt { value: json()?, is_error: true },
         other => return Err(damaged(format!("state {other}"))),
     };
-    Ok((int(0)?, Step::new(key, of, state)))
+    let began = maybe_int(5)?.map(Time::from_unix_ms);
+    let learnt = match state {
+        StepState::Learnt { .. } => maybe_int(6)?.map(Time::from_unix_ms),
+        _ => None,
+    };
+    Ok((int(0)?, Step::new(key, of, state).between(began, learnt)))
+}
+
+/// Reads what is seen of a step, and its place among those of its task.
+pub(crate) fn seen(row: &impl Cells) -> Result<(i64, SeenStep), StoreError> {
+    let maybe_time = |at: usize| Ok(row.int(at).map_err(damaged)?.map(Time::from_unix_ms));
+    let int = |at: usize| row.int(at).map_err(damaged)?.ok_or_else(|| damaged("null"));
+    let text = |at: usize| row.text(at).map_err(damaged)?.ok_or_else(|| damaged("null"));
+    let (began_at, until) = (maybe_time(4)?, maybe_time(5)?);
+    let (state, learnt_at) = match int(2)? {
+        BEGUN => (SeenState::Begun, None),
+        ASKED => (SeenState::Asked, None),
+        DUE => (SeenState::Due(until.ok_or_else(|| damaged("null"))?), None),
+        OWED => (SeenState::Owed, None),
+        CHILD => (SeenState::Child(TaskId::new(text(3)?).map_err(damaged)?), None),
+        LEARNT => (SeenState::Learnt, until),
+        FAILED => (SeenState::Failed, until),
+        other => return Err(damaged(format!("state {other}"))),
+    };
+    Ok((int(0)?, SeenStep { key: text(1)?.into(), state, began_at, learnt_at }))
 }
 
 /// Whether a step is a question that waits for an answer.

@@ -36,7 +36,7 @@ use self::{
 use crate::{
     Answered, Batch, CallKey, CancelAsked, Cancellation, Counts, Created, Cursor, Durability, Epoch, Erasure,
     Filter, Finished, Limits, NewTask, NodeId, Outcome, Owner, Page, Parts, Record, Reply, Runnable, Scope,
-    Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time, row::phase,
+    SeenSteps, Step, StoreError, StoreFuture, Swept, TaskId, TaskStore, TaskWatch, Time, row::phase,
 };
 
 /// Tasks, events and entries in one SQLite file.
@@ -221,6 +221,16 @@ impl TaskStore for Sqlite {
 
     fn steps<'a>(&'a self, id: &'a TaskId, epoch: Epoch) -> StoreFuture<'a, Vec<Step>> {
         self.read_with(move |conn, site| read::steps(conn, site, id, epoch))
+    }
+
+    fn seen_steps<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        id: &'a TaskId,
+        after: u64,
+        limit: usize,
+    ) -> StoreFuture<'a, Option<SeenSteps>> {
+        self.read_with(move |conn, site| steps::seen(conn, site, scope, id, after, limit, site.clock.now()))
     }
 
     fn parts<'a>(

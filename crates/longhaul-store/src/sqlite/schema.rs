@@ -301,7 +301,7 @@ fn objects(conn: &Connection) -> rusqlite::Result<i64> {
 mod tests {
     use super::*;
     use crate::{
-        Counts, EntryKey, EventStore as _, Owner, Registry as _, Scope, Sqlite, Stream, TaskId,
+        Counts, EntryKey, EventStore as _, Owner, Registry as _, Scope, SeenStep, Sqlite, Stream, TaskId,
         TaskStore as _, Value,
     };
 
@@ -361,7 +361,12 @@ mod tests {
         let [held] = &claimed[..] else { panic!("one of them is due, not {claimed:?}") };
         assert_eq!((held.id.as_str(), held.undo.as_ref().map(|undo| undo.attempt)), ("due", Some(2)));
         let steps = store.steps(&held.id, held.epoch).await.unwrap();
-        assert_eq!(steps.len(), 1);
+        assert_eq!(
+            steps.iter().map(|step| (step.began_at, step.learnt_at)).collect::<Vec<_>>(),
+            [(None, None)]
+        );
+        let seen = store.seen_steps(Scope::Operator, &held.id, 0, 10).await.unwrap().unwrap();
+        assert_eq!(seen.steps, steps.iter().map(SeenStep::of).collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Every statement, where its plan can be checked.
 
-use crate::row::{columns, step::step_columns};
+use crate::row::{
+    columns,
+    step::{seen_columns, step_columns},
+};
 
 pub(super) const BY_ID: &str = concat!("SELECT ", columns!(), " FROM tasks WHERE id = ?1");
 
@@ -149,6 +152,8 @@ pub(super) const HAS_DUE: &str =
 
 pub(super) const STEPS: &str = concat!("SELECT ", step_columns!(), " FROM steps WHERE task = ?1");
 
+pub(super) const SEEN_STEPS: &str = concat!("SELECT ", seen_columns!(), " FROM steps WHERE task = ?1");
+
 pub(super) const STEP: &str = concat!("SELECT ", step_columns!(), " FROM steps WHERE task = ?1 AND key = ?2");
 
 pub(super) const QUESTIONS: &str =
@@ -274,6 +279,7 @@ mod tests {
             DUE,
             HAS_DUE,
             STEPS,
+            SEEN_STEPS,
             STEP,
             QUESTIONS,
             LAST_ASKED,

@@ -7,9 +7,9 @@ use super::{
     tx::{Site, Tx},
 };
 use crate::{
-    Question, Record, Step, StoreError, Time,
+    Question, Record, Scope, SeenSteps, Step, StoreError, TaskId, Time,
     row::{
-        signed,
+        self, Place, signed,
         step::{self, Columns, is_asked},
     },
     transition::Noted,
@@ -20,6 +20,39 @@ pub(super) fn all(conn: &Connection, site: &Site, task: u64) -> Result<Vec<Step>
     let mut steps = read(conn, site, sql::STEPS, params![signed(task)])?;
     steps.sort_by_key(|(ord, _)| *ord);
     Ok(steps.into_iter().map(|(_, step)| step).collect())
+}
+
+/// What is seen of those of a task behind the first `after`.
+pub(super) fn seen(
+    conn: &Connection,
+    site: &Site,
+    scope: Scope<'_>,
+    id: &TaskId,
+    after: u64,
+    limit: usize,
+    now: Time,
+) -> Result<Option<SeenSteps>, StoreError> {
+    let failed = |error| site.error("reading the steps of a task", error);
+    let owner = match scope {
+        Scope::Owner(owner) => Some(row::encode_owner(owner)),
+        Scope::Operator => None,
+    };
+    let mut of_task = conn.prepare_cached(sql::GET).map_err(failed)?;
+    let mut found = of_task.query(params![id.as_str(), owner]).map_err(failed)?;
+    // It stays under way, so that the steps are those of the same moment.
+    let Some(task) = found.next().map_err(failed)? else { return Ok(None) };
+    let place = Place::of(task, now)?;
+    if !place.is_visible() {
+        return Ok(None);
+    }
+    let mut statement = conn.prepare_cached(sql::SEEN_STEPS).map_err(failed)?;
+    let mut rows = statement.query(params![signed(place.ord)]).map_err(failed)?;
+    let mut steps = Vec::new();
+    while let Some(row) = rows.next().map_err(failed)? {
+        steps.push(step::seen(row)?);
+    }
+    steps.sort_by_key(|(ord, _)| *ord);
+    Ok(Some(SeenSteps::among(steps.into_iter().map(|(_, step)| step), after, limit)))
 }
 
 /// The questions of a task that wait for an answer, in the order in which they were asked.

@@ -37,8 +37,9 @@ pub fn spawn(
 ) -> Result<Option<Spawned>, StoreError> {
     held(parent, epoch)?;
     let step = Step::new(child.step.clone(), child.of, StepState::Child(child.task.id.clone()));
+    let step = step.between(Some(now), None);
     match known {
-        Some(known) if *known == step => return Ok(None),
+        Some(known) if known.is(&step) => return Ok(None),
         Some(_) => return Err(StoreError::Recorded { id: parent.id.clone(), key: step.key }),
         None => {}
     }
@@ -93,7 +94,7 @@ pub fn hear(
     let noted =
         match known {
             Some(step) if matches!(&step.state, StepState::Child(id) if *id == child.id) => Noted::one(
-                learn(parent, step, ChildEnd::new(child.id.clone(), outcome.clone()), &settings.limits),
+                learn(parent, step, ChildEnd::new(child.id.clone(), outcome.clone()), now, &settings.limits),
             ),
             // It was forgotten with the round of a loop.
             _ => Noted::default(),
@@ -121,10 +122,10 @@ pub fn end_with_parent(child: &mut Record, parent: &Record, now: Time, settings:
 }
 
 /// The step of a child that has ended. There is always room for it: for less than what it came to, if need be.
-fn learn(parent: &mut Record, step: &Step, end: ChildEnd, limits: &Limits) -> Step {
+fn learn(parent: &mut Record, step: &Step, end: ChildEnd, now: Time, limits: &Limits) -> Step {
     let learnt = |end: &ChildEnd| {
         let state = StepState::Learnt { value: end.to_json(), is_error: !end.is_success() };
-        Step::new(step.key.clone(), step.of, state)
+        Step::new(step.key.clone(), step.of, state).between(step.began_at, Some(now))
     };
     let whole = learnt(&end);
     let bytes = limits.weigh_steps(parent.step_bytes, step.size(), whole.size());

@@ -113,6 +113,7 @@ fn take_step(
     let asked_before = !record.questions.is_empty();
     record.questions.retain(|question| question.step != step.key);
     let mut step = step.clone();
+    (step.began_at, step.learnt_at) = times(before, &step, now);
     if let StepState::Asked(question) = &mut step.state {
         if record.questions.len() >= limits.max_questions {
             let limit = limits.max_questions as u64;
@@ -123,6 +124,20 @@ fn take_step(
     }
     asked(record, asked_before, now);
     Ok(Some(step))
+}
+
+/// When a step began and was learnt that is noted now in the place of the one before. Of one that was learnt its worker may
+/// know better; when one began that is owed says nothing of when it is done.
+fn times(before: Option<&Step>, step: &Step, now: Time) -> (Option<Time>, Option<Time>) {
+    let known = before.filter(|before| !is_owed(before)).and_then(|before| before.began_at);
+    match &step.state {
+        StepState::Learnt { .. } => {
+            let learnt = step.learnt_at.map_or(now, |at| at.min(now));
+            (known.or(step.began_at).map(|at| at.min(learnt)), Some(learnt))
+        }
+        StepState::Asked(_) => (Some(now), None),
+        _ => (known.or(Some(now)), None),
+    }
 }
 
 /// Counts a step that is new, if there is room for it.
@@ -228,7 +243,7 @@ pub fn answer(
         let question = record.questions[at].clone();
         let of = question.of;
         let state = StepState::Learnt { value: reply.value.clone(), is_error: reply.is_error };
-        let step = Step::new(question.step.clone(), of, state);
+        let step = Step::new(question.step.clone(), of, state).between(Some(question.asked_at), Some(now));
         let before = Step::new(question.step.clone(), of, StepState::Asked(question)).size();
         fits("an answer", reply.value.as_str().len(), limits.max_step)?;
         record.step_bytes = limits.weigh_steps(record.step_bytes, before, step.size())?;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, Durability, Json, Outcome, Postgres, PostgresOptions, Retention, Scope, Settings, StoreError,
-    TaskId, TaskStore,
+    Batch, Durability, Fingerprint, Json, Outcome, Postgres, PostgresOptions, Retention, Scope, SeenStep,
+    Settings, Step, StepState, StoreError, TaskId, TaskStore,
 };
 
 use crate::{
@@ -104,4 +104,29 @@ async fn a_damaged_row_keeps_no_other_from_being_forgotten() {
         assert!(try_query(&url, &format!("DO $$ BEGIN ASSERT {kept}; END $$")), "{column} is left as it is");
     }
     assert_eq!(store.sweep(100).await.unwrap().erased, 0);
+}
+
+#[tokio::test]
+async fn steps_of_an_earlier_release_are_read_without_their_times() {
+    let url = shared().database();
+    let store = Postgres::open(&url).await.unwrap();
+    let mut new = task("t");
+    let of = Fingerprint::new([1; Fingerprint::LEN]);
+    let learnt = StepState::learnt(Json::parse("1").unwrap());
+    new.steps = vec![Step::new("begun", of, StepState::Begun), Step::new("learnt", of, learnt)];
+    let made = store.create(new.clone()).await.unwrap().into_record();
+    let times = async || {
+        let steps = store.steps(&made.id, made.epoch).await.unwrap();
+        let seen = store.seen_steps(Scope::Operator, &made.id, 0, 10).await.unwrap().unwrap();
+        assert_eq!(seen.steps, steps.iter().map(SeenStep::of).collect::<Vec<_>>());
+        steps.iter().map(|step| (step.began_at.is_some(), step.learnt_at.is_some())).collect::<Vec<_>>()
+    };
+    assert_eq!(times().await, [(true, false), (false, true)]);
+    query(&url, "UPDATE longhaul.steps SET asked_at = NULL, until = NULL");
+    assert_eq!(times().await, [(false, false), (false, false)]);
+    // What it had begun is learnt by this one.
+    let learnt = StepState::learnt(Json::parse("1").unwrap());
+    let report = Batch::new().with_step(Step::new("begun", of, learnt));
+    store.write(&made.id, made.epoch, report).await.unwrap();
+    assert_eq!(times().await, [(false, true), (false, false)]);
 }

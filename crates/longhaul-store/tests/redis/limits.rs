@@ -1,10 +1,10 @@
-//! A server whose memory is full.
+//! A server whose memory is full, and what earlier releases have left on one.
 
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, Erasure, EventStore, Json, NewTask, Outcome, Owner, Quota, Redis, RedisOptions, Scope, Settings,
-    Share, StoreError, Stream, TaskId, TaskStore,
+    Batch, Erasure, EventStore, Fingerprint, Json, NewTask, Outcome, Owner, Quota, Redis, RedisOptions,
+    Scope, SeenStep, Settings, Share, Step, StepState, StoreError, Stream, TaskId, TaskStore,
 };
 
 use crate::rig::Server;
@@ -84,4 +84,21 @@ async fn what_a_release_has_ended_that_knows_nothing_of_shares_takes_no_place() 
         matches!(refusal, StoreError::Overloaded { what: Quota::OpenPerStranger, limit: 2 }),
         "{refusal:?}"
     );
+}
+
+#[tokio::test]
+async fn steps_of_an_earlier_release_are_read_without_their_times() {
+    let server = Server::start();
+    let store = RedisOptions::new().open(&server.store()).await.unwrap();
+    let (id, of) = (TaskId::new("t").unwrap(), Fingerprint::new([1; Fingerprint::LEN]));
+    let mut new = NewTask::new(id, Owner::Anonymous, "build", Json::parse("{}").unwrap());
+    new.steps = vec![Step::new("begun", of, StepState::Begun)];
+    let made = store.create(new).await.unwrap().into_record();
+    let old = r#"[7,{"key":"learnt","of":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"state":{"Learnt":{"value":[1],"is_error":true}}}]"#;
+    server.say(&["HSET", "{t0}:steps:t", "learnt", old]);
+    let steps = store.steps(&made.id, made.epoch).await.unwrap();
+    let times: Vec<_> = steps.iter().map(|step| (step.began_at, step.learnt_at)).collect();
+    assert_eq!(times, [(Some(made.created_at), None), (None, None)]);
+    let seen = store.seen_steps(Scope::Operator, &made.id, 0, 10).await.unwrap().unwrap();
+    assert_eq!(seen.steps, steps.iter().map(SeenStep::of).collect::<Vec<_>>());
 }

@@ -650,7 +650,8 @@ impl Keeper {
 
     /// The store's time.
     pub fn now(&self) -> Option<Time> {
-        self.0.seat.get().map(|seat| seat.inner.store.now())
+        let begun = self.0.begun.as_ref().map(|(inner, _)| inner);
+        self.engine().or(begun).map(|inner| inner.store.now())
     }
 
     /// How the call is reached, and the store, once the engine has it.

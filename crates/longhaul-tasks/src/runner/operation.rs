@@ -133,7 +133,8 @@ async fn written_before(inner: &Inner, record: Arc<Record>, steps: Vec<Step>) ->
 async fn catch_up(inner: &Inner, record: Arc<Record>, steps: Vec<Step>) -> Result<Arc<Record>, StoreError> {
     let written = inner.store.steps(&record.id, record.epoch).await?;
     let mut batch = Batch::new();
-    batch.forget = written.into_iter().filter(|step| !steps.contains(step)).map(|step| step.key).collect();
+    let is_known = |step: &Step| steps.iter().any(|known| known.is(step));
+    batch.forget = written.into_iter().filter(|step| !is_known(step)).map(|step| step.key).collect();
     batch.steps = steps;
     if batch != Batch::new() {
         inner.store.write(&record.id, record.epoch, batch).await?;

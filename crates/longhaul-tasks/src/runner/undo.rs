@@ -8,7 +8,7 @@ use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 
-use longhaul_store::{Batch, Json, Park, Record, StepState};
+use longhaul_store::{Batch, Json, Park, Record, StepState, Time};
 
 use super::Inner;
 use super::control::Control;
@@ -128,7 +128,7 @@ impl<'a> Attempt<'a> {
             && let Some(key) = keeper.owed().first()
         {
             let why = "given up after as many attempts as there may be".to_owned();
-            if !self.record(key, Err(why)).await {
+            if !self.record(key, Err(why), inner.store.now()).await {
                 return;
             }
         }
@@ -144,7 +144,7 @@ impl<'a> Attempt<'a> {
                 Some(undoing) => self.until_done(&key, undoing).await,
                 None if self.nth >= inner.pace.max_attempts => {
                     let why = "its tool does not reach the step any more that would be undone";
-                    self.record(&key, Err(why.to_owned())).await
+                    self.record(&key, Err(why.to_owned()), inner.store.now()).await
                 }
                 None => true,
             };
@@ -186,7 +186,7 @@ impl<'a> Attempt<'a> {
     /// given back.
     async fn until_done(&mut self, key: &str, mut undoing: Undoing) -> bool {
         let Self { inner, record, keeper, .. } = *self;
-        let (mut tries, mut pauses) = (0, Pauses::of_work(inner));
+        let (mut tries, mut pauses, began) = (0, Pauses::of_work(inner), inner.store.now());
         loop {
             if *inner.draining.borrow() {
                 return pending().await;
@@ -204,15 +204,15 @@ impl<'a> Attempt<'a> {
                 Err(why) if tries < inner.pace.max_attempts => {
                     tracing::warn!(task = %record.id, step = key, why, tries, "a step could not be undone yet");
                 }
-                tried => return self.record(key, tried).await,
+                tried => return self.record(key, tried, began).await,
             }
             drop(under_way);
             pauses.wait(inner).await;
         }
     }
 
-    /// Records that a step is undone, or why it will not be, which is logged too; whether it could.
-    async fn record(&mut self, key: &str, done: Result<(), String>) -> bool {
+    /// Records that a step is undone, which began then, or why it will not be, which is logged too; whether it could.
+    async fn record(&mut self, key: &str, done: Result<(), String>, began: Time) -> bool {
         let (task, tool) = (&self.record.id, &self.record.tool);
         let state = match done {
             Ok(()) => StepState::learnt(Json::null()),
@@ -223,7 +223,7 @@ impl<'a> Attempt<'a> {
                 StepState::Learnt { value, is_error: true }
             }
         };
-        match self.keeper.record_undone(key, state).await {
+        match self.keeper.record_undone(key, state, began).await {
             Ok(()) => {
                 // It gets on.
                 self.nth = 1;

@@ -438,6 +438,8 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
                 None
             }
         };
+        // Nothing was written before it, so nobody else knows when it began.
+        let began = if is_pure { keeper.now() } else { None };
         let outcome = match known {
             Some(value) => Ok(value),
             None => IN_STEP.scope(key.clone(), body()).await,
@@ -458,7 +460,8 @@ impl<T: Serialize + DeserializeOwned + Send> StepCall<'_, T> {
         };
         let owed = undo.filter(|_| outcome.is_ok());
         let owed = owed.map(|_| Recorded::new(owed_key(&key), fingerprint("undo"), StepState::Owed));
-        let step = Recorded::new(key.as_str(), of, state);
+        let learnt = began.and_then(|_| keeper.now());
+        let step = Recorded::new(key.as_str(), of, state).between(began, learnt);
         let recorded = match owed {
             Some(owed) => keeper.record_owing(step, owed).await,
             None => keeper.record(step).await,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul_store::{Record, Step, StepState};
+use longhaul_store::{Record, Step, StepState, Time};
 
 use super::{Keeper, Shared, Standing, StepError};
 use crate::environment::BoxFuture;
@@ -49,14 +49,19 @@ impl Keeper {
         self.lock().undo.remove(key)
     }
 
-    /// Records that what is owed under `key` is done, or will not be.
+    /// Records that what is owed under `key` is done, which `began` then, or will not be.
     ///
     /// # Errors
     ///
     /// Whatever [`StepError`] there is.
-    pub(in super::super) async fn record_undone(&self, key: &str, state: StepState) -> Result<(), StepError> {
+    pub(in super::super) async fn record_undone(
+        &self,
+        key: &str,
+        state: StepState,
+        began: Time,
+    ) -> Result<(), StepError> {
         let Some(of) = self.what_is(key) else { return Err(StepError::diverged(key)) };
-        self.write(None, vec![Step::new(key, of, state)], None).await.map(drop)
+        self.write(None, vec![Step::new(key, of, state).between(Some(began), None)], None).await.map(drop)
     }
 
     /// Whether the work is entered to learn how what it did is undone: it must do nothing anew, and waits where it has

@@ -267,8 +267,11 @@ impl Overlay for Link {
         operation: Operation,
         doing: StoreFuture<'a, T>,
     ) -> StoreFuture<'a, T> {
-        use Operation::{Called, Counts, List, Parts, Steps};
-        assert!(matches!(operation, Called | Counts | List | Parts | Steps), "what does {operation} change?");
+        use Operation::{Called, Counts, List, Parts, SeenSteps, Steps};
+        assert!(
+            matches!(operation, Called | Counts | List | Parts | SeenSteps | Steps),
+            "what does {operation} change?"
+        );
         Box::pin(self.read(doing))
     }
 
