@@ -1,5 +1,7 @@
-// A server over standard streams whose one tool asks before it does anything: what the page is tried with.
+// A server over standard streams: what the page is tried with. One tool asks before it does anything, and one is done once there is the
+// file that the server is given.
 
+import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 const FORM = {
@@ -13,6 +15,12 @@ const FORM = {
   required: ["shards", "to", "go"],
 };
 const TOOL = { name: "deploy", description: "Deploys, once somebody agrees", inputSchema: { type: "object" } };
+const LATER = {
+  name: "build",
+  description: "Builds, once it may",
+  inputSchema: { type: "object" },
+  execution: { taskSupport: "optional" },
+};
 const text = (words) => ({ content: [{ type: "text", text: words }] });
 
 const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
@@ -22,16 +30,22 @@ const waiting = new Map();
 const ANSWERS = {
   initialize: () => ({
     protocolVersion: "2025-11-25",
-    capabilities: { tools: {} },
+    capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } },
     serverInfo: { name: "asking", version: "1.0.0" },
   }),
   ping: () => ({}),
-  "tools/list": () => ({ tools: [TOOL] }),
+  "tools/list": () => ({ tools: [TOOL, LATER] }),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { id, method, result } = JSON.parse(line);
-  if (method === "tools/call") {
+  const { id, method, params: said, result } = JSON.parse(line);
+  if (method === "tools/call" && said.name === "build") {
+    const look = setInterval(() => {
+      if (!existsSync(process.argv[2])) return;
+      clearInterval(look);
+      say({ id, result: text("built") });
+    }, 50);
+  } else if (method === "tools/call") {
     const question = `ask-${id}`;
     waiting.set(question, id);
     const params = { mode: "form", message: "Deploy 12 changes?\n<b>It cannot be undone.</b>", requestedSchema: FORM };

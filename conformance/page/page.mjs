@@ -66,8 +66,9 @@ command = ["sleep", "600"]
 task = "always"
 
 [servers.asking]
-command = [${JSON.stringify(process.execPath)}, ${JSON.stringify(fileURLToPath(new URL("asking.mjs", import.meta.url)))}]
+command = [${JSON.stringify(process.execPath)}, ${JSON.stringify(fileURLToPath(new URL("asking.mjs", import.meta.url)))}, "build"]
 task = "always"
+tools.build.rerun = "restart"
 `;
 
 const folder = await mkdtemp(join(tmpdir(), "longhaul-page-"));
@@ -81,8 +82,8 @@ const executablePath = execFileSync("sh", ["-c", 'command -v -- "$0"', browserPr
 const browser = await chromium.launch({ executablePath, args });
 
 const problems = [];
-/** The task that has written in colour, and one that was gone on with by another server. */
-let coloured, wentOn;
+/** The task that has written in colour, one that was gone on with by another server, and one with steps. */
+let coloured, wentOn, stepped;
 const context = await signedIn({ viewport: { width: 1280, height: 900 } });
 const state = await context.storageState();
 
@@ -100,6 +101,7 @@ const checks = [
   ["colours are shown, and words are found in what was written", colours],
   ["rows change in place, keep the focus, and new ones wait for their reader", rows],
   ["a question is answered in the page, with the keyboard alone, and what does not fit is said and kept", answers],
+  ["a step is shown while it runs, and where it was recorded after a SIGKILL of the server", steps],
   ["a task is cancelled, run again and answered without scripts", withoutScripts],
   ["all that was filtered for is cancelled at once", cancelAll],
   ["every page is accessible, light and dark, wide and narrow", accessible],
@@ -464,6 +466,38 @@ async function answers() {
   await page.close();
 }
 
+async function steps() {
+  const page = await watched(context);
+  await call(page, "build");
+  const step = page.locator("#timeline tr.step", { hasText: "call" });
+  const running = step.filter({ hasText: "running" });
+  await running.waitFor();
+  const at = new URL(page.url()).pathname;
+  const told = async () => (await page.request.get(`${root}/admin/api${at}/steps`)).json();
+  const [call_] = (await told()).steps;
+  assert.deepEqual([call_.name, call_.state, call_.attempt, call_.endedAt], ["call", "running", 1, undefined]);
+  const killed = once(server, "exit");
+  server.kill("SIGKILL");
+  await killed;
+  server = await serve();
+  await page.locator("#timeline", { hasText: "Attempt 2" }).waitFor({ timeout: 60_000 });
+  await step.filter({ hasText: "cut off" }).waitFor();
+  await writeFile(join(folder, "build"), "");
+  await page.locator("#state .badge.completed").waitFor({ timeout: 60_000 });
+  await step.filter({ hasText: "recorded, begun in attempt 1" }).waitFor();
+  const rows = await page.locator("#timeline tbody tr").evaluateAll((all) => all.map((row) => [row.className, row.textContent]));
+  const second = rows.findIndex(([, text]) => text.startsWith("Attempt 2"));
+  const recorded = rows.findIndex(([name, text]) => name === "step" && text.startsWith("callrecorded"));
+  assert.ok(second > 0 && recorded > second, JSON.stringify(rows));
+  assert.equal((await parts(page)).filter((row) => row.startsWith("call")).length, 1, "it has a bar");
+  const { recorded: noted, steps: all } = await told();
+  const done = all.find(({ name }) => name === "call");
+  assert.deepEqual([done.state, done.attempt, done.begunInAttempt, noted], ["recorded", 2, 1, all.length]);
+  assert.ok(done.beganAt === call_.beganAt && done.endedAt > done.beganAt, JSON.stringify(done));
+  stepped = at;
+  await page.close();
+}
+
 /** Fills in a form by what is typed into each of its fields, from the second on. */
 async function fillIn(page, { to, go, note }) {
   for (const typed of [to, go, note]) {
@@ -490,6 +524,7 @@ async function withoutScripts() {
   await fillIn(page, { to: "p", go: "y", note: "plain" });
   await page.keyboard.press("Enter");
   await page.locator("#result", { hasText: "plain" }).waitFor();
+  await page.locator("#timeline tr.step", { hasText: "recorded" }).first().waitFor();
   await plain.close();
 }
 
@@ -506,7 +541,7 @@ async function accessible() {
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) looks.push({ colorScheme, width });
   }
-  const views = { tasks: "/", task: failed, colours: coloured, timeline: wentOn, question: asking, find: "/?q=deploy", tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
+  const views = { tasks: "/", task: failed, colours: coloured, timeline: wentOn, steps: stepped, question: asking, find: "/?q=deploy", tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
   for (const { colorScheme, width } of looks) {
     const view = { storageState: state, colorScheme, viewport: { width, height: 900 } };
     const page = await watched(await browser.newContext(view));

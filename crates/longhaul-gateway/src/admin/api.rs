@@ -4,7 +4,7 @@
 //! GET  tasks?q=&status=&after=&limit=      POST tasks/ID/answer   {"key", "action", "content"}
 //! GET  tasks/ID                            POST tasks/ID/cancel
 //! GET  tasks/ID/output?stream=&after=      POST tasks/ID/again
-//! GET  tasks/ID/steps
+//! GET  tasks/ID/steps?after=&limit=
 //! POST cancel                              {"q", "status"}
 //! GET  tools                               POST tools/NAME        {arguments}
 //! ```
@@ -20,10 +20,15 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::output::From;
-use super::{Admin, AdminError, Calling, Cancelled, Find, PAGE, Reaction, Shown, State, Viewer};
+use super::{
+    Admin, AdminError, Calling, Cancelled, Find, PAGE, Reaction, Shown, ShownStep, State, Viewer, course,
+};
 
 /// An answer: its status, and JSON.
 type Answer = (StatusCode, String);
+
+/// How many steps are given at once, unless it is asked for fewer.
+const STEPS: usize = 1000;
 
 /// What was asked, below the root of the interface.
 #[derive(Debug)]
@@ -82,11 +87,7 @@ async fn route(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answ
             Ok(ok(&Shown::whole(&record, admin.now())))
         }
         (&Method::GET, ["tasks", id, "output"]) => output(admin, viewer, asked, id).await,
-        (&Method::GET, ["tasks", id, "steps"]) => {
-            let record = admin.task(viewer, id).await?;
-            let steps = admin.steps(&record).await;
-            Ok(ok(&json!({ "recorded": record.steps, "steps": steps })))
-        }
+        (&Method::GET, ["tasks", id, "steps"]) => steps(admin, viewer, asked, id).await,
         (&Method::POST, ["tasks", id, "answer"]) => {
             let record = admin.react(viewer, id, reaction(asked)?).await?;
             Ok(ok(&Shown::whole(&record, admin.now())))
@@ -161,6 +162,19 @@ async fn output(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>, id: &str) -> 
         Some(stretch) => Ok(ok(&stretch)),
         None => Err(AdminError::Unreadable("there is no such stream".to_owned())),
     }
+}
+
+async fn steps(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>, id: &str) -> Result<Answer, AdminError> {
+    let record = admin.task(viewer, id).await?;
+    let after = asked.number("after")?.unwrap_or(0);
+    let limit = asked.number("limit")?.map_or(STEPS, |limit| usize::try_from(limit).unwrap_or(STEPS));
+    let seen = admin.steps(viewer, &record, after, limit).await?;
+    let now = admin.now();
+    let legs = course(&record, now);
+    let steps: Vec<ShownStep> =
+        seen.steps.iter().map(|step| ShownStep::of(step, &record, &legs, now)).collect();
+    let next = Some(seen.next()).filter(|next| *next < seen.total);
+    Ok(ok(&json!({ "recorded": seen.total, "steps": steps, "next": next })))
 }
 
 fn reaction(asked: &Asked<'_>) -> Result<Reaction, AdminError> {

@@ -38,7 +38,7 @@ pub(crate) use list::{Listing, PAGE};
 pub(crate) use look::{Shown, state_of};
 pub(crate) use nodes::Nodes;
 pub(crate) use output::{From, PARTS, Stretch};
-pub(crate) use steps::ShownStep;
+pub(crate) use steps::{Ends, Place, ShownStep, Stands};
 pub(crate) use tools::{Calling, Offered};
 pub use viewer::Viewer;
 pub(crate) use why::{When, why};

@@ -23,29 +23,61 @@ const SHORTEST: u32 = 6;
 /// What goes on is drawn up to the next power of this, so that it is drawn anew now and then and not at each look.
 const GROWTH: f64 = 1.1;
 
-/// The bars of a course. A wait that would leave nothing else to be seen is drawn shorter than it was.
-pub(super) fn bars(legs: &[Leg]) -> Vec<Bar> {
-    let is_wait = |leg: &Leg| matches!(leg.what, What::Waited | What::Left { .. });
-    let rest: f64 = legs.iter().filter(|leg| !is_wait(leg)).map(length).sum();
-    let most = |leg: &Leg| if is_wait(leg) && rest > 0.0 { rest } else { f64::INFINITY };
-    let drawn: Vec<f64> = legs.iter().map(|leg| length(leg).min(most(leg))).collect();
-    let whole = drawn.iter().sum::<f64>().max(1.0);
-    let place = |at: f64| ((at / whole * f64::from(AXIS)) as u32).min(AXIS - SHORTEST);
-    let mut at = 0.0;
-    let mut bars = Vec::with_capacity(legs.len());
-    for (leg, shown) in legs.iter().zip(drawn) {
-        let from = place(at);
-        at += shown;
-        let kind = match leg.what {
-            What::Queued => "queued",
-            What::Work { .. } => "work",
-            What::Waited | What::Left { .. } if shown < length(leg) => "waited folded",
-            What::Waited | What::Left { .. } => "waited",
+/// The axis of a course. A wait that would leave nothing else to be seen is drawn shorter than it was.
+pub(super) struct Axis<'a> {
+    legs: &'a [Leg],
+    /// Where each leg begins, and how long it is drawn, in milliseconds.
+    drawn: Vec<(f64, f64)>,
+    whole: f64,
+}
+
+impl<'a> Axis<'a> {
+    pub(super) fn of(legs: &'a [Leg]) -> Self {
+        let is_wait = |leg: &Leg| matches!(leg.what, What::Waited | What::Left { .. });
+        let rest: f64 = legs.iter().filter(|leg| !is_wait(leg)).map(length).sum();
+        let most = |leg: &Leg| if is_wait(leg) && rest > 0.0 { rest } else { f64::INFINITY };
+        let mut at = 0.0;
+        let place = |leg: &Leg| {
+            let shown = length(leg).min(most(leg));
+            at += shown;
+            (at - shown, shown)
         };
-        let length = ((at / whole * f64::from(AXIS)) as u32).saturating_sub(from);
-        bars.push(Bar { kind, from, length: length.max(SHORTEST).min(AXIS - from) });
+        let drawn = legs.iter().map(place).collect();
+        Self { legs, drawn, whole: at.max(1.0) }
     }
-    bars
+
+    /// The bars of its legs.
+    pub(super) fn bars(&self) -> impl Iterator<Item = Bar> {
+        self.legs.iter().zip(&self.drawn).map(|(leg, &(from, shown))| {
+            let kind = match leg.what {
+                What::Queued => "queued",
+                What::Work { .. } => "work",
+                What::Waited | What::Left { .. } if shown < length(leg) => "waited folded",
+                What::Waited | What::Left { .. } => "waited",
+            };
+            self.bar(kind, from, from + shown)
+        })
+    }
+
+    /// The bar of something that was from then until then, or goes on.
+    pub(super) fn during(&self, kind: &'static str, from: Time, until: Option<Time>) -> Bar {
+        self.bar(kind, self.place(from), until.map_or(self.whole, |until| self.place(until)))
+    }
+
+    /// Where a moment is.
+    fn place(&self, at: Time) -> f64 {
+        let nth = self.legs.iter().rposition(|leg| leg.from <= at).unwrap_or(0);
+        let (Some(leg), Some(&(from, shown))) = (self.legs.get(nth), self.drawn.get(nth)) else { return 0.0 };
+        let scale = (shown / length(leg).max(1.0)).min(1.0);
+        from + (span(leg.from, at) * scale).min(shown)
+    }
+
+    fn bar(&self, kind: &'static str, from: f64, until: f64) -> Bar {
+        let on_axis = |at: f64| (at / self.whole * f64::from(AXIS)) as u32;
+        let from = on_axis(from).min(AXIS - SHORTEST);
+        let length = on_axis(until).saturating_sub(from);
+        Bar { kind, from, length: length.max(SHORTEST).min(AXIS - from) }
+    }
 }
 
 /// How long it was, in milliseconds.
@@ -83,7 +115,11 @@ mod tests {
         leg(What::Work { nth: 1, node: None, over: None }, from, until)
     }
 
-    fn places(bars: &[Bar]) -> Vec<(&str, u32, u32)> {
+    fn bars(legs: &[Leg]) -> Vec<Bar> {
+        Axis::of(legs).bars().collect()
+    }
+
+    fn places(bars: &[Bar]) -> Vec<(&'static str, u32, u32)> {
         bars.iter().map(|bar| (bar.kind, bar.from, bar.length)).collect()
     }
 
@@ -102,6 +138,28 @@ mod tests {
         let legs = [work(0, 1000), leg(What::Waited, 1000, week), work(week, week + 1000)];
         assert_eq!(places(&bars(&legs)), [("work", 0, 250), ("waited folded", 250, 500), ("work", 750, 250)]);
         assert_eq!(places(&bars(&[leg(What::Waited, 0, week)])), [("waited", 0, AXIS)]);
+    }
+
+    #[test]
+    fn what_was_done_is_drawn_where_its_part_of_the_course_is() {
+        let week = 7 * 24 * 3_600_000;
+        let legs = [work(0, 1000), leg(What::Waited, 1000, week), work(week, week + 1000)];
+        let axis = Axis::of(&legs);
+        let at = Time::from_unix_ms;
+        let drawn = |from, until: i64| places(&[axis.during("recorded", at(from), Some(at(until)))])[0];
+        assert_eq!(drawn(0, 500), ("recorded", 0, 125));
+        assert_eq!(
+            drawn(week + 500, week + 1000),
+            ("recorded", 875, 125),
+            "behind a wait that is drawn shorter"
+        );
+        assert_eq!(drawn(500, week + 500), ("recorded", 125, 750), "over it");
+        assert_eq!(drawn(1000 + (week - 1000) / 2, week), ("recorded", 500, 250), "in it");
+        assert_eq!(drawn(-50, -20), ("recorded", 0, SHORTEST), "before there was a task");
+        assert_eq!(drawn(week + 1000, week + 9000), ("recorded", AXIS - SHORTEST, SHORTEST));
+        let goes_on = axis.during("running", at(week + 600), None);
+        assert_eq!(places(&[goes_on]), [("running", 900, 100)]);
+        assert_eq!(places(&[Axis::of(&[]).during("recorded", at(5), None)]), [("recorded", 0, AXIS)]);
     }
 
     #[test]

@@ -194,6 +194,19 @@ fn time(at: Time, manner: &str, words: &str) -> Markup {
     html! { time datetime=(date) title=(date) data-at=(at.unix_ms()) data-manner=(manner) { (words) } }
 }
 
+/// A number, its digits in groups.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 /// RFC 3339, to the second.
 pub(super) fn date(at: Time) -> String {
     match jiff::Timestamp::from_millisecond(at.unix_ms()) {

@@ -19,7 +19,7 @@ use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::tasks::{self, Wanted};
 use super::{question, result, task, timeline};
-use crate::admin::{Admin, AdminError, From, PARTS, ShownStep, Stretch, Viewer, state_of};
+use crate::admin::{Admin, AdminError, Ends, From, PARTS, Stretch, Viewer, state_of};
 
 /// How often a list is looked at.
 const LIST_EVERY: Duration = Duration::from_secs(1);
@@ -195,11 +195,12 @@ async fn one(facts: &Facts, record: Record, mut offsets: Offsets, told: &mut Tol
         // Read before its output: what an ended task has written is there.
         let ended = record.is_terminal();
         let gave = give(facts, &record, &mut offsets, told).await?;
-        let are = Some((record.epoch, record.steps, record.step_bytes, record.owed, ended));
-        if are != steps_of {
-            (steps, steps_of) = (admin.steps(&record).await, are);
+        let waits = (record.questions.len(), record.children.ended);
+        let are = Some((record.epoch, record.steps, record.step_bytes, record.owed, waits, ended));
+        if are != steps_of || steps.is_none() {
+            (steps, steps_of) = (timeline::steps(admin, viewer, &record).await, are);
         }
-        show(&record, steps.as_deref(), admin.now(), told).await?;
+        show(&record, steps.as_ref(), admin.now(), told).await?;
         if ended && !gave && !done {
             // A page that has all of it needs nobody to follow.
             done = true;
@@ -260,7 +261,7 @@ fn painted(painter: &mut Painter, stretch: &Stretch, once: bool) -> (String, u64
 }
 
 /// What is new of the task.
-async fn show(record: &Record, steps: Option<&[ShownStep]>, now: Time, told: &mut Told) -> Result<(), Gone> {
+async fn show(record: &Record, steps: Option<&Ends>, now: Time, told: &mut Told) -> Result<(), Gone> {
     told.piece("state", &task::state(record, now)).await?;
     told.piece("questions", &question::section(record, now, None)).await?;
     told.piece("actions", &task::actions(record)).await?;

@@ -34,7 +34,7 @@ pub(super) async fn show(
     for stream in streams {
         outputs.extend(admin.output(look.viewer, &record, stream, From::End(OUTPUT)).await?);
     }
-    let (steps, now) = (admin.steps(&record).await, admin.now());
+    let (steps, now) = (timeline::steps(admin, look.viewer, &record).await, admin.now());
     let title = format!("{} {}", clean::line(&record.tool, 60), State::name(state_of(&record)));
     let outputs: Vec<_> = outputs.into_iter().map(Painted::of).collect();
     let offsets: String =
@@ -47,7 +47,7 @@ pub(super) async fn show(
         (state(&record, now))
         (question::section(&record, now, filled))
         (actions(&record))
-        (timeline::timeline(&record, steps.as_deref(), now))
+        (timeline::timeline(&record, steps.as_ref(), now))
         @for painted in &outputs { (output(&record, painted)) }
         (result::section(&record))
         (arguments(&record))

@@ -3,6 +3,7 @@
 mod following;
 mod many;
 mod nodes;
+mod steps;
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,14 +1,25 @@
 //! What a task went through so far, as a table: when it was queued, worked on and waited, each with a bar; steps, questions
 //! and its end.
 
-use longhaul::store::{Phase, Record, Time};
+use longhaul::store::{Phase, Record, SeenStep, Time};
 use maud::{Markup, html};
 
-use super::bars::{Bar, bars};
+use super::bars::{Axis, Bar};
 use super::form::encoded;
 use super::frame;
-use crate::admin::{Leg, Over, ShownStep, State, What, course, span, state_of};
+use crate::admin::{
+    Admin, Ends, Leg, Over, Place, ShownStep, Stands, State, Viewer, What, course, span, state_of,
+};
 use crate::clean;
+
+/// How many steps are shown of those with which a task begins, and of those with which it ends.
+const FIRST_STEPS: usize = 20;
+const LAST_STEPS: usize = 30;
+
+/// The steps of a task that its timeline shows; `None` where they cannot be had for now.
+pub(super) async fn steps(admin: &Admin, viewer: &Viewer, record: &Record) -> Option<Ends> {
+    admin.ends_of_steps(viewer, record, FIRST_STEPS, LAST_STEPS).await
+}
 
 /// One thing that a task went through.
 struct Turn {
@@ -31,7 +42,7 @@ impl Turn {
 }
 
 /// What it went through so far; `steps` are those of its work, where they can be had.
-pub(super) fn timeline(record: &Record, steps: Option<&[ShownStep]>, now: Time) -> Markup {
+pub(super) fn timeline(record: &Record, steps: Option<&Ends>, now: Time) -> Markup {
     let turns = turns(record, steps, now);
     html! {
         section id="timeline" aria-labelledby="timeline-title" {
@@ -63,7 +74,7 @@ pub(super) fn timeline(record: &Record, steps: Option<&[ShownStep]>, now: Time) 
     }
 }
 
-fn turns(record: &Record, steps: Option<&[ShownStep]>, now: Time) -> Vec<Turn> {
+fn turns(record: &Record, steps: Option<&Ends>, now: Time) -> Vec<Turn> {
     let made = match &record.parent {
         Some(parent) => {
             html! { "Made by " a href={ "/tasks/" (encoded(parent.task.as_str())) } { "another task" } }
@@ -72,16 +83,30 @@ fn turns(record: &Record, steps: Option<&[ShownStep]>, now: Time) -> Vec<Turn> {
     };
     let mut turns = vec![Turn::new(made, "", frame::ago(record.created_at, now))];
     let legs = course(record, now);
-    turns.extend(legs.iter().zip(bars(&legs)).map(|(leg, bar)| Turn { bar: Some(bar), ..part(leg) }));
+    let (axis, are_known) = (Axis::of(&legs), steps.is_some());
+    let mut steps =
+        steps.map(|ends| Stepped { record, legs: &legs, axis: &axis, now }.turns(ends)).unwrap_or_default();
+    let mut take = |place: Place| -> Vec<Turn> {
+        let here = steps.extract_if(.., |(at, _)| *at == place);
+        here.map(|(_, turn)| turn).collect()
+    };
+    for (nth, (leg, bar)) in legs.iter().zip(axis.bars()).enumerate() {
+        turns.push(Turn { bar: Some(bar), ..part(leg) });
+        turns.extend(take(Place::Leg(nth)));
+    }
     if record.attempt > 1 {
         let lost = record.attempt - 1;
         let times = if lost == 1 { "once".to_owned() } else { format!("{lost} times") };
         turns.push(Turn::words("Cut off", format!("{times} since it last got further")));
     }
-    if record.steps > 0 {
+    if record.steps > 0 && !are_known {
         turns.push(Turn::words("Steps", format!("{} noted", record.steps)));
     }
-    turns.extend(steps.into_iter().flat_map(latest));
+    let unknown = take(Place::Unknown);
+    if !unknown.is_empty() {
+        turns.push(Turn::words("Steps at no known time", "noted by an earlier release"));
+        turns.extend(unknown);
+    }
     if record.parts > 0 {
         turns.push(Turn::words("Parts of the result", format!("{} given", record.parts)));
     }
@@ -103,6 +128,7 @@ fn turns(record: &Record, steps: Option<&[ShownStep]>, now: Time) -> Vec<Turn> {
     if record.undo.is_some() {
         let how = if record.owed == 0 { "done".to_owned() } else { format!("{} steps left", record.owed) };
         turns.push(Turn::words("Undone", how));
+        turns.extend(take(Place::Undoing));
     }
     turns
 }
@@ -132,27 +158,98 @@ fn part(leg: &Leg) -> Turn {
     Turn::new(html! { (what) }, how, took)
 }
 
-/// How many steps are shown: the latest.
-const MOST_STEPS: usize = 50;
+/// What there is to know of a task whose steps are shown.
+struct Stepped<'a> {
+    record: &'a Record,
+    legs: &'a [Leg],
+    axis: &'a Axis<'a>,
+    now: Time,
+}
 
-/// The latest of these steps.
-fn latest(steps: &[ShownStep]) -> Vec<Turn> {
-    let before = steps.len().saturating_sub(MOST_STEPS);
-    let step = |what: Markup, how: &str| Turn { is_step: true, ..Turn::new(what, how, html! {}) };
-    let earlier = (before > 0).then(|| step(html! { "… and " (before) " before" }, ""));
-    let shown = steps[before..].iter().map(|shown| {
-        let name = clean::line(&shown.name, 120);
-        let how = match shown.state {
-            "begun" => "begun",
-            "waits" => "waits for its time",
-            "task" => "is a task",
-            "owed" => "undoes another, should the task fail",
-            other => other,
+impl Stepped<'_> {
+    /// The steps, each with its place in the course.
+    fn turns(&self, ends: &Ends) -> Vec<(Place, Turn)> {
+        let shown = |step: &SeenStep| {
+            let step = ShownStep::of(step, self.record, self.legs, self.now);
+            // What is asked is shown as a question, and of what is not needed there is nothing to say.
+            let is_shown = !matches!(step.state, Stands::Asked | Stands::NotNeeded);
+            is_shown.then(|| (step.place, self.turn(&step)))
         };
-        match &shown.task_id {
-            Some(task) => step(html! { a href={ "/tasks/" (encoded(task)) } { (name) } }, how),
-            None => step(html! { (name) }, how),
+        let mut turns: Vec<(Place, Turn)> = ends.first.iter().filter_map(shown).collect();
+        if ends.between > 0 {
+            let place = turns.last().map_or(Place::Unknown, |(place, _)| *place);
+            turns.push((place, self.between(ends)));
         }
-    });
-    earlier.into_iter().chain(shown).collect()
+        turns.extend(ends.last.iter().filter_map(shown));
+        turns
+    }
+
+    fn turn(&self, step: &ShownStep) -> Turn {
+        let name = clean::line(&step.name, 120);
+        let what = match &step.task_id {
+            Some(task) => html! { a href={ "/tasks/" (encoded(task)) } { (name) } },
+            None => html! { (name) },
+        };
+        let mut how = match step.state {
+            Stands::Running => "running",
+            Stands::CutOff => "cut off",
+            Stands::Recorded => "recorded",
+            Stands::Failed => "failed",
+            Stands::InVain => "let go of",
+            Stands::Asked => "waits for an answer",
+            Stands::Waits => "waits for its time",
+            Stands::Waited => "waited",
+            Stands::Task => "is a task",
+            Stands::Owed => "if the task fails",
+            Stands::NotNeeded => "would have undone another",
+            Stands::Undone => "undone",
+            Stands::NotUndone => "could not be undone",
+        }
+        .to_owned();
+        if let Some(nth) = step.begun_in_attempt {
+            how += &format!(", begun in attempt {nth}");
+        }
+        let took = match (step.began_at, step.ended_at, step.until) {
+            (_, _, Some(until)) => frame::within(until, self.now),
+            (Some(began), Some(ended), _) => html! { (span(ended.since(began))) },
+            (Some(began), None, _) if goes_on(step) => frame::since(began, self.now),
+            _ => html! {},
+        };
+        Turn { bar: self.bar(step), is_step: true, ..Turn::new(what, how, took) }
+    }
+
+    fn bar(&self, step: &ShownStep) -> Option<Bar> {
+        let kind = match step.state {
+            Stands::Recorded => "recorded",
+            Stands::Failed => "failed",
+            Stands::Running => "work",
+            Stands::Asked | Stands::Waits | Stands::Waited | Stands::Task | Stands::InVain => "waited",
+            Stands::CutOff => "queued",
+            Stands::Owed | Stands::NotNeeded | Stands::Undone | Stands::NotUndone => return None,
+        };
+        let Place::Leg(nth) = step.place else { return None };
+        let from = step.began_at.or(step.ended_at)?;
+        let until = match step.state {
+            Stands::CutOff => self.legs.get(nth).map(|leg| leg.until),
+            _ => step.ended_at,
+        };
+        Some(self.axis.during(kind, from, until))
+    }
+
+    /// Those that are not shown, which a script is told.
+    fn between(&self, ends: &Ends) -> Turn {
+        let id = encoded(self.record.id.as_str());
+        let all = format!("/admin/api/tasks/{id}/steps?after={}", ends.first.len());
+        let how_many = match ends.between {
+            1 => "one step".to_owned(),
+            many => format!("{} steps", frame::count(many)),
+        };
+        let what = html! { "… " a href=(all) { (how_many) } " between" };
+        Turn { is_step: true, ..Turn::new(what, "", html! {}) }
+    }
+}
+
+/// Whether time goes on for it.
+fn goes_on(step: &ShownStep) -> bool {
+    matches!(step.state, Stands::Running | Stands::Asked | Stands::Task)
 }

@@ -1,4 +1,4 @@
-//! What is done to many tasks at once, what scripts are told of nodes, and the steps of a task.
+//! What is done to many tasks at once, and what scripts are told of nodes.
 
 use super::*;
 
@@ -88,37 +88,4 @@ async fn a_caller_cancels_its_own_alone_and_hears_of_no_nodes() {
     assert!(told["store"]["oldestOpenMs"].as_i64().is_some_and(|age| age >= 0), "{told}");
     let (_, done) = scene.post_as(caller("op", "operate"), "/admin/api/cancel", &all).await;
     assert_eq!(done["cancelled"], 3);
-}
-
-#[tokio::test]
-async fn the_steps_of_a_task_that_is_worked_on_are_told_one_by_one() {
-    async fn build(cx: Cx, Deploy { to }: Deploy) -> Result<String, longhaul::server::ToolError> {
-        let fetched = async || Ok::<_, longhaul::server::ToolError>("secret of the step".to_owned());
-        cx.step("fetch <b>/one", fetched).await?;
-        cx.scope("mirror").step("upload", fetched).await?;
-        if to == "stage" {
-            std::future::pending::<()>().await;
-        }
-        Ok("built".to_owned())
-    }
-    let mut policy = TaskPolicy::always();
-    policy.rerun = Rerun::Resumable;
-    let scene = Scene::of(Tool::typed("deploy", "Builds", build).task(policy).reentrant(true)).await;
-    let browser = scene.enter().await;
-    let place = browser.deploy().await;
-    let page = browser.until(&place, "mirror › upload").await;
-    assert!(page.contains("fetch &lt;b&gt;/one") && page.contains("2 noted"), "{page}");
-    assert!(!page.contains("secret of the step"), "what was learnt is its work's alone: {page}");
-    let (_, told) = browser.api(Method::GET, &format!("{}/steps", &place[1..]), &Value::Null).await;
-    let step = |name: &str| json!({ "name": name, "state": "recorded" });
-    let steps = [step("fetch <b>/one"), step("mirror › upload")];
-    assert_eq!(told, json!({ "recorded": 2, "steps": steps }));
-
-    // Of one that has ended the number is known.
-    let called = browser.submit("/tools/deploy", "a.to=prod").await;
-    let place = called.headers()[LOCATION].to_str().unwrap().to_owned();
-    let page = browser.until(&place, "built").await;
-    assert!(page.contains("2 noted") && !page.contains("upload"), "{page}");
-    let (_, told) = browser.api(Method::GET, &format!("{}/steps", &place[1..]), &Value::Null).await;
-    assert_eq!(told, json!({ "recorded": 2, "steps": null }));
 }
