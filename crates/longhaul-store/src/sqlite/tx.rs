@@ -74,6 +74,8 @@ struct Totals {
 struct Ledger {
     totals: Totals,
     accounts: HashMap<Owner, Account, RandomState>,
+    /// How many open tasks the shares have that were counted, until one of any of them ends.
+    shares: HashMap<Share, u64, RandomState>,
     /// How the accounts that the present operation changed were before it.
     undo: Vec<(Owner, Account)>,
 }
@@ -134,7 +136,8 @@ impl<'a> Tx<'a> {
                 Ok((totals, row.get(6)?))
             })?;
         site.clock.observe(Time::from_unix_ms(time));
-        let ledger = Ledger { totals, accounts: HashMap::default(), undo: Vec::new() };
+        let (accounts, shares) = (HashMap::default(), HashMap::default());
+        let ledger = Ledger { totals, accounts, shares, undo: Vec::new() };
         Ok(Self { conn, site, ledger, inserting: None, changes: Vec::new(), writes: 0 })
     }
 
@@ -177,6 +180,7 @@ impl<'a> Tx<'a> {
         for (owner, account) in self.ledger.undo.drain(..).rev() {
             self.ledger.accounts.insert(owner, account);
         }
+        self.ledger.shares.clear();
         self.keep(care)?;
         Ok(true)
     }
@@ -255,17 +259,28 @@ impl<'a> Tx<'a> {
     pub(super) fn admit(&mut self, new: &Record) -> Result<(), StoreError> {
         let Totals { open, retained, .. } = self.ledger.totals;
         let Account { open: own_open, retained: own_retained, .. } = *self.account(&new.owner)?;
-        let of_share = self.of_share(new.share)?;
+        let of_share = match new.share {
+            // None of its owner's shares can be full.
+            Some(_) if own_open < self.settings().limits.max_open_per_stranger => 0,
+            Some(share) => self.of_share(share)?,
+            None => 0,
+        };
         let room = Room { open, retained, own_open, own_retained, of_share };
         self.settings().limits.admit(new, room)
     }
 
     /// How many open tasks there are of a share.
-    fn of_share(&self, share: Option<Share>) -> Result<u64, StoreError> {
-        let Some(share) = row::encode_share(share) else { return Ok(0) };
-        let found = self.prepare(sql::OF_SHARE)?.query_row([share], |row| row.get::<_, i64>(0));
-        let found = found.map_err(|error| self.site.error("counting a stranger's tasks", error))?;
-        Ok(found.unsigned_abs())
+    fn of_share(&mut self, share: Share) -> Result<u64, StoreError> {
+        if let Some(known) = self.ledger.shares.get(&share) {
+            return Ok(*known);
+        }
+        let found = self
+            .prepare(sql::OF_SHARE)?
+            .query_row([row::encode_share(Some(share))], |row| row.get::<_, i64>(0))
+            .map_err(|error| self.site.error("counting a stranger's tasks", error))?;
+        let found = found.unsigned_abs();
+        self.ledger.shares.insert(share, found);
+        Ok(found)
     }
 
     /// Adds a new record and numbers its creation; `false` if its id is taken, be it by a tombstone.
@@ -278,6 +293,9 @@ impl<'a> Tx<'a> {
         let nth = account.last;
         self.ledger.totals.open += 1;
         self.ledger.totals.retained += 1;
+        if let Some(known) = record.share.and_then(|share| self.ledger.shares.get_mut(&share)) {
+            *known += 1;
+        }
         let at = Standing::of(record);
         let (retention, retention_ms) = row::encode_retention(record.retention);
         let failed = |error| self.site.error("writing", error);
@@ -339,6 +357,7 @@ impl<'a> Tx<'a> {
         if was_open && record.is_terminal() {
             self.change_account(&record.owner)?.open -= 1;
             self.ledger.totals.open -= 1;
+            self.ledger.shares.clear();
         }
         let at = Standing::of(record);
         let progress = record.progress.as_ref();
