@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
-use longhaul_store::{Sqlite, TaskId};
+use longhaul_store::{Sqlite, TaskId, Time};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 
@@ -113,18 +113,22 @@ fn numbered(columns: &[String], row: &[Value], rows: usize) -> Result<Vec<Vec<Va
         for place in [ord, nth, seq] {
             row[place] = Value::Integer(number as i64);
         }
-        row[id] = Value::Text(format!("{name}-{}", TaskId::from_entropy(dice.roll())));
+        let at = Time::from_unix_ms((number / A_MILLISECOND) as i64);
+        row[id] = Value::Text(TaskId::minted(name, at, dice.roll()).to_string());
         row
     };
     Ok((1..=rows).map(one).collect())
 }
 
+/// How many ids have the same time, at about the pace that is measured.
+const A_MILLISECOND: usize = 20;
+
 /// Random enough to spread ids over an index as the store's do.
 struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self) -> [u8; 20] {
-        let mut bits = [0; 20];
+    fn roll(&mut self) -> [u8; 16] {
+        let mut bits = [0; 16];
         for bytes in bits.chunks_mut(8) {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;

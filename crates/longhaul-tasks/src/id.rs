@@ -1,14 +1,14 @@
 //! Minting task ids.
 
-use longhaul_store::TaskId;
+use longhaul_store::{TaskId, Time};
 
 use crate::environment::Environment;
 
-/// A fresh id: a few characters of the tool's name for people, then 160 random bits that nobody can guess.
-pub(crate) fn mint(tool: &str, environment: &dyn Environment) -> TaskId {
-    let mut bits = [0; 20];
+/// A fresh id of a task that is made `at` this time: 128 random bits of it nobody can guess.
+pub(crate) fn mint(tool: &str, at: Time, environment: &dyn Environment) -> TaskId {
+    let mut bits = [0; 16];
     environment.random(&mut bits);
-    TaskId::from_entropy_of(tool, bits)
+    TaskId::minted(tool, at, bits)
 }
 
 #[cfg(test)]
@@ -18,10 +18,11 @@ mod tests {
 
     #[test]
     fn an_id_begins_with_the_tools_name_and_never_comes_twice() {
-        let (one, two) = (mint("Build.All", &Tokio), mint("Build.All", &Tokio));
+        let mint = |tool: &str| mint(tool, Time::from_unix_ms(0), &Tokio);
+        let (one, two) = (mint("Build.All"), mint("Build.All"));
         assert!(one.as_str().starts_with("build_all-"), "{one}");
         assert_eq!(one.as_str().len(), "build_all-".len() + 32);
         assert_ne!(one, two);
-        assert!(mint(&"é".repeat(200), &Tokio).as_str().len() <= 16 + 33);
+        assert!(mint(&"é".repeat(200)).as_str().len() <= 16 + 33);
     }
 }

@@ -24,6 +24,9 @@ mod redis;
 /// Owners, who have the tasks in turn: each has more than the pages that are looked at.
 pub(crate) const OWNERS: u32 = 8;
 
+/// How many are made in a millisecond of theirs.
+const A_MILLISECOND: u32 = 10;
+
 /// Every so manieth is parked.
 const PARKED: u32 = 10;
 
@@ -147,16 +150,16 @@ pub(crate) async fn open(kind: Kind, url: &str) -> Result<Arc<dyn TaskStore>> {
     })
 }
 
-/// The name of a task: as random as real ones are, so that they lie as those do.
-pub(crate) fn name(number: u32) -> Result<TaskId> {
+/// The name of a task: as random as real ones are and as close to those that were made with it, so that they lie as those do.
+pub(crate) fn name(number: u32) -> TaskId {
     let mix = |seed: u64| {
         let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         x ^ (x >> 31)
     };
-    let number = u64::from(number);
-    Ok(TaskId::new(format!("{:016x}{:016x}", mix(number * 2), mix(number * 2 + 1)))?)
+    let bits = u128::from(mix(u64::from(number) * 2)) << 64 | u128::from(mix(u64::from(number) * 2 + 1));
+    TaskId::minted("test", Time::from_unix_ms(i64::from(number / A_MILLISECOND)), bits.to_be_bytes())
 }
 
 /// Whose a task is.
@@ -165,7 +168,7 @@ pub(crate) fn owner(number: u32) -> Result<Owner> {
 }
 
 async fn write(store: Arc<dyn TaskStore>, number: u32) -> Result<()> {
-    let task = NewTask::new(name(number)?, owner(number)?, "test", Json::parse(ARGUMENTS)?);
+    let task = NewTask::new(name(number), owner(number)?, "test", Json::parse(ARGUMENTS)?);
     let task = store.create(task).await?.into_record();
     // Owners have both kinds: eight does not divide what is counted here.
     if (number / OWNERS).is_multiple_of(PARKED) {

@@ -136,7 +136,7 @@ pub(crate) async fn measure(held: &Held, round: usize, many: u32) -> Result<Vec<
 /// Reads as callers do who ask after their tasks.
 pub(crate) async fn look(store: &dyn TaskStore, tasks: u32) -> Result<()> {
     for number in 0..2_000 {
-        let (id, owner) = (held::name(scattered(number, tasks))?, held::owner(scattered(number, tasks))?);
+        let (id, owner) = (held::name(scattered(number, tasks)), held::owner(scattered(number, tasks))?);
         ensure!(store.get(Scope::Owner(&owner), &id).await?.is_some(), "a task is not there");
     }
     for number in 0..50 {
@@ -168,7 +168,7 @@ where
 }
 
 async fn create(store: Arc<dyn TaskStore>, number: u32) -> Result<()> {
-    let mut task = NewTask::new(held::name(number)?, held::owner(number)?, "test", Json::parse(ARGUMENTS)?);
+    let mut task = NewTask::new(held::name(number), held::owner(number)?, "test", Json::parse(ARGUMENTS)?);
     task.start = Start::Queued { not_before: store.now() };
     task.retention = Retention::Unlimited;
     store.create(task).await?;
@@ -176,7 +176,7 @@ async fn create(store: Arc<dyn TaskStore>, number: u32) -> Result<()> {
 }
 
 async fn get(store: Arc<dyn TaskStore>, number: u32) -> Result<()> {
-    let (id, owner) = (held::name(number)?, held::owner(number)?);
+    let (id, owner) = (held::name(number), held::owner(number)?);
     ensure!(store.get(Scope::Owner(&owner), &id).await?.is_some(), "task {number} is not there");
     Ok(())
 }
@@ -197,7 +197,7 @@ async fn finish(store: Arc<dyn TaskStore>, claimed: Arc<Vec<(TaskId, Epoch)>>, a
 }
 
 async fn erase(store: Arc<dyn TaskStore>, number: u32) -> Result<()> {
-    let (id, owner) = (held::name(number)?, held::owner(number)?);
+    let (id, owner) = (held::name(number), held::owner(number)?);
     store.erase(Scope::Owner(&owner), &id).await?;
     Ok(())
 }

@@ -3,7 +3,6 @@
 use longhaul_store::{NewTask, Record, Rerun, Start, StoreError};
 
 use super::Engine;
-use crate::id;
 use crate::note::Note;
 
 impl Engine {
@@ -21,7 +20,7 @@ impl Engine {
             return Ok(None);
         }
         let inner = &self.0;
-        let id = id::mint(&record.tool, &*inner.environment);
+        let id = inner.mint(&record.tool);
         let mut task = NewTask::new(id, record.owner.clone(), record.tool.clone(), record.arguments.clone());
         task.version = record.version.clone();
         // Nothing of this one has begun.

@@ -19,7 +19,6 @@ use super::control::{Control, Controls};
 use super::keeper::Keeper;
 use super::runs::{Runs, Waits};
 use crate::environment::BoxFuture;
-use crate::id;
 use crate::job::ExternalJob;
 use crate::machine::{Plan, Refusal};
 use crate::report::{Reporter, Reports};
@@ -128,7 +127,7 @@ impl Call {
 
 /// What the task of a call will be called.
 pub(super) fn named(inner: &Inner, call: &Call) -> TaskId {
-    call.keeper.id().unwrap_or_else(|| id::mint(&call.tool, &*inner.environment))
+    call.keeper.id().unwrap_or_else(|| inner.mint(&call.tool))
 }
 
 /// What happens to a call while its caller waits, or after it has become a task.

@@ -15,7 +15,6 @@ use super::pause::Pauses;
 use super::recovery::wake_by_id;
 use super::worker::Entry;
 use crate::environment::BoxFuture;
-use crate::id;
 use crate::machine::Refusal;
 use crate::note::Note;
 use crate::report::Reporter;
@@ -115,7 +114,7 @@ impl Keeper {
         let Some(inner) = self.engine().filter(|_| self.is_durable()) else {
             return Err(StepError::NotDurable(Refusal::new("a call that becomes no task makes none", false)));
         };
-        let id = id::mint(&call.tool, &*inner.environment);
+        let id = inner.mint(&call.tool);
         // Whose it is, is its parent's.
         let mut task = NewTask::new(id.clone(), Owner::Anonymous, call.tool, call.arguments);
         let note = Note { caller: call.context, secret: call.secret, ..Note::default() };

@@ -24,7 +24,6 @@ use super::control::{Control, Controls};
 use super::operation::is_final;
 use super::pause::Pauses;
 use super::runs::Hold;
-use crate::id;
 use crate::journal::Journal;
 use crate::machine::Refusal;
 
@@ -663,7 +662,7 @@ impl Keeper {
     pub fn id(&self) -> Option<TaskId> {
         let Shared { begun, id, .. } = &*self.0;
         match begun {
-            Some((inner, tool)) => Some(id.get_or_init(|| id::mint(tool, &*inner.environment)).clone()),
+            Some((inner, tool)) => Some(id.get_or_init(|| inner.mint(tool)).clone()),
             None => id.get().cloned(),
         }
     }

@@ -40,6 +40,7 @@ pub use call::{Answer, Call, Canceller, Observed, Observer, Ticket, Work};
 pub use child::ChildCall;
 
 use crate::environment::Environment;
+use crate::id;
 use crate::job::FoundJobs;
 use crate::machine::Plan;
 use call::{Waiter, named};
@@ -136,6 +137,11 @@ struct Inner {
 }
 
 impl Inner {
+    /// The id of a task that is made now.
+    fn mint(&self, tool: &str) -> TaskId {
+        id::mint(tool, self.store.now(), &*self.environment)
+    }
+
     /// Completes once the process is about to go.
     async fn draining(&self) {
         // The sender lives as long as the engine.
