@@ -46,13 +46,17 @@
   for (const element of document.querySelectorAll(".log")) {
     const name = element.id.slice("log-".length);
     const box = document.querySelector(`input[data-follows="${name}"]`);
-    const toEnd = () => (element.scrollTop = element.scrollHeight);
-    // Whoever scrolls back reads, and is left alone until they are at the end again.
-    element.addEventListener("scroll", () => {
-      box.checked = element.scrollTop + element.clientHeight >= element.scrollHeight - 24;
-    });
+    let end = 0;
+    const toEnd = () => {
+      element.scrollTop = element.scrollHeight;
+      end = element.scrollTop;
+    };
+    const isAtEnd = () => element.scrollTop + element.clientHeight >= element.scrollHeight - 24;
+    // Whoever scrolls back reads, and is left alone until they are at the end again: also while nobody has told of it yet.
+    element.addEventListener("scroll", () => (box.checked = isAtEnd()));
+    const follows = () => box.checked && (element.scrollTop >= end || isAtEnd());
     box.addEventListener("change", () => box.checked && toEnd());
-    logs.set(name, { element, box, toEnd, next: Number(element.dataset.next), block: element, length: element.textContent.length });
+    logs.set(name, { element, follows, toEnd, next: Number(element.dataset.next), block: element, length: element.textContent.length });
     toEnd();
   }
 
@@ -146,6 +150,7 @@
     // What is between the page and the stream would be missing.
     if (from > log.next) return connect();
     document.getElementById(`section-${stream}`).hidden = false;
+    const follows = log.follows();
     if (missing > 0) put(log, new Text(`… ${missing} bytes were not kept …\n`));
     const template = document.createElement("template");
     template.innerHTML = html;
@@ -155,7 +160,7 @@
       log.length -= log.element.firstChild.textContent.length;
       log.element.firstChild.remove();
     }
-    if (log.box.checked) log.toEnd();
+    if (follows) log.toEnd();
   };
 
   /** How many pages of one browser have a stream at a time: it has six connections for a server, however many of its windows are seen. */
