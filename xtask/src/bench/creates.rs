@@ -22,7 +22,7 @@ const WARM_UP: u32 = 2_000;
 const CREATES: u32 = 20_000;
 
 /// How much of what SQLite does alone.
-const GOAL: Goal = Goal::AtLeast(0.35);
+const GOAL: Goal = Goal::AtLeast(0.5);
 
 pub(super) fn run(site: &Site, programs: &Programs, rounds: usize, report: &mut Report) -> Result<()> {
     let [mut ours, mut raw, mut cpu, mut p50, mut p99] = [(); 5].map(|()| Figures::default());

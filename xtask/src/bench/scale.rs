@@ -66,7 +66,8 @@ fn tell(store: &str, found: &[Found], report: &mut Report) -> Result<()> {
         found.operations.get(what).into_iter().flatten().for_each(|spent| figures.push(how(spent)));
         figures
     };
-    let cpu = |spent: &Spent| spent.process + spent.database;
+    // The system tells no less apart.
+    let cpu = |spent: &Spent| (spent.process + spent.database).max(1.0);
     let (mut rows, mut judged) = (Vec::new(), Vec::new());
     for what in least.operations.keys() {
         let at = |found: &Found| {
