@@ -1,12 +1,16 @@
 //! Versions of tools, and which of them a node runs: a task is claimed only by who can go on where it was.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{Arc, LazyLock},
+};
 
 use semver::{Version, VersionReq};
 
 /// The version of a tool, as semantic versions go. A tool that says none has version 0.0.0.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct ToolVersion(Version);
+pub struct ToolVersion(Arc<Version>);
 
 impl ToolVersion {
     /// The longest version, in bytes.
@@ -26,6 +30,9 @@ impl ToolVersion {
     /// # Ok::<_, longhaul_store::InvalidToolVersion>(())
     /// ```
     pub fn new(version: &str) -> Result<Self, InvalidToolVersion> {
+        if version == NONE {
+            return Ok(Self::default());
+        }
         let invalid = |why: &dyn fmt::Display| InvalidToolVersion::new(version, why);
         if version.len() > Self::MAX_LEN {
             return Err(invalid(&format_args!("it is longer than {} bytes", Self::MAX_LEN)));
@@ -33,15 +40,21 @@ impl ToolVersion {
         let numbers = version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let missing = if numbers { 2_usize.saturating_sub(version.matches('.').count()) } else { 0 };
         let whole = format!("{version}{}", ".0".repeat(missing));
-        Version::parse(&whole).map(Self).map_err(|error| invalid(&error))
+        Version::parse(&whole).map(|version| Self(Arc::new(version))).map_err(|error| invalid(&error))
     }
 }
 
 impl Default for ToolVersion {
     fn default() -> Self {
-        Self(Version::new(0, 0, 0))
+        // Most tools have none: each record of one has this.
+        static DEFAULT: LazyLock<ToolVersion> =
+            LazyLock::new(|| ToolVersion(Arc::new(Version::new(0, 0, 0))));
+        DEFAULT.clone()
     }
 }
+
+/// How that is written.
+const NONE: &str = "0.0.0";
 
 impl fmt::Display for ToolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,7 +95,7 @@ impl Accepts {
     /// This version, and no other.
     #[must_use]
     pub fn only(version: &ToolVersion) -> Self {
-        let Version { major, minor, patch, pre, .. } = &version.0;
+        let Version { major, minor, patch, pre, .. } = &*version.0;
         Self(VersionReq {
             comparators: vec![semver::Comparator {
                 op: semver::Op::Exact,
