@@ -45,7 +45,7 @@ impl TaskId {
     ///
     /// let [one, two] = [0, 64].map(|at| TaskId::minted("Build.All", Time::from_unix_ms(at), [0xff; 16]));
     /// assert_eq!(one.as_str(), "build_all-222222bzzzzzzzzzzzzzzzzzzzzzzzzz");
-    /// assert_eq!(two.as_str(), "build_all-222222fzzzzzzzzzzzzzzzzzzzzzzzzz");
+    /// assert_eq!(two.as_str(), "build_all-222222jzzzzzzzzzzzzzzzzzzzzzzzzz");
     /// ```
     #[must_use]
     pub fn minted(name: &str, at: Time, bits: [u8; 16]) -> Self {

@@ -204,7 +204,7 @@ fn without_a_terminal_a_task_that_asks_waits_for_whoever_answers_it() {
             code == 2 && err.contains("`to` takes one of Staging, Production"),
             "{revision}: {code} {err}"
         );
-        let (code, _, err) = at(&["tasks", "answer", &id[..10], "to=prod", "go=yes"]);
+        let (code, _, err) = at(&["tasks", "answer", &id[..id.len() - 1], "to=prod", "go=yes"]);
         assert_eq!(code, 0, "{revision}: {err}");
         let (code, out, err) = at(&["tasks", "watch", id]);
         let accepted = "accepted {\"go\":true,\"shards\":8,\"to\":\"prod\"}\n";

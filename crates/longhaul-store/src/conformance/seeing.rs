@@ -42,7 +42,7 @@ pub(super) async fn a_step_has_the_times_at_which_it_began_and_was_learnt(backen
     let one = one(backend);
     let (store, since) = (&*one.store, one.store.now());
     let mut new = task("t");
-    new.steps = vec![learnt("brought", "1"), begun("first")];
+    new.steps = vec![learnt("brought", "1"), begun("first"), begun("rest")];
     let made = create(store, new).await;
     one.deployment.advance(A_SECOND);
     let question = StepState::Asked(Question::new("q", json("[]")));
@@ -63,9 +63,9 @@ pub(super) async fn a_step_has_the_times_at_which_it_began_and_was_learnt(backen
     let expected = [
         at("brought", None, Some(0)),
         at("first", Some(0), Some(2)),
+        at("rest", Some(0), None),
         at("tried", Some(1), Some(3)),
         at("asked", Some(1), Some(3)),
-        at("rest", Some(1), None),
         at("owed", Some(1), None),
         at("late", None, Some(2)),
     ];
@@ -74,7 +74,7 @@ pub(super) async fn a_step_has_the_times_at_which_it_began_and_was_learnt(backen
     let states: Vec<_> = see(&*other, &made, 0, 10).await.steps.into_iter().map(|step| step.state).collect();
     let due = SeenState::Due(since.after(A_SECOND * 90));
     use SeenState::{Failed, Learnt, Owed};
-    assert_eq!(states, [Learnt, Learnt, Failed, Learnt, due, Owed, Learnt]);
+    assert_eq!(states, [Learnt, Learnt, due, Failed, Learnt, Owed, Learnt]);
 }
 
 pub(super) async fn a_worker_knows_better_when_what_it_tells_late_was_done(backend: &dyn Backend) {
