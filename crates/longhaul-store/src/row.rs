@@ -209,6 +209,7 @@ pub(crate) fn asked(row: &impl Cells) -> Result<u64, StoreError> {
 }
 
 /// How many steps a row's task has.
+#[cfg(feature = "postgres")]
 pub(crate) fn steps(row: &impl Cells) -> Result<u64, StoreError> {
     Reader { row }.count(Column::Steps)
 }
