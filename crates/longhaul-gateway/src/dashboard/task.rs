@@ -200,7 +200,9 @@ pub(super) fn facts(look: Look<'_>, record: &Record, now: Time) -> Markup {
     facts.push(("Owner", html! { (owner) }));
     facts.push(("Kind", html! { (dialect) }));
     facts.push(("If its server dies", html! { (rerun) }));
-    facts.push(("Attempt", html! { (record.attempt) " (epoch " (record.epoch.to_string()) ")" }));
+    // Not the number that the timeline gives an attempt: this one begins anew whenever the task gets on.
+    facts.push(("Attempts lost in a row", html! { (record.attempt.saturating_sub(1)) }));
+    facts.push(("Epoch", html! { (record.epoch.to_string()) }));
     if let Some(lease) = record.lease() {
         facts.push(("Node", html! { (lease.node.to_string()) "; its lease ends " (frame::when_ends(lease.until, now)) " unless it says more" }));
     }
