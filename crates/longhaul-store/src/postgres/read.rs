@@ -1,6 +1,6 @@
 //! Reads: each of one moment.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, slice, sync::Arc};
 
 use tokio_postgres::Row;
 
@@ -8,7 +8,8 @@ use super::{
     Site,
     fault::{Fault, damaged},
     link::Session,
-    sql, steps,
+    sql,
+    steps::{self, Asked},
     tx::{int, text},
     value::Value,
 };
@@ -48,9 +49,14 @@ pub(super) async fn attempt<L: Look<Moment>>(site: &Arc<Site>, look: &L) -> Resu
 
 /// The record of a row that is no tombstone, with what its task asks.
 pub(super) async fn record(session: &Session, row: &Row) -> Result<Record, Fault> {
+    whole(row, &Asked::of(session, slice::from_ref(row)).await?)
+}
+
+/// The record of one of the rows of which it is known what their tasks ask.
+fn whole(row: &Row, asked: &Asked) -> Result<Record, Fault> {
     let mut record = row::decode(row)?;
     if row::asked(row)? > 0 {
-        record.questions = steps::questions(session, row::ord(row)?).await?;
+        record.questions = asked.questions(row::ord(row)?)?;
     }
     Ok(record)
 }
@@ -197,6 +203,7 @@ impl Look<Moment> for List {
             let few = listing.few();
             let values = [Value::count(listing.before), Value::count(few as u64), owner];
             let rows = session.query("listing tasks", sql, &values).await?;
+            let asked = Asked::of(session, &rows).await?;
             for row in &rows {
                 let place = Place::of(row, now)?;
                 let is_of_tool = match &self.filter.tool {
@@ -204,7 +211,7 @@ impl Look<Moment> for List {
                     None => true,
                 };
                 let found = match is_of_tool && place.is_visible() {
-                    true => record(session, row).await.map(Some),
+                    true => whole(row, &asked).map(Some),
                     false => Ok(None),
                 };
                 if listing.take(if self.owner.is_some() { place.nth } else { place.ord }, found)? {

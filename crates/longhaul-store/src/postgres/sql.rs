@@ -210,8 +210,12 @@ pub(super) const STEPS_OF: &str = concat!(
     " FROM longhaul.steps WHERE task = $1 AND sha256(key) IN (SELECT sha256(k) FROM unnest($2::bytea[]) AS k)"
 );
 
-pub(super) const QUESTIONS: &str =
-    concat!("SELECT ", step_columns!(), " FROM longhaul.steps WHERE task = $1 AND state = 1 ORDER BY asked");
+/// What some tasks ask, and which of them does.
+pub(super) const QUESTIONS: &str = concat!(
+    "SELECT ",
+    step_columns!(),
+    ", task FROM longhaul.steps WHERE task = ANY($1) AND state = 1 ORDER BY task, asked"
+);
 
 pub(super) const LAST_ASKED: &str =
     "SELECT coalesce(max(asked), 0) FROM longhaul.steps WHERE task = $1 AND state = 1";

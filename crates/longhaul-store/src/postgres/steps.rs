@@ -1,5 +1,9 @@
 //! The steps and parts of tasks, each a row.
 
+use std::collections::HashMap;
+
+use tokio_postgres::Row;
+
 use super::{
     fault::{Fault, damaged},
     link::Session,
@@ -11,7 +15,7 @@ use crate::{
     Batch, Question, Record, Step,
     networked::beside::Beside,
     row::{
-        Cells as _, part,
+        self, Cells as _, part, signed,
         step::{self, Columns, is_asked},
     },
     transition::Noted,
@@ -56,11 +60,37 @@ pub(super) async fn all(session: &Session, task: u64) -> Result<Vec<Step>, Fault
     rows.iter().map(|row| Ok(step::decode(row)?.1)).collect()
 }
 
-/// The questions of a task that wait for an answer, in the order in which they were asked.
-pub(super) async fn questions(session: &Session, task: u64) -> Result<Vec<Question>, Fault> {
-    let rows = session.query("reading the steps of a task", sql::QUESTIONS, &[Value::count(task)]).await?;
-    let steps = rows.iter().map(step::decode).collect::<Result<Vec<_>, _>>()?;
-    Ok(step::questions(steps))
+/// Where [`sql::QUESTIONS`] says whose a step is: behind what is read of any.
+const OF_TASK: usize = 8;
+
+/// The questions of some tasks that wait for an answer, read by one statement.
+#[derive(Debug, Default)]
+pub(super) struct Asked(HashMap<i64, Vec<Row>>);
+
+impl Asked {
+    /// Those of the tasks of these rows, if any asks something.
+    pub(super) async fn of(session: &Session, rows: &[Row]) -> Result<Self, Fault> {
+        // A row that does not say is damaged, as whoever reads its record will find.
+        let asks = |row: &&Row| row::asked(*row).is_ok_and(|asked| asked > 0);
+        let tasks: Vec<_> =
+            rows.iter().filter(asks).filter_map(|row| row::ord(row).ok()).map(signed).collect();
+        let mut asked = Self::default();
+        if !tasks.is_empty() {
+            let rows =
+                session.query("reading what tasks ask", sql::QUESTIONS, &[Value::Ints(&tasks)]).await?;
+            for row in rows {
+                asked.0.entry(int(&row, OF_TASK)?).or_default().push(row);
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Those of one of them, in the order in which they were asked.
+    pub(super) fn questions(&self, task: u64) -> Result<Vec<Question>, Fault> {
+        let rows = self.0.get(&signed(task)).map_or(&[][..], Vec::as_slice);
+        let steps = rows.iter().map(step::decode).collect::<Result<Vec<_>, _>>()?;
+        Ok(step::questions(steps))
+    }
 }
 
 /// Forgets some steps, puts each of the others in the place of the one under its key or behind the others, and new parts
