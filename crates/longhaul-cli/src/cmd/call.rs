@@ -61,8 +61,8 @@ Examples:
 
 {}
 
-What the server asks is put to you field by field. Where no terminal is, or with --no-input, a task that asks goes on
-waiting: `longhaul tasks answer` answers it.
+What the server asks is put to you field by field. Where no terminal is, or with --no-input, a task that asks \
+goes on waiting: `longhaul tasks answer` answers it.
 
 Ctrl-C leaves a task running and says how to come back to it; what is no task is cancelled.",
         arguments::HELP

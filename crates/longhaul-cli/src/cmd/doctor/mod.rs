@@ -16,8 +16,8 @@ use report::Report;
 #[command(
     override_usage = "longhaul doctor [OPTIONS] [SERVER]\n       longhaul doctor [OPTIONS] -- COMMAND...",
     after_help = "\
-Of a server it is looked whether it answers, in which revisions, whom it lets in, what it offers, whether calls can be tasks
-there, whether streams come through, and whether its clock agrees. Without one the configuration here is looked at, its
+Of a server it is looked whether it answers, in which revisions, whom it lets in, what it offers, whether calls can be tasks \
+there, whether streams come through, and whether its clock agrees. Without one the configuration here is looked at, its \
 store, and what the system allows; then its server, if that runs.
 
 Nothing is called and nothing is changed. The exit code is 1 if something fails.

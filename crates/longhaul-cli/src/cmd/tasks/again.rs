@@ -17,7 +17,7 @@ use crate::term::{Manner, clean, is_watched, note, print};
 /// Start the same call again, as a new task, and print its id.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-On a store the new task waits for a server that runs its tool. At a server what `longhaul call` started can be called
+On a store the new task waits for a server that runs its tool. At a server what `longhaul call` started can be called \
 again.
 
 Examples:

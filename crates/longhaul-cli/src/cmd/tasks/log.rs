@@ -31,8 +31,8 @@ Examples:
   longhaul tasks log test-3q9v --stderr > errors.txt
   longhaul tasks log test-3q9v --json
 
-With --json each stretch is a line: text, or what is no text as a blob in base64; missing, the bytes before it that
-were not kept; next, where to go on with --after; done, whether the command has ended. Each part of a function's task
+With --json each stretch is a line: text, or what is no text as a blob in base64; missing, the bytes before it that \
+were not kept; next, where to go on with --after; done, whether the command has ended. Each part of a function's task \
 is a line: text, or its JSON as value.")]
 pub(crate) struct Args {
     /// The task's id, or its beginning.

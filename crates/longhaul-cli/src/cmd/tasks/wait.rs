@@ -20,7 +20,7 @@ use crate::term::{Manner, Show, clean, note, print};
 /// Wait until tasks have ended, and say how.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Each task that ends is a line: its id, how it ended, and why if it failed. The exit code is 0 if all have succeeded, else
+Each task that ends is a line: its id, how it ended, and why if it failed. The exit code is 0 if all have succeeded, else \
 that of one that has not; 7 if the time was up first.
 
 Examples:
