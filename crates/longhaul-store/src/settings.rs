@@ -45,7 +45,8 @@ pub struct Limits {
     /// Open tasks of all anonymous callers together. Default 1,000.
     pub max_open_anonymous: u64,
     /// Open tasks of one anonymous caller, as far as it is told from others. There is room for a call with all its
-    /// own children, not with all of theirs: what spawns more is refused it, as past any bound. Default 300.
+    /// own children, not with all of theirs: what spawns more is refused it, as past any bound. Where it is no less than what all together may have, nothing is
+    /// counted of each. Default 300.
     pub max_open_per_stranger: u64,
     /// Tasks kept, open or done, tombstones included. Default 1,000,000.
     pub max_retained: u64,

@@ -82,7 +82,7 @@ pub fn create(
         task.caller.clone(),
         now,
     );
-    record.share = task.counted_share();
+    record.share = task.counted_share().filter(|_| limits.tells_strangers_apart());
     record.version.clone_from(&task.version);
     record.rerun = task.rerun;
     record.dialect = task.dialect;

@@ -59,6 +59,15 @@ pub(super) async fn open_tasks_of_each_stranger_are_bounded(backend: &dyn Backen
     refused(store, strange("t12", Some(1)), Quota::OpenPerStranger, 2).await;
 }
 
+pub(super) async fn strangers_are_not_told_apart_where_one_may_have_every_place(backend: &dyn Backend) {
+    let both = |limits: &mut Limits| (limits.max_open_anonymous, limits.max_open_per_stranger) = (2, 2);
+    let one = one_with(backend, limited(both));
+    for name in ["t1", "t2"] {
+        assert_eq!(create(&*one.store, strange(name, Some(1))).await.share, None);
+    }
+    refused(&*one.store, strange("t3", Some(1)), Quota::OpenAnonymous, 2).await;
+}
+
 pub(super) async fn a_stranger_has_its_place_back_however_a_task_ends(backend: &dyn Backend) {
     let one = one_with(backend, limited(|limits| limits.max_open_per_stranger = 1));
     let store = &*one.store;

@@ -136,6 +136,7 @@ pub const CHECKS: &[Check] = checks! {
         open_tasks_of_one_owner_are_bounded,
         open_tasks_of_strangers_are_bounded_together,
         open_tasks_of_each_stranger_are_bounded,
+        strangers_are_not_told_apart_where_one_may_have_every_place,
         a_stranger_has_its_place_back_however_a_task_ends,
         what_a_strangers_task_makes_is_counted_with_it,
         strangers_that_race_make_no_more_than_they_may,
