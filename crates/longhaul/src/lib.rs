@@ -29,9 +29,10 @@
 //! | feature | adds |
 //! |---|---|
 //! | `macros` (default) | [`tool`]: a function and its doc comment are a tool |
-//! | (none) | servers and clients over standard input and output, any byte stream and child processes; tasks in memory |
+//! | (none) | servers over standard input and output, servers and clients over any byte stream; tasks in memory |
 //! | `http` | Streamable HTTP for servers: [`transport`]`::http::server` and `Server::serve_http` |
 //! | `http2` | HTTP/2 for servers, by the switch `Options::http2` |
+//! | `child-process` | clients of servers that are programs, which they start: [`client::Command`] |
 //! | `http-client` | Streamable HTTP for clients |
 //! | `oauth` | signing in for clients over HTTP: `client::auth` |
 //! | `auth` | bearer tokens for servers over HTTP, and who they prove to call: `auth` |

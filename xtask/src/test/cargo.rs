@@ -43,9 +43,9 @@ pub(super) fn features(site: &Site) -> Result<Tally> {
 }
 
 /// The features without which a test would be left out in silence.
-pub(crate) const TESTED: &str = "longhaul/http,longhaul/http2,longhaul/http-client,longhaul/oauth,longhaul/sqlite,\
-    longhaul-store/conformance,longhaul-store/postgres,longhaul-store/redis,longhaul-store/sealed,longhaul-store/sqlite,\
-    longhaul-store/wrap,longhaul-store/crash-points,longhaul-gateway/crash-points,longhaul-cli/otel";
+pub(crate) const TESTED: &str = "longhaul/child-process,longhaul/http,longhaul/http2,longhaul/http-client,longhaul/oauth,\
+    longhaul/sqlite,longhaul-store/conformance,longhaul-store/postgres,longhaul-store/redis,longhaul-store/sealed,\
+    longhaul-store/sqlite,longhaul-store/wrap,longhaul-store/crash-points,longhaul-gateway/crash-points,longhaul-cli/otel";
 
 /// The program of this name, built with what the tests are built with: after them it is there already. Its crash
 /// points can be armed.

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use smallvec::SmallVec;
 
 use super::error::{Code, ErrorObject, without_place};
 use super::id::RequestId;
+use super::members::Members;
 use super::scan::{ScanError, Scanner};
 
 /// Bounds on a message, checked while it is scanned.
@@ -24,9 +24,6 @@ impl Default for Limits {
         Self { max_bytes: 4 << 20, max_depth: 64 }
     }
 }
-
-/// The most members `params` may have.
-pub const MAX_PARAMS: usize = 64;
 
 /// A JSON-RPC message, borrowing from its text.
 #[derive(Debug)]
@@ -250,7 +247,7 @@ pub(super) fn not_a_message(what: &'static str, id: Option<RequestId>) -> Decode
 #[derive(Debug, Default)]
 pub struct Params<'a> {
     raw: Option<&'a str>,
-    members: SmallVec<[(Cow<'a, str>, &'a str); 4]>,
+    members: Members<'a>,
 }
 
 impl<'a> Params<'a> {
@@ -260,16 +257,12 @@ impl<'a> Params<'a> {
             scanner.value()?;
             return Ok(Self::default());
         }
-        let mut members = SmallVec::new();
+        let mut members = Members::default();
         let start = scanner.offset();
         scanner.object(|scanner, key| {
             let value = scanner.value()?;
-            if members.len() == MAX_PARAMS {
-                *fault = Some("`params` has too many members");
-            } else if members.iter().any(|(known, _)| *known == key) {
-                *fault = Some("a member of `params` appears twice");
-            } else {
-                members.push((key, value));
+            if let Err(wrong) = members.push(key, value) {
+                *fault = Some(wrong);
             }
             Ok(())
         })?;
@@ -278,7 +271,7 @@ impl<'a> Params<'a> {
 
     /// The text of one member, not yet read.
     pub fn member(&self, name: &str) -> Option<&'a str> {
-        self.members.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
+        self.members.get(name)
     }
 
     /// One member, read as `T`; `None` when it is absent or null.
@@ -331,7 +324,7 @@ impl<'a> Params<'a> {
         let members = self.members.iter();
         StoredParams {
             raw: self.raw.map(str::to_owned),
-            members: members.map(|(name, text)| (name.clone().into_owned(), (*text).to_owned())).collect(),
+            members: members.map(|(name, text)| (name.to_owned(), text.to_owned())).collect(),
         }
     }
 }
@@ -346,11 +339,11 @@ pub struct StoredParams {
 impl StoredParams {
     /// The parameters themselves.
     pub fn as_params(&self) -> Params<'_> {
-        let members = self.members.iter();
-        Params {
-            raw: self.raw.as_deref(),
-            members: members.map(|(name, text)| (Cow::Borrowed(name.as_str()), text.as_str())).collect(),
+        let mut members = Members::default();
+        for (name, text) in &self.members {
+            members.push(name.into(), text).expect("they were members of one message");
         }
+        Params { raw: self.raw.as_deref(), members }
     }
 }
 

@@ -3,6 +3,7 @@
 mod batch;
 mod error;
 mod id;
+mod members;
 mod message;
 mod scan;
 mod write;
@@ -10,8 +11,9 @@ mod write;
 pub use batch::{MAX_BATCH, is_batch, join_batch, split_batch};
 pub use error::{Code, ErrorObject, clip, without_place};
 pub use id::{ProgressToken, RequestId};
+pub use members::MAX_PARAMS;
 pub use message::{
-    DecodeError, Limits, MAX_PARAMS, Message, Notification, Params, Request, Response, StoredParams, Text,
+    DecodeError, Limits, Message, Notification, Params, Request, Response, StoredParams, Text,
 };
 pub use scan::{MAX_DEPTH, ScanError};
 pub(crate) use write::write_json;

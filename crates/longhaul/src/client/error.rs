@@ -19,7 +19,8 @@ pub type Cause = Arc<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The target cannot be one: a URL that is none, or a scheme that is not `http` or `https`.
+    /// The target cannot be one: a URL that is none, a scheme that is not `http` or `https`, or one for which this build lacks
+    /// a feature, which is named then.
     #[error("{target:?} is no server to connect to: {reason}")]
     #[non_exhaustive]
     Target {

@@ -112,8 +112,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When nobody is there, there is no revision in common, or a program ends at once ([`Error::Died`]
-    /// has its last words).
+    /// When nobody is there, there is no revision in common, a program ends at once ([`Error::Died`] has its last words), or
+    /// this build lacks the feature for such a target (`http-client`, `child-process`; [`Error::Target`] says which).
     pub async fn connect(target: impl Into<Target>) -> Result<Self, Error> {
         Self::connect_with(target, Options::default()).await
     }

@@ -12,7 +12,7 @@ pub enum Target {
     /// Streamable HTTP at this URL; `unix:FILE` is a socket of this machine. Needs the feature `http-client`.
     #[non_exhaustive]
     Url(String),
-    /// A program that serves over its standard input and output.
+    /// A program that serves over its standard input and output. Needs the feature `child-process`.
     #[non_exhaustive]
     Command(Command),
     /// A server at the other end of these streams, one message a line.
@@ -112,7 +112,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// A program to run as a server. It inherits this process's environment unless that is [cleared](Self::env_clear); its standard error is read, never
+/// A program to run as a server, for which the feature `child-process` is needed. It inherits this process's environment unless that is [cleared](Self::env_clear); its standard error is read, never
 /// shown. When the client ends, so do the program and what it has started, as far as that has stayed in its process group: what has
 /// left it, as a server's durable commands do, lives on.
 ///

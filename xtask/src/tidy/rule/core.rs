@@ -9,8 +9,7 @@ use crate::tidy::finding::{Finding, Report};
 const CORE: &str = "longhaul-proto";
 
 /// What it may ask for in its manifest.
-const DEPENDENCIES: &[&str] =
-    &["base64", "bytes", "itoa", "memchr", "serde", "serde_json", "smallvec", "thiserror"];
+const DEPENDENCIES: &[&str] = &["base64", "bytes", "itoa", "memchr", "serde", "serde_json", "thiserror"];
 
 /// What nothing it builds with may bring in.
 const RUNTIMES: &[&str] = &[
