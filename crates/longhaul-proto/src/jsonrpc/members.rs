@@ -20,7 +20,14 @@ pub(super) struct Members<'a> {
 
 impl<'a> Members<'a> {
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
-        self.iter().find(|(known, _)| *known == name).map(|(_, text)| text)
+        for place in &self.near {
+            match place {
+                Some((known, text)) if known == name => return Some(text),
+                Some(_) => {}
+                None => return None,
+            }
+        }
+        self.rest.iter().find(|(known, _)| known == name).map(|(_, text)| *text)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
