@@ -200,6 +200,8 @@ enum Bench {
         #[arg(long)]
         record: bool,
     },
+    /// Draw where the time of a call and of a durable create goes, for docs/where-the-time-goes.md
+    Flame,
 }
 
 /// What else there is of it than random kills.
@@ -325,7 +327,8 @@ fn bench_help() -> String {
     format!(
         "Benches:\n{}\nThe server has the first processor to itself and the load the second: leave both alone meanwhile.\n\
          The first run builds the peers. benches/README.md says what is compared, benches/RESULTS.md how it came out.\n\n\
-         Examples:\n  cargo xtask bench --keep\n  cargo xtask bench --rounds 3 http\n  cargo xtask bench check",
+         Examples:\n  cargo xtask bench --keep\n  cargo xtask bench --rounds 3 http\n  cargo xtask bench check\n  \
+         cargo xtask bench flame",
         bench::benches()
     )
 }
@@ -362,6 +365,7 @@ fn run(command: Command) -> Result<Tally> {
             println!("check: {tally}");
             tally
         }
+        Command::Bench { instead: Some(Bench::Flame), .. } => bench::flame::run(&site(bench::BUDGET)?)?,
         Command::Bench { instead: None, benches, rounds, keep } => {
             let tally = bench::run(&site(bench::BUDGET)?, &benches, rounds, keep)?;
             println!("bench: {tally}");

@@ -12,8 +12,9 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use crate::site::Site;
+use crate::stamp;
 use crate::tally::Tally;
-use crate::{stamp, tools};
+use crate::tools::installed;
 
 /// How long all of it may take.
 pub(crate) const BUDGET: Duration = Duration::from_secs(4 * 60 * 60);
@@ -115,7 +116,7 @@ impl FromStr for Shard {
 /// When they cannot be made, or the tests fail without any.
 pub(crate) fn run(site: &Site, shard: Option<Shard>, resume: bool) -> Result<Tally> {
     let shard = shard.unwrap_or(Shard { number: 0, of: 1 });
-    let program = tools::require_cargo_mutants(site)?;
+    let program = installed::install(site, &installed::CARGO_MUTANTS)?.join("cargo-mutants");
     let place = site.target.join("mutants");
     let here = Part::new(&place, shard);
     let is_broken =

@@ -11,7 +11,7 @@ use super::programs::{Launch, Programs};
 use crate::site::shown;
 
 /// The processor of the load.
-const PROCESSOR: &str = "1";
+pub(super) const PROCESSOR: &str = "1";
 
 /// What a load found: every call was answered rightly.
 #[derive(Debug, Deserialize)]

@@ -10,6 +10,7 @@ mod client;
 mod creates;
 mod docket;
 mod figures;
+pub(crate) mod flame;
 mod goal;
 mod http;
 mod http2;

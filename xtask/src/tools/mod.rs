@@ -1,11 +1,10 @@
-//! The tools that cargo does not bring: found, or set up under the build folder from committed lock files.
+//! The tools that cargo does not bring: found, or set up under the build folder, of versions that are committed.
 
-mod cargo_mutants;
+pub(crate) mod installed;
 mod node;
 mod python;
 pub(crate) mod system;
 
-pub(crate) use cargo_mutants::require as require_cargo_mutants;
 pub(crate) use node::Node;
 pub(crate) use python::Python;
 

@@ -61,6 +61,10 @@ pub(crate) const POSTGRES: Program = Program {
 pub(crate) const VALGRIND: Program =
     Program { name: "valgrind", probe: &["valgrind", "--version"], packages: &["valgrind"] };
 
+/// perf, which looks many times a second where a program is.
+pub(crate) const PERF: Program =
+    Program { name: "perf", probe: &["perf", "--version"], packages: &["linux-perf"] };
+
 /// libfaketime, by which a node of a fleet believes that it is another time.
 pub(crate) const FAKETIME: Program = Program {
     name: "libfaketime",
