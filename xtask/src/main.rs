@@ -194,6 +194,12 @@ enum Command {
 /// What else there is of it than measuring.
 #[derive(Debug, Subcommand)]
 enum Bench {
+    /// Run them all, and keep what is found in benches/RESULTS.md
+    Compare {
+        /// How often each is measured
+        #[arg(long, value_name = "N", default_value = "5")]
+        rounds: NonZeroUsize,
+    },
     /// Count the instructions of the hottest operations and hold them against what is recorded, on however busy a machine
     Check {
         /// Keep what was counted in benches/instructions.toml
@@ -327,7 +333,7 @@ fn bench_help() -> String {
     format!(
         "Benches:\n{}\nThe server has the first processor to itself and the load the second: leave both alone meanwhile.\n\
          The first run builds the peers. benches/README.md says what is compared, benches/RESULTS.md how it came out.\n\n\
-         Examples:\n  cargo xtask bench --keep\n  cargo xtask bench --rounds 3 http\n  cargo xtask bench check\n  \
+         Examples:\n  cargo xtask bench compare\n  cargo xtask bench --rounds 3 http\n  cargo xtask bench check\n  \
          cargo xtask bench flame",
         bench::benches()
     )
@@ -363,6 +369,11 @@ fn run(command: Command) -> Result<Tally> {
         Command::Bench { instead: Some(Bench::Check { record }), .. } => {
             let tally = bench::check::run(&site(bench::BUDGET)?, record)?;
             println!("check: {tally}");
+            tally
+        }
+        Command::Bench { instead: Some(Bench::Compare { rounds }), .. } => {
+            let tally = bench::run(&site(bench::BUDGET)?, &[], rounds, true)?;
+            println!("bench: {tally}");
             tally
         }
         Command::Bench { instead: Some(Bench::Flame), .. } => bench::flame::run(&site(bench::BUDGET)?)?,

@@ -114,6 +114,11 @@ const BENCHES: &[Bench] = &[
         Measures::Alone(start::run),
     ),
     (
+        "build",
+        "how long the smallest server takes to build, of how many crates, beside rmcp's",
+        Measures::Alone(build::run),
+    ),
+    (
         "scale",
         "what stores take that hold a thousand tasks and up to a million; only when it is named",
         Measures::Asked(scale::run),
@@ -122,11 +127,6 @@ const BENCHES: &[Bench] = &[
         "docket",
         "tasks in Redis, beside FastMCP's with Docket in the same one; only when it is named",
         Measures::Asked(docket::run),
-    ),
-    (
-        "build",
-        "how long the smallest server takes to build, of how many crates, beside rmcp's; only when it is named",
-        Measures::Asked(build::run),
     ),
 ];
 
@@ -184,7 +184,10 @@ pub(crate) fn run(site: &Site, names: &[String], rounds: NonZeroUsize, keep: boo
 /// What stands above the results: of what they are, and how to have them again.
 fn head(site: &Site, names: &[String]) -> Result<String> {
     let rustc = Command::new("rustc").arg("-V").output().context("cannot run rustc")?;
-    let command = [&["cargo xtask bench --keep".to_owned()], names].concat().join(" ");
+    let command = match names {
+        [] => "cargo xtask bench compare".to_owned(),
+        names => format!("cargo xtask bench --keep {}", names.join(" ")),
+    };
     let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(&site.root).output();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
     Ok(format!(
@@ -215,7 +218,7 @@ mod tests {
         assert!(
             error.contains("\"htp\"")
                 && error
-                    .contains("http, requests, stdio, streams, http2, sessions, client, creates, tasks, page, start, scale, docket, build"),
+                    .contains("http, requests, stdio, streams, http2, sessions, client, creates, tasks, page, start, build, scale, docket"),
             "{error}"
         );
     }
