@@ -63,7 +63,7 @@ pub(super) enum Source {
     /// A call that lives on without it, and whose answer is not kept (legacy era).
     Apart(Option<StreamReceiver>),
     /// A stream of a session, which is kept (legacy era).
-    Kept(mpsc::Receiver<Sent>),
+    Kept(mpsc::Receiver<Box<Sent>>),
 }
 
 /// What is sent to a client.
@@ -101,7 +101,7 @@ impl Source {
         match self {
             Self::Apart(None) => Poll::Ready(None),
             Self::Apart(Some(receiver)) => poll_sent(|| receiver.poll_recv(cx)),
-            Self::Kept(receiver) => receiver.poll_recv(cx),
+            Self::Kept(receiver) => receiver.poll_recv(cx).map(|sent| sent.map(|sent| *sent)),
             Self::Own { call: exchange, pending, sent, answer, place, .. } => {
                 // The call runs first, so that what it sends is there to be sent on.
                 if let Some(call) = pending

@@ -122,8 +122,11 @@ async fn converse(
     #[cfg(feature = "http2")]
     if either_version {
         let closing = closed(&mut closing);
+        // Twice as large as one of HTTP/1.1, which would have a place for it.
+        let conversing =
+            Box::pin(super::http2::converse(stream, this, streams, header_timeout, closing, answer));
         let ended = tokio::select! {
-            ended = super::http2::converse(stream, this, streams, header_timeout, closing, answer) => ended,
+            ended = conversing => ended,
             () = answers.held_up_for(write_timeout) => Err("the client gives an answer no window".into()),
         };
         if let Err(error) = ended {

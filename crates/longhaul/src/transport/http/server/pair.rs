@@ -136,11 +136,11 @@ impl Receive for Posted {
 }
 
 /// The stream.
-struct Streamed(mpsc::Sender<Sent>);
+struct Streamed(mpsc::Sender<Box<Sent>>);
 
 impl Transmit for Streamed {
     async fn transmit(&mut self, message: Vec<u8>) -> io::Result<()> {
-        let sent = Sent { id: None, message, answered: None };
+        let sent = Box::new(Sent { id: None, message, answered: None });
         self.0.send(sent).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
@@ -149,7 +149,7 @@ impl Transmit for Streamed {
 async fn converse(
     endpoint: &Endpoint,
     messages: mpsc::Receiver<(Caller, Vec<u8>)>,
-    client: mpsc::Sender<Sent>,
+    client: mpsc::Sender<Box<Sent>>,
 ) {
     let mut stopping = endpoint.pairs.stopping.subscribe();
     let stopped = async move {

@@ -419,7 +419,7 @@ impl Session {
 
     /// What a client has missed that was sent this event last, and what follows, as [`Streams::resume`]. At most `bound`
     /// messages that belong to no request wait for it.
-    pub(super) async fn resume(&self, last: &str, bound: usize) -> Option<mpsc::Receiver<Sent>> {
+    pub(super) async fn resume(&self, last: &str, bound: usize) -> Option<mpsc::Receiver<Box<Sent>>> {
         let batches = self.lock().exchanges.dialect().is_some_and(Dialect::batches);
         self.streams.resume(last, batches, |stream| self.open_push(stream, bound)).await
     }

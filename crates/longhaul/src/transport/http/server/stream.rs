@@ -39,7 +39,7 @@ pub(super) struct Stream {
 #[derive(Debug)]
 struct State {
     /// The connection of its client, if there is one.
-    client: Option<mpsc::Sender<Sent>>,
+    client: Option<mpsc::Sender<Box<Sent>>>,
     /// Everything sent in it was kept.
     whole: bool,
     ended: bool,
@@ -58,7 +58,8 @@ impl fmt::Display for EventId {
     }
 }
 
-/// How many messages wait for a connection before its stream waits too.
+/// How many messages wait for a connection before its stream waits too. They are boxed: a channel has room for 32 from its
+/// beginning, however little is said.
 const BOUND: usize = 16;
 
 /// How many events are read from the store at once.
@@ -72,7 +73,7 @@ enum Rest {
     /// There is no more.
     Nothing,
     /// By this node.
-    Here(mpsc::Receiver<Sent>),
+    Here(mpsc::Receiver<Box<Sent>>),
     /// Another node keeps it, if that is still there.
     Elsewhere { several: bool },
 }
@@ -115,7 +116,7 @@ impl Streams {
         last: &str,
         several: bool,
         open_push: impl FnOnce(Arc<Stream>) -> StreamReceiver,
-    ) -> Option<mpsc::Receiver<Sent>> {
+    ) -> Option<mpsc::Receiver<Box<Sent>>> {
         let (name, number) = last.rsplit_once('-')?;
         let stream = lock(&self.known).get(name).cloned();
         if stream.as_ref().is_some_and(|stream| !stream.lock().whole) {
@@ -228,12 +229,12 @@ impl Streams {
         mut last: EventId,
         mut missed: Vec<Sent>,
         rest: Rest,
-        client: mpsc::Sender<Sent>,
+        client: mpsc::Sender<Box<Sent>>,
     ) {
         loop {
             for sent in missed {
                 last.number = sent.id.as_ref().map_or(last.number, |id| id.number);
-                if client.send(sent).await.is_err() {
+                if client.send(Box::new(sent)).await.is_err() {
                     return;
                 }
             }
@@ -266,7 +267,7 @@ impl Streams {
 
     /// Sends what another node sends in a stream, until that is its answer. If the node is gone, nothing more comes: then
     /// the client is let go, and may look again.
-    async fn follow(&self, mut last: EventId, several: bool, client: mpsc::Sender<Sent>) {
+    async fn follow(&self, mut last: EventId, several: bool, client: mpsc::Sender<Box<Sent>>) {
         let mut heard = Instant::now();
         while heard.elapsed() < LONGEST_SILENCE && (several || !self.is_answered(&last).await) {
             tokio::select! {
@@ -277,7 +278,7 @@ impl Streams {
             for sent in sent {
                 last.number = sent.id.as_ref().map_or(last.number, |id| id.number);
                 heard = Instant::now();
-                if client.send(sent).await.is_err() {
+                if client.send(Box::new(sent)).await.is_err() {
                     return;
                 }
             }
@@ -322,16 +323,16 @@ impl Streams {
 
 impl Stream {
     /// A stream that has yet to be opened, and what its client is sent.
-    pub(super) fn new() -> (Arc<Self>, mpsc::Receiver<Sent>) {
+    pub(super) fn new() -> (Arc<Self>, mpsc::Receiver<Box<Sent>>) {
         Self::named(new_id())
     }
 
     /// The same for what belongs to no request.
-    pub(super) fn for_pushes() -> (Arc<Self>, mpsc::Receiver<Sent>) {
+    pub(super) fn for_pushes() -> (Arc<Self>, mpsc::Receiver<Box<Sent>>) {
         Self::named(format!("{PUSHES}{}", new_id()))
     }
 
-    fn named(name: String) -> (Arc<Self>, mpsc::Receiver<Sent>) {
+    fn named(name: String) -> (Arc<Self>, mpsc::Receiver<Box<Sent>>) {
         let (sender, receiver) = mpsc::channel(BOUND);
         let stream = Self {
             name: name.into(),
@@ -362,7 +363,7 @@ impl Stream {
                 () = self.moved.notified() => None,
             };
             match room {
-                Some(Ok(room)) => return room.send(sent),
+                Some(Ok(room)) => return room.send(Box::new(sent)),
                 Some(Err(_)) => {
                     let mut state = self.lock();
                     state.client.take_if(|current| current.same_channel(&client));
@@ -373,7 +374,7 @@ impl Stream {
     }
 
     /// From here on the client is connected here, and nowhere else.
-    fn take_over(&self) -> Option<mpsc::Receiver<Sent>> {
+    fn take_over(&self) -> Option<mpsc::Receiver<Box<Sent>>> {
         let mut state = self.lock();
         if state.ended {
             return None;
