@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -173,11 +174,11 @@ impl Interview {
     pub(in super::super) fn leave_to_task(&self) {
         let mut state = self.lock();
         (state.in_task, state.in_rounds) = (true, false);
-        let waiting: Vec<Waker> = state.line_wakers.drain(..).collect();
-        let waiting: Vec<Waker> =
-            waiting.into_iter().chain(state.open.drain(..).map(|open| open.waker)).collect();
+        // Nearly always nobody waits.
+        let (lines, open) = (mem::take(&mut state.line_wakers), mem::take(&mut state.open));
         drop(state);
-        waiting.into_iter().for_each(Waker::wake);
+        lines.into_iter().for_each(Waker::wake);
+        open.into_iter().for_each(|open| open.waker.wake());
     }
 
     /// A model may answer forms: where its user cannot be asked, they are the task's.
