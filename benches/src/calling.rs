@@ -1,7 +1,6 @@
 //! One client that calls `echo`, so many calls at a time: the same for ours and for those it is measured against.
 
 use std::error::Error;
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -42,7 +41,7 @@ impl Arguments {
         let Self { calls, in_flight, .. } = self;
         // The connections are there, and what is learnt of a tool once is learnt.
         call(&echo, 0).await?;
-        let (next, cpu, began) = (Arc::new(AtomicU32::new(1)), cpu_seconds()?, Instant::now());
+        let (next, cpu, began) = (Arc::new(AtomicU32::new(1)), crate::cpu::seconds()?, Instant::now());
         let mut callers = JoinSet::new();
         for _ in 0..in_flight {
             let (next, echo) = (Arc::clone(&next), echo.clone());
@@ -67,7 +66,7 @@ impl Arguments {
             Ok::<_, Failure>(())
         };
         tokio::time::timeout(PATIENCE, calling).await.map_err(|_| "the server is too slow")??;
-        let (seconds, cpu_seconds) = (began.elapsed().as_secs_f64(), cpu_seconds()? - cpu);
+        let (seconds, cpu_seconds) = (began.elapsed().as_secs_f64(), crate::cpu::seconds()? - cpu);
         if took.len() != calls as usize {
             return Err(format!("{} of {calls} calls were answered", took.len()).into());
         }
@@ -88,12 +87,4 @@ where
     let message = format!("the message of call {number:07}");
     let answer = echo(message.clone()).await?;
     if answer == message { Ok(()) } else { Err(format!("{message:?} was answered with {answer:?}").into()) }
-}
-
-/// User and system time of this process so far. The kernel counts in hundredths of a second.
-fn cpu_seconds() -> Result<f64, Failure> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let (_, fields) = stat.rsplit_once(')').ok_or("an unknown form of /proc/PID/stat")?;
-    let ticks: Result<u64, _> = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum();
-    Ok(ticks? as f64 / 100.0)
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "whoever measures reads the figures from there")]
 
 mod calling;
+mod cpu;
 
 use calling::{Arguments, Failure};
 use longhaul::client::{Client, Options};

@@ -2,6 +2,8 @@
 //! the rows of a store.
 #![expect(clippy::print_stdout, reason = "figures are printed")]
 
+mod cpu;
+
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -48,16 +50,22 @@ enum Command {
 fn main() -> Result<()> {
     match Arguments::parse().command {
         Command::Insert { like, file, warm_up, rows, group } => {
-            let seconds = insert(&like, &file, warm_up, rows.get() as usize, group.get() as usize)?;
-            println!(r#"{{"calls":{rows},"seconds":{seconds}}}"#);
+            let Took { seconds, cpu_seconds } =
+                insert(&like, &file, warm_up, rows.get() as usize, group.get() as usize)?;
+            println!(r#"{{"calls":{rows},"seconds":{seconds},"cpu_seconds":{cpu_seconds}}}"#);
         }
         Command::Count { file } => println!("{}", count(&open(&file)?)?),
     }
     Ok(())
 }
 
-/// Inserts the rows; returns how many seconds those that count took.
-fn insert(like: &Path, file: &Path, warm_up: usize, rows: usize, group: usize) -> Result<f64> {
+/// What the rows that count took: by the clock, and of a processor.
+struct Took {
+    seconds: f64,
+    cpu_seconds: f64,
+}
+
+fn insert(like: &Path, file: &Path, warm_up: usize, rows: usize, group: usize) -> Result<Took> {
     ensure!(!file.exists(), "{} is there already", file.display());
     // The format is the store's own.
     drop(Sqlite::open(file)?);
@@ -84,11 +92,11 @@ fn insert(like: &Path, file: &Path, warm_up: usize, rows: usize, group: usize) -
     };
     let (first, counted) = rows.split_at(warm_up);
     write(first)?;
-    let began = Instant::now();
+    let (cpu, began) = (cpu::seconds()?, Instant::now());
     write(counted)?;
-    let seconds = began.elapsed().as_secs_f64();
+    let (seconds, cpu_seconds) = (began.elapsed().as_secs_f64(), cpu::seconds()? - cpu);
     ensure!(count(&conn)? == rows.len(), "rows are missing");
-    Ok(seconds)
+    Ok(Took { seconds, cpu_seconds })
 }
 
 /// The columns of a task, and one task.

@@ -2,6 +2,8 @@
 
 #[path = "../../src/calling.rs"]
 mod calling;
+#[path = "../../src/cpu.rs"]
+mod cpu;
 
 use calling::{Arguments, Failure};
 use rmcp::model::{CallToolRequestParams, ProtocolVersion};
