@@ -1,4 +1,4 @@
-//! Names of things in a store: a task, a node, and the fencing number of one attempt.
+//! Names of things in a store: a task, a node, the host of some nodes, and the fencing number of one attempt.
 
 use std::{fmt, sync::Arc};
 
@@ -104,11 +104,7 @@ impl NodeId {
     ///
     /// [`InvalidName`] if it is empty, too long, starts with a dot, or has a character outside `A-Z a-z 0-9 - _ .`.
     pub fn new(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
-        let name = checked(name.into(), NODE_NAME, Self::MAX_LEN)?;
-        if name.starts_with('.') || name.contains(['~', ':']) {
-            return Err(InvalidName { what: NODE_NAME, max: Self::MAX_LEN });
-        }
-        Ok(Self(name))
+        plain(name.into(), NODE_NAME, Self::MAX_LEN).map(Self)
     }
 
     /// Mints a name from 80 random bits.
@@ -127,6 +123,43 @@ impl NodeId {
 }
 
 impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of a place that work outside the processes of nodes is bound to: what runs there is reached by the nodes that are
+/// there and by no other. It lasts as long as the place.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct HostId(Arc<str>);
+
+impl HostId {
+    /// The longest name, in bytes.
+    pub const MAX_LEN: usize = 64;
+
+    /// Takes a name, of the alphabet of a [`NodeId`].
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidName`] if it is empty, too long, starts with a dot, or has a character outside `A-Z a-z 0-9 - _ .`.
+    pub fn new(name: impl Into<Arc<str>>) -> Result<Self, InvalidName> {
+        plain(name.into(), HOST_NAME, Self::MAX_LEN).map(Self)
+    }
+
+    /// Mints a name from 80 random bits.
+    #[must_use]
+    pub fn from_entropy(bits: [u8; 10]) -> Self {
+        Self(NodeId::from_entropy(bits).0)
+    }
+
+    /// The name as it is written everywhere.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for HostId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -192,10 +225,21 @@ pub struct InvalidName {
 
 /// What else a name may hold; a node's may become a file's.
 fn others(what: &str) -> &'static str {
-    if what == NODE_NAME { "" } else { " ~ :" }
+    if what == NODE_NAME || what == HOST_NAME { "" } else { " ~ :" }
 }
 
 const NODE_NAME: &str = "node name";
+
+const HOST_NAME: &str = "host name";
+
+/// A name that may become a file's.
+fn plain(name: Arc<str>, what: &'static str, max: usize) -> Result<Arc<str>, InvalidName> {
+    let name = checked(name, what, max)?;
+    if name.starts_with('.') || name.contains(['~', ':']) {
+        return Err(InvalidName { what, max });
+    }
+    Ok(name)
+}
 
 fn checked(name: Arc<str>, what: &'static str, max: usize) -> Result<Arc<str>, InvalidName> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~' | b':');
@@ -243,7 +287,7 @@ mod tests {
     #[test]
     fn a_node_name_is_a_plain_file_name() {
         for bad in ["..", ".hidden", "a:b", "a~", "a/b", ""] {
-            assert!(NodeId::new(bad).is_err(), "{bad:?}");
+            assert!(NodeId::new(bad).is_err() && HostId::new(bad).is_err(), "{bad:?}");
         }
         assert_eq!(NodeId::from_entropy([0; 10]).as_str(), "2222222222222222");
     }

@@ -90,7 +90,7 @@ pub use clock::{Clock, SystemClock};
 pub use error::{Quota, Source, StoreError};
 pub use event_store::{Event, EventStore, Stream};
 pub use format::Format;
-pub use identity::{Epoch, InvalidName, NodeId, TaskId};
+pub use identity::{Epoch, HostId, InvalidName, NodeId, TaskId};
 pub use json::Json;
 pub use memory::{Change, Memory, RowKey};
 pub use new_task::{NewTask, Start};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    Dialect, Digest, Json, Once, OrphanRule, Owner, Rerun, Retention, Share, Step, TaskId, Time, ToolVersion,
+    Dialect, Digest, HostId, Json, Once, OrphanRule, Owner, Rerun, Retention, Share, Step, TaskId, Time,
+    ToolVersion,
 };
 
 /// A task that does not exist yet.
@@ -30,6 +31,8 @@ pub struct NewTask {
     pub tool: Arc<str>,
     /// The version of it. Default 0.0.0, which says none.
     pub version: ToolVersion,
+    /// Where its work has begun, if that is bound to a place. Default `None`: any node may begin it.
+    pub host: Option<HostId>,
     /// What the tool is called with.
     pub arguments: Json,
     /// What the layer above must remember of the caller. Default `null`.
@@ -76,6 +79,7 @@ impl NewTask {
             share: None,
             tool: tool.into(),
             version: ToolVersion::default(),
+            host: None,
             arguments,
             caller: Json::parse("null").expect("null is JSON"),
             rerun: Rerun::Never,

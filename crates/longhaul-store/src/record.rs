@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Children, Epoch, Json, NodeId, OnOrphan, Once, Outcome, Owner, Parent, Question, Share, Spell, TaskId,
-    Time, ToolVersion,
+    Children, Epoch, HostId, Json, NodeId, OnOrphan, Once, Outcome, Owner, Parent, Question, Share, Spell,
+    TaskId, Time, ToolVersion,
 };
 
 /// The facts of one task. Statuses are not among them: each revision derives its own from these.
@@ -28,6 +28,9 @@ pub struct Record {
     pub tool: Arc<str>,
     /// The version of it that began the work: only a node that accepts it goes on.
     pub version: ToolVersion,
+    /// Where its work is, if that is bound to a place: only a node there goes on. It stays what it was first. No caller sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostId>,
     /// What the tool was called with.
     pub arguments: Json,
     /// What may be done with it when its worker is gone.
@@ -131,6 +134,7 @@ impl Record {
             share: None,
             tool: tool.into(),
             version: ToolVersion::default(),
+            host: None,
             arguments,
             rerun: Rerun::Never,
             dialect: Dialect::Held,

@@ -7,9 +7,9 @@ pub(crate) mod step;
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    CallKey, Children, Dialect, Digest, Epoch, Json, Lease, NodeId, OnOrphan, Once, Outcome, Owner, Parent,
-    Phase, Progress, Record, Rerun, Retention, Share, Spell, StoreError, TaskId, Time, ToolVersion, Undo,
-    UndoPhase, error::corrupt, transfer::WholeTask,
+    CallKey, Children, Dialect, Digest, Epoch, HostId, Json, Lease, NodeId, OnOrphan, Once, Outcome, Owner,
+    Parent, Phase, Progress, Record, Rerun, Retention, Share, Spell, StoreError, TaskId, Time, ToolVersion,
+    Undo, UndoPhase, error::corrupt, transfer::WholeTask,
 };
 
 /// The columns of a record: `columns!()` to select them, and [`Column`] to read each where it then stands.
@@ -94,6 +94,7 @@ define_columns! {
     ParentStep "parent_step",
     ToolVersion "tool_version",
     Tool "tool",
+    Host "host",
     CancelReason "cancel_reason",
     StatusMessage "status_message",
     ProgressMessage "progress_message",
@@ -242,6 +243,8 @@ pub(crate) fn decode(row: &impl Cells) -> Result<Record, StoreError> {
     record.started = read.int(Column::Started)? != 0;
     record.version = ToolVersion::new(read.text(Column::ToolVersion)?)
         .map_err(|error| damaged(Column::ToolVersion, error))?;
+    let host = read.maybe_text(Column::Host)?.map(HostId::new).transpose();
+    record.host = host.map_err(|error| damaged(Column::Host, error))?;
     record.rerun = decode_rerun(read.int(Column::Rerun)?)?;
     record.dialect = decode_dialect(read.int(Column::Dialect)?)?;
     record.retention = decode_retention(read.int(Column::Retention)?, read.count(Column::RetentionMs)?)?;

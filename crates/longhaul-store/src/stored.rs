@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::{CallKey, Json, NodeId, Principal, TaskId, ToolVersion};
+use crate::{CallKey, HostId, Json, NodeId, Principal, TaskId, ToolVersion};
 
 /// Writes a name as its text, and reads it back through its own checks.
 macro_rules! by_name {
@@ -23,7 +23,7 @@ macro_rules! by_name {
     )+};
 }
 
-by_name!(CallKey, NodeId, Principal, TaskId, ToolVersion);
+by_name!(CallKey, HostId, NodeId, Principal, TaskId, ToolVersion);
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -3,8 +3,9 @@
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use crate::{
-    CallKey, Cursor, Epoch, Limits, NewChild, NewTask, NodeId, OnOrphan, Outcome, Owner, Page, Park, Part,
-    Parts, Progress, Record, Reply, Runnable, Scope, SeenSteps, Step, StoreError, TaskId, TaskWatch, Time,
+    CallKey, Cursor, Epoch, HostId, Limits, NewChild, NewTask, NodeId, OnOrphan, Outcome, Owner, Page, Park,
+    Part, Parts, Progress, Record, Reply, Runnable, Scope, SeenSteps, Step, StoreError, TaskId, TaskWatch,
+    Time,
 };
 
 /// What an operation returns: boxed, so that a store can be a `dyn TaskStore`.
@@ -69,7 +70,7 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
 
     /// Takes up to `limit` tasks that nobody works on: queued or parked and due, or whose holder is dead or let its lease
     /// run out; or that have ended and [are to be undone](crate::Undo), if nobody is at that. With `runs`, only tasks of
-    /// those tools in those versions. Each comes with this node's lease and the epoch to show.
+    /// those tools in those versions, that are bound to no other [host](Runnable::host). Each comes with this node's lease and the epoch to show.
     fn claim<'a>(&'a self, limit: usize, runs: Option<&'a [Runnable]>) -> StoreFuture<'a, Vec<Record>>;
 
     /// Takes this task if [`claim`](Self::claim) could.
@@ -341,6 +342,8 @@ pub struct Batch {
     pub parts: Vec<Part>,
     /// A task that is made, in the same moment as the step that it is. A last report makes none.
     pub child: Option<NewChild>,
+    /// Where its work is about to begin, and is bound to from now on. A task that is bound already stays where it is.
+    pub host: Option<HostId>,
     /// Puts the task aside: the worker's lease ends with this. Nothing is charged for it, but for an attempt to undo the
     /// task, which then is due at the time that is given.
     pub park: Option<Park>,
@@ -385,6 +388,13 @@ impl Batch {
     #[must_use]
     pub fn with_child(mut self, child: NewChild) -> Self {
         self.child = Some(child);
+        self
+    }
+
+    /// Which binds the task to this host.
+    #[must_use]
+    pub fn with_host(mut self, host: HostId) -> Self {
+        self.host = Some(host);
         self
     }
 

@@ -8,6 +8,8 @@ use std::{
 
 use semver::{Version, VersionReq};
 
+use crate::HostId;
+
 /// The version of a tool, as semantic versions go. A tool that says none has version 0.0.0.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ToolVersion(Arc<Version>);
@@ -135,7 +137,7 @@ impl FromStr for Accepts {
     }
 }
 
-/// A tool that a node runs, and the versions of it.
+/// A tool that a node runs, the versions of it, and where.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Runnable {
@@ -143,19 +145,28 @@ pub struct Runnable {
     pub tool: Arc<str>,
     /// The versions.
     pub accepts: Accepts,
+    /// The host that the node is on, if the work of the tool is bound to one. Default `None`: it takes no task that is bound.
+    pub host: Option<HostId>,
 }
 
 impl Runnable {
     /// These versions of a tool.
     #[must_use]
     pub fn new(tool: impl Into<Arc<str>>, accepts: Accepts) -> Self {
-        Self { tool: tool.into(), accepts }
+        Self { tool: tool.into(), accepts, host: None }
     }
 
-    /// Whether a task of this tool and version is one it can run.
+    /// The same on a host.
     #[must_use]
-    pub fn admits(&self, tool: &str, version: &ToolVersion) -> bool {
-        *self.tool == *tool && self.accepts.admits(version)
+    pub fn on(mut self, host: Option<HostId>) -> Self {
+        self.host = host;
+        self
+    }
+
+    /// Whether a task of this tool and version, bound to this host or to none, is one it can run.
+    #[must_use]
+    pub fn admits(&self, tool: &str, version: &ToolVersion, host: Option<&HostId>) -> bool {
+        *self.tool == *tool && self.accepts.admits(version) && (host.is_none() || host == self.host.as_ref())
     }
 }
 
@@ -202,7 +213,20 @@ mod tests {
         let only = Accepts::only(&version("2.1.0-rc.1"));
         assert!(only.admits(&version("2.1.0-rc.1")));
         assert!(!only.admits(&version("2.1.0")) && !only.admits(&version("2.1.0-rc.2")));
-        assert!(Runnable::new("a", none.clone()).admits("a", &ToolVersion::default()));
-        assert!(!Runnable::new("a", none).admits("b", &ToolVersion::default()));
+        assert!(Runnable::new("a", none.clone()).admits("a", &ToolVersion::default(), None));
+        assert!(!Runnable::new("a", none).admits("b", &ToolVersion::default(), None));
+    }
+
+    #[test]
+    fn what_is_bound_to_a_host_is_run_there_and_what_is_not_anywhere() {
+        let [here, there] = ["here", "there"].map(|name| HostId::new(name).unwrap());
+        let (anywhere, run) = (
+            Runnable::new("a", Accepts::default()),
+            Runnable::new("a", Accepts::default()).on(Some(here.clone())),
+        );
+        let none = ToolVersion::default();
+        assert!(anywhere.admits("a", &none, None) && run.admits("a", &none, None));
+        assert!(run.admits("a", &none, Some(&here)) && !run.admits("a", &none, Some(&there)));
+        assert!(!anywhere.admits("a", &none, Some(&here)));
     }
 }

@@ -84,6 +84,7 @@ pub fn create(
     );
     record.share = task.counted_share().filter(|_| limits.tells_strangers_apart());
     record.version.clone_from(&task.version);
+    record.host.clone_from(&task.host);
     record.rerun = task.rerun;
     record.dialect = task.dialect;
     record.retention = task.retention;
@@ -225,10 +226,13 @@ pub fn write(
     if said {
         touch(record, now);
     }
+    let bound = batch.host.as_ref().filter(|_| record.host.is_none()).cloned();
+    let is_bound = bound.is_some();
+    record.host = record.host.take().or(bound);
     if let Some(park) = &batch.park {
         steps::park(record, park, kept, now)?;
     }
-    Ok(Written { changed: said || !noted.is_empty() || batch.park.is_some(), noted })
+    Ok(Written { changed: said || is_bound || !noted.is_empty() || batch.park.is_some(), noted })
 }
 
 /// What a worker's report has come to.

@@ -8,7 +8,7 @@ use super::{
     finish, get, id, one, queued, task,
 };
 use crate::{
-    Accepts, Batch, Epoch, Outcome, Phase, Record, Runnable, Settings, Start, StoreError, TaskStore,
+    Accepts, Batch, Epoch, HostId, Outcome, Phase, Record, Runnable, Settings, Start, StoreError, TaskStore,
     ToolVersion,
 };
 
@@ -73,6 +73,41 @@ pub(super) async fn only_tasks_of_accepted_versions_are_claimed(backend: &dyn Ba
     let unsaid = [Runnable::new("build", Accepts::default())];
     assert_eq!(ids(one.store.claim(1, Some(&unsaid)).await.unwrap()).len(), 1, "a limit counts what fits");
     assert_eq!(ids(one.store.claim(10, Some(&unsaid)).await.unwrap()).len(), 1);
+}
+
+pub(super) async fn a_bound_task_is_claimed_on_its_host_alone(backend: &dyn Backend) {
+    let one = one(backend);
+    let other = one.deployment.join();
+    let [here, there] = ["here", "there"].map(|name| HostId::new(name).unwrap());
+    let mut new = task("made");
+    new.host = Some(here.clone());
+    assert_eq!(create(&*other, new).await.host.as_ref(), Some(&here));
+    create(&*other, task("free")).await;
+    let begun = create(&*other, task("begun")).await;
+    let bind = |host: &HostId, epoch| other.write(&begun.id, epoch, Batch::new().with_host(host.clone()));
+    let fenced = bind(&there, begun.epoch.next()).await;
+    assert!(matches!(fenced, Err(StoreError::Fenced { .. })), "{fenced:?}");
+    for host in [&here, &there] {
+        bind(host, begun.epoch).await.unwrap();
+        assert_eq!(get(&*one.store, &begun.id).await.unwrap().host.as_ref(), Some(&here), "it stays there");
+    }
+    drop(other);
+    let claim = async |host: Option<&HostId>| {
+        let runs = [Runnable::new("build", Accepts::default()).on(host.cloned())];
+        one.store.claim(10, Some(&runs)).await.unwrap()
+    };
+    assert_eq!(ids(claim(Some(&there)).await), ["free"]);
+    assert!(claim(None).await.is_empty());
+    let claimed = claim(Some(&here)).await;
+    assert_eq!(ids(claimed.clone()), ["begun", "made"]);
+    // What is given back, or put aside, is where it was.
+    for held in &claimed {
+        assert_eq!(one.store.release(&held.id, held.epoch).await.unwrap().host.as_ref(), Some(&here));
+    }
+    assert!(claim(Some(&there)).await.is_empty());
+    assert_eq!(ids(one.store.claim(10, None).await.unwrap()), ["begun", "made"], "by who asks for any");
+    let held = get(&*one.store, &begun.id).await.unwrap();
+    assert_eq!(finish(&*one.store, &held).await.host.as_ref(), Some(&here));
 }
 
 pub(super) async fn a_claim_takes_no_more_than_asked(backend: &dyn Backend) {

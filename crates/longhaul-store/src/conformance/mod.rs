@@ -162,6 +162,7 @@ pub const CHECKS: &[Check] = checks! {
         a_queued_task_is_claimed_once_when_it_is_due,
         only_tasks_of_known_tools_are_claimed,
         only_tasks_of_accepted_versions_are_claimed,
+        a_bound_task_is_claimed_on_its_host_alone,
         a_claim_takes_no_more_than_asked,
         many_that_are_due_at_once_are_each_claimed_once,
         a_lease_holds_while_it_lasts_and_no_longer,

@@ -6,12 +6,12 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    Batch, CallKey, Dialect, Digest, Fingerprint, Json, Memory, NewChild, NewTask, OnOrphan, Once,
+    Batch, CallKey, Dialect, Digest, Fingerprint, HostId, Json, Memory, NewChild, NewTask, OnOrphan, Once,
     OrphanRule, Outcome, Owner, Park, Part, PartContent, Progress, Question, Rerun, Retention, RowKey, Scope,
     Settings, Share, Start, Step, StepClock, StepState, TaskId, TaskStore, Time, ToolVersion,
 };
 
-const ROWS: [(RowKey, &str); 34] = [
+const ROWS: [(RowKey, &str); 35] = [
     (
         (1, 0),
         r#"{"record":{"id":"full","owner":{"Principal":"ann"},"tool":"build","version":"1.2.3","arguments":{"n": 1.0},"rerun":"Resumable","dialect":"D2","caller":{"c":[]},"phase":{"Running":{"lease":{"node":"node-1","until":1800000030000}}},"started":true,"attempt":1,"epoch":1,"retention":{"AfterTerminal":{"secs":60,"nanos":500000000}},"expires_at":null,"created_at":1800000000000,"status_changed_at":1800000001000,"updated_at":1800000001000,"terminal_at":null,"status_message":"begun","progress":{"value":4591870180066957722,"total":4599075939470750515,"message":"a third"},"poll_interval_ms":500,"join":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"once":{"key":"key:1","of":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2]},"questions":[{"key":"q","step":"asked","of":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2],"request":{"method":"x"},"asked_at":1800000001000,"deadline":1800000009000}],"steps":7,"step_bytes":1190,"parts":2,"part_bytes":14,"owed":1,"undo":null,"parent":null,"children":{"open":1,"ended":0,"below":1},"seq":3},"nth":1,"removable_at":null}"#,
@@ -123,6 +123,10 @@ const ROWS: [(RowKey, &str); 34] = [
     (
         (32, 4),
         r#"{"key":"done","of":[4,4,4,4,4,4,4,4,4,4,4,4,4,4,4,4],"state":{"Learnt":{"value":[1],"is_error":false}},"began_at":1800000000500,"learnt_at":1800000000700}"#,
+    ),
+    (
+        (33, 0),
+        r#"{"record":{"id":"bound","owner":"Anonymous","tool":"tool","version":"0.0.0","host":"host-1","arguments":{},"rerun":"Never","dialect":"Held","caller":null,"phase":{"Running":{"lease":{"node":"node-1","until":1800000031000}}},"started":true,"attempt":1,"epoch":1,"retention":"Unlimited","expires_at":null,"created_at":1800000001000,"status_changed_at":1800000001000,"updated_at":1800000001000,"terminal_at":null,"cancel_grace":null,"cancelling":null,"orphan_at":null,"on_orphan":"keep","came_back_at":null,"status_message":null,"progress":null,"poll_interval_ms":null,"join":null,"once":null,"questions":[],"steps":0,"step_bytes":0,"parts":0,"part_bytes":0,"owed":0,"undo":null,"parent":null,"children":{"open":0,"ended":0,"below":0},"seq":33},"nth":17,"removable_at":null}"#,
     ),
 ];
 
@@ -249,6 +253,9 @@ async fn lived() -> Memory {
         Step::new("done", of(4), learnt(false)).between(at(500), at(700)),
     ];
     new(timed).await;
+    let mut bound = task("bound");
+    bound.host = HostId::new("host-1").ok();
+    new(bound).await;
     store
 }
 

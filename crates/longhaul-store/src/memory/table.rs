@@ -275,7 +275,9 @@ impl Table {
         let open =
             self.open.union(&self.undoing).filter_map(|ord| self.tasks.get(ord)).map(|slot| &slot.record);
         let runs_it = |record: &&Record| {
-            runs.is_none_or(|runs| runs.iter().any(|run| run.admits(&record.tool, &record.version)))
+            runs.is_none_or(|runs| {
+                runs.iter().any(|run| run.admits(&record.tool, &record.version, record.host.as_ref()))
+            })
         };
         open.filter(runs_it)
             .filter(|record| transition::is_claimable(record, now, &|node| !self.is_alive(node)))

@@ -2,7 +2,8 @@
 
 use super::fault::{Fault, pass_over};
 use crate::{
-    CallKey, Cursor, Epoch, Filter, NodeId, Owner, Page, Record, Runnable, Scope, TaskId, Time, ToolVersion,
+    CallKey, Cursor, Epoch, Filter, HostId, NodeId, Owner, Page, Record, Runnable, Scope, TaskId, Time,
+    ToolVersion,
     error::corrupt,
     page::{LARGEST_PAGE, LONGEST_SCAN},
     transition,
@@ -142,22 +143,24 @@ pub(crate) struct Claimable {
 }
 
 impl Claimable {
-    /// Whether a task of this tool, in this version, is one of those.
+    /// Whether a task of this tool, in this version, and bound to this host or to none, is one of those.
     pub(crate) fn admits<F: Fault>(
         &self,
         id: &TaskId,
         tool: Option<&str>,
         version: Option<&str>,
+        host: Option<&str>,
     ) -> Result<bool, F> {
         let Some(runs) = &self.runs else { return Ok(true) };
         let damaged = |what| pass_over(id, F::from(corrupt(what))).map(|()| false);
         let (Some(tool), Some(version)) = (tool, version) else {
             return damaged("its tool or the version of that");
         };
-        match ToolVersion::new(version) {
-            Ok(version) => Ok(runs.iter().any(|run| run.admits(tool, &version))),
-            Err(_) => damaged("the version of its tool"),
-        }
+        let Ok(version) = ToolVersion::new(version) else { return damaged("the version of its tool") };
+        let Ok(host) = host.map(HostId::new).transpose() else {
+            return damaged("the host that it is bound to");
+        };
+        Ok(runs.iter().any(|run| run.admits(tool, &version, host.as_ref())))
     }
 }
 

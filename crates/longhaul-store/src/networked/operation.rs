@@ -210,7 +210,7 @@ impl<T: Transaction> Operation<T> for Write {
         if written.changed || is_parent {
             let change = match record.is_terminal() {
                 true => Change::Ended,
-                false if batch.park.is_some() || is_parent => Change::Any,
+                false if batch.park.is_some() || batch.host.is_some() || is_parent => Change::Any,
                 false => Change::Report,
             };
             tx.put(&record, change).await?;

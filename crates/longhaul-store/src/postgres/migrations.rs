@@ -10,7 +10,8 @@ use crate::{
 
 /// What makes each version of the format from the one before. Entries are never changed, only added; each says in
 /// `store.readable_by` which releases can go on beside it, so that nodes are replaced one by one.
-const MIGRATIONS: &[(&str, &str)] = &[("V1__store", V1), ("V2__spells", V2), ("V3__shares", V3)];
+const MIGRATIONS: &[(&str, &str)] =
+    &[("V1__store", V1), ("V2__spells", V2), ("V3__shares", V3), ("V4__hosts", V4)];
 
 /// Phases below 8 are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -202,6 +203,9 @@ const V3: &str = "
 ALTER TABLE longhaul.tasks ADD COLUMN share bigint;
 CREATE INDEX open_shares ON longhaul.tasks (share) WHERE share IS NOT NULL AND phase < 8;
 ";
+
+/// Where the work of tasks is that is bound to a host. Releases that do not know it begin tasks anywhere, and bind none.
+const V4: &str = r#"ALTER TABLE longhaul.tasks ADD COLUMN host text COLLATE "C";"#;
 
 /// The format that this release writes.
 fn newest() -> u32 {

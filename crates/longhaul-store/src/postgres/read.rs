@@ -306,7 +306,8 @@ async fn collect(
             (at, behind) = (int(row, 0)?, int(row, 1)?);
             let id = TaskId::new(text(row, 2)?).map_err(damaged)?;
             let (tool, version) = (row.text(3).ok().flatten(), row.text(4).ok().flatten());
-            if found.len() < claimable.limit && claimable.admits::<Fault>(&id, tool, version)? {
+            let host = row.text(5).map_err(damaged)?;
+            if found.len() < claimable.limit && claimable.admits::<Fault>(&id, tool, version, host)? {
                 found.push(at);
             }
         }

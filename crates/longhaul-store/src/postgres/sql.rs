@@ -41,9 +41,9 @@ pub(super) const INSERT: &str = "INSERT INTO longhaul.tasks (ord, id, owner, nth
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
     status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments, \
     once_key, once_digest, asked, steps, step_bytes, tool_version, owed, parent, parent_step, depth, outlives, essential, \
-    cancel_grace_ms, orphan_at, on_orphan, share) \
+    cancel_grace_ms, orphan_at, on_orphan, share, host) \
     VALUES ($1, $2, $3, $4, $1, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $17, $17, $18, $19, \
-    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39) \
+    $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40) \
     ON CONFLICT (id) DO NOTHING RETURNING ord";
 
 pub(super) const UPDATE: &str = "UPDATE longhaul.tasks SET seq = nextval('longhaul.seq'), phase = $2, not_before = $3, \
@@ -52,7 +52,7 @@ pub(super) const UPDATE: &str = "UPDATE longhaul.tasks SET seq = nextval('longha
     outcome = $16, outcome_code = $17, outcome_text = $18, outcome_json = $19, status_message = $20, asked = $21, \
     steps = $22, step_bytes = $23, owed = $24, undo_attempt = $25, undo_until = $26, \
     parts = $27, part_bytes = $28, children = $29, children_ended = $30, below = $31, cancel_reason = $32, \
-    orphan_at = $33, spells = $34, share = $35 WHERE ord = $1 RETURNING seq";
+    orphan_at = $33, spells = $34, share = $35, host = $36 WHERE ord = $1 RETURNING seq";
 
 /// What changes of a task while it is undone, and when it is erased meanwhile.
 pub(super) const UPDATE_ENDED: &str = "UPDATE longhaul.tasks SET not_before = $2, lease_node = $3, lease_until = $4, \
@@ -175,7 +175,7 @@ macro_rules! worth_claiming {
 /// Queued or parked, or ended and to be undone: nothing else has a time to wait for. Of phases below `$2` alone, and of
 /// these tools, behind a place.
 pub(super) const WAITING: &str = concat!(
-    "SELECT ord, not_before, id, tool, tool_version FROM longhaul.tasks WHERE not_before <= $1 AND phase < $2 \
+    "SELECT ord, not_before, id, tool, tool_version, host FROM longhaul.tasks WHERE not_before <= $1 AND phase < $2 \
     AND ($3::bytea[] IS NULL OR tool = ANY($3)) AND (not_before, ord) > ($4, $5) AND ",
     worth_claiming!(),
     " ORDER BY not_before, ord LIMIT $6"
@@ -183,7 +183,7 @@ pub(super) const WAITING: &str = concat!(
 
 /// Held by the node `$7`, whose leases until `$8` have run out.
 pub(super) const OVERDUE: &str = concat!(
-    "SELECT ord, lease_until, id, tool, tool_version FROM longhaul.tasks WHERE lease_node = $7 AND lease_until <= $8 \
+    "SELECT ord, lease_until, id, tool, tool_version, host FROM longhaul.tasks WHERE lease_node = $7 AND lease_until <= $8 \
     AND phase < $2 AND ($3::bytea[] IS NULL OR tool = ANY($3)) AND (lease_until, ord) > ($4, $5) AND ",
     worth_claiming!(),
     " ORDER BY lease_until, ord LIMIT $6"

@@ -16,7 +16,7 @@ use super::{
     value::Value,
 };
 use crate::{
-    Batch, Created, Owner, Record, Step, StoreError, TaskId, Time,
+    Batch, Created, HostId, Owner, Record, Step, StoreError, TaskId, Time,
     networked::{
         beside::Beside,
         fault::pass_over,
@@ -227,6 +227,7 @@ impl Tx {
             time(record.orphan_at),
             Value::int(row::encode_on_orphan(record.on_orphan)),
             Value::Int(row::encode_share(record.share)),
+            Value::Text(record.host.as_ref().map(HostId::as_str)),
         ];
         if self.execute(sql::INSERT, &values).await?.is_empty() {
             return Ok(false);
@@ -285,6 +286,7 @@ impl Tx {
             time(record.orphan_at),
             Value::Text(spells.as_deref()),
             Value::Int(row::encode_share(record.share)),
+            Value::Text(record.host.as_ref().map(HostId::as_str)),
         ];
         let numbered = self.execute(sql::UPDATE, &values).await?;
         self.number(&numbered, record)

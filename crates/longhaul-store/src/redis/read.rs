@@ -288,12 +288,12 @@ async fn collect(
 
 /// Whether a claim could take this task, whose fields are [`CLAIMED_BY`].
 fn admits(claimable: &Claimable, id: &TaskId, fields: &[Field], now: i64) -> Result<bool, Fault> {
-    let [tool, version, until] = fields else { return Ok(false) };
+    let [tool, version, until, host] = fields else { return Ok(false) };
     if row::int(until)?.is_some_and(|until| until <= now) {
         return Ok(false);
     }
     let text = |field| row::text(field).ok().flatten();
-    claimable.admits(id, text(tool), text(version))
+    claimable.admits(id, text(tool), text(version), row::text(host)?)
 }
 
 impl Look<Site> for Due {

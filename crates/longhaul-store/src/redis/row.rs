@@ -6,7 +6,7 @@ use super::{
     fault::{Fault, damaged},
     keys::Keys,
 };
-use crate::{Json, NodeId, Phase, Record, Time, Undo, UndoPhase};
+use crate::{HostId, Json, NodeId, Phase, Record, Time, Undo, UndoPhase};
 
 /// A task with what only the store knows of it.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Row {
 
 /// The fields of a row, as [`Row::of`] reads them. What a task is called with never changes and lies by itself, and so does what
 /// is renewed without a look at the rest: the end of the lease.
-pub(super) const FIELDS: [&str; 8] = [VERSION, SEQ, "b", "g", "l", "r", "a", "c"];
+pub(super) const FIELDS: [&str; 9] = [VERSION, SEQ, "b", "g", "l", CLAIMED_BY[3], "r", "a", "c"];
 
 /// The field that is another after each change.
 pub(super) const VERSION: &str = "v";
@@ -30,8 +30,9 @@ pub(super) const VERSION: &str = "v";
 /// The number of the latest visible change.
 pub(super) const SEQ: &str = "s";
 
-/// What a claim looks at before it looks at a task: its tool, the version of that, and until when there is any use in it.
-pub(super) const CLAIMED_BY: [&str; 3] = ["t", "w", "x"];
+/// What a claim looks at before it looks at a task: its tool, the version of that, until when there is any use in it, and to
+/// which host it is bound, if it is.
+pub(super) const CLAIMED_BY: [&str; 4] = ["t", "w", "x", "o"];
 
 impl Row {
     /// A new row, which has no numbers yet.
@@ -41,7 +42,7 @@ impl Row {
 
     /// Reads a row, if there is one.
     pub(super) fn of(fields: &[Option<Vec<u8>>]) -> Result<Option<Self>, Fault> {
-        let [version, seq, begun, gone, until, record, arguments, caller] = fields else {
+        let [version, seq, begun, gone, until, host, record, arguments, caller] = fields else {
             return Err(damaged("a task without its fields"));
         };
         let Some(version) = text(version)? else { return Ok(None) };
@@ -49,6 +50,8 @@ impl Row {
         let record = text(record)?.ok_or_else(|| damaged("a task without a record"))?;
         let mut record: Record = serde_json::from_str(record).map_err(damaged)?;
         record.seq = number(seq)?;
+        // A release that knows of no hosts leaves it out of the record.
+        record.host = text(host)?.map(HostId::new).transpose().map_err(damaged)?;
         record.arguments = json(arguments)?;
         record.caller = json(caller)?;
         if let (Some(until), Some(lease)) = (int(until)?, lease_of(&mut record)) {
@@ -87,7 +90,10 @@ impl Row {
             (CLAIMED_BY[2], maybe(self.claimable_until())),
             ("r", self.text()),
         ];
-        fields.into_iter().flat_map(|(name, value)| [name.as_bytes().to_vec(), value.into_bytes()]).collect()
+        // Once it is bound it stays so.
+        let host = self.record.host.as_ref().map(|host| (CLAIMED_BY[3], host.to_string()));
+        let fields = fields.into_iter().chain(host);
+        fields.flat_map(|(name, value)| [name.as_bytes().to_vec(), value.into_bytes()]).collect()
     }
 
     /// What never changes of it.

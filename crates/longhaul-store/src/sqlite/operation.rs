@@ -121,7 +121,9 @@ pub(super) fn write(
     }
     match written.changed || spawned.is_some() {
         true if record.is_terminal() => tx.update_ended(place.ord, &record)?,
-        true if batch.park.is_some() || spawned.is_some() => tx.update(place.ord, &mut record, true)?,
+        true if batch.park.is_some() || batch.host.is_some() || spawned.is_some() => {
+            tx.update(place.ord, &mut record, true)?
+        }
         true => tx.update_report(place.ord, &mut record)?,
         false => {}
     }

@@ -12,8 +12,8 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use super::{fault::corrupt, operation::pass_over, sql, steps, tx::Site};
 use crate::{
-    CallKey, Counts, Cursor, Epoch, Filter, NodeId, Owner, Page, Record, Runnable, Scope, Step, StoreError,
-    TaskId, Time, ToolVersion,
+    CallKey, Counts, Cursor, Epoch, Filter, HostId, NodeId, Owner, Page, Record, Runnable, Scope, Step,
+    StoreError, TaskId, Time, ToolVersion,
     page::{LARGEST_PAGE, LONGEST_SCAN},
     row::{self, Place, encode_owner, signed},
     transition,
@@ -317,7 +317,13 @@ fn collect(
             pass_over(&id, corrupt("its tool or the version of that"))?;
             continue;
         };
-        if runs.iter().any(|run| run.admits(tool, &version)) {
+        let host =
+            row.get_ref(3).map_err(failed)?.as_str_or_null().map(|host| host.map(HostId::new).transpose());
+        let Ok(Ok(host)) = host else {
+            pass_over(&id, corrupt("the host that it is bound to"))?;
+            continue;
+        };
+        if runs.iter().any(|run| run.admits(tool, &version, host.as_ref())) {
             found.push(id);
         }
     }

@@ -11,7 +11,7 @@ use crate::StoreError;
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
 
 /// What makes each version of the format from the one before. Entries are never changed, only added.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12, V13, V14];
 
 /// Phases below this are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -247,6 +247,11 @@ const V13: &str = "
 ALTER TABLE tasks ADD COLUMN share INTEGER;
 
 CREATE INDEX open_shares ON tasks (share) WHERE share IS NOT NULL AND phase < 8;
+";
+
+/// Where the work of tasks is that is bound to a host.
+const V14: &str = "
+ALTER TABLE tasks ADD COLUMN host TEXT;
 ";
 
 /// What a file turns out to be.

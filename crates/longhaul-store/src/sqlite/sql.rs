@@ -11,9 +11,9 @@ pub(super) const INSERT: &str = "INSERT INTO tasks (ord, id, owner, nth, seq, ph
     lease_until, epoch, attempt, started, rerun, dialect, retention, retention_ms, expires_at, created_at, \
     status_changed_at, updated_at, poll_interval_ms, join_digest, tool, status_message, caller, arguments, \
     once_key, once_digest, asked, steps, step_bytes, tool_version, owed, parent, parent_step, depth, outlives, essential, \
-    cancel_grace_ms, orphan_at, on_orphan, share) \
+    cancel_grace_ms, orphan_at, on_orphan, share, host) \
     VALUES (?1, ?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?17, ?17, ?18, ?19, \
-    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39) \
+    ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39, ?40) \
     ON CONFLICT (id) DO NOTHING";
 
 pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_before = ?4, lease_node = ?5, \
@@ -22,7 +22,7 @@ pub(super) const UPDATE: &str = "UPDATE tasks SET seq = ?2, phase = ?3, not_befo
     outcome = ?17, outcome_code = ?18, outcome_text = ?19, outcome_json = ?20, status_message = ?21, asked = ?22, \
     steps = ?23, step_bytes = ?24, owed = ?25, undo_attempt = ?26, undo_until = ?27, \
     parts = ?28, part_bytes = ?29, children = ?30, children_ended = ?31, below = ?32, cancel_reason = ?33, \
-    orphan_at = ?34, spells = ?35, share = ?36 WHERE ord = ?1";
+    orphan_at = ?34, spells = ?35, share = ?36, host = ?37 WHERE ord = ?1";
 
 /// What changes of a task while it is undone, and when it is erased meanwhile.
 pub(super) const UPDATE_ENDED: &str = "UPDATE tasks SET not_before = ?2, lease_node = ?3, lease_until = ?4, epoch = ?5, \
@@ -109,14 +109,14 @@ macro_rules! worth_claiming {
 
 /// Queued or parked, or ended and to be undone: nothing else has a time to wait for. Of phases below ?2 alone.
 pub(super) const WAITING: &str = concat!(
-    "SELECT id, tool, tool_version FROM tasks WHERE not_before <= ?1 AND phase < ?2 AND ",
+    "SELECT id, tool, tool_version, host FROM tasks WHERE not_before <= ?1 AND phase < ?2 AND ",
     worth_claiming!(),
     " ORDER BY not_before"
 );
 
 /// Held by the node ?3, whose leases until ?4 have run out.
 pub(super) const OVERDUE: &str = concat!(
-    "SELECT id, tool, tool_version FROM tasks WHERE lease_node = ?3 AND lease_until <= ?4 AND phase < ?2 AND ",
+    "SELECT id, tool, tool_version, host FROM tasks WHERE lease_node = ?3 AND lease_until <= ?4 AND phase < ?2 AND ",
     worth_claiming!(),
     " ORDER BY lease_until"
 );

@@ -15,7 +15,7 @@ use super::{
     sql,
 };
 use crate::{
-    Owner, Record, Settings, Share, StoreError, TaskId, Time, WatchHub,
+    HostId, Owner, Record, Settings, Share, StoreError, TaskId, Time, WatchHub,
     clock::{self, StoreClock},
     room::Room,
     row::{self, Standing, encode_owner, signed},
@@ -344,6 +344,7 @@ impl<'a> Tx<'a> {
                 record.orphan_at.map(Time::unix_ms),
                 row::encode_on_orphan(record.on_orphan),
                 row::encode_share(record.share),
+                record.host.as_ref().map(HostId::as_str),
             ])
             .map_err(failed)?;
         self.writes += u64::from(rows > 0);
@@ -400,6 +401,7 @@ impl<'a> Tx<'a> {
                 record.orphan_at.map(Time::unix_ms),
                 row::encode_spells(record),
                 row::encode_share(record.share),
+                record.host.as_ref().map(HostId::as_str),
             ],
         )?;
         self.changes.push((record.id.clone(), record.seq));

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, CallKey, Digest, Fingerprint, Json, NewChild, NewTask, OnOrphan, Once, OrphanRule, Outcome, Owner,
-    Park, Part, PartContent, Progress, Question, Rerun, Retention, Scope, Share, Sqlite, Start, Step,
-    StepState, TaskId, TaskStore as _, ToolVersion,
+    Batch, CallKey, Digest, Fingerprint, HostId, Json, NewChild, NewTask, OnOrphan, Once, OrphanRule,
+    Outcome, Owner, Park, Part, PartContent, Progress, Question, Rerun, Retention, Scope, Share, Sqlite,
+    Start, Step, StepState, TaskId, TaskStore as _, ToolVersion,
 };
 
 /// How many of the tasks are open.
@@ -41,6 +41,7 @@ pub(crate) fn task(name: &str) -> NewTask {
 pub(crate) fn full() -> NewTask {
     let mut full = NewTask::new(id("full"), ann(), "build", json(r#"{"n": 1.0}"#));
     full.version = ToolVersion::new("1.2.3").unwrap();
+    full.host = HostId::new("host-1").ok();
     (full.caller, full.rerun) = (json(r#"{"c":[]}"#), Rerun::Resumable);
     full.retention = Retention::AfterTerminal(Duration::from_millis(60_500));
     full.join = Some(Digest::new([1; 32]));
