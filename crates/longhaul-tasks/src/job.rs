@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use longhaul_store::{Json, Outcome, TaskId};
+use longhaul_store::{HostId, Json, Outcome, TaskId};
 
 use crate::environment::BoxFuture;
 use crate::report::Reporter;
@@ -16,6 +16,12 @@ pub trait ExternalJob: fmt::Debug + Send + Sync + 'static {
     /// Whether the row must be on disk before the job starts: it cannot be made to end with this process.
     fn row_first(&self) -> bool {
         false
+    }
+
+    /// Where its jobs are found, if only the nodes of one host find them: a task notes that before its job starts, and then no
+    /// node elsewhere starts, finds or ends it. `None`, the default, where any node finds them.
+    fn host(&self) -> Option<&HostId> {
+        None
     }
 
     /// Starts the job. Unless it is `durable` from the start, it ends with this process until it is

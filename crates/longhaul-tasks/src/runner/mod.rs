@@ -1,6 +1,7 @@
 //! Carrying calls out: claims, leases, and the work itself.
 
 mod again;
+mod bind;
 mod call;
 mod child;
 mod control;
@@ -62,6 +63,9 @@ pub struct Pace {
     /// How often to look for tasks that no node runs, and how long one is left to other nodes before that is said of it.
     /// Default 10 s.
     pub strand_after: Duration,
+    /// How long a task that is [bound](crate::job::ExternalJob::host) to a host waits for a node of it, once it could be taken
+    /// up; then any other node ends it as lost. Default 10 min.
+    pub host_grace: Duration,
     /// How often to do what time demands. Default 30 s.
     pub sweep_every: Duration,
     /// How often whoever waits for a task looks at it without having been told of a change, for a store may lose what it
@@ -97,6 +101,7 @@ impl Default for Pace {
             renew_every: Duration::from_secs(10),
             recover_every: Duration::from_secs(2),
             strand_after: Duration::from_secs(10),
+            host_grace: Duration::from_secs(10 * 60),
             sweep_every: Duration::from_secs(30),
             look_every: Duration::from_secs(30),
             check_every: Duration::from_secs(5 * 60),

@@ -7,9 +7,10 @@ use longhaul_store::{
 };
 
 use super::Inner;
+use super::bind::{bind, unbound_host};
 use super::child::has_begun;
 use super::control::Controls;
-use super::operation::{Done, finish, look};
+use super::operation::{Done, finish, give_back, look};
 use super::orphan;
 use super::pause::Pauses;
 use super::run::Run;
@@ -82,7 +83,7 @@ pub(super) async fn try_take_up(inner: &Arc<Inner>, record: &Record) -> Result<b
 
 /// Whether this node can go on with a task.
 pub(super) async fn can_work_on(inner: &Arc<Inner>, record: &Record) -> bool {
-    if inner.is_front {
+    if inner.is_front || !inner.workers.is_here(record) {
         return false;
     }
     if inner.workers.has(&record.tool) {
@@ -99,6 +100,14 @@ pub(super) async fn can_work_on(inner: &Arc<Inner>, record: &Record) -> bool {
 pub(super) fn take_up(inner: &Arc<Inner>, record: Record) {
     if inner.runs.claimed_back(&record) {
         return;
+    }
+    if !inner.workers.is_here(&record) {
+        // Bound between the look at it and the claim.
+        let (id, epoch) = (record.id, record.epoch);
+        let inner = Arc::clone(inner);
+        return Arc::clone(&inner.environment).spawn(Box::pin(async move {
+            give_back(inner, id, epoch).await;
+        }));
     }
     inner.counts.takeovers.add(usize::from(!record.is_terminal() && record.attempt > 1));
     let listed = Listed::new(Arc::clone(inner), record.id.clone(), Controls::default());
@@ -129,6 +138,13 @@ async fn find_job(listed: Listed, record: Record) {
             lose(listed, &record, "the server that ran it is gone, and it is not taken up again").await;
         }
         found => {
+            // Whoever wrote the row of what is here knew of no hosts.
+            if !matches!(found, Attached::NeverStarted)
+                && let Some(host) = unbound_host(&record, &*job)
+                && bind(&listed.inner, (&record.id, &listed.controls, record.epoch), host).await.is_err()
+            {
+                tracing::warn!(task = %record.id, "the host of a task could not be noted: it goes on all the same");
+            }
             tracing::info!(task = %record.id, tool = %record.tool, "took up a task");
             let environment = Arc::clone(&listed.inner.environment);
             let run = Run::take_up(listed, record, job, found, (reporter, reports));

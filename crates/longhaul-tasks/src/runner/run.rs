@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use longhaul_store::{Batch, Epoch, Json, NewTask, Outcome, Record, Rerun, Step, TaskId, TaskWatch};
 
+use super::bind::{first, unbound_host};
 use super::call::{Answer, Call, Observed, Observer, Ticket, Waiter, Work};
 use super::child::begin_once;
 use super::control::Control;
@@ -590,7 +591,14 @@ impl Run {
             Effect::Start { durable } => {
                 if let Some(job) = self.job.clone() {
                     let (id, arguments) = (self.listed.id.clone(), self.arguments.clone());
-                    Some(start(job, id, arguments, durable, self.reporter.clone()))
+                    let host = self.record.as_deref().and_then(|record| unbound_host(record, &*job));
+                    let starts = start(job, id.clone(), arguments, durable, self.reporter.clone());
+                    Some(match host {
+                        Some(host) => {
+                            first(inner, (id, self.listed.controls.clone(), self.epoch), host, starts)
+                        }
+                        None => starts,
+                    })
                 } else {
                     // A future of this process runs as it is polled.
                     self.work = self.unstarted.take().map(Working::Here);
@@ -614,11 +622,12 @@ impl Run {
             }
             Effect::Commit => {
                 self.note.begun = self.kept.is_some();
+                let host = self.job.as_ref().filter(|_| self.note.begun).and_then(|job| job.host().cloned());
                 let note = self.note.json();
                 let steps = self.keeper.as_ref().map(Keeper::begin_commit).unwrap_or_default();
                 self.new_task.as_deref().map(|task| {
                     let mut task = task.clone();
-                    (task.caller, task.steps) = (note, steps);
+                    (task.caller, task.steps, task.host) = (note, steps, host);
                     commit(inner, task)
                 })
             }

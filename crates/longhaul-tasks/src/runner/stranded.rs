@@ -1,5 +1,6 @@
-//! Tasks that no node can go on with, for their tool is gone or accepts their version no more: each is queued and says so
-//! where its caller looks, until a node comes that can.
+//! Tasks that no node can go on with, for their tool is gone, accepts their version no more, or runs on a host of which no node
+//! is there: each is queued and says so where its caller looks, until a node comes that can. What is bound to a host is lost if
+//! none comes for too long.
 
 use std::collections::HashMap;
 use std::mem;
@@ -7,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_store::{
-    Batch, Epoch, Filter, Page, Phase, Record, Rerun, Scope, StoreError, TaskId, Time, ToolVersion,
+    Batch, Epoch, Filter, Outcome, Page, Phase, Record, Rerun, Scope, StoreError, TaskId, Time, ToolVersion,
 };
 
 use super::Inner;
 use super::control::Control;
-use super::recovery::{can_work_on, take_up};
+use super::recovery::{can_work_on, take_up, wake_parent};
 use crate::report::Reporter;
 
 /// Tells of such tasks, for ever.
@@ -29,8 +30,7 @@ pub(super) async fn keep_telling(inner: Arc<Inner>) {
 /// Looks for tasks that were at the same place at the last look, when other nodes could have taken them since.
 async fn look(inner: &Arc<Inner>, seen: &mut HashMap<TaskId, Epoch>) -> Result<(), StoreError> {
     let before = mem::take(seen);
-    // A front runs nothing, which says nothing of others.
-    if inner.is_front || *inner.draining.borrow() {
+    if *inner.draining.borrow() {
         return Ok(());
     }
     let (mut after, mut longest) = (None, Duration::ZERO);
@@ -38,8 +38,14 @@ async fn look(inner: &Arc<Inner>, seen: &mut HashMap<TaskId, Epoch>) -> Result<(
         let page = inner.store.list(Scope::Operator, &Filter::claimable(), after.as_ref(), Page::MAX).await?;
         let now = inner.store.now();
         for record in &page.tasks {
-            longest = longest.max(now.since(due_since(record)));
-            if is_told(record) || can_work_on(inner, record).await {
+            let due = now.since(due_since(record));
+            longest = longest.max(due);
+            if due >= inner.pace.host_grace && !inner.workers.is_here(record) {
+                lose(inner, &record.id).await?;
+                continue;
+            }
+            // A front runs nothing, which says nothing of others.
+            if inner.is_front || is_told(record) || can_work_on(inner, record).await {
                 continue;
             }
             if before.get(&record.id) == Some(&record.epoch) {
@@ -85,6 +91,17 @@ async fn tell(inner: &Arc<Inner>, id: &TaskId) -> Result<(), StoreError> {
     told.map(drop)
 }
 
+/// Ends a task whose host is gone: what may still run there ends when a node of it comes back.
+async fn lose(inner: &Arc<Inner>, id: &TaskId) -> Result<(), StoreError> {
+    let Some(record) = inner.store.claim_one(id).await? else { return Ok(()) };
+    let grace = inner.pace.host_grace.as_secs();
+    let reason = format!("no node has been on the host that it ran on for {grace} s");
+    tracing::warn!(task = %id, tool = %record.tool, reason, "a task is lost");
+    let ended = inner.store.finish(id, record.epoch, Outcome::lost(reason), Batch::new()).await?;
+    wake_parent(inner, &ended.into_record());
+    Ok(())
+}
+
 /// Whether the task says already that nobody runs it.
 fn is_told(record: &Record) -> bool {
     record.status_message.as_deref() == Some(&message(record))
@@ -100,7 +117,9 @@ pub(super) fn take_back(record: &Record, reporter: &Reporter) {
 /// Made of the task alone, so that whoever sees it knows whether it was said.
 fn message(record: &Record) -> String {
     let (tool, version) = (&record.tool, &record.version);
-    if *version == ToolVersion::default() {
+    if record.host.is_some() {
+        format!("waiting for a node on the host that {tool} runs on")
+    } else if *version == ToolVersion::default() {
         format!("queued: no node runs {tool}")
     } else {
         format!("queued: no node runs version {version} of {tool}")

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-use longhaul_store::{Accepts, Outcome, Record, Runnable};
+use longhaul_store::{Accepts, HostId, Outcome, Record, Runnable};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -125,9 +125,21 @@ impl Workers {
 
     /// Which tasks this node can work on.
     pub(super) fn runnable(&self) -> Vec<Runnable> {
-        let runnable =
-            |(worker, _): &Employed| Runnable::new(Arc::clone(&worker.tool), worker.accepts.clone());
+        let runnable = |(worker, _): &Employed| {
+            let host = worker.job.as_ref().and_then(|job| job.host().cloned());
+            Runnable::new(Arc::clone(&worker.tool), worker.accepts.clone()).on(host)
+        };
         self.read().values().map(runnable).collect()
+    }
+
+    /// The host that the jobs of `tool` are bound to as this node starts them.
+    pub(super) fn host(&self, tool: &str) -> Option<HostId> {
+        self.job(tool).and_then(|job| job.host().cloned())
+    }
+
+    /// Whether the job of a task, if it has one, is where this node finds it.
+    pub(super) fn is_here(&self, record: &Record) -> bool {
+        record.host.is_none() || record.host == self.host(&record.tool)
     }
 
     /// Whether this is one of them.
