@@ -204,6 +204,13 @@ pub(crate) fn runs(store: &config::Store, has_commands: bool) -> Outcome<Runs> {
     };
     let dir = RunsDir::open(&path).with_context(|| format!("{} cannot hold run files", path.display()))?;
     let dir = dir.with_max_bytes(store.max_run_bytes);
+    // Where somebody says which folder it is, others may be elsewhere; beside a file there is one for all.
+    let has_others = store.state.is_some() && store.url != StoreUrl::Memory;
+    let dir = if has_others {
+        dir.as_host().with_context(|| format!("{} cannot be the host of commands", path.display()))?
+    } else {
+        dir
+    };
     let dir = if store.url == StoreUrl::Memory { dir.ending_with_server() } else { dir };
     Ok(Runs { dir, scratch })
 }

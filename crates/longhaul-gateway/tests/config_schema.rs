@@ -113,6 +113,7 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!(config.store.url, StoreUrl::Sqlite("longhaul.db".into()));
     assert_eq!(config.store.state, None);
     assert_eq!((config.store.max_run_bytes, config.store.sealing), (10 << 30, None));
+    assert_eq!(config.store.host_grace, Duration::from_secs(600));
     let tool = &config.tools[0];
     assert_eq!(tool.task, TaskMode::After(Duration::from_secs(2)));
     assert_eq!((tool.rerun, tool.join, tool.output), (Rerun::Reattach, Join::SameArguments, Output::Text));
@@ -139,6 +140,7 @@ fn everything_that_is_said_is_taken() {
         url = "sqlite:state/tasks.db"
         state = "/var/lib/longhaul"
         max_run_bytes = "1GB"
+        host_grace = "1h"
 
         [http]
         listen = "[::1]:9000"
@@ -207,6 +209,7 @@ fn everything_that_is_said_is_taken() {
     assert_eq!(config.store.url, StoreUrl::Sqlite("state/tasks.db".into()));
     assert_eq!(config.store.state, Some("/var/lib/longhaul".into()));
     assert_eq!(config.store.max_run_bytes, 1_000_000_000);
+    assert_eq!(config.store.host_grace, Duration::from_secs(3600));
     assert_eq!(config.http.listen.to_string(), "[::1]:9000");
     assert_eq!(config.http.allowed_hosts.as_deref(), Some(["ci.example:9000".to_owned()].as_slice()));
     assert_eq!(config.http.allowed_origins.as_deref(), Some([].as_slice()), "an empty list denies");

@@ -312,7 +312,7 @@ async fn of_store(runs: RunsDir, config: &Config, registry: &dyn Registry) -> Ou
 fn named(config: &Config) -> Server {
     let mut server = Server::new(config.server.name.as_str(), config.server.version.as_str())
         .front(config.server.role == Role::Front)
-        .pace(pace(config.server.role))
+        .pace(pace(config))
         .drafted_tasks(config.server.drafted_tasks)
         .polls(config.polls.options());
     if let Some(title) = &config.server.title {
@@ -325,9 +325,10 @@ fn named(config: &Config) -> Server {
 }
 
 /// Whoever is asked knows of work at once; a worker has to look.
-fn pace(role: Role) -> Pace {
+fn pace(config: &Config) -> Pace {
     let mut pace = Pace::default();
-    if role == Role::Worker {
+    pace.host_grace = config.store.host_grace;
+    if config.server.role == Role::Worker {
         pace.recover_every = LOOK_EVERY;
     }
     pace

@@ -68,13 +68,18 @@ done
 "#;
 
 /// A folder with a configuration, and a store.
-struct Fleet {
+pub(super) struct Fleet {
     folder: TempDir,
     store: String,
 }
 
 impl Fleet {
-    fn new(config: &str) -> Self {
+    pub(super) fn new(config: &str) -> Self {
+        Self { store: rig::shared().database(), ..Self::in_a_folder(config) }
+    }
+
+    /// Without a store.
+    fn in_a_folder(config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path();
         fs::write(at.join("longhaul.toml"), config).unwrap();
@@ -82,27 +87,37 @@ impl Fleet {
         for (name, token) in TOKENS {
             fs::write(at.join(name), token).unwrap();
         }
-        Self { folder, store: rig::shared().database() }
+        Self { folder, store: String::new() }
     }
 
     /// The same, on Redis.
-    fn on_redis(config: &str) -> Self {
-        Self { store: redis::shared().store(), ..Self::new(config) }
+    pub(super) fn on_redis(config: &str) -> Self {
+        Self { store: redis::shared().store(), ..Self::in_a_folder(config) }
     }
 
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The same, on a file.
+    pub(super) fn in_a_file(config: &str) -> Self {
+        Self { store: "sqlite:tasks.db".to_owned(), ..Self::in_a_folder(config) }
     }
 
     /// One more server.
     fn node(&self, more: &[&str]) -> Node {
-        let words = ["--store", &self.store, "--state", "state", "--http", "127.0.0.1:0"];
+        self.node_on("state", more)
+    }
+
+    /// One more on the host that is this folder.
+    pub(super) fn node_on(&self, state: &str, more: &[&str]) -> Node {
+        let words = ["--store", &self.store, "--state", state, "--http", "127.0.0.1:0"];
         let server = Server::start(self.path(), &[&words, more].concat());
         Node { server, http: reqwest::Client::new() }
     }
 }
 
-struct Node {
+pub(super) struct Node {
     server: Server,
     http: reqwest::Client,
 }
@@ -132,18 +147,18 @@ impl Node {
         posted(request, &body).await
     }
 
-    async fn ask(&self, who: &str, method: &str, params: Value) -> Value {
+    pub(super) async fn ask(&self, who: &str, method: &str, params: Value) -> Value {
         Events::of(self.send(who, method, params).await).answer().await
     }
 
     /// The id of the task that a call has become.
-    async fn call(&self, who: &str, tool: &str, arguments: Value) -> String {
+    pub(super) async fn call(&self, who: &str, tool: &str, arguments: Value) -> String {
         let answer = self.ask(who, "tools/call", json!({"name": tool, "arguments": arguments})).await;
         answer["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
     /// How the task stands once it does so.
-    async fn until(&self, task: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn until(&self, task: &str, holds: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..1500 {
             let answer = self.ask("ann", "tasks/get", json!({"taskId": task})).await["result"].take();
             if holds(&answer) {

@@ -4,6 +4,7 @@
 #![expect(clippy::duplicate_mod, reason = "each kind of server is started by the same means")]
 
 mod fleet;
+mod hosts;
 mod metrics;
 mod reload;
 mod store_verb;

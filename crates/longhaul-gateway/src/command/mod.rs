@@ -34,6 +34,7 @@
 mod blocking;
 mod crash;
 mod exit;
+mod host;
 mod launch;
 mod layout;
 mod leftover;

@@ -10,10 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use longhaul::store::HostId;
+
 use super::{
     blocking::blocking,
     crash::crash_point,
-    exit,
+    exit, host,
     launch::SupervisorProgram,
     layout::{
         CANCEL, COMMITTED, COMMITTED_RESERVED, FileError, LOCK, PID, PID_SIZE, POSITION_SIZE, RunDir, SPEC,
@@ -39,6 +41,7 @@ pub struct RunsDir {
     supervisor: SupervisorProgram,
     outlive_server: bool,
     store: Option<Arc<str>>,
+    host: Option<HostId>,
     accounts: Arc<Mutex<Accounts>>,
     /// Held while it is decided whether one more run fits: by the latest count, if there was one.
     admission: Arc<Mutex<Option<Counted>>>,
@@ -104,6 +107,12 @@ pub enum RunsError {
     /// The system refused a file operation, a full disk among others: see [`FileError::is_disk_full`].
     #[error(transparent)]
     File(#[from] FileError),
+    /// The file that names the host of the directory names none.
+    #[error("{} does not name a host: remove it, and a name is made; tasks whose commands run here are lost then", path.display())]
+    NoHost {
+        /// The file.
+        path: PathBuf,
+    },
     /// The system gave no random bytes.
     #[error("the system gives no random numbers")]
     Random(#[source] getrandom::Error),
@@ -127,6 +136,7 @@ impl RunsDir {
             supervisor: SupervisorProgram::default(),
             outlive_server: true,
             store: None,
+            host: None,
             accounts: Arc::default(),
             admission: Arc::default(),
         };
@@ -162,6 +172,27 @@ impl RunsDir {
     pub fn with_store(mut self, name: impl Into<Arc<str>>) -> Self {
         self.store = Some(name.into());
         self
+    }
+
+    /// Makes the directory a host: tasks whose commands run here are bound to it, and only nodes that use this directory start,
+    /// find and end them. It is for directories beside which there are others with tasks in the same store. The name is in the
+    /// directory, so that one which is copied is to be a host of its own only without its file `.host`.
+    ///
+    /// # Errors
+    ///
+    /// When the name can neither be read nor written, or there are no random numbers to make it of.
+    pub fn as_host(mut self) -> Result<Self, RunsError> {
+        self.host = Some(host::of(&self.path, || {
+            let mut bits = [0; 10];
+            getrandom::fill(&mut bits).map_err(RunsError::Random)?;
+            Ok(HostId::from_entropy(bits))
+        })?);
+        Ok(self)
+    }
+
+    /// The host that it is.
+    pub fn host(&self) -> Option<&HostId> {
+        self.host.as_ref()
     }
 
     /// Whether a run was made for this store, so that a task which is not in it is nowhere. One that names none was made for
@@ -389,7 +420,11 @@ impl RunsDir {
                     dir = %self.path.display(),
                     "the directory of run files is gone and with it all output of commands: it is made again"
                 );
-                make_private(&self.path)
+                make_private(&self.path)?;
+                match &self.host {
+                    Some(name) => host::of(&self.path, || Ok(name.clone())).map(drop),
+                    None => Ok(()),
+                }
             }
             // Whatever else there is about it, the next step meets it.
             _ => Ok(()),
@@ -562,7 +597,7 @@ fn make_durably(path: &Path) -> Result<(), FileError> {
     parents.take(missing.len().max(1)).try_for_each(sync_dir)
 }
 
-fn sync_dir(path: &Path) -> Result<(), FileError> {
+pub(super) fn sync_dir(path: &Path) -> Result<(), FileError> {
     fs::File::open(path).and_then(|dir| dir.sync_all()).map_err(FileError::at("flush", path))
 }
 

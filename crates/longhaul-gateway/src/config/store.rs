@@ -4,6 +4,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     str::FromStr,
+    time::Duration,
 };
 
 use thiserror::Error;
@@ -26,6 +27,8 @@ pub struct Store {
     pub state: Option<PathBuf>,
     /// How many bytes all run files together may take.
     pub max_run_bytes: u64,
+    /// How long a task whose command runs on one host waits for a server there, before any other server ends it as lost.
+    pub host_grace: Duration,
     /// With which keys it is sealed; `None` when it is not.
     pub sealing: Option<Sealing>,
 }
@@ -34,7 +37,7 @@ impl Store {
     /// The store at `url`, everything else by default.
     #[must_use]
     pub fn at(url: StoreUrl) -> Self {
-        Self { url, state: None, max_run_bytes: MAX_RUN_BYTES, sealing: None }
+        Self { url, state: None, max_run_bytes: MAX_RUN_BYTES, host_grace: HOST_GRACE, sealing: None }
     }
 
     /// The defaults of a configuration file that stands in `base`.
@@ -43,7 +46,8 @@ impl Store {
     }
 
     pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>, context: Context<'_>) -> Self {
-        reader.reject_unknown(section, &["url", "state", "max_run_bytes", "keys", "read_plain"]);
+        reader
+            .reject_unknown(section, &["url", "state", "max_run_bytes", "host_grace", "keys", "read_plain"]);
         let base = context.base;
         let mut store = Self::defaults(base);
         if let Some(text) = reader.text(section, "url") {
@@ -88,6 +92,8 @@ impl Store {
         }
         let range = (MAX_RUN_BYTES_MIN, u64::MAX);
         store.max_run_bytes = reader.size(section, "max_run_bytes", range).unwrap_or(MAX_RUN_BYTES);
+        let range = (HOST_GRACE_MIN, HOST_GRACE_MAX);
+        store.host_grace = reader.duration(section, "host_grace", range).unwrap_or(HOST_GRACE);
         store.sealing = Sealing::read(reader, section, context);
         store
     }
@@ -290,6 +296,9 @@ impl StoreUrlError {
 const URL_FORM: &str = "a store is `sqlite:FILE`, `postgres://HOST/DATABASE`, `redis://HOST` or `memory:`";
 const MAX_RUN_BYTES: u64 = 10 << 30;
 const MAX_RUN_BYTES_MIN: u64 = 1 << 20;
+const HOST_GRACE: Duration = Duration::from_secs(10 * 60);
+const HOST_GRACE_MIN: Duration = Duration::from_secs(1);
+const HOST_GRACE_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use longhaul::store::{Json, Outcome, TaskId};
+use longhaul::store::{HostId, Json, Outcome, TaskId};
 use longhaul::tasks::environment::BoxFuture;
 use longhaul::tasks::job::{Attached, ExternalJob, FoundJobs, JobError, JobRun, NotStarted};
 use longhaul::tasks::report::Reporter;
@@ -25,6 +25,10 @@ impl FoundRuns {
 }
 
 impl ExternalJob for FoundRuns {
+    fn host(&self) -> Option<&HostId> {
+        self.0.host()
+    }
+
     fn start<'a>(
         &'a self,
         _key: &'a TaskId,

@@ -13,7 +13,7 @@ use longhaul::store::{Record, Scope, StoreError, TaskId, TaskStore};
 use tokio::task::JoinSet;
 
 use super::run;
-use crate::command::{RunsDir, State};
+use crate::command::{RunsDir, RunsError, State};
 
 /// Tidies `runs` at once and then every `every`, for as long as the runtime lives.
 pub async fn keep_tidy(store: Arc<dyn TaskStore>, runs: RunsDir, every: Duration) {
@@ -89,8 +89,8 @@ impl Memory {
 /// Something to do about one run.
 #[derive(Debug, Eq, PartialEq)]
 enum Duty {
-    /// It goes on, or may still begin, although its task has ended.
-    End { tool: Arc<str>, alive: bool },
+    /// It goes on, or may still begin, although its task has ended, or is forgotten since.
+    End { tool: Option<Arc<str>>, alive: bool },
     /// Its supervisor was killed: what is left of it is ended.
     Clear { then_remove: bool },
     /// Nobody knows of it.
@@ -158,8 +158,9 @@ async fn duty(
     let Ok(task) = TaskId::new(id) else { return Ok(None) };
     // The run is looked at first: a task that is not there afterwards was not there before.
     let name = id.to_owned();
-    let state = match runs.blocking(move |runs| runs.state(&name)).await {
-        Some(Ok(state)) => state,
+    let look = move |runs: &RunsDir| Ok::<_, RunsError>((runs.state(&name)?, runs.is_committed(&name)?));
+    let (state, was_a_tasks) = match runs.blocking(look).await {
+        Some(Ok(seen)) => seen,
         Some(Err(error)) => {
             memory.failed(id, &error);
             return Ok(None);
@@ -184,11 +185,13 @@ async fn duty(
     let cleared = memory.cleared.contains(id);
     Ok(match (state, record) {
         (State::Alive { .. }, Some(record)) if has_ended => {
-            Some(Duty::End { tool: record.tool, alive: true })
+            Some(Duty::End { tool: Some(record.tool), alive: true })
         }
+        // Its host was away for so long that its task was lost, and then forgotten.
+        (State::Alive { .. }, None) if was_a_tasks => Some(Duty::End { tool: None, alive: true }),
         // A supervisor on its way, started by a server that was killed, must not begin now.
         (State::Fresh, Some(record)) if has_ended && !cleared => {
-            Some(Duty::End { tool: record.tool, alive: false })
+            Some(Duty::End { tool: Some(record.tool), alive: false })
         }
         // Its task may have ended before its supervisor was killed, or have been lost with both.
         (State::Lost, Some(_)) if has_ended && !cleared => Some(Duty::Clear { then_remove: false }),
@@ -223,7 +226,8 @@ async fn see_to(runs: &RunsDir, id: &str, duty: Duty) -> Result<Did, String> {
     let mut did = Did::default();
     match duty {
         Duty::End { tool, alive } => {
-            tracing::info!(id, %tool, "ending a command whose task has ended");
+            let tool = tool.as_deref().unwrap_or("forgotten");
+            tracing::info!(id, tool, "ending a command whose task has ended");
             run::cancel(runs, id).await.map_err(|error| error.to_string())?;
             (did.ended, did.cleared) = (alive, !alive);
         }

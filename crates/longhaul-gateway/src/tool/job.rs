@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use longhaul::proto::model::CallToolResult;
 use longhaul::server::JobTool;
-use longhaul::store::{Json, Outcome, TaskId};
+use longhaul::store::{HostId, Json, Outcome, TaskId};
 use longhaul::tasks::environment::BoxFuture;
 use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
 use longhaul::tasks::project;
@@ -171,6 +171,10 @@ impl JobTool for CommandJob {
 }
 
 impl ExternalJob for CommandJob {
+    fn host(&self) -> Option<&HostId> {
+        self.runs.host()
+    }
+
     fn start<'a>(
         &'a self,
         key: &'a TaskId,

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use longhaul::store::{Json, TaskId};
+use longhaul::store::{Json, Memory, TaskId};
 use longhaul::tasks::job::{Attached, ExternalJob, JobRun};
 use longhaul::tasks::report::Reporter;
 use longhaul_gateway::command::{Run, Spec, State};
 use longhaul_gateway::config::check;
-use longhaul_gateway::tool::CommandJob;
+use longhaul_gateway::tool::{CommandJob, janitor};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -62,4 +62,19 @@ async fn a_run_that_notes_nothing_is_read_by_the_terms_of_its_tool() {
     let longhaul::store::Outcome::Result { value, .. } = outcome else { panic!("{outcome:?}") };
     let result: Value = serde_json::from_str(value.as_str()).unwrap();
     assert_eq!(result["structuredContent"]["answer"], 42, "{result}");
+}
+
+/// Its host was away for so long that its task was lost, and forgotten.
+#[tokio::test]
+async fn what_still_runs_of_a_forgotten_task_is_ended_and_what_may_become_one_is_not() {
+    let scene = Scene::new();
+    let job = job(&scene, "command = [\"sleep\", \"600\"]\n");
+    let _forgotten = start(&job, "forgotten").await;
+    let call = Run::start(&scene.runs, "call", &sh("sleep 600")).await.unwrap();
+    let tidied = timeout(HANG, janitor::tidy(&Memory::new(), &scene.runs)).await.unwrap().unwrap();
+    assert_eq!((tidied.ended, tidied.removed), (1, 0));
+    assert!(matches!(scene.runs.state("forgotten").unwrap(), State::Exited(_)));
+    assert_eq!(scene.runs.state("call").unwrap(), State::Alive { committed: false });
+    call.cancel().await.unwrap();
+    end_of(&call).await;
 }
