@@ -63,8 +63,8 @@ pub struct Pace {
     /// How often to look for tasks that no node runs, and how long one is left to other nodes before that is said of it.
     /// Default 10 s.
     pub strand_after: Duration,
-    /// How long a task that is [bound](crate::job::ExternalJob::host) to a host waits for a node of it, once it could be taken
-    /// up; then any other node ends it as lost. Default 10 min.
+    /// How long a task that is bound to a host waits for a node of it, once it could be taken up; then any other node ends it as
+    /// lost. Default 10 min.
     pub host_grace: Duration,
     /// How often to do what time demands. Default 30 s.
     pub sweep_every: Duration,
