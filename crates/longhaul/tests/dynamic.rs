@@ -370,7 +370,7 @@ async fn a_client_watches_so_many_resources_and_a_principal_so_many_in_all() {
                 assert_eq!(hosts[0].error("resources/subscribe", watch(3)).await.0, -32603);
                 hosts[1].result("resources/subscribe", watch(4), "EmptyResult").await;
                 let (code, message) = hosts[1].error("resources/subscribe", watch(5)).await;
-                assert!(code == -32603 && message.contains("limit of its caller"), "{code} {message}");
+                assert!(code == -32603 && message.contains("limit of one caller"), "{code} {message}");
                 hosts[0].result("resources/unsubscribe", watch(1), "EmptyResult").await;
                 hosts[1].result("resources/subscribe", watch(5), "EmptyResult").await;
             }

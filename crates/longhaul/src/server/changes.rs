@@ -5,6 +5,7 @@
 //! one of each kind: however slowly its client reads, nothing is lost and nothing piles up.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -174,7 +175,7 @@ impl Changes {
             return Ok(());
         }
         if watched.len() >= self.max_watched {
-            return Err(too_many(self.max_watched, "a session"));
+            return Err(too_many(&format_args!("{}, the limit of a session", self.max_watched)));
         }
         watched.insert(uri, tell());
         Ok(())
@@ -218,9 +219,9 @@ impl Changes {
     }
 }
 
-/// Refuses to watch another resource.
-pub(super) fn too_many(limit: usize, whose: &str) -> ErrorObject {
-    let message = format!("{limit} resources are watched, the limit of {whose}: let go of one");
+/// Refuses to watch another resource, for this is what there is too much of.
+pub(super) fn too_many(full: &impl fmt::Display) -> ErrorObject {
+    let message = format!("too many resources are watched: {full}; let go of one");
     ErrorObject::overloaded(message, RETRY_AFTER)
 }
 

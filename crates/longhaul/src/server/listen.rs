@@ -105,7 +105,7 @@ fn admit(
         agreed.task_ids.clear();
         return Ok((agreed, None));
     }
-    let place = shared.subscriptions.admit(exchange.caller.owner(), agreed.task_ids.len())?;
+    let place = shared.subscriptions.admit(&exchange.caller, agreed.task_ids.len())?;
     let poll = shared.polls.admit(&exchange.caller, agreed.task_ids.len())?;
     Ok((agreed, Some((place, poll))))
 }
@@ -222,11 +222,11 @@ fn watch(shared: &Shared, caller: &Caller, uri: &str) -> Option<Result<Watch, Un
         return None;
     }
     let what = ToWatch { uri, offered_as: offered_as.as_deref(), grant: caller.grant.as_deref() };
-    let (owner, watched) = (caller.owner(), &shared.watched);
-    let watch = watched.watch(&owner, what);
+    let watched = &shared.watched;
+    let watch = watched.watch(caller, what);
     let made_room = || shared.changes.as_ref().is_some_and(|changes| changes.forget_gone());
     Some(match watch {
-        Err(Unwatched::TooMany(_)) if made_room() => watched.watch(&owner, what),
+        Err(Unwatched::TooMany(_)) if made_room() => watched.watch(caller, what),
         watch => watch,
     })
 }
@@ -253,7 +253,7 @@ pub(super) fn subscribe(
         let watch = watch(shared, &exchange.caller, &uri).ok_or_else(|| not_found(&uri))?;
         let watch = watch.map_err(|why| match why {
             Unwatched::Untold => ErrorObject::invalid_params(UNTOLD),
-            Unwatched::TooMany(limit) => changes::too_many(limit, "its caller"),
+            Unwatched::TooMany(full) => changes::too_many(&full),
         })?;
         changes.watch(exchange.dialect, push, uri.into_owned(), || Teller::Shared(watch))?;
     }

@@ -36,6 +36,7 @@ mod own_stream;
 mod parts;
 mod parts_news;
 mod party;
+mod places;
 mod policy;
 mod polls;
 mod principal;
@@ -697,11 +698,7 @@ impl Server {
             capabilities,
             offer,
             changes: dynamic.then(|| Arc::new(changes::Changes::new(self.subscriptions.max_resources))),
-            watched: watched::Watched::new(
-                self.herald,
-                self.subscriptions.max_watched,
-                self.subscriptions.max_watched_each,
-            ),
+            watched: watched::Watched::new(self.herald, self.subscriptions.watched()),
             methods: self.methods,
             slots: self.slots,
             way: self.layers.finish(),

@@ -1,11 +1,12 @@
 //! Bounds of subscriptions: of the resources that they watch, and of those that follow tasks.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::ErrorObject;
-use longhaul_tasks::store::Owner;
+
+use super::dispatch::Caller;
+use super::places::{Bounds, Places, Whose};
 
 /// Bounds on subscriptions: to resources, in either era, and those that follow tasks (the tasks extension, Task Status
 /// Notifications).
@@ -16,14 +17,18 @@ pub struct SubscriptionOptions {
     pub max_resources: usize,
     /// How many resources all clients together may watch, each counted for each of them. Default 16,384.
     pub max_watched: usize,
-    /// How many of them may be one principal's. Default 1,024.
+    /// How many of them may be one caller's: a principal's, or a stranger's as far as it is told from others. Default 1,024.
     pub max_watched_each: usize,
+    /// How many of them may be of all callers without a principal together, so that the others are for principals. Default 8,192.
+    pub max_watched_anonymous: usize,
     /// How many tasks one subscription may follow; one that names more is refused. Default 256.
     pub max_tasks: usize,
     /// How many subscriptions that follow tasks may be open; the next is refused. Default 1024.
     pub max_open: usize,
-    /// How many of them may be one principal's. Default 64.
+    /// How many of them may be one caller's: a principal's, or a stranger's as far as it is told from others. Default 64.
     pub max_open_each: usize,
+    /// How many of them may be of all callers without a principal together, so that the others are for principals. Default 512.
+    pub max_open_anonymous: usize,
     /// How long a notification may wait for a client that does not read. Then the subscription is closed, as it is when
     /// the server stops; its client can open it again, and is told first how its tasks stand. Over HTTP the connection
     /// has such a limit of its own. Default 30 s.
@@ -38,10 +43,17 @@ impl SubscriptionOptions {
         self
     }
 
-    /// Lets clients watch this many resources in all, and those of one principal this many.
+    /// Lets clients watch this many resources in all, and one caller this many.
     #[must_use]
     pub fn max_watched(mut self, in_all: usize, each: usize) -> Self {
         (self.max_watched, self.max_watched_each) = (in_all, each);
+        self
+    }
+
+    /// Lets callers without a principal watch this many of them.
+    #[must_use]
+    pub fn max_watched_anonymous(mut self, together: usize) -> Self {
+        self.max_watched_anonymous = together;
         self
     }
 
@@ -52,11 +64,32 @@ impl SubscriptionOptions {
         self
     }
 
-    /// Lets this many subscriptions follow tasks, and this many of one principal.
+    /// Lets this many subscriptions follow tasks, and this many of one caller.
     #[must_use]
     pub fn max_open(mut self, in_all: usize, each: usize) -> Self {
         (self.max_open, self.max_open_each) = (in_all, each);
         self
+    }
+
+    /// Lets this many of them be of callers without a principal.
+    #[must_use]
+    pub fn max_open_anonymous(mut self, together: usize) -> Self {
+        self.max_open_anonymous = together;
+        self
+    }
+
+    /// How many resources may be watched.
+    pub(super) fn watched(&self) -> Bounds {
+        Bounds {
+            in_all: self.max_watched,
+            each: self.max_watched_each,
+            anonymous: self.max_watched_anonymous,
+        }
+    }
+
+    /// How many subscriptions may follow tasks.
+    fn open(&self) -> Bounds {
+        Bounds { in_all: self.max_open, each: self.max_open_each, anonymous: self.max_open_anonymous }
     }
 
     /// Waits this long for a client that does not read.
@@ -73,9 +106,11 @@ impl Default for SubscriptionOptions {
             max_resources: 256,
             max_watched: 16_384,
             max_watched_each: 1_024,
+            max_watched_anonymous: 8_192,
             max_tasks: 256,
             max_open: 1024,
             max_open_each: 64,
+            max_open_anonymous: 512,
             slow_limit: Duration::from_secs(30),
         }
     }
@@ -88,50 +123,37 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     pub(super) options: SubscriptionOptions,
-    open: Mutex<Open>,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    in_all: usize,
-    each: HashMap<Owner, usize>,
+    open: Mutex<Places>,
 }
 
 impl Subscriptions {
     pub(super) fn new(options: SubscriptionOptions) -> Arc<Self> {
-        Arc::new(Self { options, open: Mutex::default() })
+        let open = Mutex::new(Places::new(options.open()));
+        Arc::new(Self { options, open })
     }
 
-    /// A place for a subscription of `owner` that follows so many tasks.
+    /// A place for a subscription of this caller's that follows so many tasks.
     ///
     /// # Errors
     ///
     /// `-32602` when it follows too many; an overload when too many are open.
-    pub(super) fn admit(self: &Arc<Self>, owner: Owner, tasks: usize) -> Result<Place, ErrorObject> {
-        let SubscriptionOptions { max_tasks, max_open, max_open_each, .. } = self.options;
+    pub(super) fn admit(self: &Arc<Self>, caller: &Caller, tasks: usize) -> Result<Place, ErrorObject> {
+        let max_tasks = self.options.max_tasks;
         if tasks > max_tasks {
             let message = format!("{tasks} tasks are named; one subscription follows {max_tasks} at most");
             let data = serde_json::json!({ "reason": "too_many_tasks", "limit": max_tasks });
             return Err(ErrorObject::invalid_params(message).with_data(&data));
         }
-        let mut open = self.lock();
-        let own = open.each.get(&owner).copied().unwrap_or(0);
-        let bound = match owner {
-            Owner::Principal(_) => max_open_each.min(max_open),
-            // Strangers share one owner, so that they share the whole.
-            Owner::Anonymous => max_open,
-        };
-        if own >= bound || open.in_all >= max_open {
+        let whose = Whose::of(caller);
+        self.lock().take(&whose).map_err(|full| {
             let message =
-                format!("{bound} subscriptions follow tasks, the limit: close one, or come back later");
-            return Err(ErrorObject::overloaded(message, RETRY_AFTER));
-        }
-        open.in_all += 1;
-        open.each.insert(owner.clone(), own + 1);
-        Ok(Place { subscriptions: Arc::clone(self), owner })
+                format!("too many subscriptions follow tasks: {full}; close one, or come back later");
+            ErrorObject::overloaded(message, RETRY_AFTER)
+        })?;
+        Ok(Place { subscriptions: Arc::clone(self), whose })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, Places> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -140,18 +162,11 @@ impl Subscriptions {
 #[derive(Debug)]
 pub(super) struct Place {
     subscriptions: Arc<Subscriptions>,
-    owner: Owner,
+    whose: Whose,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut open = self.subscriptions.lock();
-        open.in_all -= 1;
-        if let Some(own) = open.each.get_mut(&self.owner) {
-            *own -= 1;
-            if *own == 0 {
-                open.each.remove(&self.owner);
-            }
-        }
+        self.subscriptions.lock().leave(&self.whose);
     }
 }

@@ -7,10 +7,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use longhaul_tasks::store::Owner;
 use tokio::task::AbortHandle;
 
+use super::dispatch::Caller;
 use super::grant::Grant;
+use super::places::{Bounds, Full, Places, Whose};
 
 /// A resource that a client is about to watch, as [`Server::tell_of_resources`](crate::Server::tell_of_resources) is asked
 /// for it.
@@ -45,16 +46,13 @@ impl Herald {
 /// The resources that the clients of one server watch.
 pub(super) struct Watched {
     herald: Herald,
-    /// How many there may be, each counted for each client; and how many of one principal's.
-    bounds: (usize, usize),
     open: Mutex<Open>,
 }
 
-#[derive(Default)]
 struct Open {
     told: HashMap<Arc<str>, Told>,
-    in_all: usize,
-    each: HashMap<Owner, usize>,
+    /// Each resource is counted for each client.
+    places: Places,
 }
 
 /// A resource of which is told.
@@ -66,7 +64,7 @@ struct Told {
 /// A client watches a resource, until this is dropped.
 pub(super) struct Watch {
     watched: Arc<Watched>,
-    owner: Owner,
+    whose: Whose,
     /// What somebody tells of.
     told: Option<Arc<str>>,
 }
@@ -76,32 +74,32 @@ pub(super) struct Watch {
 pub(super) enum Unwatched {
     /// Nobody tells this client of it.
     Untold,
-    /// So many are watched.
-    TooMany(usize),
+    /// Too many are watched.
+    TooMany(Full),
 }
 
 impl Watched {
-    /// Of which `herald` tells, if it does; `in_all` of them at most, and `each` of one principal's.
-    pub(super) fn new(herald: Herald, in_all: usize, each: usize) -> Arc<Self> {
-        Arc::new(Self { herald, bounds: (in_all, each), open: Mutex::default() })
+    /// Of which `herald` tells, if it does, and which are no more than these.
+    pub(super) fn new(herald: Herald, bounds: Bounds) -> Arc<Self> {
+        let open = Open { told: HashMap::new(), places: Places::new(bounds) };
+        Arc::new(Self { herald, open: Mutex::new(open) })
     }
 
-    /// One more client watches a resource. Must be called within a tokio runtime.
+    /// One more client, of this caller's, watches a resource. Must be called within a tokio runtime.
     ///
     /// # Errors
     ///
     /// Why it does not.
-    pub(super) fn watch(self: &Arc<Self>, owner: &Owner, what: ToWatch<'_>) -> Result<Watch, Unwatched> {
-        self.room(&self.lock(), owner)?;
+    pub(super) fn watch(self: &Arc<Self>, caller: &Caller, what: ToWatch<'_>) -> Result<Watch, Unwatched> {
+        let whose = Whose::of(caller);
+        self.lock().places.room(&whose).map_err(Unwatched::TooMany)?;
         // It may do what it likes, and is not asked while others wait for this.
         let telling = match &self.herald.0 {
             Some(tell) => Some(tell(what).ok_or(Unwatched::Untold)?),
             None => None,
         };
         let mut open = self.lock();
-        self.room(&open, owner)?;
-        open.in_all += 1;
-        *open.each.entry(owner.clone()).or_default() += 1;
+        open.places.take(&whose).map_err(Unwatched::TooMany)?;
         let told = telling.map(|telling| {
             let uri: Arc<str> = what.uri.into();
             match open.told.get_mut(&uri) {
@@ -113,18 +111,7 @@ impl Watched {
             }
             uri
         });
-        Ok(Watch { watched: Arc::clone(self), owner: owner.clone(), told })
-    }
-
-    fn room(&self, open: &Open, owner: &Owner) -> Result<(), Unwatched> {
-        let (in_all, each) = self.bounds;
-        let bound = match owner {
-            Owner::Principal(_) => each.min(in_all),
-            // Strangers share one owner, so that they share the whole.
-            Owner::Anonymous => in_all,
-        };
-        let own = open.each.get(owner).copied().unwrap_or(0);
-        if own >= bound || open.in_all >= in_all { Err(Unwatched::TooMany(bound)) } else { Ok(()) }
+        Ok(Watch { watched: Arc::clone(self), whose, told })
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -135,13 +122,7 @@ impl Watched {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut open = self.watched.lock();
-        open.in_all -= 1;
-        if let Some(own) = open.each.get_mut(&self.owner) {
-            *own -= 1;
-            if *own == 0 {
-                open.each.remove(&self.owner);
-            }
-        }
+        open.places.leave(&self.whose);
         let Some(uri) = &self.told else { return };
         let Some(told) = open.told.get_mut(uri) else { return };
         told.watches -= 1;
@@ -160,7 +141,7 @@ impl fmt::Debug for Herald {
 
 impl fmt::Debug for Watched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("open", &self.lock().in_all).finish_non_exhaustive()
+        f.debug_struct("Watched").field("open", &self.lock().places.in_all()).finish_non_exhaustive()
     }
 }
 

@@ -9,6 +9,7 @@ mod bytes;
 mod callers;
 mod door;
 mod outward;
+mod places;
 mod polls;
 mod rig;
 mod room;

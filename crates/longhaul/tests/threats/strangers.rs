@@ -19,7 +19,7 @@ use tower_service::Service;
 use crate::rig::{Host, hello, modern, request};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Nothing {}
+pub(crate) struct Nothing {}
 
 /// A store where each stranger may have so many open tasks.
 fn store(each: u64) -> Memory {
@@ -44,21 +44,27 @@ fn endless(server: Server, store: &Memory) -> Server {
 }
 
 /// An application in which a node of this store is mounted.
-struct Mounted(HttpService);
+pub(crate) struct Mounted(HttpService);
+
+type Answer = <HttpService as Service<Request<Full<Bytes>>>>::Response;
 
 impl Mounted {
     async fn on(store: &Memory) -> Self {
-        let server = endless(Server::new("mounted", "1.0.0"), store);
+        Self::of(endless(Server::new("mounted", "1.0.0"), store)).await
+    }
+
+    pub(crate) async fn of(server: Server) -> Self {
         Self(server.into_http_service(Options::default()).await.unwrap())
     }
 
-    async fn post(
+    /// The answer, of which nothing is read yet.
+    pub(crate) async fn send(
         &mut self,
         from: Option<&str>,
         who: Option<&str>,
         headers: &[(&str, &str)],
         body: String,
-    ) -> (StatusCode, Option<String>, Value) {
+    ) -> Answer {
         let mut request = Request::post("/").header("host", "localhost");
         for (name, value) in
             [("content-type", "application/json"), ("accept", "application/json, text/event-stream")]
@@ -74,7 +80,17 @@ impl Mounted {
         if let Some(who) = who {
             request.extensions_mut().insert(Caller::new(Some(Principal::new(who).unwrap())));
         }
-        let response = self.0.call(request).await.unwrap();
+        self.0.call(request).await.unwrap()
+    }
+
+    pub(crate) async fn post(
+        &mut self,
+        from: Option<&str>,
+        who: Option<&str>,
+        headers: &[(&str, &str)],
+        body: String,
+    ) -> (StatusCode, Option<String>, Value) {
+        let response = self.send(from, who, headers, body).await;
         let header =
             |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         let (status, said) = (response.status(), header("mcp-session-id").or_else(|| header("retry-after")));
@@ -107,7 +123,7 @@ impl Mounted {
     }
 }
 
-const HERE: Option<&str> = Some("192.0.2.1");
+pub(crate) const HERE: Option<&str> = Some("192.0.2.1");
 
 /// A4 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]

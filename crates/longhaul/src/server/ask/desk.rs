@@ -20,8 +20,11 @@ pub struct RoundOptions {
     pub patience: Duration,
     /// How many calls may wait in memory for their answers; the next is refused. Default 1024.
     pub max_waiting: usize,
-    /// How many of them may be one principal's. Default 128.
+    /// How many of them may be one caller's: a principal's, or a stranger's as far as it is told from others. Default 128.
     pub max_waiting_each: usize,
+    /// How many of them may be of all callers without a principal together, so that the others are for principals.
+    /// Default 512.
+    pub max_waiting_anonymous: usize,
 }
 
 impl RoundOptions {
@@ -32,17 +35,29 @@ impl RoundOptions {
         self
     }
 
-    /// Lets this many calls wait in memory, and this many of one principal.
+    /// Lets this many calls wait in memory, and this many of one caller.
     #[must_use]
     pub fn max_waiting(mut self, in_all: usize, each: usize) -> Self {
         (self.max_waiting, self.max_waiting_each) = (in_all, each);
+        self
+    }
+
+    /// Lets this many of them be of callers without a principal.
+    #[must_use]
+    pub fn max_waiting_anonymous(mut self, together: usize) -> Self {
+        self.max_waiting_anonymous = together;
         self
     }
 }
 
 impl Default for RoundOptions {
     fn default() -> Self {
-        Self { patience: Duration::from_secs(15 * 60), max_waiting: 1024, max_waiting_each: 128 }
+        Self {
+            patience: Duration::from_secs(15 * 60),
+            max_waiting: 1024,
+            max_waiting_each: 128,
+            max_waiting_anonymous: 512,
+        }
     }
 }
 

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use longhaul_proto::jsonrpc::ErrorObject;
-use longhaul_tasks::store::Owner;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::super::context::{CancelOnDrop, Cx};
+use super::super::dispatch::Caller;
+use super::super::places::{Bounds, Places, Whose};
 use super::RoundOptions;
 use super::rounds::{Handler, Reply};
 
@@ -31,12 +32,10 @@ pub(super) struct Held {
     options: RoundOptions,
 }
 
-#[derive(Default)]
 struct State {
     calls: HashMap<Nonce, Call>,
-    /// How many calls each owner has a place for.
-    places: HashMap<Owner, usize>,
-    places_taken: usize,
+    /// Those of calls that may have to be held.
+    places: Places,
     /// Those whose answers are kept, oldest first.
     kept: VecDeque<(Nonce, usize)>,
     kept_bytes: usize,
@@ -80,7 +79,15 @@ pub(super) enum Found {
 
 impl Held {
     pub(super) fn new(options: RoundOptions) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), options })
+        let RoundOptions { max_waiting, max_waiting_each, max_waiting_anonymous, .. } = options;
+        let bounds = Bounds { in_all: max_waiting, each: max_waiting_each, anonymous: max_waiting_anonymous };
+        let state = State {
+            calls: HashMap::new(),
+            places: Places::new(bounds),
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+        };
+        Arc::new(Self { state: Mutex::new(state), options })
     }
 
     /// Whether nothing is known of any call.
@@ -93,28 +100,18 @@ impl Held {
         self.lock().calls.contains_key(nonce)
     }
 
-    /// A place for a call that may have to be held.
+    /// A place for a call of this caller's that may have to be held.
     ///
     /// # Errors
     ///
     /// An overload, when as many have one as may.
-    pub(super) fn place(self: &Arc<Self>, owner: &Owner) -> Result<Place, ErrorObject> {
-        let mut state = self.lock();
-        let own = state.places.get(owner).copied().unwrap_or(0);
-        let bound = match owner {
-            Owner::Principal(_) => self.options.max_waiting_each,
-            // Strangers share one owner, so that they share the whole.
-            Owner::Anonymous => self.options.max_waiting,
-        };
-        if state.places_taken >= self.options.max_waiting || own >= bound {
-            let limit = bound.min(self.options.max_waiting);
-            let what =
-                format!("{limit} calls wait for answers to their questions, the limit: come back later");
-            return Err(ErrorObject::overloaded(what, RETRY_AFTER));
-        }
-        state.places_taken += 1;
-        state.places.insert(owner.clone(), own + 1);
-        Ok(Place { held: Arc::downgrade(self), owner: owner.clone() })
+    pub(super) fn place(self: &Arc<Self>, caller: &Caller) -> Result<Place, ErrorObject> {
+        let whose = Whose::of(caller);
+        self.lock().places.take(&whose).map_err(|full| {
+            let what = format!("too many calls wait for answers to their questions: {full}; come back later");
+            ErrorObject::overloaded(what, RETRY_AFTER)
+        })?;
+        Ok(Place { held: Arc::downgrade(self), whose })
     }
 
     /// Takes up a call to drive it on, or says how it stands.
@@ -221,20 +218,13 @@ impl fmt::Debug for State {
 #[derive(Debug)]
 pub(in super::super) struct Place {
     held: Weak<Held>,
-    owner: Owner,
+    whose: Whose,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let Some(held) = self.held.upgrade() else { return };
-        let mut state = held.lock();
-        state.places_taken -= 1;
-        if let Some(own) = state.places.get_mut(&self.owner) {
-            *own -= 1;
-            if *own == 0 {
-                state.places.remove(&self.owner);
-            }
-        }
+        held.lock().places.leave(&self.whose);
     }
 }
 

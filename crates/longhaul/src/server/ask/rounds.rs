@@ -149,7 +149,7 @@ impl Rounds {
             cx.interview().offer(answers);
         }
         let waits = topic.asks && !topic.reentrant;
-        let place = waits.then(|| desk.held.place(&cx.owner())).transpose()?;
+        let place = waits.then(|| desk.held.place(cx.caller())).transpose()?;
         cx.interview().open_rounds(journal, spending);
         Ok(Begun::Run(place))
     }
@@ -216,7 +216,7 @@ impl Rounds {
             }
             // What is too long to travel waits here.
         }
-        let place = match self.place.take().map_or_else(|| self.desk.held.place(&self.subject.owner), Ok) {
+        let place = match self.place.take().map_or_else(|| self.desk.held.place(cx.caller()), Ok) {
             Ok(place) => place,
             Err(error) => return self.answer(&cx, error_reply(error), spent, None).await,
         };
