@@ -61,6 +61,9 @@ pub(super) fn call_tool(
     if exchange.caller.grant.as_ref().is_some_and(|grant| !grant.allows(&tool.scopes)) {
         return Dispatched::Answered(envelope.forbidden(out, &tool.scopes));
     }
+    if let Err(refusal) = dispatcher.0.calls.admit(&exchange.caller) {
+        return refuse(out, refusal);
+    }
     // A model that may answer forms can always be asked them.
     let mut asks = tool.asks.iter().filter(|what| !(tool.answer_by_model && **what == InputKind::Form));
     let able = |what: &InputKind| what.check(envelope.dialect, &exchange.caller.capabilities);

@@ -19,6 +19,7 @@ use longhaul_tasks::store::{Owner, Principal, Record, StoreError};
 use super::answer::{Answered, Dispatched, Envelope};
 use super::ask::{Desk, Line};
 use super::audience::Audience;
+use super::calls::Calls;
 use super::changes::Changes;
 use super::completion::complete;
 use super::grant::Grant;
@@ -68,6 +69,8 @@ pub(super) struct Shared {
     pub(super) subscriptions: Arc<Subscriptions>,
     /// Those that ask after them.
     pub(super) polls: Arc<Polls>,
+    /// Those that call tools.
+    pub(super) calls: Arc<Calls>,
     /// Where it is noted what becomes of tasks, if anywhere.
     pub(super) trail: Option<Trail>,
     pub(super) engine: Engine,

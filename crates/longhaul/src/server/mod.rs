@@ -7,6 +7,7 @@ mod ask;
 mod audience;
 mod by_hand;
 mod call;
+mod calls;
 mod catalogue;
 mod caught;
 mod changes;
@@ -85,6 +86,7 @@ pub(crate) use answer::{Envelope, Write, contained, refused};
 pub use ask::{Ask, AskError, ByDefault, Elicited, RoundOptions};
 pub(crate) use ask::{Kept, Line};
 pub(crate) use call::not_begun;
+pub use calls::CallOptions;
 pub use catalogue::{Catalogue, ChangeError, Offered};
 pub use checkpoint::Checkpoint;
 pub use child::{Child, ChildError, SpawnCall, SpawnError};
@@ -155,6 +157,7 @@ pub struct Server {
     rounds: RoundOptions,
     subscriptions: SubscriptionOptions,
     polls: PollOptions,
+    calls: CallOptions,
     audit: Option<Arc<dyn Audit>>,
     pace: Pace,
     front: bool,
@@ -350,6 +353,7 @@ impl Server {
             rounds: RoundOptions::default(),
             subscriptions: SubscriptionOptions::default(),
             polls: PollOptions::default(),
+            calls: CallOptions::default(),
             audit: None,
             pace: Pace::default(),
             front: false,
@@ -619,6 +623,13 @@ impl Server {
         self
     }
 
+    /// Bounds how many calls of tools callers make.
+    #[must_use]
+    pub fn calls(mut self, calls: CallOptions) -> Self {
+        self.calls = calls;
+        self
+    }
+
     /// Notes in `audit` what becomes of tasks, and who did it.
     #[must_use]
     pub fn audit(mut self, audit: impl Audit + 'static) -> Self {
@@ -705,6 +716,7 @@ impl Server {
             page_size: self.page_size,
             subscriptions: subscriptions::Subscriptions::new(self.subscriptions),
             polls: polls::Polls::new(&self.polls, trail.clone()),
+            calls: calls::Calls::new(&self.calls),
             trail,
             engine,
             desk: Arc::new(desk),

@@ -1,5 +1,5 @@
 //! Whose requests, sessions and tasks count together, as far as callers can be told apart: where there are as many as may be, each has a
-//! share.
+//! share, and buckets of its own where there may be only so many in so long.
 
 #[cfg(feature = "http")]
 use std::collections::HashMap;
@@ -39,6 +39,34 @@ impl Party {
         match self {
             Self::Principal(principal) => Some(principal),
             Self::Strangers(_) => None,
+        }
+    }
+}
+
+/// Who has buckets of its own, which fill within minutes.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Asker {
+    Principal(Principal),
+    /// Where it asks from, which is known.
+    Stranger(Origin),
+}
+
+impl Asker {
+    /// None has who is told from nobody: one for all of them would be emptied by one.
+    pub(super) fn of(caller: &Caller) -> Option<Self> {
+        match (&caller.principal, caller.origin) {
+            (Some(principal), _) => Some(Self::Principal(principal.clone())),
+            (None, origin) => Some(origin).filter(|origin| *origin != Origin::Unknown).map(Self::Stranger),
+        }
+    }
+
+    /// Whether it is one caller, as far as can be told: a connection of this machine may be a proxy's, and a bucket that
+    /// takes minutes to fill would be emptied by one stranger for all who come by it.
+    pub(super) fn is_one(&self) -> bool {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Stranger(Origin::Connection(_)) => false,
+            Self::Principal(_) | Self::Stranger(_) => true,
         }
     }
 }

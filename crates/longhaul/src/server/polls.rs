@@ -12,8 +12,8 @@ use std::time::Duration;
 use longhaul_proto::jsonrpc::ErrorObject;
 use tokio::time::Instant;
 
-use super::dispatch::{Caller, Origin};
-use super::principal::Principal;
+use super::dispatch::Caller;
+use super::party::Asker;
 use crate::audit::Trail;
 use crate::bucket::{Bucket, Rate};
 
@@ -113,14 +113,6 @@ struct Known {
     figures: PollFigures,
 }
 
-/// Who has buckets of its own.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum Asker {
-    Principal(Principal),
-    /// Where it asks from, which is known.
-    Stranger(Origin),
-}
-
 /// What one of them may still ask.
 #[derive(Debug)]
 struct Account {
@@ -162,11 +154,7 @@ impl Polls {
     /// An overload: its caller asks too often, or has asked after too many tasks that are not there.
     pub(super) fn admit(self: &Arc<Self>, caller: &Caller, ids: usize) -> Result<Poll, ErrorObject> {
         let ids = u32::try_from(ids).unwrap_or(u32::MAX);
-        let asker = match (&caller.principal, caller.origin) {
-            (Some(principal), _) => Some(Asker::Principal(principal.clone())),
-            // Nothing tells them apart: a bucket for them would be emptied by one for all.
-            (None, origin) => Some(origin).filter(|origin| *origin != Origin::Unknown).map(Asker::Stranger),
-        };
+        let asker = Asker::of(caller);
         let mut known = self.lock();
         match self.take(&mut known, asker.as_ref(), ids) {
             Ok(hurried) => {
@@ -227,18 +215,6 @@ impl Polls {
 
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Asker {
-    /// Whether it is one caller, as far as can be told: a connection of this machine may be a proxy's, and a bucket that
-    /// takes minutes to fill would be emptied by one stranger for all who come by it.
-    fn is_one(&self) -> bool {
-        match self {
-            #[cfg(feature = "http")]
-            Self::Stranger(Origin::Connection(_)) => false,
-            Self::Principal(_) | Self::Stranger(_) => true,
-        }
     }
 }
 
@@ -361,6 +337,9 @@ impl Drop for Poll {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "http")]
+    use super::super::dispatch::Origin;
+    use super::super::principal::Principal;
     use super::*;
 
     #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ mod advisories;
 mod audit;
 mod bytes;
 mod callers;
+mod calls;
 mod door;
 mod outward;
 mod places;

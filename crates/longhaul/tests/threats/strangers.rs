@@ -101,7 +101,7 @@ impl Mounted {
         (status, said, answer.unwrap_or(Value::Null))
     }
 
-    async fn modern(
+    pub(crate) async fn modern(
         &mut self,
         from: Option<&str>,
         who: Option<&str>,
