@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use longhaul::store::{EventStore, Memory, Registry, StoreError, TaskStore};
+use longhaul::store::{EventStore, Memory, Registry, StoreError, SystemClock, TaskStore};
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, Machine, StoreUrl};
 use longhaul_store::sealed::{Sealed, is_sealed};
@@ -36,31 +36,35 @@ impl Store {
 
 /// Opens the store, with its keys if it is sealed.
 pub(crate) async fn open(store: &config::Store) -> Outcome<Store> {
-    open_as(store, |path| Sqlite::open(path)).await
+    open_as(store, |options, path| options.open(path)).await
 }
 
 /// The same for a verb that mostly looks: a file that cannot be written can still be read.
 pub(crate) async fn open_or_read(store: &config::Store) -> Outcome<Store> {
-    open_as(store, |path| SqliteOptions::new().open_or_read(path)).await
+    open_as(store, |options, path| options.open_or_read(path)).await
 }
 
-async fn open_as(store: &config::Store, sqlite: fn(&Path) -> Result<Sqlite, StoreError>) -> Outcome<Store> {
+async fn open_as(
+    store: &config::Store,
+    sqlite: fn(SqliteOptions, &Path) -> Result<Sqlite, StoreError>,
+) -> Outcome<Store> {
+    let settings = store.quotas.settings();
     match &store.url {
-        StoreUrl::Memory => with_keys(Memory::new(), store).await,
+        StoreUrl::Memory => with_keys(Memory::with(settings, Arc::new(SystemClock::new())), store).await,
         url @ StoreUrl::Sqlite(path) => {
             if let Some(problem) = no_file(path) {
                 return Err(anyhow::anyhow!("the store {url} cannot be opened: {problem}").into());
             }
-            with_keys(opened(sqlite(path), url)?, store).await
+            with_keys(opened(sqlite(SqliteOptions::new().with_settings(settings), path), url)?, store).await
         }
         StoreUrl::Postgres(url) => {
-            let postgres = opened(postgres().open(url.expose()).await, &store.url)?;
+            let postgres = opened(postgres().with_settings(settings).open(url.expose()).await, &store.url)?;
             let survives = format!("{} ({})", postgres.durability(), postgres.commits());
             let opened = with_keys(postgres, store).await?;
             Ok(Store { survives: Some(survives), ..opened })
         }
         StoreUrl::Redis(url) => {
-            let redis = opened(redis().open(url.expose()).await, &store.url)?;
+            let redis = opened(redis().with_settings(settings).open(url.expose()).await, &store.url)?;
             let survives = format!("{} ({})", redis.durability(), redis.commits());
             let opened = with_keys(redis, store).await?;
             Ok(Store { survives: Some(survives), ..opened })

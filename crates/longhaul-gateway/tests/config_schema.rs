@@ -6,7 +6,9 @@ use longhaul::{
     server::TaskMode,
     store::{OnOrphan, OrphanRule, Rerun},
 };
-use longhaul_gateway::config::{CommandTool, Config, Join, Output, Polls, Role, StoreUrl, check};
+use longhaul_gateway::config::{
+    Calls, CommandTool, Config, Join, Output, Polls, Quotas, Role, StoreUrl, check,
+};
 
 fn config(text: &str) -> Config {
     match check("longhaul.toml", text) {
@@ -99,6 +101,20 @@ fn a_tool_of_text_promises_its_run_facts() {
     assert!(tool("command = [\"x\"]\noutput = \"json\"\n").output_schema().is_none());
 }
 
+/// What a store with these is opened with.
+fn limits(quotas: &Quotas) -> [u64; 7] {
+    let limits = quotas.settings().limits;
+    [
+        limits.max_open,
+        limits.max_open_per_owner,
+        limits.max_open_anonymous,
+        limits.max_open_per_stranger,
+        limits.max_made_per_stranger,
+        limits.max_retained,
+        limits.max_retained_per_owner,
+    ]
+}
+
 #[test]
 fn what_is_not_said_has_the_documented_default() {
     let config = config("[tools.t]\ndescription = \"d\"\ncommand = [\"x\"]\n");
@@ -108,12 +124,15 @@ fn what_is_not_said_has_the_documented_default() {
     assert_eq!(config.http.max_body, 4 << 20);
     assert_eq!((config.polls, config.audit.is_none()), (Polls::default(), true));
     assert_eq!((config.polls.each, config.polls.in_all, config.polls.in_vain), (200, 10_000, 300));
+    assert_eq!((config.calls, config.calls.each, config.calls.in_all), (Calls::default(), None, None));
     assert!(config.page.enabled && config.page.operators.is_none() && config.metrics.is_none());
     assert!(!config.server.drafted_tasks && config.server.role == Role::All);
     assert_eq!(config.store.url, StoreUrl::Sqlite("longhaul.db".into()));
     assert_eq!(config.store.state, None);
     assert_eq!((config.store.max_run_bytes, config.store.sealing), (10 << 30, None));
     assert_eq!(config.store.host_grace, Duration::from_secs(600));
+    assert_eq!(config.store.quotas, Quotas::default());
+    assert_eq!(limits(&config.store.quotas), [10_000, 1_000, 1_000, 300, 10_000, 1_000_000, 100_000]);
     let tool = &config.tools[0];
     assert_eq!(tool.task, TaskMode::After(Duration::from_secs(2)));
     assert_eq!((tool.rerun, tool.join, tool.output), (Rerun::Reattach, Join::SameArguments, Output::Text));
@@ -141,6 +160,13 @@ fn everything_that_is_said_is_taken() {
         state = "/var/lib/longhaul"
         max_run_bytes = "1GB"
         host_grace = "1h"
+        max_open = 1
+        max_open_per_owner = 2
+        max_open_anonymous = 3
+        max_open_per_stranger = 4
+        max_made_per_stranger = 5
+        max_retained = 6
+        max_retained_per_owner = 7
 
         [http]
         listen = "[::1]:9000"
@@ -156,6 +182,10 @@ fn everything_that_is_said_is_taken() {
 
         [metrics]
         listen = "127.0.0.1:9000"
+
+        [calls]
+        each = 8
+        in_all = 80
 
         [polls]
         each = 5
@@ -210,6 +240,7 @@ fn everything_that_is_said_is_taken() {
     assert_eq!(config.store.state, Some("/var/lib/longhaul".into()));
     assert_eq!(config.store.max_run_bytes, 1_000_000_000);
     assert_eq!(config.store.host_grace, Duration::from_secs(3600));
+    assert_eq!(limits(&config.store.quotas), [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(config.http.listen.to_string(), "[::1]:9000");
     assert_eq!(config.http.allowed_hosts.as_deref(), Some(["ci.example:9000".to_owned()].as_slice()));
     assert_eq!(config.http.allowed_origins.as_deref(), Some([].as_slice()), "an empty list denies");
@@ -217,6 +248,9 @@ fn everything_that_is_said_is_taken() {
     assert!(!config.page.enabled);
     assert_eq!(config.page.operators.as_ref().unwrap().to_string(), "longhaul:operator");
     assert_eq!((config.polls.each, config.polls.in_all, config.polls.in_vain), (5, 50, 7));
+    assert_eq!((config.calls.each, config.calls.in_all), (Some(8), Some(80)));
+    let options = config.calls.options();
+    assert_eq!((options.each, options.in_all), (Some(8), Some(80)));
     assert_eq!(config.metrics.as_ref().unwrap().listen.to_string(), "127.0.0.1:9000");
     let audit = config.audit.clone().unwrap();
     assert_eq!((audit.path, audit.max_file, audit.max_files), ("trail".into(), 1 << 20, 9));

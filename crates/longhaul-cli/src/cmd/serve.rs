@@ -314,6 +314,7 @@ fn named(config: &Config) -> Server {
         .front(config.server.role == Role::Front)
         .pace(pace(config))
         .drafted_tasks(config.server.drafted_tasks)
+        .calls(config.calls.options())
         .polls(config.polls.options());
     if let Some(title) = &config.server.title {
         server = server.title(title);

@@ -14,6 +14,7 @@ mod http_jobs;
 mod identities;
 mod messages;
 mod program;
+mod quotas;
 mod rig;
 mod signing_in;
 mod sockets;

@@ -8,6 +8,7 @@ use super::{
     Config,
     audit::Audit,
     auth::Auth,
+    calls::Calls,
     diagnostic::{Diagnostic, Diagnostics, Edit},
     environment::{Machine, Sources},
     http::Http,
@@ -146,6 +147,7 @@ pub(super) fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Co
     let http = reader.section(root, "http", "`[http]`".to_owned());
     let page = reader.section(root, "page", "`[page]`".to_owned());
     let metrics = reader.section(root, "metrics", "`[metrics]`".to_owned());
+    let calls = reader.section(root, "calls", "`[calls]`".to_owned());
     let polls = reader.section(root, "polls", "`[polls]`".to_owned());
     let audit = reader.section(root, "audit", "`[audit]`".to_owned());
     let auth = reader.section(root, "auth", "`[auth]`".to_owned());
@@ -158,6 +160,7 @@ pub(super) fn read_root(reader: &mut Reader<'_>, root: &Section<'_>, context: Co
         http: http.map(|section| Http::read(reader, &section, context.base)).unwrap_or_default(),
         page: page.map(|section| Page::read(reader, &section)).unwrap_or_default(),
         metrics: metrics.map(|section| Metrics::read(reader, &section, context.base)),
+        calls: calls.map(|section| Calls::read(reader, &section)).unwrap_or_default(),
         polls: polls.map(|section| Polls::read(reader, &section)).unwrap_or_default(),
         audit: audit.and_then(|section| Audit::read(reader, &section, context.base)),
         auth: auth.map(|section| Auth::read(reader, &section, context)),
@@ -237,7 +240,7 @@ fn unknown_section(entry: &Entry<'_>) -> Diagnostic {
             vec![Edit::new(entry.key_span.clone(), near)],
         ),
         None => diagnostic.help(
-            "the sections are `[server]`, `[store]`, `[http]`, `[page]`, `[metrics]`, `[polls]`, `[audit]`, `[auth]`, `[tools.NAME]`, `[jobs.NAME]` and `[servers.NAME]`",
+            "the sections are `[server]`, `[store]`, `[http]`, `[page]`, `[metrics]`, `[calls]`, `[polls]`, `[audit]`, `[auth]`, `[tools.NAME]`, `[jobs.NAME]` and `[servers.NAME]`",
         ),
     }
 }
@@ -282,8 +285,10 @@ fn others_can_write(_: &std::fs::Metadata) -> bool {
 /// The largest configuration file, in bytes.
 pub const MAX_FILE: u64 = 1 << 20;
 
-const SECTIONS: [&str; 11] =
-    ["server", "store", "http", "page", "metrics", "polls", "audit", "auth", "tools", "jobs", "servers"];
+const SECTIONS: [&str; 12] = [
+    "server", "store", "http", "page", "metrics", "calls", "polls", "audit", "auth", "tools", "jobs",
+    "servers",
+];
 
 /// What the parser calls a key that is given twice; a test holds it to that.
 const DUPLICATE: &str = "duplicate key";

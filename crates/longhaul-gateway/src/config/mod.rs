@@ -23,6 +23,7 @@ mod argument;
 mod audit;
 mod auth;
 mod bind;
+mod calls;
 mod change;
 mod check;
 mod diagnostic;
@@ -40,6 +41,7 @@ mod page;
 mod pattern;
 mod policy;
 mod polls;
+mod quotas;
 mod reader;
 mod schema;
 mod sealing;
@@ -61,6 +63,7 @@ pub use self::{
     audit::Audit,
     auth::{Auth, AuthError, AuthIssuer, AuthProxy, AuthToken, PlainUpstream, TokenCheck},
     bind::{Bound, MAX_COMMAND_LINE},
+    calls::Calls,
     change::{Changed, Changes},
     check::{Checked, MAX_FILE, check, check_with, load},
     diagnostic::{Colour, Diagnostic, Diagnostics, MAX_RENDERED, Severity},
@@ -80,6 +83,7 @@ pub use self::{
     pattern::Pattern,
     policy::{Join, Output},
     polls::Polls,
+    quotas::Quotas,
     sealing::{Sealing, SealingError},
     server::{Role, Server},
     size::{SizeError, format_size, parse_size},
@@ -105,6 +109,8 @@ pub struct Config {
     pub page: Page,
     /// Where numbers for whoever watches the server are; nowhere when `None`.
     pub metrics: Option<Metrics>,
+    /// How many calls callers may make.
+    pub calls: Calls,
     /// How much callers may ask about tasks.
     pub polls: Polls,
     /// Where it is noted what becomes of tasks; nowhere when `None`.

@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::{
     diagnostic::{Diagnostic, Edit},
+    quotas::Quotas,
     reader::{Reader, Section, quoted},
     sealing::Sealing,
     spelling::nearest,
@@ -29,6 +30,8 @@ pub struct Store {
     pub max_run_bytes: u64,
     /// How long a task whose command runs on one host waits for a server there, before any other server ends it as lost.
     pub host_grace: Duration,
+    /// How many tasks it takes.
+    pub quotas: Quotas,
     /// With which keys it is sealed; `None` when it is not.
     pub sealing: Option<Sealing>,
 }
@@ -37,7 +40,8 @@ impl Store {
     /// The store at `url`, everything else by default.
     #[must_use]
     pub fn at(url: StoreUrl) -> Self {
-        Self { url, state: None, max_run_bytes: MAX_RUN_BYTES, host_grace: HOST_GRACE, sealing: None }
+        let (max_run_bytes, quotas) = (MAX_RUN_BYTES, Quotas::default());
+        Self { url, state: None, max_run_bytes, host_grace: HOST_GRACE, quotas, sealing: None }
     }
 
     /// The defaults of a configuration file that stands in `base`.
@@ -46,8 +50,8 @@ impl Store {
     }
 
     pub(super) fn read(reader: &mut Reader<'_>, section: &Section<'_>, context: Context<'_>) -> Self {
-        reader
-            .reject_unknown(section, &["url", "state", "max_run_bytes", "host_grace", "keys", "read_plain"]);
+        let known = ["url", "state", "max_run_bytes", "host_grace", "keys", "read_plain"];
+        reader.reject_unknown(section, &[&known[..], &Quotas::KEYS].concat());
         let base = context.base;
         let mut store = Self::defaults(base);
         if let Some(text) = reader.text(section, "url") {
@@ -94,6 +98,7 @@ impl Store {
         store.max_run_bytes = reader.size(section, "max_run_bytes", range).unwrap_or(MAX_RUN_BYTES);
         let range = (HOST_GRACE_MIN, HOST_GRACE_MAX);
         store.host_grace = reader.duration(section, "host_grace", range).unwrap_or(HOST_GRACE);
+        store.quotas = Quotas::read(reader, section);
         store.sealing = Sealing::read(reader, section, context);
         store
     }
