@@ -219,6 +219,8 @@ pub enum Quota {
     OpenAnonymous,
     /// Open tasks of one of them.
     OpenPerStranger,
+    /// Tasks that one of them has made within a day.
+    MadePerStranger,
     /// Kept tasks in all.
     Retained,
     /// Kept tasks of one owner.
@@ -258,6 +260,7 @@ impl Quota {
             Self::OpenPerOwner => "max_open_per_owner",
             Self::OpenAnonymous => "max_open_anonymous",
             Self::OpenPerStranger => "max_open_per_stranger",
+            Self::MadePerStranger => "max_made_per_stranger",
             Self::Retained => "max_retained",
             Self::RetainedPerOwner => "max_retained_per_owner",
             Self::Steps => "max_steps",
@@ -283,6 +286,7 @@ impl fmt::Display for Quota {
             Self::OpenPerOwner => "open tasks of this caller",
             Self::OpenAnonymous => "open tasks of anonymous callers",
             Self::OpenPerStranger => "open tasks of this caller, who has not signed in",
+            Self::MadePerStranger => "tasks within a day of this caller, who has not signed in",
             Self::Retained => "tasks kept",
             Self::RetainedPerOwner => "tasks kept for this caller",
             Self::Steps => "steps of one task",

@@ -18,9 +18,10 @@ pub(crate) struct Room {
 }
 
 impl Limits {
-    /// Whether one stranger may have fewer open tasks than all together, so that there is anything to count of each. What is
-    /// counted costs every create a place in an index that is as scattered as its callers.
-    pub(crate) fn tells_strangers_apart(&self) -> bool {
+    /// Whether one anonymous caller may have fewer open tasks than all together, so that there is anything to count of each.
+    // What is counted costs every create a place in an index that is as scattered as its callers.
+    #[must_use]
+    pub fn tells_strangers_apart(&self) -> bool {
         self.max_open_per_stranger < self.max_open_anonymous.min(self.max_open)
     }
 

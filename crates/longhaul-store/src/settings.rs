@@ -48,6 +48,10 @@ pub struct Limits {
     /// own children, not with all of theirs: what spawns more is refused it, as past any bound. Where it is no less than what all together may have, nothing is
     /// counted of each. Default 300.
     pub max_open_per_stranger: u64,
+    /// Tasks that one anonymous caller may make within a day, as far as it is told from others, however soon they end: what
+    /// has ended is kept, and would use up what may be kept of all. A server counts what is made by it, and nothing where it
+    /// counts no open tasks of each. Default 10,000.
+    pub max_made_per_stranger: u64,
     /// Tasks kept, open or done, tombstones included. Default 1,000,000.
     pub max_retained: u64,
     /// Tasks kept for one principal, or for all anonymous callers together. Default 100,000.
@@ -108,6 +112,7 @@ impl Default for Limits {
             max_open_per_owner: 1_000,
             max_open_anonymous: 1_000,
             max_open_per_stranger: 300,
+            max_made_per_stranger: 10_000,
             max_retained: 1_000_000,
             max_retained_per_owner: 100_000,
             max_arguments: 4 << 20,

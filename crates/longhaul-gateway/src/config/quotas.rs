@@ -16,6 +16,8 @@ pub struct Quotas {
     pub max_open_anonymous: u32,
     /// Open ones of one of them.
     pub max_open_per_stranger: u32,
+    /// Those that one of them makes within a day.
+    pub max_made_per_stranger: u32,
     /// Kept ones in all.
     pub max_retained: u32,
     /// Kept ones of one principal, or of all callers without one.
@@ -31,6 +33,7 @@ impl Default for Quotas {
             max_open_per_owner: count(limits.max_open_per_owner),
             max_open_anonymous: count(limits.max_open_anonymous),
             max_open_per_stranger: count(limits.max_open_per_stranger),
+            max_made_per_stranger: count(limits.max_made_per_stranger),
             max_retained: count(limits.max_retained),
             max_retained_per_owner: count(limits.max_retained_per_owner),
         }
@@ -39,11 +42,12 @@ impl Default for Quotas {
 
 impl Quotas {
     /// The keys of the section that are read here.
-    pub(super) const KEYS: [&str; 6] = [
+    pub(super) const KEYS: [&str; 7] = [
         "max_open",
         "max_open_per_owner",
         "max_open_anonymous",
         "max_open_per_stranger",
+        "max_made_per_stranger",
         "max_retained",
         "max_retained_per_owner",
     ];
@@ -56,6 +60,7 @@ impl Quotas {
             max_open_per_owner: count("max_open_per_owner", default.max_open_per_owner),
             max_open_anonymous: count("max_open_anonymous", default.max_open_anonymous),
             max_open_per_stranger: count("max_open_per_stranger", default.max_open_per_stranger),
+            max_made_per_stranger: count("max_made_per_stranger", default.max_made_per_stranger),
             max_retained: count("max_retained", default.max_retained),
             max_retained_per_owner: count("max_retained_per_owner", default.max_retained_per_owner),
         }
@@ -70,6 +75,7 @@ impl Quotas {
         limits.max_open_per_owner = self.max_open_per_owner.into();
         limits.max_open_anonymous = self.max_open_anonymous.into();
         limits.max_open_per_stranger = self.max_open_per_stranger.into();
+        limits.max_made_per_stranger = self.max_made_per_stranger.into();
         limits.max_retained = self.max_retained.into();
         limits.max_retained_per_owner = self.max_retained_per_owner.into();
         settings

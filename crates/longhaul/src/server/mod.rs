@@ -42,6 +42,7 @@ mod policy;
 mod polls;
 mod principal;
 mod prompt;
+mod rationed;
 mod resource;
 mod resumed;
 mod schema;
@@ -697,6 +698,7 @@ impl Server {
             .with_extensions(extensions);
         let trail = self.audit.map(|audit| Trail::new(audit, Arc::clone(&store)));
         let store = trail.clone().map_or(store, |trail| Arc::new(Audited(trail)));
+        let store = rationed::Rationed::around(store);
         let workers = offer.workers(self.methods.names());
         let engine = if self.front { Engine::front } else { Engine::new };
         let engine = engine(store, self.environment, self.pace, workers);

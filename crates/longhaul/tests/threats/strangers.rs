@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, StatusCode};
 use longhaul::server::{Caller, Principal, TaskMode, TaskPolicy};
-use longhaul::store::{Memory, Settings, SystemClock};
+use longhaul::store::{Limits, Memory, Settings, SystemClock};
 use longhaul::transport::http::server::{HttpService, Options, Peer};
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
@@ -23,8 +23,13 @@ pub(crate) struct Nothing {}
 
 /// A store where each stranger may have so many open tasks.
 fn store(each: u64) -> Memory {
+    limited(|limits| limits.max_open_per_stranger = each)
+}
+
+/// A store with these bounds.
+fn limited(change: impl FnOnce(&mut Limits)) -> Memory {
     let mut settings = Settings::default();
-    settings.limits.max_open_per_stranger = each;
+    change(&mut settings.limits);
     Memory::with(settings, Arc::new(SystemClock::new()))
 }
 
@@ -176,6 +181,52 @@ async fn a4_tasks_that_are_asked_for_in_a_session_are_counted_as_well() {
     // Who asks decides, not who opened the session.
     let (_, _, made) = one.post(Some("192.0.2.2"), None, &headers, asks).await;
     assert!(made["result"]["task"]["taskId"].is_string(), "{made}");
+}
+
+/// A4 of `conformance/REQUIREMENTS.md`.
+#[tokio::test(start_paused = true)]
+async fn a4_a_stranger_whose_tasks_end_at_once_leaves_room_for_what_others_make() {
+    let day = Duration::from_secs(24 * 60 * 60);
+    // What one may make is a part of what is kept of all, and no less than it may have open.
+    let store = limited(|limits| (limits.max_open_per_stranger, limits.max_made_per_stranger) = (1, 3));
+    let quick = |_: Cx, _: Nothing| async { "done" };
+    let quick = Tool::typed("quick", "Be done", quick).task(TaskPolicy::new(TaskMode::Required));
+    let mut one = Mounted::of(endless(Server::new("mounted", "1.0.0"), &store).tool(quick)).await;
+    let (long, none) = (one.make(HERE, None, "long").await.unwrap(), one.make(HERE, None, "long").await);
+    assert_eq!(none, None, "what is refused is not made");
+    one.modern(HERE, None, "tasks/cancel", json!({"taskId": long})).await;
+    let quick = json!({"name": "quick", "arguments": {}});
+    let mut make = async |from: Option<&str>, who: Option<&str>| {
+        let (status, retry_after, answer) = one.modern(from, who, "tools/call", quick.clone()).await;
+        let Some(id) = answer["result"]["taskId"].as_str().map(str::to_owned) else {
+            let error = &answer["error"];
+            assert_eq!((status, &error["code"]), (StatusCode::TOO_MANY_REQUESTS, &json!(-31001)), "{answer}");
+            assert!(retry_after.is_some() && error["data"]["retryAfterMs"].is_u64(), "{answer}");
+            assert!(error["message"].as_str().unwrap().contains("max_made_per_stranger"), "{answer}");
+            return false;
+        };
+        // It has ended before the next is made.
+        loop {
+            let (_, _, task) = one.modern(from, who, "tasks/get", json!({"taskId": id})).await;
+            assert!(task["error"].is_null(), "{task}");
+            if task["result"]["status"] == "completed" {
+                return true;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    for is_made in [true, true, false] {
+        assert_eq!(make(HERE, None).await, is_made);
+    }
+    // Strangers of other networks, those whom nobody tells apart, and who has a name.
+    for (from, who) in [(Some("192.0.2.2"), None), (None, None), (HERE, Some("ann"))] {
+        for _ in 0..3 {
+            assert!(make(from, who).await, "{from:?} {who:?}");
+        }
+    }
+    tokio::time::advance(day / 3).await;
+    assert!(make(HERE, None).await, "a third of what it may comes back in a third of the time");
+    assert!(!make(HERE, None).await);
 }
 
 /// Calls `long` on a connection that goes on; the answer.
