@@ -2,6 +2,7 @@
 
 mod exception;
 mod finding;
+mod function;
 mod rule;
 mod source;
 mod tree;

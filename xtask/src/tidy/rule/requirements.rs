@@ -4,14 +4,8 @@
 use crate::requirements::{Entry, PAGE, Part, TABLE, TRANSCRIPTS, Table, is_transcript};
 use crate::tidy::Repository;
 use crate::tidy::finding::{Finding, Report};
-use crate::tidy::source::{Source, Token};
+use crate::tidy::function::Function;
 use crate::tidy::tree::{File, Tree};
-
-/// Files whose functions are tests because a list names them.
-const LISTS: [(&str, &str); 2] = [
-    ("crates/longhaul-store/src/conformance/", "crates/longhaul-store/src/conformance/mod.rs"),
-    ("chaos/src/scenes/", "chaos/src/scenes/mod.rs"),
-];
 
 /// Examines every id of the table, and the page.
 pub(super) fn check(repository: &Repository) -> Report {
@@ -96,14 +90,10 @@ fn of_test(id: &str, by: &str, tree: &Tree) -> Option<(String, &'static str)> {
         return Some((format!("there is no {path}"), "correct the path"));
     };
     let name = name?;
-    let Some(function) = file.tokens().and_then(|source| Function::find(source, name)) else {
+    let Some(function) = Function::find(tree, file, name) else {
         return Some((format!("there is no {name} in {path}"), "correct its name"));
     };
-    let listed = LISTS.iter().find(|(folder, _)| path.starts_with(folder)).is_some_and(|(_, list)| {
-        let list = tree.file(list).and_then(File::tokens);
-        list.is_some_and(|list| list.all.iter().any(|token| token.text == name))
-    });
-    if !function.is_test && !listed {
+    if !function.is_test {
         return Some((format!("{name} is no test"), "name one that runs"));
     }
     if function.is_ignored {
@@ -112,62 +102,6 @@ fn of_test(id: &str, by: &str, tree: &Tree) -> Option<(String, &'static str)> {
     let of_matrix = id.chars().nth(1).is_some_and(|second| second.is_ascii_digit()) && !id.contains('-');
     let named = name.split('_').any(|word| is_row(word, id)) || words(&function.doc).any(|word| word == id);
     (of_matrix && !named).then(|| (format!("{name} does not name it"), "name the id in the test or above it"))
-}
-
-/// A function and what stands above it.
-struct Function {
-    is_test: bool,
-    is_ignored: bool,
-    doc: String,
-}
-
-impl Function {
-    fn find(source: &Source, name: &str) -> Option<Self> {
-        let tokens = &source.all;
-        let at = tokens.windows(2).position(|pair| pair[0].text == "fn" && pair[1].text == name)?;
-        let mut function = Self { is_test: false, is_ignored: false, doc: String::new() };
-        let mut end = before_qualifiers(tokens, at);
-        while let Some(start) = attribute_before(tokens, end) {
-            let attribute = &tokens[start + 2..end - 1];
-            let path: Vec<_> =
-                attribute.iter().map(|token| token.text.as_str()).take_while(|t| *t != "(").collect();
-            function.is_test |= path.last() == Some(&"test");
-            function.is_ignored |= path.first() == Some(&"ignore");
-            if path.first() == Some(&"doc") {
-                function.doc.extend(attribute.iter().map(|token| format!("{} ", token.text)));
-            }
-            end = start;
-        }
-        Some(function)
-    }
-}
-
-/// Where `pub(crate) async` and their kin begin that end at `at`.
-fn before_qualifiers(tokens: &[Token], mut at: usize) -> usize {
-    const QUALIFIERS: [&str; 8] = ["pub", "async", "const", "(", ")", "crate", "super", "in"];
-    while at > 0 && QUALIFIERS.contains(&tokens[at - 1].text.as_str()) {
-        at -= 1;
-    }
-    at
-}
-
-/// Where the attribute begins that ends before `end`.
-fn attribute_before(tokens: &[Token], end: usize) -> Option<usize> {
-    if end == 0 || tokens[end - 1].text != "]" {
-        return None;
-    }
-    let mut depth = 0;
-    for at in (0..end).rev() {
-        match tokens[at].text.as_str() {
-            "]" => depth += 1,
-            "[" => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return at.checked_sub(1).filter(|hash| tokens[*hash].text == "#");
-        }
-    }
-    None
 }
 
 /// Whether a word of a test's name is the id of a row: `K1` is `k1` and `k01`.
