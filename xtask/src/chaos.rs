@@ -23,8 +23,17 @@ const MANY: &str = "200";
 /// How many it kills where a single one serves, and where supervisors are killed as well.
 const FEW: &str = "15";
 
-/// How many tasks of every kind the stage gives its nodes, and how often it kills one of the three meanwhile.
-const LOAD: [&str; 7] = ["load", "--tasks", "300", "--kills", "20", "--minutes", "4"];
+/// What the stage has the driver play, one after the other.
+const PLAYED: [&[&str]; 7] = [
+    &["points"],
+    &["kills", "--kills", MANY, "--servers", "4"],
+    &["kills", "--kills", FEW],
+    &["kills", "--kills", FEW, "--servers", "2", "--supervisors"],
+    // Tasks of every kind for three nodes, one of which is killed so often meanwhile.
+    &["load", "--tasks", "300", "--kills", "20", "--minutes", "4"],
+    &["power"],
+    &["scenes"],
+];
 
 /// The driver, and the program that it kills.
 #[derive(Debug)]
@@ -47,14 +56,20 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
     system::require(site, &system::STRACE)?;
     let mut tally = Tally::default();
     let chaos = Chaos::build(site, Build::Tested)?;
-    tally += chaos.play(site, &["points"])?;
-    tally += chaos.play(site, &["kills", "--kills", MANY, "--servers", "4"])?;
-    tally += chaos.play(site, &["kills", "--kills", FEW])?;
-    tally += chaos.play(site, &["kills", "--kills", FEW, "--servers", "2", "--supervisors"])?;
-    tally += chaos.play(site, &LOAD)?;
-    tally += chaos.play(site, &["power"])?;
-    tally += chaos.play(site, &["scenes"])?;
+    for arguments in PLAYED {
+        tally += chaos.play(site, arguments)?;
+    }
     Ok(tally)
+}
+
+/// Whether the stage plays this, a command of `chaos/` and some of its options.
+pub(crate) fn plays(words: &str) -> bool {
+    let mut words = words.split_whitespace();
+    let command = words.next();
+    let options: Vec<&str> = words.collect();
+    PLAYED.iter().any(|played| {
+        played.first().copied() == command && options.iter().all(|option| played.contains(option))
+    })
 }
 
 /// Kills servers, and supervisors if asked to, at random under load.

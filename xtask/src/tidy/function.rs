@@ -4,8 +4,10 @@ use super::source::{Source, Token};
 use super::tree::{File, Tree};
 
 /// Files whose functions are tests because a list names them.
-const LISTS: [(&str, &str); 2] = [
+const LISTS: [(&str, &str); 4] = [
     ("crates/longhaul-store/src/conformance/", "crates/longhaul-store/src/conformance/mod.rs"),
+    ("crates/longhaul-store/tests/networked/", "crates/longhaul-store/tests/postgres/nodes.rs"),
+    ("crates/longhaul-store/tests/networked/", "crates/longhaul-store/tests/redis/nodes.rs"),
     ("chaos/src/scenes/", "chaos/src/scenes/mod.rs"),
 ];
 

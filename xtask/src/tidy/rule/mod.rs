@@ -11,6 +11,7 @@ mod machine_path;
 mod manifest;
 mod module_doc;
 mod mutants;
+mod promises;
 mod registry;
 mod requirements;
 mod revisions;
@@ -40,6 +41,7 @@ pub(super) const ALL: &[Rule] = &[
     ("requirements", "every requirement of tasks is shown, or said to be open", |r, _| {
         requirements::check(r)
     }),
+    ("promises", "every promise of the manual names what shows it", |r, _| promises::check(r)),
     ("limits", "LIMITS.md says what the code says", |r, _| limits::check(r)),
     ("sabotage", "what takes a guard away still applies", |r, _| sabotage::check(r)),
     ("mutants", "tests notice what is broken in the machine", |r, _| mutants::check(r)),
