@@ -102,7 +102,8 @@ pub(crate) struct StoreClock {
 struct State {
     time: Time,
     steady: Duration,
-    refused: bool,
+    /// The date that the wall clock shows and that is not followed.
+    refused: Option<Time>,
 }
 
 impl StoreClock {
@@ -126,11 +127,18 @@ impl StoreClock {
                 (wall.max(mark.time), steady)
             }
         };
-        Self { source, state: Mutex::new(State { time, steady, refused: false }) }
+        Self { source, state: Mutex::new(State { time, steady, refused: None }) }
     }
 
     pub(crate) fn now(&self) -> Time {
         self.read(&mut self.lock()).0
+    }
+
+    /// The date of the machine, while it is not followed.
+    pub(crate) fn refused(&self) -> Option<Time> {
+        let mut state = self.lock();
+        self.read(&mut state);
+        state.refused
     }
 
     /// Never falls behind a time that another process has stored.
@@ -156,15 +164,14 @@ impl StoreClock {
         let (wall, steady) = (self.source.wall(), self.source.steady());
         let measured = state.time.after(steady.saturating_sub(state.steady));
         if wall <= measured {
-            state.refused = false;
+            state.refused = None;
             return (measured, steady);
         }
         if wall.since(measured) < LARGEST_STEP {
-            *state = State { time: wall, steady, refused: false };
+            *state = State { time: wall, steady, refused: None };
             return (wall, steady);
         }
-        if !state.refused {
-            state.refused = true;
+        if state.refused.replace(wall).is_none() {
             tracing::warn!(
                 wall = wall.unix_ms(),
                 store = measured.unix_ms(),
@@ -265,6 +272,9 @@ mod tests {
         assert_eq!(clock.now(), START.after(Duration::from_millis(1500)));
         source.advance(Duration::from_millis(500));
         assert_eq!(clock.now(), START.after(Duration::from_secs(2)));
+        assert_eq!(clock.refused(), Some(START.after(Duration::from_secs(3602))));
+        source.step_wall(START);
+        assert_eq!(clock.refused(), None, "the date is right again");
     }
 
     /// T3 of `conformance/REQUIREMENTS.md`.

@@ -230,6 +230,11 @@ pub trait Overlay: fmt::Debug + Send + Sync {
         self.below().now()
     }
 
+    /// [`TaskStore::refused_date`].
+    fn refused_date(&self) -> Option<Time> {
+        self.below().refused_date()
+    }
+
     /// [`TaskStore::limits`].
     fn limits(&self) -> Limits {
         self.below().limits()
@@ -382,6 +387,10 @@ impl<O: Overlay> TaskStore for O {
 
     fn now(&self) -> Time {
         Overlay::now(self)
+    }
+
+    fn refused_date(&self) -> Option<Time> {
+        Overlay::refused_date(self)
     }
 
     fn limits(&self) -> Limits {

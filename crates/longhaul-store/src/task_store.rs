@@ -205,6 +205,12 @@ pub trait TaskStore: fmt::Debug + Send + Sync {
     /// The store's time, from which all dates and deadlines of its tasks are made.
     fn now(&self) -> Time;
 
+    /// The date that this machine has, where it is an hour or more ahead of the store's time and therefore is not followed;
+    /// `None`, the default, where it is, and of a store that does not go by the machine's date.
+    fn refused_date(&self) -> Option<Time> {
+        None
+    }
+
     /// How long a lease lasts that this node is given: with a claim, or with its latest renewal.
     fn lease(&self) -> Duration;
 

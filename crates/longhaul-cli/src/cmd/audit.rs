@@ -129,6 +129,8 @@ fn line(entry: &Entry) -> String {
     add("outcome=", entry.outcome.as_deref());
     add("code=", code.as_deref());
     add("reason=", entry.reason.as_deref());
+    add("lost=", entry.lost.as_deref());
+    add("date=", entry.date.as_deref());
     add("count=", count.as_deref());
     add("owner=", entry.owner.as_deref());
     add("by=", entry.by.as_deref());

@@ -487,6 +487,10 @@ impl TaskStore for Memory {
         self.shared.clock.now()
     }
 
+    fn refused_date(&self) -> Option<Time> {
+        self.shared.clock.refused()
+    }
+
     fn limits(&self) -> Limits {
         self.shared.settings.limits.clone()
     }

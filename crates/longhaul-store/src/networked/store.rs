@@ -221,6 +221,10 @@ where
         self.site.node().clock.now()
     }
 
+    fn refused_date(&self) -> Option<Time> {
+        self.site.node().clock.refused()
+    }
+
     fn limits(&self) -> Limits {
         self.site.node().settings.limits.clone()
     }

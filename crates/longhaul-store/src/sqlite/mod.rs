@@ -332,6 +332,10 @@ impl TaskStore for Sqlite {
         self.site.clock.now()
     }
 
+    fn refused_date(&self) -> Option<Time> {
+        self.site.clock.refused()
+    }
+
     fn limits(&self) -> Limits {
         self.site.settings.limits.clone()
     }

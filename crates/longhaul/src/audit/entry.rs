@@ -17,8 +17,8 @@ pub struct Entry {
     pub at: String,
     /// On which node.
     pub node: String,
-    /// What happened: `created`, `fetched`, `answered`, `asked_to_end`, `cancelled`, `ended`, `deleted`, `forgotten`, `refused`; of the trail
-    /// itself `began`, `missed` and `removed`.
+    /// What happened: `created`, `claimed`, `attempt_lost`, `asked`, `answered`, `fetched`, `asked_to_end`, `cancelled`, `ended`,
+    /// `late_outcome`, `orphaned`, `deleted`, `forgotten`, `refused`, `date_refused`; of the trail itself `began`, `missed` and `removed`.
     pub what: String,
     /// To which task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,13 @@ pub struct Entry {
     /// Why the engine ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How many questions were answered, or events missed.
+    /// The node that had its work and is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
+    /// The date of the machine that is not followed (as `at` is written).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// How many questions were asked or answered, or events missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// The last entries of the other chains when this one began, or of files that were removed.
@@ -90,6 +96,8 @@ impl Entry {
             outcome: None,
             code: None,
             reason: None,
+            lost: None,
+            date: None,
             count: None,
             heads: Vec::new(),
             prev: String::new(),
@@ -100,15 +108,19 @@ impl Entry {
     pub(super) fn of(event: &Event, node: &str) -> Self {
         let mut entry = Self::of_trail(node, event.what.name());
         // A time that no calendar has is of a clock that is broken: ours stays.
-        if (Time::FIRST_WRITTEN..=Time::LAST_WRITTEN).contains(&event.at) {
-            entry.at = event.at.rfc3339();
+        if let Some(at) = written(event.at) {
+            entry.at = at;
         }
         entry.task = event.task.as_ref().map(|task| task.as_str().to_owned());
         entry.tool = event.tool.as_deref().map(str::to_owned);
         entry.owner = event.owner.as_ref().map(|owner| owner.as_str().to_owned());
         entry.by = event.by.as_ref().map(|by| by.as_str().to_owned());
         match &event.what {
-            What::Answered(questions) => entry.count = u64::try_from(*questions).ok(),
+            What::Asked(questions) | What::Answered(questions) => {
+                entry.count = u64::try_from(*questions).ok()
+            }
+            What::AttemptLost(node) => entry.lost = Some(node.as_str().to_owned()),
+            What::DateRefused(date) => entry.date = written(*date),
             What::Ended(end) => {
                 entry.outcome = Some(end.name().to_owned());
                 if let End::Error { code, reason } = end {
@@ -122,6 +134,11 @@ impl Entry {
     }
 }
 
+/// A time as a calendar has it, if any does.
+fn written(time: Time) -> Option<String> {
+    (Time::FIRST_WRITTEN..=Time::LAST_WRITTEN).contains(&time).then(|| time.rfc3339())
+}
+
 fn now() -> Time {
     Time::default().after(crate::seal::now())
 }
@@ -130,14 +147,20 @@ impl What {
     fn name(&self) -> &'static str {
         match self {
             Self::Created => "created",
+            Self::Claimed => "claimed",
+            Self::AttemptLost(_) => "attempt_lost",
+            Self::Asked(_) => "asked",
             Self::Fetched => "fetched",
             Self::Answered(_) => "answered",
             Self::AskedToEnd => "asked_to_end",
             Self::Cancelled => "cancelled",
             Self::Ended(_) => "ended",
+            Self::LateOutcome => "late_outcome",
+            Self::Orphaned => "orphaned",
             Self::Deleted => "deleted",
             Self::Forgotten => "forgotten",
             Self::Refused => "refused",
+            Self::DateRefused(_) => "date_refused",
         }
     }
 }

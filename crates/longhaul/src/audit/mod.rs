@@ -93,6 +93,12 @@ pub struct Event {
 pub enum What {
     /// A task was created.
     Created,
+    /// A node took up its work that did not have it before; not of one that had it since it was created.
+    Claimed,
+    /// This node had its work, and is gone or let its lease run out.
+    AttemptLost(NodeId),
+    /// So many questions were put to its owner.
+    Asked(usize),
     /// What it came to was given to its owner.
     Fetched,
     /// So many of its questions were answered.
@@ -103,12 +109,18 @@ pub enum What {
     AskedToEnd,
     /// It ended.
     Ended(End),
+    /// Its work came to an end when the task had ended otherwise, or was another node's: that end is nowhere.
+    LateOutcome,
+    /// Its owner has not come back for it, and it is an orphan. What then becomes of it is another event.
+    Orphaned,
     /// It was deleted at its owner's wish.
     Deleted,
     /// Its time was up: what it was called with and came to is forgotten.
     Forgotten,
     /// Whoever asked after tasks in vain too often is refused from now on.
     Refused,
+    /// The date of the machine is this, an hour or more ahead of the store's time, and is not followed.
+    DateRefused(Time),
 }
 
 /// How a task ended, without what it came to.

@@ -1,9 +1,10 @@
 //! What a server notes, and of which store's tasks.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_tasks::store::{Owner, Record, TaskId, TaskStore};
+use longhaul_tasks::store::{Owner, Record, TaskId, TaskStore, Time};
 
 use super::{Audit, Event, Party, What};
 
@@ -17,6 +18,8 @@ struct Inner {
     store: Arc<dyn TaskStore>,
     /// The tasks whose ends were given to their owners last.
     fetched: Mutex<VecDeque<TaskId>>,
+    /// Whether it is noted that the machine's date is not followed.
+    date_refused: AtomicBool,
 }
 
 /// Of how many tasks it is remembered that it was noted: whoever polls on does not fill the trail.
@@ -24,7 +27,12 @@ const REMEMBERED: usize = 1024;
 
 impl Trail {
     pub(crate) fn new(audit: Arc<dyn Audit>, store: Arc<dyn TaskStore>) -> Self {
-        Self(Arc::new(Inner { audit, store, fetched: Mutex::default() }))
+        Self(Arc::new(Inner {
+            audit,
+            store,
+            fetched: Mutex::default(),
+            date_refused: AtomicBool::new(false),
+        }))
     }
 
     pub(super) fn store(&self) -> &Arc<dyn TaskStore> {
@@ -75,6 +83,14 @@ impl Trail {
     /// Whoever asked in vain too often is refused.
     pub(crate) fn refused(&self, by: &Owner) {
         self.0.audit.note(self.event(What::Refused, Some(Party::of(by))));
+    }
+
+    /// How the machine's date stands to the store's time. Noted when it begins not to be followed.
+    pub(super) fn date(&self, refused: Option<Time>) {
+        let was_noted = self.0.date_refused.swap(refused.is_some(), Ordering::Relaxed);
+        if let Some(date) = refused.filter(|_| !was_noted) {
+            self.0.audit.note(self.event(What::DateRefused(date), None));
+        }
     }
 
     fn event(&self, what: What, by: Option<Party>) -> Event {

@@ -108,6 +108,7 @@ async fn what_is_fetched_any_other_way_and_what_is_answered_is_told_too() {
         kept.of(&id),
         [
             (What::Created, party("ann")),
+            (What::Asked(1), None),
             (What::Answered(1), party("ann")),
             (What::Ended(End::Result), None),
             (What::Fetched, party("ann")),
@@ -139,7 +140,9 @@ async fn a_task_that_a_task_makes_is_told_of_too() {
     let told: Vec<_> = of_child.iter().map(|event| (&event.what, event.tool.as_deref())).collect();
     assert_eq!(
         told,
-        [(&What::Created, Some("long_nap")), (&What::Ended(End::Result), Some("long_nap"))],
+        [What::Created, What::Claimed, What::Ended(End::Result)]
+            .each_ref()
+            .map(|what| (what, Some("long_nap"))),
         "{events:?}"
     );
 }
