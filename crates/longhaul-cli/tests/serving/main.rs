@@ -6,6 +6,7 @@
 mod fleet;
 mod hosts;
 mod metrics;
+mod packaged;
 mod reload;
 mod store_verb;
 mod upstreams;
