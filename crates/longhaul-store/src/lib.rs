@@ -111,7 +111,7 @@ pub use share::Share;
 pub use spell::{Spell, SpellOver};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Sqlite, SqliteOptions};
-pub use step::{Fingerprint, Park, Question, Reply, Step, StepState};
+pub use step::{Answerer, Fingerprint, Park, Question, Reply, Step, StepState};
 pub use task_store::{
     Answered, Batch, CancelAsked, Cancellation, Counts, Created, Durability, Erasure, Filter, Finished,
     StoreFuture, Swept, TaskStore,

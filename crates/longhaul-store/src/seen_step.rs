@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    Step, StepState, TaskId, Time,
+    Answerer, Step, StepState, TaskId, Time,
     part::{LARGEST_STRETCH, LONGEST_STRETCH},
 };
 
@@ -19,6 +19,8 @@ pub struct SeenStep {
     pub began_at: Option<Time>,
     /// When it was learnt, as [`Step::learnt_at`].
     pub learnt_at: Option<Time>,
+    /// Who answered, as [`Step::answered_by`].
+    pub answered_by: Option<Answerer>,
 }
 
 impl SeenStep {
@@ -34,7 +36,13 @@ impl SeenStep {
             StepState::Learnt { is_error: false, .. } => SeenState::Learnt,
             StepState::Learnt { is_error: true, .. } => SeenState::Failed,
         };
-        Self { key: step.key.clone(), state, began_at: step.began_at, learnt_at: step.learnt_at }
+        Self {
+            key: step.key.clone(),
+            state,
+            began_at: step.began_at,
+            learnt_at: step.learnt_at,
+            answered_by: step.answered_by.clone(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Json, TaskId, Time};
+use crate::{Json, Owner, Scope, TaskId, Time};
 
 /// One step of a task's work, under the key by which the work finds it again.
 ///
@@ -18,6 +18,11 @@ pub struct Step {
     pub key: Arc<str>,
     /// What it is, so that another step under the same key is told from it.
     pub of: Fingerprint,
+    /// Who gave the answer that it was learnt by. `None` of one that was not asked, of an answer that the work itself brought, and of
+    /// one that an earlier release has noted.
+    // Before `state`: what is behind that is short, which `redis/seen_steps.lua` relies upon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<Answerer>,
     /// How far it is.
     pub state: StepState,
     /// When it began, by the store's time; of a question, when it was asked. `None` where that is not known: of one that
@@ -33,13 +38,20 @@ impl Step {
     /// A step. The store says when it began and was learnt.
     #[must_use]
     pub fn new(key: impl Into<Arc<str>>, of: Fingerprint, state: StepState) -> Self {
-        Self { key: key.into(), of, state, began_at: None, learnt_at: None }
+        Self { key: key.into(), of, answered_by: None, state, began_at: None, learnt_at: None }
     }
 
     /// The same, of which the worker knows better: it tells of it when it is learnt, and not when it begins.
     #[must_use]
     pub fn between(mut self, began: Option<Time>, learnt: Option<Time>) -> Self {
         (self.began_at, self.learnt_at) = (began, learnt);
+        self
+    }
+
+    /// The same, learnt by an answer of theirs.
+    #[must_use]
+    pub fn answered(mut self, by: Option<Answerer>) -> Self {
+        self.answered_by = by;
         self
     }
 
@@ -160,6 +172,25 @@ impl Reply {
     #[must_use]
     pub fn error(key: impl Into<Arc<str>>, value: Json) -> Self {
         Self { is_error: true, ..Self::new(key, value) }
+    }
+}
+
+/// Who gave an answer.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(clippy::exhaustive_enums, reason = "an answer is given as whom a task is read")]
+pub enum Answerer {
+    /// The caller whose task it is.
+    Caller(Owner),
+    /// The operator.
+    Operator,
+}
+
+impl From<Scope<'_>> for Answerer {
+    fn from(scope: Scope<'_>) -> Self {
+        match scope {
+            Scope::Owner(owner) => Self::Caller(owner.clone()),
+            Scope::Operator => Self::Operator,
+        }
     }
 }
 

@@ -198,6 +198,7 @@ pub const CHECKS: &[Check] = checks! {
         steps_are_seen_whoever_works_on_them_and_when_nobody_does,
         a_foreign_task_shows_no_steps,
         many_steps_are_seen_in_stretches,
+        who_has_answered_is_seen,
         words_in_what_was_learnt_are_not_taken_for_its_steps,
     }
     giving::{

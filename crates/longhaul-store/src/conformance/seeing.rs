@@ -8,7 +8,7 @@ use super::{
     task,
 };
 use crate::{
-    Batch, NewChild, Outcome, Owner, Park, Question, Record, Reply, Retention, Scope, SeenState, SeenStep,
+    Answerer, Batch, NewChild, Outcome, Owner, Park, Question, Record, Reply, Retention, Scope, SeenState, SeenStep,
     SeenSteps, Settings, Start, Step, StepState, StoreError, TaskStore, Time,
 };
 
@@ -212,6 +212,32 @@ pub(super) async fn many_steps_are_seen_in_stretches(backend: &dyn Backend) {
     write(&*one.store, &long, names.iter().map(|name| begun(name))).await;
     let lengths = [see(&*one.store, &long, 0, 9).await, see(&*one.store, &long, 1, 9).await];
     assert_eq!(lengths.map(|seen| seen.steps.len()), [1, 1], "no more than is read at once");
+}
+
+pub(super) async fn who_has_answered_is_seen(backend: &dyn Backend) {
+    let one = one(backend);
+    let (store, stranger) = (&*one.store, Owner::Anonymous);
+    // A store may look for words of a step in what it keeps of it.
+    let hostile = Owner::principal(r#"https://a|"state":{"Learnt":{"value":1}}|"is_error":"#).unwrap();
+    for (nth, by) in [Some(hostile), Some(stranger), None].into_iter().enumerate() {
+        let mut new = task(&format!("t{nth}"));
+        new.owner = by.clone().unwrap_or_else(ann);
+        let scope = by.as_ref().map_or(Scope::Operator, Scope::Owner);
+        let made = create(store, new).await;
+        let asked =
+            ["yes", "no", "brought"].map(|key| step(key, StepState::Asked(Question::new(key, json("1")))));
+        write(store, &made, asked).await;
+        let replies = [Reply::new("yes", json("1")), Reply::error("no", json("2"))];
+        store.answer(scope, &made.id, &replies).await.unwrap();
+        write(store, &made, [learnt("brought", "3")]).await;
+        let steps = store.steps(&made.id, made.epoch).await.unwrap();
+        let seen = store.seen_steps(scope, &made.id, 0, 10).await.unwrap().expect("it is there").steps;
+        assert_eq!(seen, steps.iter().map(SeenStep::of).collect::<Vec<_>>());
+        let told: Vec<_> = seen.into_iter().map(|step| (step.state, step.answered_by)).collect();
+        use SeenState::{Failed, Learnt};
+        let by = Some(by.map_or(Answerer::Operator, Answerer::Caller));
+        assert_eq!(told, [(Learnt, by.clone()), (Failed, by), (Learnt, None)]);
+    }
 }
 
 /// A store may look for the end of what was learnt among the words of the step.

@@ -228,7 +228,7 @@ pub(super) fn size(backend: &dyn Backend, step: &Step) -> usize {
 
 /// What they are, whenever that was.
 pub(super) fn untimed(steps: Vec<Step>) -> Vec<Step> {
-    steps.into_iter().map(|step| step.between(None, None)).collect()
+    steps.into_iter().map(|step| step.between(None, None).answered(None)).collect()
 }
 
 pub(super) fn begun(key: &str) -> Step {

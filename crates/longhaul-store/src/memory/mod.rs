@@ -338,7 +338,7 @@ impl TaskStore for Memory {
         self.at_once(move |table, this, now| {
             let seen = table.find(id).filter(|r| scope.sees(&r.owner) && !r.is_forgotten(now));
             let Some(mut record) = seen.cloned() else { return Ok(Answered::NotFound) };
-            let learnt = transition::answer(&mut record, replies, now, &this.shared.settings.limits)?;
+            let learnt = transition::answer(&mut record, replies, scope, now, &this.shared.settings.limits)?;
             let taken = learnt.steps.len();
             if taken > 0 {
                 table.note(id, learnt);

@@ -23,9 +23,12 @@ pub(super) struct Target {
 
 impl Target {
     async fn load<T: Transaction>(&self, tx: &mut T) -> Result<Option<Record>, T::Fault> {
-        let scope = self.owner.as_ref().map_or(Scope::Operator, Scope::Owner);
         let found = tx.load(&self.id).await?;
-        Ok(found.filter(|record| !record.is_forgotten(tx.now()) && scope.sees(&record.owner)))
+        Ok(found.filter(|record| !record.is_forgotten(tx.now()) && self.scope().sees(&record.owner)))
+    }
+
+    fn scope(&self) -> Scope<'_> {
+        self.owner.as_ref().map_or(Scope::Operator, Scope::Owner)
     }
 }
 
@@ -276,7 +279,13 @@ impl<T: Transaction> Operation<T> for Answer {
 
     async fn run(&self, tx: &mut T) -> Result<Answered, T::Fault> {
         let Some(mut record) = self.target.load(tx).await? else { return Ok(Answered::NotFound) };
-        let learnt = transition::answer(&mut record, &self.replies, tx.now(), &tx.settings().limits)?;
+        let learnt = transition::answer(
+            &mut record,
+            &self.replies,
+            self.target.scope(),
+            tx.now(),
+            &tx.settings().limits,
+        )?;
         let taken = learnt.steps.len();
         if !learnt.is_empty() {
             tx.note(&record, learnt).await?;

@@ -116,7 +116,7 @@ pub(super) async fn note(tx: &mut Tx, task: u64, record: &Record, noted: &Noted)
             Value::words(&step.key),
             Value::Bytes(Some(step.of.as_bytes().as_slice())),
             Value::int(row.state),
-            Value::maybe_words(row.name),
+            Value::maybe_words(row.name.as_deref()),
             Value::Int(asked),
             time(row.asked_at),
             time(row.until),

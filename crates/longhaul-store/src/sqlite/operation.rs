@@ -159,7 +159,7 @@ pub(super) fn answer(
 ) -> Result<Answered, StoreError> {
     let seen = tx.load(id)?.filter(|(place, record)| place.is_visible() && scope.sees(&record.owner));
     let Some((place, mut record)) = seen else { return Ok(Answered::NotFound) };
-    let learnt = transition::answer(&mut record, replies, tx.now(), &tx.settings().limits)?;
+    let learnt = transition::answer(&mut record, replies, scope, tx.now(), &tx.settings().limits)?;
     if !learnt.is_empty() {
         steps::note(tx, place.ord, &record, &learnt)?;
         tx.update(place.ord, &mut record, true)?;

@@ -91,7 +91,7 @@ pub(super) fn note(tx: &mut Tx<'_>, task: u64, record: &Record, noted: &Noted) -
                 &*step.key,
                 step.of.as_bytes().as_slice(),
                 row.state,
-                row.name,
+                row.name.as_deref(),
                 asked,
                 row.asked_at.map(Time::unix_ms),
                 row.until.map(Time::unix_ms),

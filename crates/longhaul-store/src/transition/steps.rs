@@ -4,7 +4,8 @@ use std::{collections::HashSet, sync::Arc};
 
 use super::{Kept, fits, spells, touch};
 use crate::{
-    Limits, Park, Part, Phase, Question, Quota, Record, Reply, SpellOver, Step, StepState, StoreError, Time,
+    Limits, Park, Part, Phase, Question, Quota, Record, Reply, Scope, SpellOver, Step, StepState, StoreError,
+    Time,
 };
 
 /// What becomes of what is kept of a task beside its record.
@@ -223,7 +224,7 @@ pub(super) fn park(
     Ok(())
 }
 
-/// Takes the answers to what is asked; gives the steps that are learnt by them.
+/// Takes the answers to what is asked, given as them; gives the steps that are learnt by them.
 ///
 /// # Errors
 ///
@@ -231,6 +232,7 @@ pub(super) fn park(
 pub fn answer(
     record: &mut Record,
     replies: &[Reply],
+    by: Scope<'_>,
     now: Time,
     limits: &Limits,
 ) -> Result<Noted, StoreError> {
@@ -243,7 +245,9 @@ pub fn answer(
         let question = record.questions[at].clone();
         let of = question.of;
         let state = StepState::Learnt { value: reply.value.clone(), is_error: reply.is_error };
-        let step = Step::new(question.step.clone(), of, state).between(Some(question.asked_at), Some(now));
+        let step = Step::new(question.step.clone(), of, state)
+            .between(Some(question.asked_at), Some(now))
+            .answered(Some(by.into()));
         let before = Step::new(question.step.clone(), of, StepState::Asked(question)).size();
         fits("an answer", reply.value.as_str().len(), limits.max_step)?;
         record.step_bytes = limits.weigh_steps(record.step_bytes, before, step.size())?;
