@@ -1,6 +1,6 @@
 //! What a row says of its call for whoever takes it up, or shows it to people.
 
-use longhaul_store::{Json, Record};
+use longhaul_store::{Json, Record, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -12,6 +12,9 @@ pub(crate) struct Note {
     /// Nobody ran it before the row was written: whoever claims it begins it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) again: bool,
+    /// The task whose call this is, made again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) again_of: Option<TaskId>,
     /// What the server wrote of the caller, for work that is entered again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) caller: Option<Box<RawValue>>,
@@ -53,6 +56,11 @@ pub fn shown_arguments(record: &Record) -> Json {
         _ => hidden(),
     };
     serde_json::value::to_raw_value(&shown).expect("a value is JSON").into()
+}
+
+/// The task whose call this one is, [made again](crate::runner::Engine::again).
+pub fn made_again_of(record: &Record) -> Option<TaskId> {
+    Note::of(record).again_of
 }
 
 /// What a server wrote of the caller of a task ([`Call::context`](crate::runner::Call::context)), if it wrote anything.

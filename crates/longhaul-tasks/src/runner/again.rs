@@ -7,8 +7,8 @@ use crate::note::Note;
 
 impl Engine {
     /// Creates another task that does what `record`'s was to do, for the same owner and with the same arguments, and tells
-    /// which it is. It waits in the queue for a node that runs its tool. It bears no key and joins no other: whoever wants
-    /// it again wants it done again. `None` where nothing is kept to begin it with: work that [never](Rerun::Never) runs
+    /// which it is; [it says](crate::made_again_of) of which task. It waits in the queue for a node that runs its tool. It bears
+    /// no key and joins no other: whoever wants it again wants it done again. `None` where nothing is kept to begin it with: work that [never](Rerun::Never) runs
     /// twice, and was no other task's.
     ///
     /// # Errors
@@ -24,7 +24,7 @@ impl Engine {
         let mut task = NewTask::new(id, record.owner.clone(), record.tool.clone(), record.arguments.clone());
         task.version = record.version.clone();
         // Nothing of this one has begun.
-        task.caller = Note { begun: false, again: true, ..note }.json();
+        task.caller = Note { begun: false, again: true, again_of: Some(record.id.clone()), ..note }.json();
         task.rerun = record.rerun;
         task.dialect = record.dialect;
         task.retention = record.retention;
@@ -43,6 +43,7 @@ mod tests {
 
     use super::*;
     use crate::environment::Tokio;
+    use crate::note::made_again_of;
     use crate::runner::Pace;
 
     async fn created(store: &Arc<dyn TaskStore>, task: NewTask) -> Record {
@@ -56,8 +57,7 @@ mod tests {
         let arguments = Json::parse(r#"{"key":"s3cret"}"#).unwrap();
         let owner = Owner::principal("ann").unwrap();
         let mut first = NewTask::new(TaskId::new("t-1").unwrap(), owner, "t", arguments.clone());
-        first.caller =
-            Note { begun: true, again: false, caller: None, secret: vec!["key".to_owned()] }.json();
+        first.caller = Note { begun: true, secret: vec!["key".to_owned()], ..Note::default() }.json();
         assert_eq!(
             engine.again(&created(&store, first.clone()).await).await.unwrap(),
             None,
@@ -72,5 +72,8 @@ mod tests {
         let note = Note::of(&again);
         assert_eq!((note.begun, note.again, note.secret), (false, true, vec!["key".to_owned()]));
         assert!(!again.started && again.once.is_none());
+        assert_eq!((made_again_of(&again), made_again_of(&first)), (Some(first.id), None));
+        let third = engine.again(&again).await.unwrap().unwrap();
+        assert_eq!(made_again_of(&third), Some(again.id), "of the one that was made again, and no other");
     }
 }
