@@ -82,8 +82,9 @@ const executablePath = execFileSync("sh", ["-c", 'command -v -- "$0"', browserPr
 const browser = await chromium.launch({ executablePath, args });
 
 const problems = [];
-/** The task that has written in colour, one that was gone on with by another server, and one with steps. */
-let coloured, wentOn, stepped;
+/** The task that has written in colour, one that was gone on with by another server, one with steps, one that was answered and one that was
+ * run again. */
+let coloured, wentOn, stepped, answeredIn, ranAgain;
 const context = await signedIn({ viewport: { width: 1280, height: 900 } });
 const state = await context.storageState();
 
@@ -167,6 +168,11 @@ async function keyboard() {
   await page.keyboard.press("Enter");
   assert.equal(await page.evaluate(() => document.activeElement.id), "main");
   await page.goto(`${root}/tools`);
+  const policies = { count: "at once; goes on", deploy: "at once; is lost", build: "at once; begins anew" };
+  for (const [tool, policy] of Object.entries(policies)) {
+    const row = page.getByRole("row").filter({ has: page.getByRole("link", { name: tool, exact: true }) });
+    assert.match(await row.textContent(), new RegExp(`${policy} if this server dies`), tool);
+  }
   await page.getByRole("link", { name: "count" }).focus();
   await page.keyboard.press("Enter");
   await page.waitForURL(/\/tools\/count/);
@@ -459,6 +465,9 @@ async function answers() {
   await page.locator("#state .badge.completed").waitFor();
   const came = await page.locator("#result").textContent();
   for (const part of ["accept", '"shards":4', '"to":"prod"', '"go":true', "a <i>note</i>"]) assert.ok(came.includes(part), came);
+  const answered = page.locator("#timeline tr.step", { hasText: "answered by the operator" });
+  assert.match(await answered.textContent(), /^Question .* ago$/);
+  answeredIn = new URL(page.url()).pathname;
 
   await call(page, "deploy");
   await page.getByRole("button", { name: "Decline" }).press("Enter");
@@ -513,8 +522,15 @@ async function withoutScripts() {
   assert.equal(await page.locator("noscript").count(), 1);
   await cancel(page);
   await page.locator("#state .badge.cancelled").waitFor();
+  const first = page.url();
   await page.getByRole("button", { name: "Run again" }).click();
   await page.locator("#state .badge.working").waitFor();
+  const second = page.url();
+  await page.getByRole("link", { name: "an earlier task" }).click();
+  assert.equal(page.url(), first);
+  ranAgain = new URL(first).pathname;
+  await page.getByText("It was run again as").getByRole("link").click();
+  assert.equal(page.url(), second);
   await cancel(page);
   const output = await page.goto(`${page.url()}/output/stdout?from=0`);
   assert.equal(output.headers()["content-type"], "text/plain; charset=utf-8");
@@ -541,7 +557,7 @@ async function accessible() {
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1280, 390]) looks.push({ colorScheme, width });
   }
-  const views = { tasks: "/", task: failed, colours: coloured, timeline: wentOn, steps: stepped, question: asking, find: "/?q=deploy", tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
+  const views = { tasks: "/", task: failed, colours: coloured, timeline: wentOn, steps: stepped, question: asking, answered: answeredIn, again: ranAgain, find: "/?q=deploy", tools: "/tools", tool: "/tools/count", nodes: "/nodes", connect: "/connect" };
   for (const { colorScheme, width } of looks) {
     const view = { storageState: state, colorScheme, viewport: { width, height: 900 } };
     const page = await watched(await browser.newContext(view));

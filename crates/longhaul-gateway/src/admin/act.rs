@@ -1,8 +1,11 @@
 //! What can be done about a task: answer it, cancel it, begin it again.
 
+use std::sync::Arc;
+
 use longhaul::proto::dialect::StoredQuestion;
 use longhaul::proto::model::{ElicitAction, ElicitParams, ElicitResult, InputRequest};
-use longhaul::store::{Answered, Cancellation, Record, Reply};
+use longhaul::store::{Answered, Cancellation, Filter, Record, Reply};
+use longhaul::tasks::made_again_of;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{Admin, AdminError, Calling, Viewer};
@@ -36,6 +39,9 @@ pub(crate) fn asked(record: &Record) -> Vec<(&str, ElicitParams)> {
     });
     asked.collect()
 }
+
+/// How many tasks of a tool are looked at for those that make the call of another again.
+const LATEST: usize = 50;
 
 impl Admin {
     /// Answers a question of a task.
@@ -82,6 +88,23 @@ impl Admin {
                 Err(AdminError::Refused("it has ended already, and stays as it ended".to_owned()))
             }
             Cancellation::NotFound => Err(AdminError::NoTask),
+        }
+    }
+
+    /// The tasks that are this one's call made again, the newest first; as far as they are among the latest of its tool, for
+    /// nothing leads from a task to them.
+    pub(crate) async fn made_again(&self, viewer: &Viewer, record: &Record) -> Vec<String> {
+        let filter = Filter::all().of_tool(Arc::clone(&record.tool));
+        match self.store().list(viewer.scope(), &filter, None, LATEST).await {
+            Ok(page) => {
+                let is_of_it = |other: &&Record| made_again_of(other).is_some_and(|of| of == record.id);
+                page.tasks.iter().filter(is_of_it).map(|other| other.id.to_string()).collect()
+            }
+            // A caller without a name has no list.
+            Err(error) => {
+                tracing::debug!(%error, "the tasks that a task was made again as are not shown");
+                Vec::new()
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{CallToolResult, Progress};
 use longhaul::store::{Owner, Record, TaskId, Time};
 use longhaul::tasks::project::{self, View};
-use longhaul::tasks::shown_arguments;
+use longhaul::tasks::{made_again_of, shown_arguments};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -36,6 +36,9 @@ pub(crate) struct Shown {
     pub(crate) node: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) parent_task_id: Option<String>,
+    /// The task whose call it is, made again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) again_of_task_id: Option<String>,
     /// When it waited for a node, was worked on, and waited otherwise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) course: Vec<Leg>,
@@ -78,6 +81,7 @@ impl Shown {
             attempt: record.attempt,
             node: record.lease().map(|lease| lease.node.to_string()),
             parent_task_id: record.parent.as_ref().map(|parent| parent.task.to_string()),
+            again_of_task_id: made_again_of(record).map(|task| task.to_string()),
             course: Vec::new(),
             arguments: RawValue::from_string(shown_arguments(record).as_str().to_owned()).ok(),
             questions: Vec::new(),

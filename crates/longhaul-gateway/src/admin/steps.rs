@@ -1,6 +1,6 @@
 //! What the work of a task has done, step by step, without what it has learnt.
 
-use longhaul::store::{Phase, Record, SeenState, SeenStep, SeenSteps, Time};
+use longhaul::store::{Answerer, Owner, Phase, Record, SeenState, SeenStep, SeenSteps, Time};
 use serde::{Serialize, Serializer};
 
 use super::{Admin, AdminError, Leg, Viewer, What};
@@ -36,6 +36,9 @@ pub(crate) struct ShownStep {
     /// Until when it waits.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "unix_ms")]
     pub(crate) until: Option<Time>,
+    /// Who answered it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) answered_by: Option<String>,
     /// The task that it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task_id: Option<String>,
@@ -58,6 +61,10 @@ pub(crate) enum Stands {
     InVain,
     /// It waits for an answer.
     Asked,
+    /// It was a question, and has its answer.
+    Answered,
+    /// It was one, and has an error for an answer.
+    Refused,
     /// It waits for its time.
     Waits,
     /// Its time has come.
@@ -102,6 +109,7 @@ impl ShownStep {
                 SeenState::Due(at) if state == Stands::Waits => Some(at),
                 _ => None,
             },
+            answered_by: step.answered_by.as_ref().map(answerer),
             task_id: match &step.state {
                 SeenState::Child(task) => Some(task.to_string()),
                 _ => None,
@@ -115,6 +123,8 @@ impl ShownStep {
 fn stands(step: &SeenStep, record: &Record, legs: &[Leg], now: Time) -> (Stands, Option<Time>) {
     let (over, ended) = (step.learnt_at, record.terminal_at);
     match (&step.state, is_undo(&step.key)) {
+        (SeenState::Learnt, _) if step.answered_by.is_some() => (Stands::Answered, over),
+        (SeenState::Failed, _) if step.answered_by.is_some() => (Stands::Refused, over),
         (SeenState::Learnt, false) => (Stands::Recorded, over),
         (SeenState::Failed, false) if is_done(&step.key) => (Stands::Failed, over),
         (SeenState::Failed, false) => (Stands::InVain, over),
@@ -223,6 +233,15 @@ impl Admin {
                 None
             }
         }
+    }
+}
+
+/// Who gave an answer, in words.
+fn answerer(by: &Answerer) -> String {
+    match by {
+        Answerer::Caller(Owner::Principal(principal)) => principal.to_string(),
+        Answerer::Caller(Owner::Anonymous) => "its caller".to_owned(),
+        Answerer::Operator => "the operator".to_owned(),
     }
 }
 
@@ -384,6 +403,27 @@ mod tests {
         assert_eq!(shown(&task, &failed).state, Stands::NotUndone);
         let last = step("step:s", SeenState::Learnt, Some(155), Some(157));
         assert_eq!(told(&task, &last).2, Place::Leg(4), "with the outcome");
+    }
+
+    #[test]
+    fn a_question_that_is_over_says_who_answered() {
+        let of = |state, by| {
+            let mut step = step("elicit", state, Some(105), Some(125));
+            step.answered_by = by;
+            let shown = shown(&task(), &step);
+            (shown.state, shown.answered_by)
+        };
+        let ann = Answerer::Caller(Owner::principal("ann").unwrap());
+        let told = |words: &str| Some(words.to_owned());
+        assert_eq!(of(SeenState::Learnt, Some(ann.clone())), (Stands::Answered, told("ann")));
+        assert_eq!(of(SeenState::Failed, Some(ann)), (Stands::Refused, told("ann")));
+        let nobody = Answerer::Caller(Owner::Anonymous);
+        assert_eq!(of(SeenState::Learnt, Some(nobody)), (Stands::Answered, told("its caller")));
+        assert_eq!(
+            of(SeenState::Learnt, Some(Answerer::Operator)),
+            (Stands::Answered, told("the operator"))
+        );
+        assert_eq!(of(SeenState::Learnt, None), (Stands::Recorded, None), "its work brought it");
     }
 
     #[test]

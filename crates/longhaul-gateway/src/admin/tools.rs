@@ -6,6 +6,7 @@ use longhaul::client::{
     AsTask, CallOptions, Client, Entry, Error, Journal, JournalError, Kept, Options, Started, handed_over,
 };
 use longhaul::proto::model::{CallToolResult, Tool};
+use longhaul::server::TaskPolicy;
 use longhaul::tasks::environment::BoxFuture;
 use longhaul::transport::memory;
 use serde_json::{Map, Value};
@@ -38,6 +39,11 @@ impl Admin {
         let tools = client.list_tools().await.map_err(refused);
         client.close().await;
         tools
+    }
+
+    /// When calls of a tool become tasks, and what becomes of those; `None` if there is no such tool.
+    pub(crate) fn policy(&self, tool: &str) -> Option<TaskPolicy> {
+        self.0.dispatcher.task_policy(tool)
     }
 
     /// Calls a tool as `viewer`.

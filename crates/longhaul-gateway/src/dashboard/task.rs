@@ -34,6 +34,7 @@ pub(super) async fn show(
     for stream in streams {
         outputs.extend(admin.output(look.viewer, &record, stream, From::End(OUTPUT)).await?);
     }
+    let again = if record.is_terminal() { admin.made_again(look.viewer, &record).await } else { Vec::new() };
     let (steps, now) = (timeline::steps(admin, look.viewer, &record).await, admin.now());
     let title = format!("{} {}", clean::line(&record.tool, 60), State::name(state_of(&record)));
     let outputs: Vec<_> = outputs.into_iter().map(Painted::of).collect();
@@ -47,6 +48,9 @@ pub(super) async fn show(
         (state(&record, now))
         (question::section(&record, now, filled))
         (actions(&record))
+        @for other in &again {
+            p.hint { "It was run again as " a href={ "/tasks/" (encoded(other)) } { (other) } }
+        }
         (timeline::timeline(&record, steps.as_ref(), now))
         @for painted in &outputs { (output(&record, painted)) }
         (result::section(&record))

@@ -4,6 +4,7 @@ mod following;
 mod many;
 mod nodes;
 mod steps;
+mod tools;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -308,6 +309,27 @@ async fn a_script_has_all_that_a_page_has() {
     let (status, again) = browser.api(Method::POST, &format!("{task}/again"), &Value::Null).await;
     assert_eq!(status, StatusCode::CREATED, "{again}");
     assert_ne!(again["taskId"], made["taskId"]);
+}
+
+#[tokio::test]
+async fn a_task_that_is_run_again_and_the_one_before_lead_to_each_other() {
+    let mut policy = TaskPolicy::always();
+    policy.rerun = Rerun::Resumable;
+    let scene = Scene::of(Tool::typed("deploy", "Deploys", deploy).task(policy).reentrant(true)).await;
+    let browser = scene.enter().await;
+    let first = browser.deploy().await;
+    assert!(browser.page(&first).await.contains("Called"));
+    browser.submit(&format!("{first}/cancel"), "").await;
+    let again = browser.submit(&format!("{first}/again"), "").await;
+    let again = again.headers()[LOCATION].to_str().unwrap().to_owned();
+    let link = |to: &str| format!("<a href=\"{to}\">");
+    let page = browser.page(&again).await;
+    assert!(page.contains(&format!("Run again, as {}an earlier task</a> was", link(&first))), "{page}");
+    let page = browser.page(&first).await;
+    assert!(page.contains(&format!("It was run again as {}", link(&again))), "{page}");
+    assert!(!page.contains("Run again, as"), "{page}");
+    let (_, told) = browser.api(Method::GET, &again[1..], &Value::Null).await;
+    assert_eq!(told["againOfTaskId"], first["/tasks/".len()..], "{told}");
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! What a task went through so far, as a table: when it was queued, worked on and waited, each with a bar; steps, questions
 //! and its end.
 
-use longhaul::store::{Phase, Record, SeenStep, Time};
+use longhaul::store::{Phase, Record, SeenStep, TaskId, Time};
+use longhaul::tasks::made_again_of;
 use maud::{Markup, html};
 
 use super::bars::{Axis, Bar};
@@ -75,11 +76,12 @@ pub(super) fn timeline(record: &Record, steps: Option<&Ends>, now: Time) -> Mark
 }
 
 fn turns(record: &Record, steps: Option<&Ends>, now: Time) -> Vec<Turn> {
-    let made = match &record.parent {
-        Some(parent) => {
-            html! { "Made by " a href={ "/tasks/" (encoded(parent.task.as_str())) } { "another task" } }
-        }
-        None => html! { "Called" },
+    let link =
+        |task: &TaskId, words: &str| html! { a href={ "/tasks/" (encoded(task.as_str())) } { (words) } };
+    let made = match (&record.parent, made_again_of(record)) {
+        (Some(parent), _) => html! { "Made by " (link(&parent.task, "another task")) },
+        (None, Some(first)) => html! { "Run again, as " (link(&first, "an earlier task")) " was" },
+        (None, None) => html! { "Called" },
     };
     let mut turns = vec![Turn::new(made, "", frame::ago(record.created_at, now))];
     let legs = course(record, now);
@@ -188,6 +190,7 @@ impl Stepped<'_> {
         let name = clean::line(&step.name, 120);
         let what = match &step.task_id {
             Some(task) => html! { a href={ "/tasks/" (encoded(task)) } { (name) } },
+            None if step.answered_by.is_some() => html! { span.asked { "Question" } " " (name) },
             None => html! { (name) },
         };
         let mut how = match step.state {
@@ -197,6 +200,8 @@ impl Stepped<'_> {
             Stands::Failed => "failed",
             Stands::InVain => "let go of",
             Stands::Asked => "waits for an answer",
+            Stands::Answered => "answered",
+            Stands::Refused => "refused",
             Stands::Waits => "waits for its time",
             Stands::Waited => "waited",
             Stands::Task => "is a task",
@@ -206,11 +211,15 @@ impl Stepped<'_> {
             Stands::NotUndone => "could not be undone",
         }
         .to_owned();
+        if let Some(by) = &step.answered_by {
+            how += &format!(" by {}", clean::line(by, 200));
+        }
         if let Some(nth) = step.begun_in_attempt {
             how += &format!(", begun in attempt {nth}");
         }
         let took = match (step.began_at, step.ended_at, step.until) {
             (_, _, Some(until)) => frame::within(until, self.now),
+            (_, Some(answered), _) if step.answered_by.is_some() => frame::ago(answered, self.now),
             (Some(began), Some(ended), _) => html! { (span(ended.since(began))) },
             (Some(began), None, _) if goes_on(step) => frame::since(began, self.now),
             _ => html! {},
@@ -223,7 +232,8 @@ impl Stepped<'_> {
             Stands::Recorded => "recorded",
             Stands::Failed => "failed",
             Stands::Running => "work",
-            Stands::Asked | Stands::Waits | Stands::Waited | Stands::Task | Stands::InVain => "waited",
+            Stands::Asked | Stands::Answered | Stands::Refused => "waited",
+            Stands::Waits | Stands::Waited | Stands::Task | Stands::InVain => "waited",
             Stands::CutOff => "queued",
             Stands::Owed | Stands::NotNeeded | Stands::Undone | Stands::NotUndone => return None,
         };

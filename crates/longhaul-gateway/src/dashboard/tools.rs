@@ -62,26 +62,25 @@ fn source(inner: &Inner, name: &str) -> String {
     }
 }
 
-/// When a call of a command becomes a task, and what becomes of it then.
+/// When a call of a tool becomes a task, and what becomes of it then.
 fn policy(inner: &Inner, name: &str) -> String {
-    let facts = inner.facts();
-    let Some(command) = facts.commands.iter().find(|command| command.name == name) else {
-        return String::new();
-    };
-    let when = match command.task {
+    // It may have gone since it was listed.
+    let Some(policy) = inner.admin.policy(name) else { return String::new() };
+    let when = match policy.mode {
         TaskMode::Never => return "never".to_owned(),
         TaskMode::After(after) if !after.is_zero() => format!("after {}", format_duration(after)),
+        TaskMode::After(_) => "at once".to_owned(),
         TaskMode::Required => "only".to_owned(),
-        _ => "at once".to_owned(),
+        TaskMode::ByHand => "where it says so".to_owned(),
     };
-    let rerun = match command.rerun {
+    let rerun = match policy.rerun {
         Rerun::Reattach => "goes on",
         Rerun::Resumable => "goes on from its last step",
         Rerun::Restart => "begins anew",
         _ => "is lost",
     };
-    let limit = command.limit.map(|limit| format!(", {limit} at once")).unwrap_or_default();
-    format!("{when}; {rerun} if its server dies{limit}")
+    let limit = policy.limit.map(|limit| format!(", {limit} at once")).unwrap_or_default();
+    format!("{when}; {rerun} if this server dies{limit}")
 }
 
 pub(super) async fn show(look: Look<'_>, name: &str) -> Result<Answer, AdminError> {

@@ -28,6 +28,7 @@ use super::method::{OwnMethods, own_method};
 use super::offer::Offer;
 use super::outlet::{Outlet, Push};
 use super::parts_news;
+use super::policy::TaskPolicy;
 use super::polls::{Poll, PollFigures, Polls};
 use super::prompt::get_prompt;
 use super::resource::read_resource;
@@ -207,6 +208,13 @@ impl Dispatcher {
     /// The engine that runs the server's tasks.
     pub fn engine(&self) -> &Engine {
         &self.0.engine
+    }
+
+    /// When calls of a tool become tasks, and what becomes of those; `None` if it is not offered. Its
+    /// [`rerun`](TaskPolicy::rerun) is what is done, also where the tool's annotations decide that.
+    pub fn task_policy(&self, tool: &str) -> Option<TaskPolicy> {
+        let tool = self.0.offer.tools.find(tool)?;
+        Some(TaskPolicy { rerun: tool.rerun(), ..tool.policy.clone() })
     }
 
     /// How much was asked about tasks so far, and refused.

@@ -1,6 +1,7 @@
 //! The steps of a task, on its page and for scripts.
 
 use longhaul::server::ToolError;
+use longhaul::store::{Json, Owner, Reply, Scope, TaskId};
 
 use super::*;
 
@@ -123,4 +124,49 @@ async fn of_very_many_steps_the_first_and_the_last_are_shown() {
     assert_eq!(names(&told), (214, json!("count[1020]"), json!("count[1233]"), Value::Null));
     let (status, _) = browser.api(Method::GET, &format!("{}/steps?after=x", &place[1..]), &Value::Null).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn a_question_that_was_answered_says_by_whom_and_not_what() {
+    let mut policy = TaskPolicy::always();
+    policy.rerun = Rerun::Resumable;
+    let scene = scene_of_questions(policy).await;
+    let browser = scene.enter().await;
+    let place = browser.deploy().await;
+    let (id, engine) = (TaskId::new(&place["/tasks/".len()..]).unwrap(), scene.dispatcher.engine());
+    browser.until(&place, "It asks").await;
+    let record = engine.find(Scope::Operator, &id).await.unwrap().unwrap();
+    let Owner::Principal(owner) = &record.owner else { panic!("whose is it?") };
+    let answer = json!({ "action": "accept", "content": { "to": "secret of the answer" } });
+    let answer = Json::parse(&answer.to_string()).unwrap();
+    let reply = Reply::new(Arc::clone(&record.questions[0].key), answer);
+    engine.answer(Scope::Owner(&record.owner), &id, &[reply]).await.unwrap();
+    // The next one is asked, and answered on its page.
+    let page = browser.until(&place, "waits for an answer").await;
+    let (_, key) = page.split_once("name=\"key\" value=\"").unwrap();
+    let key = key.split_once('"').unwrap().0;
+    let form = format!("key={key}&action=accept&f.to=secret+of+the+operator");
+    assert_eq!(browser.submit(&format!("{place}/answer"), &form).await.status(), StatusCode::SEE_OTHER);
+    let page = browser.until(&place, "asked twice").await;
+    let shown = rows(&page);
+    for (name, by) in [("elicit", owner.as_str()), ("second", "the operator")] {
+        let told = format!("- Question {name} answered by {by} ");
+        assert!(shown.iter().any(|row| row.starts_with(&told) && row.contains(" ago")), "{told}: {shown:?}");
+    }
+    assert!(!page.contains("secret of"), "{page}");
+    let (_, told) = browser.api(Method::GET, &format!("{}/steps", &place[1..]), &Value::Null).await;
+    let of = |nth: usize| (told["steps"][nth]["state"].clone(), told["steps"][nth]["answeredBy"].clone());
+    assert_eq!(of(0), (json!("answered"), json!(owner.as_str())), "{told}");
+    assert_eq!(of(1), (json!("answered"), json!("the operator")), "{told}");
+}
+
+/// A server whose tool asks twice.
+async fn scene_of_questions(policy: TaskPolicy) -> Scene {
+    async fn ask(cx: Cx, _: Deploy) -> Result<String, ToolError> {
+        let form = || Form::new().with("to", Field::text());
+        cx.elicit_form("Where?", form()).await?;
+        cx.elicit_form("Really?", form()).key("second").await?;
+        Ok("asked twice".to_owned())
+    }
+    Scene::of(Tool::typed("deploy", "Asks", ask).task(policy).reentrant(true)).await
 }
