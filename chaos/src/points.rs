@@ -60,7 +60,7 @@ enum Way {
 impl Way {
     fn to(point: &str) -> Self {
         match point.rsplit_once('.').map_or(point, |(kind, _)| kind) {
-            "store.open" => Self::Open,
+            "store.open" | "store.migrate" => Self::Open,
             "store.claim" => Self::Claim,
             "store.renew" => Self::Renew,
             "store.sweep" => Self::Sweep,

@@ -4,10 +4,11 @@
 //! `LONGHAUL_CRASH_POINT` (`name`, or `name@3` for the third time it is reached) appends the name to the file in
 //! `LONGHAUL_CRASH_REPORT`, syncs it, and ends itself with SIGKILL.
 
-/// Every point in this crate: before and after the commit of each kind of write.
+/// Every point in this crate: before and after the commit of each kind of write, and at every statement of a migration.
 pub const POINTS: &[&str] = &[
     "store.open.before",
     "store.open.after",
+    "store.migrate.statement",
     "store.create.before",
     "store.create.after",
     "store.claim.before",

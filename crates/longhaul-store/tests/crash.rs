@@ -88,6 +88,7 @@ fn expect(point: &str, rows: &[(&str, Option<Record>)]) {
     let order = [
         ("store.open.before", rows.iter().all(|(_, record)| record.is_none())),
         ("store.open.after", rows.iter().all(|(_, record)| record.is_none())),
+        ("store.migrate.statement", rows.iter().all(|(_, record)| record.is_none())),
         ("store.create.before", worked_on.is_none()),
         ("store.create.after", is_running(worked_on) && queued.is_none()),
         ("store.claim.before", is_queued(queued) && queued.is_some_and(|record| record.attempt == 0)),

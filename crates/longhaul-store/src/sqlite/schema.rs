@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use rusqlite::Connection;
+use rusqlite::{Batch, Connection, fallible_iterator::FallibleIterator as _};
 
 use super::fault::sqlite_error;
-use crate::StoreError;
+use crate::{StoreError, crash_point::crash_point};
 
 /// "LHST", so that `file` and we can tell a store from any other database.
 pub(super) const APPLICATION_ID: i32 = 0x4c48_5354;
@@ -292,10 +292,18 @@ pub(super) fn look(conn: &Connection, place: &Path, migrations: &[&str]) -> Resu
 /// Brings the format from version `from` to the newest, within the caller's transaction.
 pub(super) fn migrate(conn: &Connection, from: usize, migrations: &[&str]) -> rusqlite::Result<()> {
     for step in &migrations[from..] {
-        conn.execute_batch(step)?;
+        let mut statements = Batch::new(conn, step);
+        while let Some(mut statement) = statements.next()? {
+            crash_point("store.migrate.statement");
+            statement.execute([])?;
+        }
     }
+    crash_point("store.migrate.statement");
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
-    conn.pragma_update(None, "user_version", migrations.len() as u32)
+    crash_point("store.migrate.statement");
+    conn.pragma_update(None, "user_version", migrations.len() as u32)?;
+    crash_point("store.migrate.statement");
+    Ok(())
 }
 
 fn objects(conn: &Connection) -> rusqlite::Result<i64> {

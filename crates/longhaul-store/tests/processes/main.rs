@@ -8,6 +8,8 @@ mod cuts;
 mod flips;
 mod flushes;
 mod kills;
+#[cfg(feature = "crash-points")]
+mod migrations;
 mod node;
 
 use std::{collections::BTreeSet, path::Path};
