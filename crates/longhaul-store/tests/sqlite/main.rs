@@ -6,6 +6,7 @@ mod files;
 mod injection;
 mod lists;
 mod locks;
+mod many;
 mod mount;
 #[cfg(feature = "sealed")]
 mod sealed;
