@@ -35,6 +35,8 @@ const TESTS: [&str; 3] = ["--lib", "--test", "engine"];
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct List {
+    /// The stamp of the code that was broken.
+    of: Option<String>,
     tried: usize,
     killed: usize,
     #[serde(default)]
@@ -48,7 +50,17 @@ struct Survivor {
     why: String,
 }
 
+/// Whether a file is broken.
+pub(crate) fn is_broken(path: &str) -> bool {
+    BROKEN.iter().any(|folder| path.starts_with(folder)) && !path.ends_with("tests.rs")
+}
+
 impl List {
+    /// Whether it is of the code with this stamp.
+    pub(crate) fn is_of(&self, stamp: &str) -> bool {
+        self.of.as_deref() == Some(stamp)
+    }
+
     /// Reads the list.
     ///
     /// # Errors
@@ -79,6 +91,9 @@ impl fmt::Display for List {
             "# What became of every small change to the machine and to the projections. Written by `cargo xtask"
         )?;
         writeln!(f, "# mutants`, which keeps what is said of why one survives.\n")?;
+        if let Some(of) = &self.of {
+            writeln!(f, "of = {}", toml::Value::from(of.as_str()))?;
+        }
         writeln!(f, "tried = {}\nkilled = {}", self.tried, self.killed)?;
         for Survivor { mutant, why } in &self.survivor {
             let text = |text: &str| toml::Value::from(text);
@@ -119,8 +134,6 @@ pub(crate) fn run(site: &Site, shard: Option<Shard>, resume: bool) -> Result<Tal
     let program = installed::install(site, &installed::CARGO_MUTANTS)?.join("cargo-mutants");
     let place = site.target.join("mutants");
     let here = Part::new(&place, shard);
-    let is_broken =
-        |path: &str| BROKEN.iter().any(|folder| path.starts_with(folder)) && !path.ends_with("tests.rs");
     let stamp = stamp::of(&site.root, is_broken)?;
     if !resume {
         stamp::clear(&here.folder)?;
@@ -162,11 +175,11 @@ pub(crate) fn run(site: &Site, shard: Option<Shard>, resume: bool) -> Result<Tal
         }
         all.extend(told);
     }
-    write(&site.root, &all)
+    write(&site.root, stamp, &all)
 }
 
-/// Writes the list, with what was said of the survivors before.
-fn write(root: &Path, verdicts: &BTreeMap<String, Verdict>) -> Result<Tally> {
+/// Writes the list of the code with this stamp, with what was said of the survivors before.
+fn write(root: &Path, stamp: String, verdicts: &BTreeMap<String, Verdict>) -> Result<Tally> {
     let path = root.join(LIST);
     let old = fs::read_to_string(&path).map_or_else(|_| Ok(List::default()), |text| List::parse(&text))?;
     let why = |mutant: &str| {
@@ -180,7 +193,7 @@ fn write(root: &Path, verdicts: &BTreeMap<String, Verdict>) -> Result<Tally> {
     });
     let killed = of(Verdict::Killed).count();
     let survivor: Vec<Survivor> = survivors.collect();
-    let list = List { tried: killed + survivor.len(), killed, survivor };
+    let list = List { of: Some(stamp), tried: killed + survivor.len(), killed, survivor };
     fs::write(&path, list.to_string()).with_context(|| format!("cannot write {LIST}"))?;
     println!("{} tried, {} killed: see {LIST}", list.tried, list.killed);
     let fault = list.fault();
@@ -291,7 +304,7 @@ mod tests {
     fn list(killed: usize, whys: &[&str]) -> List {
         let survivor =
             |why: &&str| Survivor { mutant: "a.rs: replace \"x\"".to_owned(), why: (*why).to_owned() };
-        List { tried: 20, killed, survivor: whys.iter().map(survivor).collect() }
+        List { of: Some("1".to_owned()), tried: 20, killed, survivor: whys.iter().map(survivor).collect() }
     }
 
     #[test]
@@ -306,7 +319,9 @@ mod tests {
     #[test]
     fn a_list_is_read_as_it_was_written() {
         let written = list(19, &["it is \"the same\""]).to_string();
-        assert_eq!(List::parse(&written).unwrap().to_string(), written);
+        let read = List::parse(&written).unwrap();
+        assert_eq!(read.to_string(), written);
+        assert!(read.is_of("1") && !read.is_of("2"));
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Of what code something was found: whoever goes on with what was begun must not mix what two states of it came to.
 
-use std::collections::hash_map::DefaultHasher;
 use std::fs;
-use std::hash::{Hash as _, Hasher as _};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -18,11 +16,26 @@ const FILE: &str = "of";
 ///
 /// When one cannot be read.
 pub(crate) fn of(root: &Path, is_part: impl Fn(&str) -> bool) -> Result<String> {
-    let mut digest = DefaultHasher::new();
-    for path in tidy::committable(root)?.into_iter().filter(|path| is_part(path)) {
-        (&path, fs::read(root.join(&path))?).hash(&mut digest);
+    let mut paths: Vec<_> = tidy::committable(root)?.into_iter().filter(|path| is_part(path)).collect();
+    paths.sort_unstable();
+    let read = |path: String| Ok((fs::read(root.join(&path))?, path));
+    let files: Result<Vec<_>> = paths.into_iter().map(read).collect();
+    Ok(of_files(files?.iter().map(|(bytes, path)| (&**path, &**bytes))))
+}
+
+/// The same of these, by their paths. It may be committed, so it is FNV-1a, which no release of Rust changes.
+pub(crate) fn of_files<'f>(files: impl IntoIterator<Item = (&'f str, &'f [u8])>) -> String {
+    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
+    let mut take = |bytes: &[u8]| {
+        for byte in bytes.iter().chain(&[0xff]) {
+            digest = (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for (path, bytes) in files {
+        take(path.as_bytes());
+        take(bytes);
     }
-    Ok(format!("{:016x}", digest.finish()))
+    format!("{digest:016x}")
 }
 
 /// Begins or goes on with what is found of this code, in a folder of its own.
@@ -58,6 +71,21 @@ pub(crate) fn clear(folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stamp_is_of_names_and_contents_and_is_for_ever() {
+        let of = |files: &[(&str, &str)]| of_files(files.iter().map(|(path, text)| (*path, text.as_bytes())));
+        let stamp = of(&[("a.rs", "fn a() {}"), ("b.rs", "")]);
+        assert_eq!(stamp, "020bc6444a569c0a");
+        for other in [
+            &[("a.rs", "fn a() {}")][..],
+            &[("a.rs", "fn a() { }"), ("b.rs", "")],
+            &[("c.rs", "fn a() {}"), ("b.rs", "")],
+            &[("a.rs", "fn a() {}b"), (".rs", "")],
+        ] {
+            assert_ne!(of(other), stamp, "{other:?}");
+        }
+    }
 
     #[test]
     fn what_was_found_of_other_code_is_not_gone_on_with() {

@@ -40,6 +40,8 @@ impl fmt::Display for Finding {
 pub(crate) struct Report {
     /// Everything found, in the order examined.
     pub(crate) findings: Vec<Finding>,
+    /// What should be looked at, and fails nothing.
+    pub(crate) warnings: Vec<Finding>,
     tally: Tally,
 }
 
@@ -59,6 +61,7 @@ impl Report {
     /// Adds another report's findings and counts.
     pub(crate) fn merge(&mut self, other: Self) {
         self.findings.extend(other.findings);
+        self.warnings.extend(other.warnings);
         self.tally += other.tally;
     }
 }

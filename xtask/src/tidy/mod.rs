@@ -25,7 +25,7 @@ pub(crate) struct Repository {
     pub(crate) tree: Tree,
 }
 
-/// Checks the repository at `root` against every rule and prints one line per finding.
+/// Checks the repository at `root` against every rule and prints one line per finding, and per warning, which fails nothing.
 ///
 /// The tally counts the things examined: a file, an arrow or a path, once for each rule that examines it.
 ///
@@ -48,5 +48,8 @@ pub(crate) fn run(root: &Path) -> Result<Tally> {
 
 /// The rules, a line each, for the help text.
 pub(crate) fn rules() -> String {
+        for warning in &report.warnings {
+            println!("warning: {warning} [{name}]");
+        }
     rule::ALL.iter().map(|(name, what, _)| format!("  {name:<13} {what}\n")).collect()
 }
