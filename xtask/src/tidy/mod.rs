@@ -8,8 +8,9 @@ mod source;
 mod tree;
 
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::tally::Tally;
 use crate::workspace::Workspace;
@@ -23,6 +24,8 @@ pub(crate) use tree::{committable, walk};
 pub(crate) struct Repository {
     pub(crate) workspace: Workspace,
     pub(crate) tree: Tree,
+    /// The version of the compiler that builds it here.
+    pub(crate) rustc: Option<String>,
 }
 
 /// Checks the repository at `root` against every rule and prints one line per finding, and per warning, which fails nothing.
@@ -33,7 +36,11 @@ pub(crate) struct Repository {
 ///
 /// When the repository cannot be read.
 pub(crate) fn run(root: &Path) -> Result<Tally> {
-    let repository = Repository { workspace: Workspace::resolved(root)?, tree: Tree::load(root)? };
+    let repository = Repository {
+        workspace: Workspace::resolved(root)?,
+        tree: Tree::load(root)?,
+        rustc: Some(rustc(root)?),
+    };
     let exceptions = Exceptions::load(&repository.tree)?;
     let mut whole = Report::default();
     for (name, _, check) in rule::ALL {
@@ -41,15 +48,24 @@ pub(crate) fn run(root: &Path) -> Result<Tally> {
         for finding in &report.findings {
             println!("{finding} [{name}]");
         }
+        for warning in &report.warnings {
+            println!("warning: {warning} [{name}]");
+        }
         whole.merge(report);
     }
     Ok(whole.tally())
 }
 
+/// What compiler cargo uses.
+fn rustc(root: &Path) -> Result<String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let said = Command::new(rustc).arg("--version").current_dir(root).output().context("cannot run rustc")?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let version = said.split_whitespace().nth(1).with_context(|| format!("rustc says of itself {said:?}"))?;
+    Ok(version.to_owned())
+}
+
 /// The rules, a line each, for the help text.
 pub(crate) fn rules() -> String {
-        for warning in &report.warnings {
-            println!("warning: {warning} [{name}]");
-        }
     rule::ALL.iter().map(|(name, what, _)| format!("  {name:<13} {what}\n")).collect()
 }

@@ -125,7 +125,7 @@ mod tests {
         ]);
         let workspace =
             workspace(&[("crates/longhaul-proto", &[]), ("crates/longhaul", &[]), ("xtask", &[])]);
-        check(&Repository { workspace, tree }).findings.iter().map(ToString::to_string).collect()
+        check(&Repository { workspace, tree, rustc: None }).findings.iter().map(ToString::to_string).collect()
     }
 
     const WHOLE: &str = "# A\n## Code map\n- `crates/longhaul-proto/` is `dialect/` and `rules.rs` of it.\n\

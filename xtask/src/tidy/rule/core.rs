@@ -156,7 +156,7 @@ mod tests {
         )]);
         let manifest = "[package]\nname = \"longhaul-proto\"\n[dependencies]\nhttp.workspace = true\n";
         let tree = Tree::of(&[("crates/longhaul-proto/Cargo.toml", manifest)]);
-        let found = check(&Repository { workspace, tree }).findings;
+        let found = check(&Repository { workspace, tree, rustc: None }).findings;
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].line, found[0].what.as_str()), (4, "the core must not depend on http"));
     }
@@ -170,7 +170,7 @@ mod tests {
         ]);
         foreign(&mut workspace, "bytes");
         foreign(&mut workspace, "tokio");
-        let found = check(&Repository { workspace, tree: Tree::default() }).findings;
+        let found = check(&Repository { workspace, tree: Tree::default(), rustc: None }).findings;
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].what.contains("built with tokio, which bytes brings in"));
     }

@@ -59,7 +59,7 @@ mod tests {
     fn found(manifest: &str) -> Vec<String> {
         let tree = Tree::of(&[("crates/longhaul/Cargo.toml", manifest)]);
         let workspace = workspace(&[("crates/longhaul", &[])]);
-        check(&Repository { workspace, tree }).findings.iter().map(ToString::to_string).collect()
+        check(&Repository { workspace, tree, rustc: None }).findings.iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod limits;
 mod machine_path;
 mod manifest;
 mod module_doc;
+mod msrv;
 mod mutants;
 mod promises;
 mod registry;
@@ -36,6 +37,7 @@ pub(super) const ALL: &[Rule] = &[
     ("architecture", "ARCHITECTURE.md names what is there, all of it", |r, _| architecture::check(r)),
     ("module-doc", "every Rust file says what lives in it", |r, _| module_doc::check(r)),
     ("manifest", "every crate takes lints and versions from the workspace", |r, _| manifest::check(r)),
+    ("msrv", "the oldest Rust that is supported is the one that checks run with", |r, _| msrv::check(r)),
     ("machine-path", "no path of one machine", |r, _| machine_path::check(r)),
     ("registry", "packages come from the public registries", |r, _| registry::check(r)),
     ("requirements", "every requirement of tasks is shown, or said to be open", |r, _| {

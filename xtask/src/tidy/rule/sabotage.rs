@@ -70,7 +70,7 @@ mod tests {
             {"name":"web","kind":["test"],"required-features":["net"]}]}],
             "workspace_root":"/","target_directory":"/t","workspace_members":["a"]}"#;
         let workspace = Workspace::parse(workspace).unwrap();
-        let findings = check(&Repository { tree, workspace }).findings;
+        let findings = check(&Repository { tree, workspace, rustc: None }).findings;
         findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 }
