@@ -540,7 +540,7 @@ async function withoutScripts() {
   await fillIn(page, { to: "p", go: "y", note: "plain" });
   await page.keyboard.press("Enter");
   await page.locator("#result", { hasText: "plain" }).waitFor();
-  await page.locator("#timeline tr.step", { hasText: "recorded" }).first().waitFor();
+  await page.locator("#timeline tr.step", { hasText: "answered by the operator" }).first().waitFor();
   await plain.close();
 }
 
