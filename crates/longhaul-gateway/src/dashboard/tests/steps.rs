@@ -138,7 +138,7 @@ async fn a_question_that_was_answered_says_by_whom_and_not_what() {
     let record = engine.find(Scope::Operator, &id).await.unwrap().unwrap();
     let Owner::Principal(owner) = &record.owner else { panic!("whose is it?") };
     let answer = json!({ "action": "accept", "content": { "to": "secret of the answer" } });
-    let answer = Json::parse(&answer.to_string()).unwrap();
+    let answer = Json::parse(answer.to_string()).unwrap();
     let reply = Reply::new(Arc::clone(&record.questions[0].key), answer);
     engine.answer(Scope::Owner(&record.owner), &id, &[reply]).await.unwrap();
     // The next one is asked, and answered on its page.
