@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn done(value: &str) -> Outcome {
-        Outcome::result(Json::parse(&format!("\"secret {value}\"")).unwrap(), false)
+        Outcome::result(Json::parse(format!("\"secret {value}\"")).unwrap(), false)
     }
 
     async fn created(on: &Audited, task: NewTask) -> Record {
