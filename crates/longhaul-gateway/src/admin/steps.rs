@@ -419,10 +419,7 @@ mod tests {
         assert_eq!(of(SeenState::Failed, Some(ann)), (Stands::Refused, told("ann")));
         let nobody = Answerer::Caller(Owner::Anonymous);
         assert_eq!(of(SeenState::Learnt, Some(nobody)), (Stands::Answered, told("its caller")));
-        assert_eq!(
-            of(SeenState::Learnt, Some(Answerer::Operator)),
-            (Stands::Answered, told("the operator"))
-        );
+        assert_eq!(of(SeenState::Learnt, Some(Answerer::Operator)), (Stands::Answered, told("the operator")));
         assert_eq!(of(SeenState::Learnt, None), (Stands::Recorded, None), "its work brought it");
     }
 

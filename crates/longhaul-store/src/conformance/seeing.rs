@@ -8,8 +8,8 @@ use super::{
     task,
 };
 use crate::{
-    Answerer, Batch, NewChild, Outcome, Owner, Park, Question, Record, Reply, Retention, Scope, SeenState, SeenStep,
-    SeenSteps, Settings, Start, Step, StepState, StoreError, TaskStore, Time,
+    Answerer, Batch, NewChild, Outcome, Owner, Park, Question, Record, Reply, Retention, Scope, SeenState,
+    SeenStep, SeenSteps, Settings, Start, Step, StepState, StoreError, TaskStore, Time,
 };
 
 const A_SECOND: Duration = Duration::from_secs(1);
