@@ -57,8 +57,16 @@ struct State {
 }
 
 struct Open {
-    client: Client,
+    reached: Reached,
     since: Instant,
+}
+
+/// A connection to a server.
+#[derive(Clone, Debug)]
+pub(super) struct Reached {
+    pub(super) client: Client,
+    /// Which it is of those that there have been.
+    pub(super) number: u64,
 }
 
 /// A server could not be reached.
@@ -157,6 +165,11 @@ impl Upstream {
     ///
     /// When the server cannot be reached now.
     pub async fn client(self: &Arc<Self>) -> Result<Client, Unreached> {
+        self.reach().await.map(|reached| reached.client)
+    }
+
+    /// The same, with which connection it is.
+    pub(super) async fn reach(self: &Arc<Self>) -> Result<Reached, Unreached> {
         // Apart, so that who goes away meanwhile does not end the start for those who wait for it as well.
         let this = Arc::clone(self);
         match tokio::spawn(async move { this.open().await }).await {
@@ -211,7 +224,7 @@ impl Upstream {
         if *self.callers.users().borrow() == 0
             && let Some(open) = state.open.take()
         {
-            open.client.close().await;
+            open.reached.client.close().await;
         }
     }
 
@@ -219,17 +232,17 @@ impl Upstream {
     pub async fn close(&self) {
         let open = self.state.lock().await.open.take();
         if let Some(open) = open {
-            open.client.close().await;
+            open.reached.client.close().await;
         }
     }
 
-    async fn open(&self) -> Result<Client, Unreached> {
+    async fn open(&self) -> Result<Reached, Unreached> {
         let mut state = self.state.lock().await;
         if let Some(open) = state.open.take() {
-            if !open.client.has_ended() {
-                let client = open.client.clone();
+            if !open.reached.client.has_ended() {
+                let reached = open.reached.clone();
                 state.open = Some(open);
-                return Ok(client);
+                return Ok(reached);
             }
             tracing::warn!(server = self.config.name, "a server has ended its connection");
             if open.since.elapsed() < LASTING {
@@ -249,10 +262,12 @@ impl Upstream {
         self.log.begin_anew();
         match self.connect().await {
             Ok(client) => {
-                let open = Open { client: client.clone(), since: Instant::now() };
+                // Nobody else opens one meanwhile.
+                let reached = Reached { client, number: self.openings() + 1 };
+                let open = Open { reached: reached.clone(), since: Instant::now() };
                 (state.open, state.again) = (Some(open), None);
-                self.opened.send_modify(|count| *count += 1);
-                Ok(client)
+                self.opened.send_replace(reached.number);
+                Ok(reached)
             }
             Err(why) => {
                 let why: Arc<str> = why.into();

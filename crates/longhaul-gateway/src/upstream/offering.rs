@@ -9,7 +9,7 @@ use longhaul::server::{Catalogue, ChangeError, Prompt, Resource, ResourceTemplat
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::connection::{Kinds, Upstream, in_words};
+use super::connection::{Kinds, Reached, Upstream, in_words};
 use super::kept::{Kept, Renewed};
 use super::names::Names;
 
@@ -148,8 +148,8 @@ impl Offered {
     /// Reaches the server, lists what it has and follows that, until it is to be reached again.
     async fn serve(&mut self, before: &mut Option<Vec<watch::Receiver<Seen>>>) {
         let openings = self.upstream.openings();
-        let client = match self.upstream.client().await {
-            Ok(client) => client,
+        let Reached { client, number } = match self.upstream.reach().await {
+            Ok(reached) => reached,
             Err(error) => {
                 self.failed(error.why);
                 let upstream = Arc::clone(&self.upstream);
@@ -170,10 +170,9 @@ impl Offered {
             // Who takes longer has later names.
             let _ = timeout(TURN, all).await;
         }
-        let opened = self.upstream.openings();
         match self.follow(&client).await {
-            // It is started again by the next call, if there is one.
-            Ok(_) if client.has_ended() => drop(self.upstream.opened_after(opened).await),
+            // It is started again by the next call, if there is one, or has been by now.
+            Ok(_) if client.has_ended() => drop(self.upstream.opened_after(number).await),
             // Nor is it told that it was away, but by calls that fail.
             Ok(Heard::Nothing) => {
                 self.upstream.doubted.notified().await;

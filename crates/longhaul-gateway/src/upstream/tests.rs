@@ -1,6 +1,10 @@
 //! Several servers behind one, all in this process.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use longhaul::client::{Client, Error, Options, Target};
+use longhaul::proto::dialect::Dialect;
 use longhaul::proto::jsonrpc::{Code, ErrorObject};
 use longhaul::proto::model::{self, CallToolResult, ElicitResult, Field, Form, Progress};
 use longhaul::server::{ToolFuture, ToolHandler};
@@ -8,9 +12,12 @@ use longhaul::transport::http::server;
 use longhaul::{Cx, Server, Tool};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
-use super::{Seen, Upstream, Upstreams};
+use super::names::Names;
+use super::{Seen, Upstream, Upstreams, offering};
 use crate::config::check;
 
 /// What a tool says, given the word that it is called with.
@@ -171,4 +178,45 @@ async fn where_to_sign_in_is_told_without_what_may_be_a_secret() {
     let told = behind.why(&Error::Answer(ErrorObject::new(Code::FORBIDDEN, "not you")));
     assert!(told.contains("`longhaul login https://behind.example/mcp?…`"), "{told}");
     assert!(!told.contains("hush"), "{told}");
+}
+
+/// A server that has nothing and ends at once when it is started first, and has a tool from then on.
+const SECOND_LIFE: &str = r#"
+capabilities='{"tools":{}}'
+[ -e lived ] || capabilities='{}'
+while IFS= read -r line; do
+    id=${line#*\"id\":} id=${id%%,*}
+    case $line in
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":%s,"serverInfo":{"name":"n","version":"1"}}}\n' "$id" "$capabilities" ;;
+    *'"notifications/initialized"'*) [ -e lived ] || { : >lived; exit; } ;;
+    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"late","inputSchema":{"type":"object"}}]}}\n' "$id" ;;
+    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}\n' "$id" ;;
+    esac
+done
+"#;
+
+#[tokio::test]
+async fn a_connection_that_was_opened_anew_while_others_were_waited_for_is_the_one_that_is_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let config =
+        format!("[servers.behind]\ncommand = [\"sh\", \"-c\", {SECOND_LIFE:?}]\ncwd = {:?}\n", folder.path());
+    let servers = check("longhaul.toml", &config).unwrap().config.servers;
+    let options = Options::default().revision(Dialect::newest_legacy().revision());
+    let behind = Upstream::new(servers.into_iter().next().unwrap(), options);
+    let (server, catalogue) = Server::new("front", "1.0.0").tasks_to_come(true).dynamic();
+    let _dispatcher = server.dispatcher().unwrap();
+    let before = watch::Sender::new(Seen::Nothing);
+    let (_order, orders) = watch::channel(Some(Arc::clone(&behind)));
+    let names = Arc::new(Names::new([""; 0]));
+    tokio::spawn(offering::keep_offered(orders, catalogue, names, vec![before.subscribe()]));
+    behind.opened_after(0).await;
+    // Whoever calls it meanwhile finds that it has ended.
+    while behind.reach().await.unwrap().number < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    before.send_replace(Seen::Failed { why: "it is not there".into() });
+    let mut seen = behind.seen();
+    let is_listed = |seen: &Seen| matches!(seen, Seen::Listed { tools, .. } if *tools == ["late"]);
+    let listed = timeout(Duration::from_secs(20), seen.wait_for(is_listed)).await;
+    assert!(listed.is_ok(), "what it has now is not listed: {:?}", behind.seen().borrow());
 }
