@@ -36,6 +36,8 @@ pub struct UpstreamServer {
     pub resources: bool,
     /// How long it may take to start and to say what it offers.
     pub start_within: Duration,
+    /// How long it may leave a ping unanswered before it is taken to hang.
+    pub ping_within: Duration,
     /// What holds for its tools that are not mentioned.
     pub defaults: UpstreamPolicy,
     /// What holds for those that are, by their names there.
@@ -141,5 +143,8 @@ mod limits {
     pub(super) const START_WITHIN: Duration = Duration::from_secs(60);
     pub(super) const START_WITHIN_MIN: Duration = Duration::from_millis(100);
     pub(super) const START_WITHIN_MAX: Duration = Duration::from_secs(3600);
+    pub(super) const PING_WITHIN: Duration = Duration::from_secs(10);
+    pub(super) const PING_WITHIN_MIN: Duration = Duration::from_millis(100);
+    pub(super) const PING_WITHIN_MAX: Duration = Duration::from_secs(3600);
     pub(super) const MAX_NAME: usize = 32;
 }

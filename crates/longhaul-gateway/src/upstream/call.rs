@@ -1,6 +1,7 @@
 //! One call of a tool of another server.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use longhaul::Cx;
@@ -14,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::asking::Using;
-use super::connection::{Upstream, in_words};
+use super::connection::{Reached, Upstream, in_words};
 use super::durable;
 use crate::config::{UpstreamPolicy, format_duration};
 
@@ -60,23 +61,86 @@ impl ToolHandler for Called {
     }
 }
 
+/// A call as it is made.
+pub(super) struct Calling<'c> {
+    pub(super) parts: &'c Arc<Parts>,
+    pub(super) cx: &'c Cx,
+    pub(super) arguments: &'c RawValue,
+    /// The connection over which it waits for an answer.
+    waits_over: &'c Mutex<Option<Reached>>,
+}
+
+impl Calling<'_> {
+    /// Calls it; again, where its operator allows that, if its server ends meanwhile.
+    async fn until_answered(&self) -> Result<CallToolResult, ErrorObject> {
+        let Self { parts, cx, arguments, .. } = self;
+        let upstream = &parts.upstream;
+        let mut tries = if parts.may_repeat { TRIES } else { 1 };
+        loop {
+            let reached = match upstream.reach().await {
+                Ok(reached) => reached,
+                Err(error) => return Ok(CallToolResult::error(error.to_string())),
+            };
+            tries -= 1;
+            let client = &reached.client;
+            upstream.log.ask_for(cx, client).await;
+            let answered = parts.relaying(cx, |options| {
+                self.waiting(&reached, async move {
+                    match client.start(&parts.tool, arguments, options).await? {
+                        Started::Result(result) => Ok(result),
+                        Started::Task(task) => Followed::new(task, upstream.callers.using()).ended(cx).await,
+                    }
+                })
+            });
+            let answered = answered.await;
+            let is_lost = parts.is_lost(&reached, &answered).await;
+            if !is_lost || tries == 0 {
+                return parts.answer(cx, answered, is_lost);
+            }
+            cx.status("its server ended: calling it again");
+        }
+    }
+
+    /// Waits for an answer over that connection.
+    pub(super) async fn waiting<T>(
+        &self,
+        reached: &Reached,
+        asking: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.wait_over(Some(reached.clone()));
+        let answered = self.parts.upstream.waiting(asking).await;
+        self.wait_over(None);
+        answered
+    }
+
+    fn wait_over(&self, connection: Option<Reached>) {
+        *self.waits_over.lock().unwrap_or_else(PoisonError::into_inner) = connection;
+    }
+}
+
 impl Parts {
     async fn call(self: &Arc<Self>, cx: &Cx, arguments: &RawValue) -> Result<CallToolResult, ErrorObject> {
+        let waits_over = Mutex::new(None);
+        let call = Calling { parts: self, cx, arguments, waits_over: &waits_over };
         let calling = Box::pin(async {
-            if self.may_be_task {
-                durable::call(self, cx, arguments).await
-            } else {
-                self.call_until_answered(cx, arguments).await
-            }
+            if self.may_be_task { durable::call(&call).await } else { call.until_answered().await }
         });
         let calling = self.upstream.callers.calling(cx, calling);
         let (server, tool, begun) = (&self.upstream.config().name, &self.tool, Instant::now());
         let answered = match self.timeout {
             None => calling.await,
-            Some(limit) => tokio::time::timeout(limit, calling).await.unwrap_or_else(|_| {
-                let limit = format_duration(limit);
-                Ok(self.failure(&format!("it took longer than its timeout of {limit}, and was given up")))
-            }),
+            Some(limit) => match tokio::time::timeout(limit, calling).await {
+                Ok(answered) => answered,
+                Err(_) => {
+                    if let Some(reached) = waits_over.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                        let upstream = Arc::clone(&self.upstream);
+                        // Its caller need not wait for that.
+                        tokio::spawn(async move { upstream.is_over(&reached, true).await });
+                    }
+                    let limit = format_duration(limit);
+                    Ok(self.failure(&format!("it took longer than its timeout of {limit}, and was given up")))
+                }
+            },
         };
         let came = match &answered {
             Ok(result) if result.is_error => "a failure",
@@ -87,32 +151,15 @@ impl Parts {
         answered
     }
 
-    /// Calls it; again, where its operator allows that, if its server ends meanwhile.
-    async fn call_until_answered(
-        &self,
-        cx: &Cx,
-        arguments: &RawValue,
-    ) -> Result<CallToolResult, ErrorObject> {
-        let mut tries = if self.may_repeat { TRIES } else { 1 };
-        loop {
-            let client = match self.upstream.client().await {
-                Ok(client) => client,
-                Err(error) => return Ok(CallToolResult::error(error.to_string())),
-            };
-            tries -= 1;
-            self.upstream.log.ask_for(cx, &client).await;
-            let calling = self.relaying(cx, |options| async {
-                match client.start(&self.tool, arguments, options).await? {
-                    Started::Result(result) => Ok(result),
-                    Started::Task(task) => Followed::new(task, self.upstream.callers.using()).ended(cx).await,
-                }
-            });
-            match calling.await {
-                Err(error) if is_gone(&error) && tries > 0 => {
-                    cx.status("its server ended: calling it again");
-                }
-                answered => return self.answer(cx, answered),
+    /// Whether there is no answer because the server, or its session, is not there any more. One that was silent for too long is
+    /// pinged first.
+    pub(super) async fn is_lost(&self, reached: &Reached, answered: &Result<CallToolResult, Error>) -> bool {
+        match answered {
+            Ok(_) => false,
+            Err(Error::TimedOut { after, .. }) => {
+                self.upstream.is_over(reached, Some(*after) == self.idle).await
             }
+            Err(error) => is_gone(error),
         }
     }
 
@@ -123,10 +170,14 @@ impl Parts {
         calling: impl FnOnce(CallOptions) -> F,
     ) -> F::Output {
         let (told, mut news) = watch::channel(None::<Progress>);
-        let mut options =
-            CallOptions::default().on_progress(move |progress| drop(told.send_replace(Some(progress))));
+        let pulse = Arc::clone(&self.upstream.pulse);
+        let mut options = CallOptions::default().on_progress(move |progress| {
+            pulse.hear();
+            told.send_replace(Some(progress));
+        });
         options.idle = self.idle;
-        let mut calling = std::pin::pin!(calling(options));
+        let mut calling = pin!(calling(options));
+        let mut silence = pin!(self.upstream.tell_of_silence(cx));
         loop {
             tokio::select! {
                 biased;
@@ -137,15 +188,17 @@ impl Parts {
                     }
                 }
                 answered = &mut calling => return answered,
+                never = &mut silence => match never {},
             }
         }
     }
 
-    /// What the caller is told.
+    /// What the caller is told; `is_lost` says that there is no answer for want of the server.
     pub(super) fn answer(
         &self,
         cx: &Cx,
         answered: Result<CallToolResult, Error>,
+        is_lost: bool,
     ) -> Result<CallToolResult, ErrorObject> {
         let error = match answered {
             Ok(mut result) => {
@@ -167,8 +220,10 @@ impl Parts {
                 self.failure(&format!("it ended before it had answered ({status})"))
             }
             Error::TimedOut { after, .. } => {
-                let after = format_duration(after);
-                self.failure(&format!("it gave no answer and no progress for {after}, and was given up"))
+                let (after, to_ping) = (format_duration(after), if is_lost { HUNG } else { "" });
+                self.failure(&format!(
+                    "it gave no answer and no progress for {after}, and was given up{to_ping}"
+                ))
             }
             error => self.failure(&self.upstream.why(&error)),
         })
@@ -181,6 +236,9 @@ impl Parts {
 
 /// What a server says of itself with each answer (2026-07-28).
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// What is said of a server that was ended because it hung.
+const HUNG: &str = "; it answered no ping either, and is started anew by the next call";
 
 /// How often a call is made that may be made again.
 pub(super) const TRIES: u32 = 5;

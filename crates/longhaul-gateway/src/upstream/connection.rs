@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::asking::Callers;
 use super::logging::Log;
 use super::offering::Seen;
+use super::pulse::Pulse;
 use crate::command::{DEFAULT_PATH, is_executable};
 use crate::config::{Machine, Reach, UpstreamServer, format_duration};
 
@@ -26,6 +27,8 @@ pub struct Upstream {
     /// Who waits for it.
     pub(super) callers: Callers,
     pub(super) log: Arc<Log>,
+    /// Whether it lives.
+    pub(super) pulse: Arc<Pulse>,
     state: Mutex<State>,
     /// How many connections there have been.
     opened: watch::Sender<u64>,
@@ -97,6 +100,8 @@ impl Upstream {
         let (opened, seen) = (watch::Sender::new(0), watch::Sender::new(Seen::default()));
         let (name, callers) = (config.name.clone(), Callers::default());
         let asked = callers.clone();
+        let pulse = Arc::new(Pulse::new());
+        let (asks, logs) = (Arc::clone(&pulse), Arc::clone(&pulse));
         let log = Arc::new(Log::new(&name, callers.clone()));
         let its = Arc::clone(&log);
         let last_line = Arc::<std::sync::Mutex<_>>::default();
@@ -107,10 +112,14 @@ impl Upstream {
             // It is listed when it may have changed.
             .cache(false)
             .on_question(move |question| {
+                asks.hear();
                 let callers = asked.clone();
                 async move { callers.ask(question).await }
             })
-            .on_log(LoggingLevel::Info, move |message| its.pass(&message))
+            .on_log(LoggingLevel::Info, move |message| {
+                logs.hear();
+                its.pass(&message);
+            })
             .on_stderr(move |line| {
                 tracing::info!(server = name, line, "a server said");
                 *latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
@@ -123,6 +132,7 @@ impl Upstream {
             is_tended,
             callers,
             log,
+            pulse,
             state: Mutex::default(),
             opened,
             doubted: Notify::new(),
@@ -236,19 +246,39 @@ impl Upstream {
         }
     }
 
+    /// The connection that there is, if there is one; it may have ended.
+    pub(super) async fn current(&self) -> Option<Reached> {
+        self.state.lock().await.open.as_ref().map(|open| open.reached.clone())
+    }
+
+    /// Ends that connection, whose server hangs, with the process at the other end. Who comes meanwhile waits until that is over, and
+    /// opens another.
+    pub(super) async fn end(&self, hung: &Reached) {
+        let mut state = self.state.lock().await;
+        if let Some(open) = state.open.take_if(|open| open.reached.number == hung.number) {
+            self.end_hung(&mut state, &open).await;
+        }
+    }
+
+    async fn end_hung(&self, state: &mut State, open: &Open) {
+        tracing::warn!(server = self.config.name, "a server answers no ping, and its connection is ended");
+        open.reached.client.close().await;
+        state.lose(open, "it answered no ping soon after it had started");
+    }
+
     async fn open(&self) -> Result<Reached, Unreached> {
         let mut state = self.state.lock().await;
         if let Some(open) = state.open.take() {
-            if !open.reached.client.has_ended() {
+            let is_mute = self.is_mute(&open.reached.client).await;
+            if open.reached.client.has_ended() {
+                tracing::warn!(server = self.config.name, "a server has ended its connection");
+                state.lose(&open, "it ended soon after it had started");
+            } else if is_mute {
+                self.end_hung(&mut state, &open).await;
+            } else {
                 let reached = open.reached.clone();
                 state.open = Some(open);
                 return Ok(reached);
-            }
-            tracing::warn!(server = self.config.name, "a server has ended its connection");
-            if open.since.elapsed() < LASTING {
-                state.fail("it ended soon after it had started".into());
-            } else {
-                state.failures = 0;
             }
         }
         if let Some((again, why)) = state.again.clone() {
@@ -266,6 +296,7 @@ impl Upstream {
                 let reached = Reached { client, number: self.openings() + 1 };
                 let open = Open { reached: reached.clone(), since: Instant::now() };
                 (state.open, state.again) = (Some(open), None);
+                self.pulse.hear();
                 self.opened.send_replace(reached.number);
                 Ok(reached)
             }
@@ -348,6 +379,15 @@ impl Upstream {
 }
 
 impl State {
+    /// A connection has ended: at once another is opened, unless it was none.
+    fn lose(&mut self, open: &Open, why: &str) {
+        if open.since.elapsed() < LASTING {
+            self.fail(why.into());
+        } else {
+            self.failures = 0;
+        }
+    }
+
     /// It is left alone for a while.
     fn fail(&mut self, why: Arc<str>) {
         let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE);

@@ -6,16 +6,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul::Cx;
 use longhaul::client::{CallOptions, Client, Error, SavedTask, Started, TaskHandle};
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::CallToolResult;
 use longhaul::server::{IntoToolResult, ToolError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use serde_json::value::RawValue;
 
-use super::call::{Parts, TRIES, is_gone, say};
+use super::call::{Calling, Parts, TRIES, is_gone, say};
 use super::connection::{Unreached, Upstream};
 use crate::config::Reach;
 
@@ -31,34 +29,30 @@ enum Begun {
 
 /// The same, as this process has it.
 enum Came {
-    Answer(Result<CallToolResult, Error>),
+    Answer {
+        answer: Result<CallToolResult, Error>,
+        /// There is none for want of the server.
+        is_lost: bool,
+    },
     Failure(CallToolResult),
     Task(TaskHandle),
 }
 
-pub(super) async fn call(
-    parts: &Arc<Parts>,
-    cx: &Cx,
-    arguments: &RawValue,
-) -> Result<CallToolResult, ErrorObject> {
-    parts.relaying(cx, |options| Box::pin(begin_and_follow(parts, cx, arguments, options))).await
+pub(super) async fn call(call: &Calling<'_>) -> Result<CallToolResult, ErrorObject> {
+    call.parts.relaying(call.cx, |options| Box::pin(begin_and_follow(call, options))).await
 }
 
-async fn begin_and_follow(
-    parts: &Arc<Parts>,
-    cx: &Cx,
-    arguments: &RawValue,
-    options: CallOptions,
-) -> Result<CallToolResult, ErrorObject> {
+async fn begin_and_follow(call: &Calling<'_>, options: CallOptions) -> Result<CallToolResult, ErrorObject> {
+    let Calling { parts, cx, .. } = *call;
     // How often it was called, by this process and by those before it; and how often more this one may.
     let (mut called, mut tries) = (0, TRIES);
     loop {
         let place = Mutex::new(None);
         let begin = || async {
-            let came = begin(parts, cx, arguments, options.clone()).await;
+            let came = begin(call, options.clone()).await;
             let begun = match &came {
                 Came::Task(task) => Begun::Task(parts.upstream.name(task.save())),
-                Came::Answer(_) | Came::Failure(_) => Begun::Answered,
+                Came::Answer { .. } | Came::Failure(_) => Begun::Answered,
             };
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(came);
             Ok::<_, ToolError>(begun)
@@ -84,18 +78,20 @@ async fn begin_and_follow(
         tries -= u32::from(came.is_some());
         let may_repeat = parts.may_repeat && tries > 0;
         match (begun, came) {
-            (Ok(Begun::Answered), Some(Came::Answer(Err(error)))) if is_gone(&error) && may_repeat => {}
-            (Ok(Begun::Answered), Some(Came::Answer(answer))) => return parts.answer(cx, answer),
+            (Ok(Begun::Answered), Some(Came::Answer { is_lost: true, .. })) if may_repeat => {}
+            (Ok(Begun::Answered), Some(Came::Answer { answer, is_lost })) => {
+                return parts.answer(cx, answer, is_lost);
+            }
             (Ok(Begun::Answered), Some(Came::Failure(failure))) => return Ok(failure),
             (Ok(Begun::Answered), _) if may_repeat => {}
             (Ok(Begun::Answered), _) => return Err(in_doubt()),
             (Ok(Begun::Task(saved)), came) => {
                 let task = came.and_then(Came::task);
-                match follow(parts, cx, &saved, task).await {
+                match follow(call, &saved, task).await {
                     // It was in the memory of a process that is not there any more, for one.
                     Followed::Ended(Err(error)) if error.is_gone() && may_repeat => {}
                     Followed::Elsewhere if may_repeat => {}
-                    Followed::Ended(ended) => return parts.answer(cx, ended),
+                    Followed::Ended(ended) => return parts.answer(cx, ended, false),
                     Followed::Elsewhere => {
                         return Ok(parts
                             .failure("another server has its name by now, and knows nothing of this call"));
@@ -113,22 +109,25 @@ impl Came {
     fn task(self) -> Option<TaskHandle> {
         match self {
             Self::Task(task) => Some(task),
-            Self::Answer(_) | Self::Failure(_) => None,
+            Self::Answer { .. } | Self::Failure(_) => None,
         }
     }
 }
 
-async fn begin(parts: &Parts, cx: &Cx, arguments: &RawValue, options: CallOptions) -> Came {
-    let client = match parts.upstream.client().await {
-        Ok(client) => client,
+async fn begin(call: &Calling<'_>, options: CallOptions) -> Came {
+    let Calling { parts, cx, arguments, .. } = *call;
+    let reached = match parts.upstream.reach().await {
+        Ok(reached) => reached,
         Err(error) => return Came::Failure(CallToolResult::error(error.to_string())),
     };
-    parts.upstream.log.ask_for(cx, &client).await;
-    match client.start(&parts.tool, arguments, options).await {
-        Ok(Started::Task(task)) => Came::Task(task),
-        Ok(Started::Result(result)) => Came::Answer(Ok(result)),
-        Err(error) => Came::Answer(Err(error)),
-    }
+    parts.upstream.log.ask_for(cx, &reached.client).await;
+    let answer = match call.waiting(&reached, reached.client.start(&parts.tool, arguments, options)).await {
+        Ok(Started::Task(task)) => return Came::Task(task),
+        Ok(Started::Result(result)) => Ok(result),
+        Err(error) => Err(error),
+    };
+    let is_lost = parts.is_lost(&reached, &answer).await;
+    Came::Answer { answer, is_lost }
 }
 
 /// What came of following a task.
@@ -140,7 +139,8 @@ enum Followed {
 }
 
 /// Follows the task to its end, over whatever befalls the connection to its server.
-async fn follow(parts: &Parts, cx: &Cx, saved: &SavedTask, mut task: Option<TaskHandle>) -> Followed {
+async fn follow(call: &Calling<'_>, saved: &SavedTask, mut task: Option<TaskHandle>) -> Followed {
+    let Calling { parts, cx, .. } = *call;
     let mut tries = TRIES;
     loop {
         tries -= 1;
@@ -156,7 +156,7 @@ async fn follow(parts: &Parts, cx: &Cx, saved: &SavedTask, mut task: Option<Task
             },
         };
         let ended = match found {
-            Ok(task) => task.watch(|task| say(cx, task)).await,
+            Ok(task) => parts.upstream.waiting(task.watch(|task| say(cx, task))).await,
             Err(error) => Err(error),
         };
         match ended {

@@ -1,7 +1,8 @@
 //! MCP servers that people already have, served on in every revision: their tools as durable tools, their prompts and resources as
 //! they are.
 //!
-//! `connection` has one connection to a server, opened when it is needed and again when it has ended; `offering` lists what the
+//! `connection` has one connection to a server, opened when it is needed and again when it has ended, or `pulse` finds that it
+//! hangs; `offering` lists what the
 //! server has and keeps the catalogue like it (`kept`; `tools`, `prompts`, `resources`), by names that `names` gives and without
 //! what `hidden` finds or `pins` holds back; `call` makes the calls, `durable` those that become tasks there, and `request` asks for the rest, `unlisted` for what no server lists. `asking` puts
 //! what they ask, and `logging` what they log, to who made the call; `watching` tells of resources that are watched.
@@ -17,6 +18,7 @@ mod names;
 mod offering;
 mod pins;
 mod prompts;
+mod pulse;
 mod request;
 mod resources;
 #[cfg(test)]

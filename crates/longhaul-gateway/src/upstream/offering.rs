@@ -9,7 +9,7 @@ use longhaul::server::{Catalogue, ChangeError, Prompt, Resource, ResourceTemplat
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::connection::{Kinds, Reached, Upstream, in_words};
+use super::connection::{Kinds, Upstream, in_words};
 use super::kept::{Kept, Renewed};
 use super::names::Names;
 
@@ -148,7 +148,7 @@ impl Offered {
     /// Reaches the server, lists what it has and follows that, until it is to be reached again.
     async fn serve(&mut self, before: &mut Option<Vec<watch::Receiver<Seen>>>) {
         let openings = self.upstream.openings();
-        let Reached { client, number } = match self.upstream.reach().await {
+        let reached = match self.upstream.reach().await {
             Ok(reached) => reached,
             Err(error) => {
                 self.failed(error.why);
@@ -170,9 +170,10 @@ impl Offered {
             // Who takes longer has later names.
             let _ = timeout(TURN, all).await;
         }
-        match self.follow(&client).await {
+        let client = &reached.client;
+        match self.follow(client).await {
             // It is started again by the next call, if there is one, or has been by now.
-            Ok(_) if client.has_ended() => drop(self.upstream.opened_after(number).await),
+            Ok(_) if client.has_ended() => drop(self.upstream.opened_after(reached.number).await),
             // Nor is it told that it was away, but by calls that fail.
             Ok(Heard::Nothing) => {
                 self.upstream.doubted.notified().await;
@@ -182,6 +183,9 @@ impl Offered {
             Ok(Heard::Changes) => sleep(PAUSE).await,
             Err(error) => {
                 self.failed(in_words(&error).into());
+                if error.is_timeout() {
+                    self.upstream.is_over(&reached, false).await;
+                }
                 sleep(PAUSE).await;
             }
         }

@@ -86,16 +86,22 @@ impl Upstream {
     ) -> Result<T, ErrorObject> {
         let mut is_again = false;
         loop {
-            let client = self.client().await.map_err(|error| ErrorObject::internal(error.to_string()))?;
+            let reached = self.reach().await.map_err(|error| ErrorObject::internal(error.to_string()))?;
             let asked = self.callers.calling(cx, async {
-                self.log.ask_for(cx, &client).await;
-                ask(client).await
+                self.log.ask_for(cx, &reached.client).await;
+                self.waiting(ask(reached.client.clone())).await
             });
-            return match asked.await {
+            let asked = asked.await;
+            let is_lost = match &asked {
+                Err(error) if error.is_timeout() => self.is_over(&reached, false).await,
+                Err(error) => is_gone(error),
+                Ok(_) => false,
+            };
+            return match asked {
                 Ok(answer) => Ok(answer),
                 // The server's own word, which the caller gets as it is.
                 Err(Error::Answer(error)) => Err(error),
-                Err(error) if is_gone(&error) && !is_again => {
+                Err(_) if is_lost && !is_again => {
                     is_again = true;
                     continue;
                 }

@@ -4,5 +4,7 @@
 
 mod away;
 mod changes;
+#[cfg(unix)]
+mod hung;
 mod offer;
 mod rig;

@@ -74,7 +74,7 @@ async fn what_a_server_has_beside_tools_is_served_on_in_both_eras() {
 #[tokio::test]
 async fn a_program_is_served_on_as_a_server_over_http_is() {
     for behind in both_eras() {
-        let front = Front::before(vec![as_a_program("behind")], behind).await;
+        let front = Front::before(vec![as_a_program("behind", "")], behind).await;
         let heard = Heard::default();
         let client = front.caller(heard.options(LoggingLevel::Warning)).await;
         look_around(&client, "program").await;
@@ -234,7 +234,7 @@ async fn what_no_revision_has_of_a_definition_is_passed_on_as_it_came() {
 #[tokio::test]
 async fn who_has_given_up_a_call_is_asked_by_the_next_one() {
     // Where a question does not say to which call it belongs.
-    let front = Front::before(vec![as_a_program("behind")], both_eras()[0]).await;
+    let front = Front::before(vec![as_a_program("behind", "")], both_eras()[0]).await;
     let options = Options::default().on_form(|_| async {
         ElicitResult::accepted(serde_json::value::to_raw_value(&json!({"name": "ann"})).unwrap())
     });
@@ -250,7 +250,7 @@ async fn who_has_given_up_a_call_is_asked_by_the_next_one() {
 
 #[tokio::test]
 async fn what_asks_after_a_call_went_silent_is_put_to_nobody_else() {
-    let mut behind = as_a_program("behind");
+    let mut behind = as_a_program("behind", "");
     behind.defaults.idle = Some(std::time::Duration::from_millis(200));
     let front = Front::before(vec![behind], both_eras()[0]).await;
     let of = |name: &str| memory::serve(front.dispatcher.clone(), Principal::new(name.to_owned()).unwrap());

@@ -84,8 +84,19 @@ pub(crate) fn one_of_each(name: &'static str) -> (Server, Catalogue) {
         std::future::pending::<&str>().await
     });
     let who = Tool::typed("who", "Who it is", move |_, Nothing {}| async move { name });
+    let pid =
+        Tool::typed("pid", "Which process it is", |_, Nothing {}| async { std::process::id().to_string() });
+    let busy = Tool::typed("busy", "Work, and do nothing else", |cx: Cx, Nothing {}| async move {
+        cx.progress(model::Progress::new(1.0)).await;
+        // What is to be sent before is sent.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        std::thread::sleep(Duration::from_secs(2));
+        "done"
+    });
     let server = server
         .tool(who)
+        .tool(pid)
+        .tool(busy)
         .tool(logs)
         .tool(odd)
         .tool(asks)
@@ -150,11 +161,11 @@ pub(crate) fn at(name: &str, url: &str, more: &str) -> UpstreamServer {
 }
 
 /// The server of this program itself, over its standard streams: see `serves_on_its_standard_streams`.
-pub(crate) fn as_a_program(name: &str) -> UpstreamServer {
+pub(crate) fn as_a_program(name: &str, more: &str) -> UpstreamServer {
     let program = std::env::current_exe().unwrap();
     let words = ["rig::serves_on_its_standard_streams", "--exact", "--ignored", "--nocapture"];
     let text = format!(
-        "[servers.{name}]\ntask = \"never\"\ncwd = \"/\"\ncommand = [{program:?}, {}]\nenv.SERVES = \"yes\"\n",
+        "[servers.{name}]\ntask = \"never\"\ncwd = \"/\"\ncommand = [{program:?}, {}]\nenv.SERVES = \"yes\"\n{more}\n",
         words.map(|word| format!("{word:?}")).join(", ")
     );
     check("longhaul.toml", &text).unwrap_or_else(|mistakes| panic!("{mistakes}")).config.servers.remove(0)

@@ -43,13 +43,26 @@ pub(in crate::config) fn read(
     let pins = pins(reader, &section, context);
     let range = (limits::START_WITHIN_MIN, limits::START_WITHIN_MAX);
     let start_within = reader.duration(&section, "start_within", range).unwrap_or(limits::START_WITHIN);
+    let range = (limits::PING_WITHIN_MIN, limits::PING_WITHIN_MAX);
+    let ping_within = reader.duration(&section, "ping_within", range).unwrap_or(limits::PING_WITHIN);
     let defaults = policy(reader, &section, &defaults());
     let tools = tools(reader, &section, &defaults);
     let mut is_served = |key| reader.boolean(&section, key).is_none_or(|served| served.value);
     let (prompts, resources) = (is_served("prompts"), is_served("resources"));
     let name = entry.key.to_owned();
-    let reach = reach?;
-    Some(UpstreamServer { name, reach, prefix, pins, prompts, resources, start_within, defaults, tools })
+    let server = UpstreamServer {
+        name,
+        reach: reach?,
+        prefix,
+        pins,
+        prompts,
+        resources,
+        start_within,
+        ping_within,
+        defaults,
+        tools,
+    };
+    Some(server)
 }
 
 /// It stands before the names of tools, so it is short and of their characters.
@@ -321,7 +334,7 @@ fn rerun(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Rerun> {
     reader.word(section, "rerun", &RERUNS)
 }
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "command",
     "cwd",
     "env",
@@ -332,6 +345,7 @@ const KEYS: [&str; 11] = [
     "prompts",
     "resources",
     "start_within",
+    "ping_within",
     "tools",
 ];
 
