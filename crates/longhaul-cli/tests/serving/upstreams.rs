@@ -63,7 +63,8 @@ fn a_server_over_http_is_shown_what_signs_in_and_callers_are_not() {
     let at = folder.path();
     fs::write(at.join("behind/token"), TOKEN).unwrap();
     let behind = start(&at.join("behind"));
-    let front = |headers: &str| format!("[servers.behind]\nurl = {:?}\n{headers}\n", behind.url());
+    let front =
+        |headers: &str| format!("[servers.behind]\nurl = {:?}\ntask = \"never\"\n{headers}\n", behind.url());
     let with_token = "headers.Authorization = { from = \"file:token\", prefix = \"Bearer \" }";
     fs::write(at.join("token"), TOKEN).unwrap();
     fs::write(at.join("longhaul.toml"), front(with_token)).unwrap();
@@ -193,6 +194,41 @@ fn what_another_server_made_a_task_of_is_gone_on_with_after_a_kill_and_ends_with
     assert_eq!(run(at, &["tasks", "result", &id]).1, "ended\n");
     lines(&behind_at.join("runs"), 2);
     assert_eq!(fs::read_to_string(behind_at.join("runs")).unwrap(), "run\nrun\n", "each began once");
+}
+
+#[test]
+fn a_task_elsewhere_is_waited_for_while_its_server_is_away() {
+    let folder = folder("", &format!("{WORK}task = \"after 50ms\""));
+    let (at, behind_at) = (folder.path(), folder.path().join("behind"));
+    let behind = start(&behind_at);
+    let place = behind.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
+    let front = format!("[servers.behind]\nurl = {:?}\ntask = \"after 50ms\"\n", behind.url());
+    fs::write(at.join("longhaul.toml"), front).unwrap();
+    let server = start(at);
+    let id = begun(at, server.url());
+    followed(at, server.url(), &id);
+    let waits = |is_away: bool| {
+        let mut looks = 0;
+        loop {
+            let (_, said, err) = run(at, &["tasks", "get", "--json", "--url", server.url(), &id]);
+            assert!(said.contains("\"working\""), "{said}{err}");
+            if said.contains("its server does not answer") == is_away {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            looks += 1;
+            assert!(looks < 3000, "{said}{err}");
+        }
+    };
+    drop(behind);
+    waits(true);
+    let _behind = Server::start(&behind_at, &["--http", &place]);
+    waits(false);
+    fs::write(behind_at.join("go"), "").unwrap();
+    let (code, said, err) = run(at, &["tasks", "wait", &id, "--url", server.url()]);
+    assert_eq!(code, 0, "{said}{err}");
+    assert_eq!(run(at, &["tasks", "result", &id]).1, "ended\n");
+    assert_eq!(fs::read_to_string(behind_at.join("runs")).unwrap(), "run\n", "it began once");
 }
 
 #[test]

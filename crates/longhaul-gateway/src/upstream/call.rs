@@ -8,14 +8,15 @@ use longhaul::Cx;
 use longhaul::client::{CallOptions, Error, Started, TaskHandle};
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{CallToolResult, Progress, Task};
-use longhaul::server::{ToolFuture, ToolHandler};
+use longhaul::server::{TaskMode, ToolFuture, ToolHandler};
 use longhaul::store::Rerun;
 use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::asking::Using;
-use super::connection::{Reached, Upstream, in_words};
+use super::away::UNSAID;
+use super::connection::{Reached, Unreached, Upstream, in_words};
 use super::durable;
 use crate::config::{UpstreamPolicy, format_duration};
 
@@ -30,6 +31,8 @@ pub(super) struct Parts {
     pub(super) may_repeat: bool,
     /// Its server can make tasks of calls, which outlive us.
     may_be_task: bool,
+    /// A call can become a task here, which waits for a server that is away.
+    pub(super) may_wait: bool,
     timeout: Option<Duration>,
     idle: Option<Duration>,
 }
@@ -46,6 +49,7 @@ impl Called {
             tool: tool.to_owned(),
             may_repeat: policy.rerun == Rerun::Restart,
             may_be_task,
+            may_wait: policy.task != TaskMode::Never,
             timeout: policy.timeout,
             idle: policy.idle,
         }))
@@ -73,32 +77,49 @@ pub(super) struct Calling<'c> {
 impl Calling<'_> {
     /// Calls it; again, where its operator allows that, if its server ends meanwhile.
     async fn until_answered(&self) -> Result<CallToolResult, ErrorObject> {
-        let Self { parts, cx, arguments, .. } = self;
-        let upstream = &parts.upstream;
+        let Self { parts, cx, .. } = self;
         let mut tries = if parts.may_repeat { TRIES } else { 1 };
         loop {
-            let reached = match upstream.reach().await {
-                Ok(reached) => reached,
-                Err(error) => return Ok(CallToolResult::error(error.to_string())),
+            let (reached, answered) = match parts.relaying(cx, |options| self.call(options)).await {
+                Ok(called) => called,
+                Err(away) if parts.may_wait && !away.is_denied => {
+                    self.until_there(away).await;
+                    continue;
+                }
+                Err(away) => return Ok(CallToolResult::error(away.to_string())),
             };
             tries -= 1;
-            let client = &reached.client;
-            upstream.log.ask_for(cx, client).await;
-            let answered = parts.relaying(cx, |options| {
-                self.waiting(&reached, async move {
-                    match client.start(&parts.tool, arguments, options).await? {
-                        Started::Result(result) => Ok(result),
-                        Started::Task(task) => Followed::new(task, upstream.callers.using()).ended(cx).await,
-                    }
-                })
-            });
-            let answered = answered.await;
             let is_lost = parts.is_lost(&reached, &answered).await;
             if !is_lost || tries == 0 {
                 return parts.answer(cx, answered, is_lost);
             }
             cx.status("its server ended: calling it again");
         }
+    }
+
+    async fn call(
+        &self,
+        options: CallOptions,
+    ) -> Result<(Reached, Result<CallToolResult, Error>), Unreached> {
+        let (reached, started) = self.start(options).await?;
+        let answered = match started {
+            Ok(Started::Result(result)) => Ok(result),
+            Ok(Started::Task(task)) => {
+                let followed = Followed::new(task, self.parts.upstream.callers.using());
+                self.waiting(&reached, followed.ended(self, &reached)).await
+            }
+            Err(error) => Err(error),
+        };
+        Ok((reached, answered))
+    }
+
+    /// Makes the call; its server may make a task of it.
+    pub(super) async fn start(
+        &self,
+        options: CallOptions,
+    ) -> Result<(Reached, Result<Started, Error>), Unreached> {
+        let (tool, arguments) = (&self.parts.tool, self.arguments);
+        self.ask(|client| async move { client.start(tool, arguments, options).await }).await
     }
 
     /// Waits for an answer over that connection.
@@ -268,8 +289,8 @@ impl Followed {
         Self { task: Arc::new(task), is_over: false, using: Some(using) }
     }
 
-    async fn ended(mut self, cx: &Cx) -> Result<CallToolResult, Error> {
-        let ended = self.task.watch(|task| say(cx, task)).await;
+    async fn ended(mut self, call: &Calling<'_>, reached: &Reached) -> Result<CallToolResult, Error> {
+        let ended = call.until_ended(reached, &self.task, Some(UNSAID)).await;
         self.is_over = true;
         ended
     }

@@ -56,7 +56,7 @@ struct State {
     /// How often in a row it could not be reached, or ended at once.
     failures: u32,
     /// When it is tried again, and why it has to be.
-    again: Option<(Instant, Arc<str>)>,
+    again: Option<(Instant, Unreached)>,
 }
 
 struct Open {
@@ -81,6 +81,8 @@ pub struct Unreached {
     pub server: String,
     /// What went wrong.
     pub why: Arc<str>,
+    /// It lets nobody in who has not signed in, or as somebody else: waiting does not help.
+    pub is_denied: bool,
 }
 
 impl Upstream {
@@ -109,6 +111,8 @@ impl Upstream {
         let mut options = options
             // What it gives is for the caller to judge.
             .validate(false)
+            // Who waits for one that is away says so.
+            .retry_for(Duration::ZERO)
             // It is listed when it may have changed.
             .cache(false)
             .on_question(move |question| {
@@ -184,7 +188,7 @@ impl Upstream {
         let this = Arc::clone(self);
         match tokio::spawn(async move { this.open().await }).await {
             Ok(opened) => opened,
-            Err(error) => Err(self.unreached(error.to_string().into())),
+            Err(error) => Err(self.unreached(error.to_string())),
         }
     }
 
@@ -263,7 +267,7 @@ impl Upstream {
     async fn end_hung(&self, state: &mut State, open: &Open) {
         tracing::warn!(server = self.config.name, "a server answers no ping, and its connection is ended");
         open.reached.client.close().await;
-        state.lose(open, "it answered no ping soon after it had started");
+        state.lose(open, self.unreached("it answered no ping soon after it had started"));
     }
 
     async fn open(&self) -> Result<Reached, Unreached> {
@@ -272,7 +276,7 @@ impl Upstream {
             let is_mute = self.is_mute(&open.reached.client).await;
             if open.reached.client.has_ended() {
                 tracing::warn!(server = self.config.name, "a server has ended its connection");
-                state.lose(&open, "it ended soon after it had started");
+                state.lose(&open, self.unreached("it ended soon after it had started"));
             } else if is_mute {
                 self.end_hung(&mut state, &open).await;
             } else {
@@ -281,10 +285,11 @@ impl Upstream {
                 return Ok(reached);
             }
         }
-        if let Some((again, why)) = state.again.clone() {
+        if let Some((again, unreached)) = state.again.clone() {
             if again > Instant::now() + PATIENCE {
                 let left = format_duration(Duration::from_secs((again - Instant::now()).as_secs() + 1));
-                return Err(self.unreached(format!("{why}; it is tried again in {left}").into()));
+                let why = format!("{}; it is tried again in {left}", unreached.why).into();
+                return Err(Unreached { why, ..unreached });
             }
             sleep_until(again).await;
         }
@@ -300,25 +305,27 @@ impl Upstream {
                 self.opened.send_replace(reached.number);
                 Ok(reached)
             }
-            Err(why) => {
-                let why: Arc<str> = why.into();
-                tracing::warn!(server = self.config.name, %why, "a server cannot be reached");
-                state.fail(Arc::clone(&why));
-                Err(self.unreached(why))
+            Err(unreached) => {
+                tracing::warn!(server = self.config.name, why = %unreached.why, "a server cannot be reached");
+                state.fail(unreached.clone());
+                Err(unreached)
             }
         }
     }
 
-    async fn connect(&self) -> Result<Client, String> {
-        let (target, options) = self.target()?;
+    async fn connect(&self) -> Result<Client, Unreached> {
+        let (target, options) = self.target().map_err(|why| self.unreached(why))?;
         let within = self.config.start_within;
         match timeout(within, Client::connect_with(target, options)).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(Error::Died { status, last_words, .. })) => {
-                Err(format!("it ended ({status}) and said: {}", last_words.trim()))
+                Err(self.unreached(format!("it ended ({status}) and said: {}", last_words.trim())))
             }
-            Ok(Err(error)) => Err(self.why(&error)),
-            Err(_) => Err(format!("it has not answered within {}", format_duration(within))),
+            Ok(Err(error)) => {
+                let is_denied = error.is_denied();
+                Err(Unreached { is_denied, ..self.unreached(self.why(&error)) })
+            }
+            Err(_) => Err(self.unreached(format!("it has not answered within {}", format_duration(within)))),
         }
     }
 
@@ -373,23 +380,24 @@ impl Upstream {
         format!("{why}; `longhaul login {url}{more}`, as the user who runs this server, signs in there")
     }
 
-    fn unreached(&self, why: Arc<str>) -> Unreached {
-        Unreached { server: self.config.name.clone(), why }
+    /// It cannot be reached, for that reason.
+    pub(super) fn unreached(&self, why: impl Into<Arc<str>>) -> Unreached {
+        Unreached { server: self.config.name.clone(), why: why.into(), is_denied: false }
     }
 }
 
 impl State {
     /// A connection has ended: at once another is opened, unless it was none.
-    fn lose(&mut self, open: &Open, why: &str) {
+    fn lose(&mut self, open: &Open, why: Unreached) {
         if open.since.elapsed() < LASTING {
-            self.fail(why.into());
+            self.fail(why);
         } else {
             self.failures = 0;
         }
     }
 
     /// It is left alone for a while.
-    fn fail(&mut self, why: Arc<str>) {
+    fn fail(&mut self, why: Unreached) {
         let pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(16)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
         self.again = Some((Instant::now() + pause, why));

@@ -13,14 +13,16 @@ use longhaul::server::{IntoToolResult, ToolError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::call::{Calling, Parts, TRIES, is_gone, say};
-use super::connection::{Unreached, Upstream};
+use super::call::{Calling, Parts, TRIES, is_gone};
+use super::connection::{Reached, Unreached, Upstream};
 use crate::config::Reach;
 
 /// What a call has come to, as it is written down.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Begun {
+    /// It never left: its server was away.
+    Away,
     /// It was answered: with what, the task here says.
     Answered,
     /// It goes on there.
@@ -35,7 +37,8 @@ enum Came {
         is_lost: bool,
     },
     Failure(CallToolResult),
-    Task(TaskHandle),
+    Away(Unreached),
+    Task(Reached, TaskHandle),
 }
 
 pub(super) async fn call(call: &Calling<'_>) -> Result<CallToolResult, ErrorObject> {
@@ -51,7 +54,8 @@ async fn begin_and_follow(call: &Calling<'_>, options: CallOptions) -> Result<Ca
         let begin = || async {
             let came = begin(call, options.clone()).await;
             let begun = match &came {
-                Came::Task(task) => Begun::Task(parts.upstream.name(task.save())),
+                Came::Task(_, task) => Begun::Task(parts.upstream.name(task.save())),
+                Came::Away(_) => Begun::Away,
                 Came::Answer { .. } | Came::Failure(_) => Begun::Answered,
             };
             *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(came);
@@ -75,7 +79,7 @@ async fn begin_and_follow(call: &Calling<'_>, options: CallOptions) -> Result<Ca
         let came = place.lock().unwrap_or_else(PoisonError::into_inner).take();
         called += 1;
         // What was called before this process began counts against none of its tries.
-        tries -= u32::from(came.is_some());
+        tries -= u32::from(came.as_ref().is_some_and(|came| !matches!(came, Came::Away(_))));
         let may_repeat = parts.may_repeat && tries > 0;
         match (begun, came) {
             (Ok(Begun::Answered), Some(Came::Answer { is_lost: true, .. })) if may_repeat => {}
@@ -85,18 +89,28 @@ async fn begin_and_follow(call: &Calling<'_>, options: CallOptions) -> Result<Ca
             (Ok(Begun::Answered), Some(Came::Failure(failure))) => return Ok(failure),
             (Ok(Begun::Answered), _) if may_repeat => {}
             (Ok(Begun::Answered), _) => return Err(in_doubt()),
+            (Ok(Begun::Away), came) => {
+                let away = match came {
+                    Some(Came::Away(away)) => away,
+                    _ => parts.upstream.unreached("so it was before this server was started"),
+                };
+                call.until_there(away).await;
+                continue;
+            }
             (Ok(Begun::Task(saved)), came) => {
-                let task = came.and_then(Came::task);
+                let task = match came {
+                    Some(Came::Task(reached, task)) => Some((reached, task)),
+                    _ => None,
+                };
                 match follow(call, &saved, task).await {
                     // It was in the memory of a process that is not there any more, for one.
-                    Followed::Ended(Err(error)) if error.is_gone() && may_repeat => {}
-                    Followed::Elsewhere if may_repeat => {}
-                    Followed::Ended(ended) => return parts.answer(cx, ended, false),
-                    Followed::Elsewhere => {
+                    Some(Err(error)) if error.is_gone() && may_repeat => {}
+                    None if may_repeat => {}
+                    Some(ended) => return parts.answer(cx, ended, false),
+                    None => {
                         return Ok(parts
                             .failure("another server has its name by now, and knows nothing of this call"));
                     }
-                    Followed::Unreached(why) => return Ok(CallToolResult::error(why.to_string())),
                 }
             }
             (Err(error), _) => return Err::<CallToolResult, _>(error).into_tool_result(),
@@ -105,63 +119,40 @@ async fn begin_and_follow(call: &Calling<'_>, options: CallOptions) -> Result<Ca
     }
 }
 
-impl Came {
-    fn task(self) -> Option<TaskHandle> {
-        match self {
-            Self::Task(task) => Some(task),
-            Self::Answer { .. } | Self::Failure(_) => None,
-        }
-    }
-}
-
 async fn begin(call: &Calling<'_>, options: CallOptions) -> Came {
-    let Calling { parts, cx, arguments, .. } = *call;
-    let reached = match parts.upstream.reach().await {
-        Ok(reached) => reached,
-        Err(error) => return Came::Failure(CallToolResult::error(error.to_string())),
+    let (reached, answer) = match call.start(options).await {
+        Ok((reached, Ok(Started::Task(task)))) => return Came::Task(reached, task),
+        Ok((reached, Ok(Started::Result(result)))) => (reached, Ok(result)),
+        Ok((reached, Err(error))) => (reached, Err(error)),
+        Err(away) if away.is_denied => return Came::Failure(CallToolResult::error(away.to_string())),
+        Err(away) => return Came::Away(away),
     };
-    parts.upstream.log.ask_for(cx, &reached.client).await;
-    let answer = match call.waiting(&reached, reached.client.start(&parts.tool, arguments, options)).await {
-        Ok(Started::Task(task)) => return Came::Task(task),
-        Ok(Started::Result(result)) => Ok(result),
-        Err(error) => Err(error),
-    };
-    let is_lost = parts.is_lost(&reached, &answer).await;
+    let is_lost = call.parts.is_lost(&reached, &answer).await;
     Came::Answer { answer, is_lost }
 }
 
-/// What came of following a task.
-enum Followed {
-    Ended(Result<CallToolResult, Error>),
-    /// The server that knows it has another in its place.
-    Elsewhere,
-    Unreached(Unreached),
-}
-
-/// Follows the task to its end, over whatever befalls the connection to its server.
-async fn follow(call: &Calling<'_>, saved: &SavedTask, mut task: Option<TaskHandle>) -> Followed {
-    let Calling { parts, cx, .. } = *call;
+/// Follows the task to its end, over whatever befalls the connection to its server; `None` when another server has taken the place of
+/// the one that knows it.
+async fn follow(
+    call: &Calling<'_>,
+    saved: &SavedTask,
+    mut task: Option<(Reached, TaskHandle)>,
+) -> Option<Result<CallToolResult, Error>> {
     let mut tries = TRIES;
     loop {
-        tries -= 1;
-        let found = match task.take() {
-            Some(task) => Ok(task),
-            None => match parts.upstream.client().await {
-                Ok(client) => match parts.upstream.resume(&client, saved) {
-                    Some(found) => found,
-                    None => return Followed::Elsewhere,
-                },
-                Err(why) if tries == 0 => return Followed::Unreached(why),
-                Err(_) => continue,
-            },
+        let (reached, task) = match task.take() {
+            Some(begun) => begun,
+            None => {
+                let reached = call.reach_again().await;
+                match call.parts.upstream.resume(&reached.client, saved)? {
+                    Ok(task) => (reached, task),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
         };
-        let ended = match found {
-            Ok(task) => parts.upstream.waiting(task.watch(|task| say(cx, task))).await,
-            Err(error) => Err(error),
-        };
-        match ended {
-            Err(error) if is_gone(&error) && tries > 0 => {}
-            ended => return Followed::Ended(ended),
+        match call.waiting(&reached, call.until_ended(&reached, &task, None)).await {
+            Err(error) if is_gone(&error) && tries > 1 => tries -= 1,
+            ended => return Some(ended),
         }
     }
 }

@@ -4,10 +4,11 @@
 //! `connection` has one connection to a server, opened when it is needed and again when it has ended, or `pulse` finds that it
 //! hangs; `offering` lists what the
 //! server has and keeps the catalogue like it (`kept`; `tools`, `prompts`, `resources`), by names that `names` gives and without
-//! what `hidden` finds or `pins` holds back; `call` makes the calls, `durable` those that become tasks there, and `request` asks for the rest, `unlisted` for what no server lists. `asking` puts
+//! what `hidden` finds or `pins` holds back; `call` makes the calls, `durable` those that become tasks there, `away` waits for servers that are not there, and `request` asks for the rest, `unlisted` for what no server lists. `asking` puts
 //! what they ask, and `logging` what they log, to who made the call; `watching` tells of resources that are watched.
 
 mod asking;
+mod away;
 mod call;
 mod connection;
 mod durable;

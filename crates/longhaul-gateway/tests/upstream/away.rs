@@ -1,14 +1,17 @@
-//! A server over HTTP that is away for a while, and has forgotten all sessions when it is back.
+//! A server that is away for a while: one over HTTP has forgotten all sessions when it is back.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
-use longhaul::client::{CallOptions, Client, Options};
-use longhaul::proto::model::CallToolResult;
+use longhaul::client::{CallOptions, Client, Options, Started, TaskHandle};
+use longhaul::proto::model::{CallToolResult, TaskStatus};
+use longhaul::server::TaskMode;
+use longhaul_gateway::config::Reach;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::rig::{Elsewhere, Front, at, both_eras, eventually};
+use super::rig::{Elsewhere, Front, as_a_program, at, both_eras, eventually};
 
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
@@ -56,5 +59,76 @@ async fn a_server_that_was_killed_and_is_back_is_gone_on_with() {
             is_listed(&client, "after").await && !is_listed(&client, "before").await
         })
         .await;
+    }
+}
+
+/// A call that has become a task.
+async fn begun(client: &Client, tool: &str) -> TaskHandle {
+    match client.start(tool, &json!({}), CallOptions::default()).await.unwrap() {
+        Started::Task(task) => task,
+        Started::Result(result) => panic!("it is no task: {result:?}"),
+    }
+}
+
+/// Waits until a task says so of itself, and works all the same.
+async fn says(task: &TaskHandle, words: &str) {
+    eventually(&format!("the task does not say: {words}"), async || {
+        let task = task.get().await.unwrap();
+        assert_eq!(task.status, TaskStatus::Working, "{task:?}");
+        task.status_message.is_some_and(|said| said.contains(words))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_task_whose_call_never_left_waits_for_its_server_and_a_plain_call_fails() {
+    for behind in both_eras() {
+        let address = free_address();
+        let program = Elsewhere::at(address, "before");
+        let url = format!("http://{address}/mcp");
+        let more = "task = \"always\"\ntools.pid.task = \"never\"\n";
+        let front = Front::before(vec![at("one", &url, more)], behind).await;
+        let client = front.caller(Options::default()).await;
+        program.kill();
+        let plain = client.call("pid", &json!({})).await.unwrap();
+        assert!(plain.is_error && said(&plain).contains("the server one"), "{behind}: {plain:?}");
+        let task = begun(&client, "who").await;
+        says(&task, "waiting to be called, for its server is away").await;
+        let _program = Elsewhere::at(address, "after");
+        let answered = task.wait().await.unwrap();
+        assert!(!answered.is_error && said(&answered) == "elsewhere", "{behind}: {answered:?}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_task_waits_for_a_program_that_cannot_be_started_until_it_can() {
+    use rustix::process::{Pid, Signal, kill_process};
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (script, away) = (folder.path().join("server"), folder.path().join("away"));
+    let program = std::env::current_exe().unwrap();
+    let words = "rig::serves_on_its_standard_streams --exact --ignored --nocapture";
+    std::fs::write(&script, format!("#!/bin/sh\nexec {} {words}\n", program.display())).unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut server = as_a_program("one", "");
+    server.defaults.task = TaskMode::After(Duration::ZERO);
+    let Reach::Command(command) = &mut server.reach else { panic!("it is a program") };
+    command.argv = vec![script.display().to_string()];
+    for behind in both_eras() {
+        let front = Front::before(vec![server.clone()], behind).await;
+        let client = front.caller(Options::default()).await;
+        let pid = begun(&client, "pid").await.wait().await.unwrap();
+        std::fs::rename(&script, &away).unwrap();
+        kill_process(Pid::from_raw(said(&pid).parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+        let upstream = front.upstreams.iter().next().unwrap();
+        eventually("that it has ended is not seen", async || upstream.client().await.is_err()).await;
+        let task = begun(&client, "who").await;
+        says(&task, "is not found").await;
+        std::fs::rename(&away, &script).unwrap();
+        let answered = task.wait().await.unwrap();
+        assert!(!answered.is_error && said(&answered) == "program", "{behind}: {answered:?}");
+        front.upstreams.close().await;
     }
 }
