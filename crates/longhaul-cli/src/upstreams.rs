@@ -95,7 +95,7 @@ impl Upstreams {
                 Seen::Failed { why } => {
                     format!("{name}   not reached, and tried again: {}", clean::line(why, 400))
                 }
-                Seen::Listed { tools, prompts, resources, templates, revision, notes } => {
+                Seen::Listed { tools, prompts, resources, templates, revision, notes, away } => {
                     lines
                         .notes
                         .extend(notes.iter().map(|note| format!("{name}: {}", clean::line(note, 400))));
@@ -105,7 +105,10 @@ impl Upstreams {
                         (*resources, "resource"),
                         (*templates, "template"),
                     ]);
-                    format!("{name}   {has}   {revision}")
+                    let away = away.as_ref().map_or_else(String::new, |away| {
+                        format!("   not connected, and offered still: {}", clean::line(&away.why, 400))
+                    });
+                    format!("{name}   {has}   {revision}{away}")
                 }
             });
         }

@@ -1,7 +1,7 @@
 //! Who works on the tasks, where they are kept, and the servers that are served on: as a page, and as JSON.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use longhaul::store::Time;
@@ -48,7 +48,7 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
             }
         }
         (configuration(look.inner, now))
-        (upstreams(&facts.upstreams))
+        (upstreams(&facts.upstreams, now))
     };
     let page = Page { tab: Tab::Nodes, title: "Nodes", follows: None, reloads: true, body };
     Ok(respond::page(StatusCode::OK, page.render(look.inner, look.viewer)))
@@ -102,7 +102,7 @@ fn configuration(inner: &Inner, now: Time) -> Markup {
 }
 
 /// The servers that are served on.
-fn upstreams(all: &[Arc<Upstream>]) -> Markup {
+fn upstreams(all: &[Arc<Upstream>], now: Time) -> Markup {
     html! {
         section aria-labelledby="upstreams-title" {
             h2 id="upstreams-title" { "Servers that are served on" }
@@ -111,7 +111,7 @@ fn upstreams(all: &[Arc<Upstream>]) -> Markup {
                 div.scroll tabindex="0" role="group" aria-label="Servers, a table" {
                     table.cards {
                         thead { tr { th scope="col" { "Server" } th scope="col" { "State" } th scope="col" { "Revision" } th scope="col" { "What it has" } th scope="col" { "Its latest words" } } }
-                        tbody { @for upstream in all { (row(upstream)) } }
+                        tbody { @for upstream in all { (row(upstream, now)) } }
                     }
                 }
             }
@@ -119,7 +119,7 @@ fn upstreams(all: &[Arc<Upstream>]) -> Markup {
     }
 }
 
-fn row(upstream: &Upstream) -> Markup {
+fn row(upstream: &Upstream, now: Time) -> Markup {
     let seen = upstream.seen().borrow().clone();
     html! {
         tr {
@@ -127,9 +127,15 @@ fn row(upstream: &Upstream) -> Markup {
             @match seen {
                 Seen::Nothing => { td { "has not answered yet" } td {} td {} },
                 Seen::Failed { why } => { td { "not reached, and tried again: " (clean::line(&why, 300)) } td {} td {} },
-                Seen::Listed { tools, prompts, resources, templates, revision, notes } => {
+                Seen::Listed { tools, prompts, resources, templates, revision, notes, away } => {
                     td {
-                        "connected" @if let Some(times) = again(upstream) { ", " (times) }
+                        @match away {
+                            None => { "connected" @if let Some(times) = again(upstream) { ", " (times) } },
+                            Some(away) => {
+                                "not connected for " (frame::since(before(now, away.since.elapsed()), now)) ": "
+                                (clean::line(&away.why, 300)) "; what it has is offered still"
+                            },
+                        }
                         @for note in &notes { br; span.hint { (clean::line(note, 300)) } }
                     }
                     td { (revision) }
@@ -139,6 +145,12 @@ fn row(upstream: &Upstream) -> Markup {
             td { @if let Some(line) = upstream.last_line() { code { (clean::line(&line, 200)) } } }
         }
     }
+}
+
+/// So long ago.
+fn before(now: Time, ago: Duration) -> Time {
+    let ago = i64::try_from(ago.as_millis()).unwrap_or(i64::MAX);
+    Time::from_unix_ms(now.unix_ms().saturating_sub(ago))
 }
 
 /// So many of them, in words.
@@ -200,8 +212,11 @@ fn server(upstream: &Upstream) -> Value {
     let mut told = match &*upstream.seen().borrow() {
         Seen::Nothing => json!({ "state": "unknown" }),
         Seen::Failed { why } => json!({ "state": "unreachable", "why": why }),
-        Seen::Listed { tools, prompts, resources, templates, revision, notes } => json!({
-            "state": "connected", "revision": revision, "tools": tools, "prompts": prompts, "resources": resources,
+        Seen::Listed { tools, prompts, resources, templates, revision, notes, away } => json!({
+            "state": if away.is_none() { "connected" } else { "away" },
+            "why": away.as_ref().map(|away| &*away.why),
+            "awayMs": away.as_ref().map(|away| u64::try_from(away.since.elapsed().as_millis()).unwrap_or(u64::MAX)),
+            "revision": revision, "tools": tools, "prompts": prompts, "resources": resources,
             "templates": templates, "notes": notes,
         }),
     };

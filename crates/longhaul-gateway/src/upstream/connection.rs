@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::asking::Callers;
 use super::logging::Log;
-use super::offering::Seen;
 use super::pulse::Pulse;
+use super::seen::Seen;
 use crate::command::{DEFAULT_PATH, is_executable};
 use crate::config::{Machine, Reach, UpstreamServer, format_duration};
 
@@ -266,6 +266,10 @@ impl Upstream {
 
     async fn end_hung(&self, state: &mut State, open: &Open) {
         tracing::warn!(server = self.config.name, "a server answers no ping, and its connection is ended");
+        let within = format_duration(self.config.ping_within);
+        self.miss(
+            format!("it answered no ping within {within}, and is started anew by the next call").into(),
+        );
         open.reached.client.close().await;
         state.lose(open, self.unreached("it answered no ping soon after it had started"));
     }
@@ -308,6 +312,7 @@ impl Upstream {
             Err(unreached) => {
                 tracing::warn!(server = self.config.name, why = %unreached.why, "a server cannot be reached");
                 state.fail(unreached.clone());
+                self.miss(Arc::clone(&unreached.why));
                 Err(unreached)
             }
         }

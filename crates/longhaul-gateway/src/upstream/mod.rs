@@ -2,10 +2,11 @@
 //! they are.
 //!
 //! `connection` has one connection to a server, opened when it is needed and again when it has ended, or `pulse` finds that it
-//! hangs; `offering` lists what the
-//! server has and keeps the catalogue like it (`kept`; `tools`, `prompts`, `resources`), by names that `names` gives and without
-//! what `hidden` finds or `pins` holds back; `call` makes the calls, `durable` those that become tasks there, `away` waits for servers that are not there, and `request` asks for the rest, `unlisted` for what no server lists. `asking` puts
-//! what they ask, and `logging` what they log, to who made the call; `watching` tells of resources that are watched.
+//! hangs; `offering` lists what the server has, which `seen` tells, and keeps the catalogue like it (`kept`; `tools`, `prompts`,
+//! `resources`), by names that `names` gives and without what `hidden` finds or `pins` holds back; `call` makes the calls, `durable`
+//! those that become tasks there, `away` waits for servers that are not there, `request`
+//! asks for the rest, and `unlisted` for what no server lists. `asking` puts what they ask, and `logging` what they log, to who made the
+//! call; `watching` tells of resources that are watched.
 
 mod asking;
 mod away;
@@ -22,6 +23,7 @@ mod prompts;
 mod pulse;
 mod request;
 mod resources;
+mod seen;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -35,7 +37,7 @@ use longhaul::server::Catalogue;
 use tokio::sync::watch;
 
 pub use connection::{Unreached, Upstream};
-pub use offering::Seen;
+pub use seen::{Away, Seen};
 
 use names::Names;
 use unlisted::Unlisted;

@@ -12,35 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::connection::{Kinds, Upstream, in_words};
 use super::kept::{Kept, Renewed};
 use super::names::Names;
-
-/// What is known of what a server offers.
-#[derive(Clone, Debug, Default)]
-#[expect(clippy::exhaustive_enums, reason = "whoever shows it shows each")]
-pub enum Seen {
-    /// It has not answered yet.
-    #[default]
-    Nothing,
-    /// It could not be reached, and is tried again.
-    Failed {
-        /// Why.
-        why: Arc<str>,
-    },
-    /// It has said what it has.
-    Listed {
-        /// The names of its tools here.
-        tools: Vec<String>,
-        /// How many prompts of it are served.
-        prompts: usize,
-        /// How many resources, without those that only templates tell of.
-        resources: usize,
-        /// How many templates of resources.
-        templates: usize,
-        /// The revision that it speaks.
-        revision: &'static str,
-        /// What its operator should know of them.
-        notes: Vec<String>,
-    },
-}
+use super::seen::Seen;
 
 /// Serves what a server has on, for as long as the runtime lives: listed as soon as it can be reached, and again whenever
 /// it says that it is something else, or was connected to again. Those `before` it in the file are given a moment to be first
@@ -172,21 +144,35 @@ impl Offered {
         }
         let client = &reached.client;
         match self.follow(client).await {
-            // It is started again by the next call, if there is one, or has been by now.
-            Ok(_) if client.has_ended() => drop(self.upstream.opened_after(reached.number).await),
-            // Nor is it told that it was away, but by calls that fail.
-            Ok(Heard::Nothing) => {
-                self.upstream.doubted.notified().await;
-                sleep(PAUSE).await;
+            Ok(heard) => {
+                if matches!(heard, Heard::Nothing) {
+                    self.wait_for_doubt(client).await;
+                }
+                if client.has_ended() {
+                    self.upstream.miss_ended();
+                    // It is started again by the next call, if there is one, or has been by now.
+                    self.upstream.opened_after(reached.number).await;
+                } else {
+                    // There may have been changes since.
+                    sleep(PAUSE).await;
+                }
             }
-            // There may have been changes since.
-            Ok(Heard::Changes) => sleep(PAUSE).await,
             Err(error) => {
                 self.failed(in_words(&error).into());
                 if error.is_timeout() {
                     self.upstream.is_over(&reached, false).await;
                 }
                 sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Waits until a server that tells of nothing may have been away, or has ended.
+    async fn wait_for_doubt(&self, client: &Client) {
+        while !client.has_ended() {
+            tokio::select! {
+                () = self.upstream.doubted.notified() => return,
+                () = sleep(PAUSE) => {}
             }
         }
     }
@@ -230,14 +216,7 @@ impl Offered {
         if self.stale_until.is_some() {
             self.drop_stale();
         }
-        self.upstream.seen.send_if_modified(|seen| {
-            // What it offered is still offered.
-            let is_new = !matches!(seen, Seen::Listed { .. });
-            if is_new {
-                *seen = Seen::Failed { why };
-            }
-            is_new
-        });
+        self.upstream.miss(why);
     }
 
     /// Lists what there is now and whenever it changes, until the connection has ended.
@@ -301,6 +280,7 @@ impl Offered {
             templates: self.templates.len(),
             revision: client.dialect().revision().as_str(),
             notes: self.notes.iter().flatten().cloned().collect(),
+            away: None,
         });
         Ok(())
     }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use longhaul::client::Options;
+use longhaul::proto::dialect::Dialect;
 
 use super::*;
 use crate::config::{Colour, check};
-use crate::upstream::Upstream;
+use crate::upstream::{Seen, Upstream, Upstreams};
 
 /// What it tells of the configuration, and the latest words of a server that is served on.
 #[tokio::test]
@@ -44,4 +45,71 @@ async fn it_tells_what_came_of_a_reload_and_what_a_server_said_last() {
     let (_, told) = browser.api(Method::GET, "nodes", &Value::Null).await;
     assert_eq!(told["servers"][0]["lastLine"], "no <b>disk</b>", "{told}");
     assert_eq!(told["readAgain"]["said"][0], "was read again and has mistakes", "{told}");
+}
+
+/// A server that has a tool, and says which process it is.
+#[cfg(unix)]
+const HAS_A_TOOL: &str = r#"
+echo $$ >pid
+while IFS= read -r line; do
+    id=${line#*\"id\":} id=${id%%,*}
+    case $line in
+    *'"initialize"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"n","version":"1"}}}\n' "$id" ;;
+    *'"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}}\n' "$id" ;;
+    *'"id"'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no such method"}}\n' "$id" ;;
+    esac
+done
+"#;
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_server_that_has_died_is_said_to_be_away_and_its_tools_to_be_offered_still() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let folder = tempfile::tempdir().unwrap();
+    let config =
+        format!("[servers.files]\ncommand = [\"sh\", \"-c\", {HAS_A_TOOL:?}]\ncwd = {:?}\n", folder.path());
+    let servers = check("/longhaul.toml", &config).unwrap().config.servers;
+    let options = Options::default().revision(Dialect::newest_legacy().revision());
+    let upstream = Upstream::new(servers.into_iter().next().unwrap(), options);
+    let upstreams = Upstreams::new(vec![Arc::clone(&upstream)], [""; 0]);
+    let (server, catalogue) = upstreams.room(Server::new("front", "1.0.0"));
+    let _dispatcher = server.dispatcher().unwrap();
+    upstreams.keep_offered(&catalogue);
+    let mut seen = upstream.seen();
+    let mut is = async |is_away: bool| {
+        let is = |seen: &Seen| matches!(seen, Seen::Listed { away, .. } if away.is_some() == is_away);
+        let is = tokio::time::timeout(Duration::from_secs(60), seen.wait_for(is)).await;
+        drop(is.expect("its end is seen").unwrap());
+    };
+    is(false).await;
+
+    let scene = Scene::new().await;
+    let mut facts = (*scene.dashboard.facts()).clone();
+    facts.upstreams = vec![Arc::clone(&upstream)];
+    scene.dashboard.tell(facts);
+    let browser = scene.enter().await;
+    let (_, told) = browser.api(Method::GET, "nodes", &Value::Null).await;
+    assert!(told["servers"][0]["state"] == "connected" && told["servers"][0]["why"].is_null(), "{told}");
+
+    let pid = std::fs::read_to_string(folder.path().join("pid")).unwrap();
+    kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    is(true).await;
+    let page = browser.page("/nodes").await;
+    for part in
+        ["not connected for <time", "its connection has ended", "what it has is offered still", "1 tool"]
+    {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let (_, told) = browser.api(Method::GET, "nodes", &Value::Null).await;
+    let server = &told["servers"][0];
+    assert!(server["state"] == "away" && server["tools"][0] == "t", "{told}");
+    assert!(server["why"].as_str().is_some_and(|why| why.contains("has ended")), "{told}");
+
+    // Whoever calls it starts it again.
+    upstream.client().await.unwrap();
+    is(false).await;
+    let (_, told) = browser.api(Method::GET, "nodes", &Value::Null).await;
+    assert_eq!(told["servers"][0]["state"], "connected", "{told}");
+    upstreams.close().await;
 }
