@@ -38,6 +38,8 @@ pub struct UpstreamServer {
     pub start_within: Duration,
     /// How long it may leave a ping unanswered before it is taken to hang.
     pub ping_within: Duration,
+    /// How many calls and other requests of callers may be under way at once, of all its tools together; any number when `None`.
+    pub at_once: Option<NonZeroU32>,
     /// What holds for its tools that are not mentioned.
     pub defaults: UpstreamPolicy,
     /// What holds for those that are, by their names there.

@@ -146,7 +146,7 @@ impl Parts {
         let calling = Box::pin(async {
             if self.may_be_task { durable::call(&call).await } else { call.until_answered().await }
         });
-        let calling = self.upstream.callers.calling(cx, calling);
+        let calling = self.upstream.in_turn(cx, calling);
         let (server, tool, begun) = (&self.upstream.config().name, &self.tool, Instant::now());
         let answered = match self.timeout {
             None => calling.await,

@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::asking::Callers;
+use super::line::Line;
 use super::logging::Log;
 use super::pulse::Pulse;
 use super::seen::Seen;
@@ -26,6 +27,8 @@ pub struct Upstream {
     is_tended: bool,
     /// Who waits for it.
     pub(super) callers: Callers,
+    /// Who waits to call it.
+    pub(super) line: Line,
     pub(super) log: Arc<Log>,
     /// Whether it lives.
     pub(super) pulse: Arc<Pulse>,
@@ -131,6 +134,7 @@ impl Upstream {
         // It is asked to log once a caller wants to read it.
         options.log_level = None;
         Arc::new(Self {
+            line: Line::new(config.at_once),
             config,
             options,
             is_tended,

@@ -4,7 +4,7 @@
 //! `connection` has one connection to a server, opened when it is needed and again when it has ended, or `pulse` finds that it
 //! hangs; `offering` lists what the server has, which `seen` tells, and keeps the catalogue like it (`kept`; `tools`, `prompts`,
 //! `resources`), by names that `names` gives and without what `hidden` finds or `pins` holds back; `call` makes the calls, `durable`
-//! those that become tasks there, `away` waits for servers that are not there, `request`
+//! those that become tasks there, `away` waits for servers that are not there and `line` for those that are at enough, `request`
 //! asks for the rest, and `unlisted` for what no server lists. `asking` puts what they ask, and `logging` what they log, to who made the
 //! call; `watching` tells of resources that are watched.
 
@@ -15,6 +15,7 @@ mod connection;
 mod durable;
 mod hidden;
 mod kept;
+mod line;
 mod logging;
 mod names;
 mod offering;

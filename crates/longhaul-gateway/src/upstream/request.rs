@@ -79,6 +79,18 @@ impl Upstream {
         asked
     }
 
+    /// Makes a call once there is a place for it; what is asked meanwhile is put to its caller.
+    pub(super) async fn in_turn<F: Future>(&self, cx: &Cx, calling: F) -> F::Output {
+        // Who waits for a place wants the connection to stay.
+        let _using = self.callers.using();
+        let say = |at_it| {
+            let calls = if at_it == 1 { "call" } else { "calls" };
+            cx.status(format!("waiting for its turn: its server takes {at_it} {calls} at once"));
+        };
+        let _place = self.line.enter(say).await;
+        self.callers.calling(cx, calling).await
+    }
+
     async fn ask_until_answered<T, F: Future<Output = Result<T, Error>>>(
         self: &Arc<Self>,
         cx: &Cx,
@@ -87,7 +99,7 @@ impl Upstream {
         let mut is_again = false;
         loop {
             let reached = self.reach().await.map_err(|error| ErrorObject::internal(error.to_string()))?;
-            let asked = self.callers.calling(cx, async {
+            let asked = self.in_turn(cx, async {
                 self.log.ask_for(cx, &reached.client).await;
                 self.waiting(ask(reached.client.clone())).await
             });

@@ -4,14 +4,14 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::client::{CallOptions, Client, Options, Started, TaskHandle};
-use longhaul::proto::model::{CallToolResult, TaskStatus};
+use longhaul::client::{CallOptions, Client, Options};
+use longhaul::proto::model::CallToolResult;
 use longhaul::server::TaskMode;
 use longhaul_gateway::config::Reach;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::rig::{Elsewhere, Front, as_a_program, at, both_eras, eventually};
+use super::rig::{Elsewhere, Front, as_a_program, at, begun, both_eras, eventually, says};
 
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
@@ -60,24 +60,6 @@ async fn a_server_that_was_killed_and_is_back_is_gone_on_with() {
         })
         .await;
     }
-}
-
-/// A call that has become a task.
-async fn begun(client: &Client, tool: &str) -> TaskHandle {
-    match client.start(tool, &json!({}), CallOptions::default()).await.unwrap() {
-        Started::Task(task) => task,
-        Started::Result(result) => panic!("it is no task: {result:?}"),
-    }
-}
-
-/// Waits until a task says so of itself, and works all the same.
-async fn says(task: &TaskHandle, words: &str) {
-    eventually(&format!("the task does not say: {words}"), async || {
-        let task = task.get().await.unwrap();
-        assert_eq!(task.status, TaskStatus::Working, "{task:?}");
-        task.status_message.is_some_and(|said| said.contains(words))
-    })
-    .await;
 }
 
 #[tokio::test]

@@ -6,5 +6,6 @@ mod away;
 mod changes;
 #[cfg(unix)]
 mod hung;
+mod in_line;
 mod offer;
 mod rig;

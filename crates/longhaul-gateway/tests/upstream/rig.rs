@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use longhaul::client::{Client, Options, Target};
+use longhaul::client::{CallOptions, Client, Options, Started, Target, TaskHandle};
 use longhaul::proto::dialect::{Dialect, Revision};
 use longhaul::proto::model;
 use longhaul::server::{
@@ -17,6 +17,7 @@ use longhaul::transport::{memory, stdio};
 use longhaul::{Cx, Server, Tool, driver};
 use longhaul_gateway::config::{UpstreamServer, check};
 use longhaul_gateway::upstream::{Seen, Upstream, Upstreams};
+use serde_json::json;
 use tokio::net::TcpListener;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -269,6 +270,24 @@ impl Front {
 /// The newest revision of each era.
 pub(crate) fn both_eras() -> [Revision; 2] {
     [Dialect::newest_legacy(), Dialect::newest_modern()].map(Dialect::revision)
+}
+
+/// A call that has become a task.
+pub(crate) async fn begun(client: &Client, tool: &str) -> TaskHandle {
+    match client.start(tool, &json!({}), CallOptions::default()).await.unwrap() {
+        Started::Task(task) => task,
+        Started::Result(result) => panic!("it is no task: {result:?}"),
+    }
+}
+
+/// Waits until a task says so of itself, and works all the same.
+pub(crate) async fn says(task: &TaskHandle, words: &str) {
+    eventually(&format!("the task does not say: {words}"), async || {
+        let task = task.get().await.unwrap();
+        assert_eq!(task.status, model::TaskStatus::Working, "{task:?}");
+        task.status_message.is_some_and(|said| said.contains(words))
+    })
+    .await;
 }
 
 /// Waits until it is so.

@@ -45,6 +45,7 @@ pub(in crate::config) fn read(
     let start_within = reader.duration(&section, "start_within", range).unwrap_or(limits::START_WITHIN);
     let range = (limits::PING_WITHIN_MIN, limits::PING_WITHIN_MAX);
     let ping_within = reader.duration(&section, "ping_within", range).unwrap_or(limits::PING_WITHIN);
+    let at_once = reader.count_of(&section, "at_once", 1).and_then(|count| NonZeroU32::new(count.value));
     let defaults = policy(reader, &section, &defaults());
     let tools = tools(reader, &section, &defaults);
     let mut is_served = |key| reader.boolean(&section, key).is_none_or(|served| served.value);
@@ -59,6 +60,7 @@ pub(in crate::config) fn read(
         resources,
         start_within,
         ping_within,
+        at_once,
         defaults,
         tools,
     };
@@ -334,7 +336,7 @@ fn rerun(reader: &mut Reader<'_>, section: &Section<'_>) -> Option<Rerun> {
     reader.word(section, "rerun", &RERUNS)
 }
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "command",
     "cwd",
     "env",
@@ -346,6 +348,7 @@ const KEYS: [&str; 12] = [
     "resources",
     "start_within",
     "ping_within",
+    "at_once",
     "tools",
 ];
 
