@@ -1,12 +1,10 @@
 //! The one connection to a server: opened when it is needed, and again when it has ended.
 
-use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use longhaul::client::{Client, Command, Error, Options, Target};
+use longhaul::client::{Client, Error, Options};
 use longhaul::proto::model::LoggingLevel;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -16,15 +14,14 @@ use super::line::Line;
 use super::logging::Log;
 use super::pulse::Pulse;
 use super::seen::Seen;
-use crate::command::{DEFAULT_PATH, is_executable};
-use crate::config::{Machine, Reach, UpstreamServer, format_duration};
+use crate::config::{UpstreamServer, format_duration};
 
 /// A server whose tools are served on.
 pub struct Upstream {
-    config: UpstreamServer,
-    options: Options,
+    pub(super) config: UpstreamServer,
+    pub(super) options: Options,
     /// This program can tend the other one.
-    is_tended: bool,
+    pub(super) is_tended: bool,
     /// Who waits for it.
     pub(super) callers: Callers,
     /// Who waits to call it.
@@ -338,57 +335,6 @@ impl Upstream {
         }
     }
 
-    /// Where it is, with what is read elsewhere as it is now.
-    fn target(&self) -> Result<(Target, Options), String> {
-        match &self.config.reach {
-            Reach::Command(configured) => {
-                let env = configured.environment(&Machine).map_err(|error| in_words(&error))?;
-                let mut argv = configured.argv.iter();
-                let program = argv.next().map(String::as_str).unwrap_or_default();
-                find(program, &configured.cwd, &env)?;
-                let command = if self.is_tended {
-                    let words = ["tend".to_owned(), std::process::id().to_string(), program.to_owned()];
-                    Command::new("/proc/self/exe").args(words)
-                } else {
-                    Command::new(program)
-                };
-                let mut command = command.args(argv).current_dir(&configured.cwd).env_clear();
-                for (name, value) in env {
-                    command = command.env(name, value);
-                }
-                Ok((Target::command(command), self.options.clone()))
-            }
-            Reach::Url(at) => {
-                let mut options = self.options.clone();
-                for header in &at.headers {
-                    let value = header.value(&Machine).map_err(|error| in_words(&error))?;
-                    let value = value.to_str().map_err(|_| format!("{} is no text", header.name()))?;
-                    options = options.header(header.name().as_str(), value);
-                }
-                Ok((Target::url(at.url.as_str()), options))
-            }
-        }
-    }
-
-    /// What went wrong; and where nobody is let in, what its operator can do about that.
-    pub(super) fn why(&self, error: &Error) -> String {
-        let why = in_words(error);
-        let Reach::Url(at) = &self.config.reach else { return why };
-        if !error.is_denied() {
-            return why;
-        }
-        let is_by_header = at.headers.iter().any(|header| header.name() == reqwest::header::AUTHORIZATION);
-        if is_by_header {
-            let name = &self.config.name;
-            return format!("{why}; `headers.Authorization` of `[servers.{name}]` has to be another");
-        }
-        // Callers are told this, too, and what follows a `?` may be a secret.
-        let mut url = at.url.clone();
-        url.set_query(None);
-        let more = if at.url.query().is_some() { "?…" } else { "" };
-        format!("{why}; `longhaul login {url}{more}`, as the user who runs this server, signs in there")
-    }
-
     /// It cannot be reached, for that reason.
     pub(super) fn unreached(&self, why: impl Into<Arc<str>>) -> Unreached {
         Unreached { server: self.config.name.clone(), why: why.into(), is_denied: false }
@@ -417,19 +363,6 @@ impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upstream").field("config", &self.config).finish_non_exhaustive()
     }
-}
-
-/// Whether the program is there.
-fn find(program: &str, cwd: &Path, env: &[(OsString, OsString)]) -> Result<(), String> {
-    let is_there = |place: &Path| is_executable(place).unwrap_or(false);
-    let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
-    let path = path.unwrap_or_else(|| OsStr::new(DEFAULT_PATH));
-    let found = if program.contains('/') {
-        is_there(&cwd.join(program))
-    } else {
-        std::env::split_paths(path).any(|folder| is_there(&cwd.join(folder).join(program)))
-    };
-    if found { Ok(()) } else { Err(format!("its program `{}` is not found", program.escape_debug())) }
 }
 
 /// An error with its causes.

@@ -1,7 +1,7 @@
 //! MCP servers that people already have, served on in every revision: their tools as durable tools, their prompts and resources as
 //! they are.
 //!
-//! `connection` has one connection to a server, opened when it is needed and again when it has ended, or `pulse` finds that it
+//! `connection` has one connection to a server (at its `target`), opened when it is needed and again when it has ended, or `pulse` finds that it
 //! hangs; `offering` lists what the server has, which `seen` tells, and keeps the catalogue like it (`kept`; `tools`, `prompts`,
 //! `resources`), by names that `names` gives and without what `hidden` finds or `pins` holds back; `call` makes the calls, `durable`
 //! those that become tasks there, `away` waits for servers that are not there and `line` for those that are at enough, `request`
@@ -25,6 +25,7 @@ mod pulse;
 mod request;
 mod resources;
 mod seen;
+mod target;
 #[cfg(test)]
 mod tests;
 mod tools;
