@@ -65,6 +65,11 @@ fn is_collision(error: &Error) -> bool {
     matches!(error.code(), Some(code) if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED)
 }
 
+/// Others hold what it waits for, or have been faster.
+pub(super) fn is_in_the_way(error: &Error) -> bool {
+    is_collision(error) || error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
 /// The connection, or the database behind it, is gone.
 pub(super) fn is_lost(error: &Error) -> bool {
     let Some(code) = error.code() else {
@@ -136,9 +141,7 @@ impl Place {
                 by: format!("others: {self} has as many connections as it allows"),
                 source: source(error),
             },
-            code if is_collision(&error)
-                || [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED].contains(code) =>
-            {
+            code if is_in_the_way(&error) || *code == SqlState::QUERY_CANCELED => {
                 StoreError::Busy { by: format!("another connection to {self}"), source: source(error) }
             }
             code if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED].contains(code) => {

@@ -1,17 +1,34 @@
-//! The format of the database, and how an older one becomes the newest.
-
-use refinery::{Migration, Runner};
+//! The format of the database, and what makes each version of it from the one before.
 
 use super::{fault::Fault, link::Direct};
-use crate::{
-    Format, StoreError,
-    error::{corrupt, said},
-};
+use crate::{Format, StoreError, error::corrupt};
 
-/// What makes each version of the format from the one before. Entries are never changed, only added; each says in
-/// `store.readable_by` which releases can go on beside it, so that nodes are replaced one by one.
-const MIGRATIONS: &[(&str, &str)] =
-    &[("V1__store", V1), ("V2__spells", V2), ("V3__shares", V3), ("V4__hosts", V4)];
+/// What makes a version of the format from the one before.
+pub(super) struct Version {
+    pub(super) name: &'static str,
+    /// All of it, in one transaction.
+    pub(super) sql: &'static str,
+    /// The same while others work on the store, where that would hold them up for longer than a moment. Whatever is broken
+    /// off is begun again, so each statement may be made several times.
+    pub(super) beside: &'static [Statement],
+}
+
+/// A statement in a transaction of its own.
+pub(super) enum Statement {
+    /// Whoever comes while it waits for its turn, or runs, waits as well: it takes no longer than a moment.
+    Brief(&'static str),
+    /// It may wait for others and run for long, and nobody waits for it.
+    Long(&'static str),
+}
+
+/// Every version. Entries are never changed, only added; each says in `store.readable_by` which releases can go on beside
+/// it, so that nodes are replaced one by one.
+pub(super) const VERSIONS: &[Version] = &[
+    Version { name: "V1__store", sql: V1, beside: &[] },
+    Version { name: "V2__spells", sql: V2, beside: &[] },
+    Version { name: "V3__shares", sql: V3, beside: V3_BESIDE },
+    Version { name: "V4__hosts", sql: V4, beside: &[] },
+];
 
 /// Phases below 8 are open; the number stands in partial indexes, so it is part of the format.
 ///
@@ -204,86 +221,40 @@ ALTER TABLE longhaul.tasks ADD COLUMN share bigint;
 CREATE INDEX open_shares ON longhaul.tasks (share) WHERE share IS NOT NULL AND phase < 8;
 ";
 
+/// An index takes a look at every task; whoever writes one would wait for that.
+const V3_BESIDE: &[Statement] = &[
+    Statement::Brief("ALTER TABLE longhaul.tasks ADD COLUMN IF NOT EXISTS share bigint"),
+    // One that was broken off is there, and is of no use.
+    Statement::Long("DROP INDEX CONCURRENTLY IF EXISTS longhaul.open_shares"),
+    Statement::Long(
+        "CREATE INDEX CONCURRENTLY open_shares ON longhaul.tasks (share) WHERE share IS NOT NULL AND phase < 8",
+    ),
+];
+
 /// Where the work of tasks is that is bound to a host. Releases that do not know it begin tasks anywhere, and bind none.
 const V4: &str = r#"ALTER TABLE longhaul.tasks ADD COLUMN host text COLLATE "C";"#;
 
 /// The format that this release writes.
-fn newest() -> u32 {
-    MIGRATIONS.len() as u32
+pub(super) fn newest() -> u32 {
+    VERSIONS.len() as u32
 }
 
 /// What a database turns out to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Found {
+pub(super) enum Found {
     /// Nothing yet.
     Empty,
     /// A store in this older version of the format.
-    Older,
+    Older(u32),
     /// A store that this release works with.
     Current,
-}
-
-/// Makes sure that the database has the format of this release, or one that it can work with.
-///
-/// One node at a time changes anything; the others wait for it, and then find it done.
-///
-/// # Errors
-///
-/// [`StoreError::Newer`], [`StoreError::Foreign`], and those of the database.
-pub(super) async fn prepare(direct: &Direct) -> Result<(), StoreError> {
-    let (place, failed) = (&direct.place, |doing, error| direct.place.error(Fault::database(doing, error)));
-    let gate = direct.connect().await?;
-    let look = async || look(direct, &gate.client).await;
-    if look().await? == Found::Current {
-        return Ok(());
-    }
-    if direct.is_pooled {
-        let source = said(
-            "through a pooler the store's format cannot be changed; open it once directly, without `pooler`",
-        );
-        return Err(StoreError::Backend { doing: "preparing the store", source });
-    }
-    let waiting = format!("BEGIN; SELECT pg_advisory_xact_lock({MIGRATOR})");
-    gate.client
-        .batch_execute(&waiting)
-        .await
-        .map_err(|error| failed("waiting for a turn to migrate", error))?;
-    if look().await? != Found::Current {
-        let mut other = direct.connect().await?;
-        let made = async {
-            // Whoever is to keep the store need not be allowed to make schemas, where somebody made this one.
-            let has = "SELECT 1 FROM pg_namespace WHERE nspname = 'longhaul'";
-            if other.client.query_opt(has, &[]).await?.is_none() {
-                other.client.batch_execute("CREATE SCHEMA longhaul").await?;
-            }
-            // Old nodes go on meanwhile: rather than stand in their way, it is tried again.
-            other.client.batch_execute("SET lock_timeout = '5s'; SET statement_timeout = 0").await
-        };
-        made.await.map_err(|error| failed("preparing the store", error))?;
-        runner(place)?.run_async(&mut other.client).await.map_err(|error| StoreError::Backend {
-            doing: "bringing the store's format up to date",
-            source: std::sync::Arc::new(error),
-        })?;
-        tracing::info!(store = %place, format = newest(), "the store has the format of this release");
-    }
-    gate.client.batch_execute("COMMIT").await.map_err(|error| failed("preparing the store", error))
-}
-
-fn runner(place: &super::address::Place) -> Result<Runner, StoreError> {
-    let migrations =
-        MIGRATIONS.iter().map(|(name, sql)| Migration::unapplied(name, sql)).collect::<Result<Vec<_>, _>>();
-    let migrations = migrations.map_err(|error| corrupt(format!("the migrations of {place}: {error}")))?;
-    let mut runner =
-        Runner::new(&migrations).set_grouped(true).set_abort_divergent(true).set_abort_missing(false);
-    runner.set_migration_table_name("longhaul.migrations");
-    Ok(runner)
 }
 
 /// In which format the database is, which is not changed.
 ///
 /// # Errors
 ///
-/// As [`prepare`], but for what only a change would meet.
+/// As [`prepare`](super::upgrade::prepare), but for what only a change would meet.
 pub(super) async fn format(direct: &Direct) -> Result<Format, StoreError> {
     let client = direct.connect().await?.client;
     look(direct, &client).await?;
@@ -291,11 +262,11 @@ pub(super) async fn format(direct: &Direct) -> Result<Format, StoreError> {
 }
 
 /// Looks at the database without changing it.
-async fn look(direct: &Direct, client: &tokio_postgres::Client) -> Result<Found, StoreError> {
+pub(super) async fn look(direct: &Direct, client: &tokio_postgres::Client) -> Result<Found, StoreError> {
     let failed = |error| direct.place.error(Fault::database("reading the store's format", error));
     let Some(found) = version(direct, client).await? else { return Ok(Found::Empty) };
     match found.cmp(&newest()) {
-        std::cmp::Ordering::Less => Ok(Found::Older),
+        std::cmp::Ordering::Less => Ok(Found::Older(found)),
         std::cmp::Ordering::Equal => Ok(Found::Current),
         std::cmp::Ordering::Greater => {
             let row = client
@@ -337,6 +308,3 @@ async fn version(direct: &Direct, client: &tokio_postgres::Client) -> Result<Opt
         .map_err(failed)?;
     u32::try_from(row.try_get::<_, i64>(0).map_err(failed)?).map(Some).map_err(corrupt)
 }
-
-/// The advisory lock of whoever changes the format: "longhaul" in ASCII.
-const MIGRATOR: i64 = 0x6c6f_6e67_6861_756c;

@@ -15,6 +15,7 @@ mod sql;
 mod steps;
 mod transfer;
 mod tx;
+mod upgrade;
 mod value;
 
 use std::{

@@ -17,6 +17,7 @@ use super::{
     keeper::hold,
     link::{Connection, Direct},
     migrations, sql,
+    upgrade::prepare,
 };
 use crate::{
     Clock, Format, Settings, StoreError, Time,
@@ -49,6 +50,9 @@ pub struct PostgresOptions {
     password: Option<Password>,
 }
 
+    /// How long whoever brings the store's format up to date waits for others, such as a transaction that holds its tables or
+    /// was open before, until the opening fails ([`StoreError::Busy`]). Default 10 minutes.
+    pub format_patience: Duration,
 impl PostgresOptions {
     /// The defaults.
     #[must_use]
@@ -64,6 +68,7 @@ impl PostgresOptions {
         }
     }
 
+            format_patience: Duration::from_secs(10 * 60),
     /// With these settings.
     #[must_use]
     pub fn with_settings(mut self, settings: Settings) -> Self {
@@ -103,6 +108,20 @@ impl PostgresOptions {
     #[must_use]
     pub fn with_pooler(mut self, pooler: bool) -> Self {
         self.pooler = pooler;
+    /// Looking this often for changes that no hint has told of.
+    #[must_use]
+    pub fn with_poll(mut self, every: Duration) -> Self {
+        self.poll = every;
+        self
+    }
+
+    /// Waiting this long for others while the format is brought up to date.
+    #[must_use]
+    pub fn with_format_patience(mut self, patience: Duration) -> Self {
+        self.format_patience = patience;
+        self
+    }
+
         self
     }
 
@@ -172,7 +191,7 @@ impl PostgresOptions {
     /// Makes this node's session.
     async fn enter(self, address: Address, serves: bool) -> Result<(Arc<Site>, Connection), StoreError> {
         let direct = Direct::new(address, self.pooler, self.patience);
-        migrations::prepare(&direct).await?;
+        prepare(&direct, self.format_patience).await?;
         let pool = direct.pool(self.connections)?;
         let connection = direct.connect().await?;
         let said = said_time(&direct, &connection).await?;

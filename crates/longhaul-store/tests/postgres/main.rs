@@ -9,3 +9,4 @@ mod networked;
 mod nodes;
 mod promises;
 mod rig;
+mod upgrades;

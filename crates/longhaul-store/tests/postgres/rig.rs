@@ -218,11 +218,19 @@ pub(crate) fn try_query(url: &str, sql: &str) -> bool {
 }
 
 /// Runs statements, and gives what stands first in each row of their answers.
-fn run(url: &str, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+pub(crate) fn run(url: &str, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     let ran = thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
+/// A session of somebody else's, which lasts as long as its handle.
+pub(crate) async fn session(url: &str) -> tokio_postgres::Client {
+    let (client, connection) =
+        tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("it connects");
+    tokio::spawn(connection);
+    client
+}
+
             let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
             let driven = tokio::spawn(connection);
             let ran = client.simple_query(&sql).await;

@@ -12,7 +12,7 @@ use crate::term::{clean, print};
 pub(super) async fn run(which: &Which) -> Outcome {
     let kept = which.kept()?;
     let before = kept.format().await?;
-    // To open it is to migrate it: one process at a time does, in one transaction, and others wait for it.
+    // To open it is to migrate it: one process at a time does, and others wait for it.
     let opened: Result<(), StoreError> = match &kept {
         Kept::File(path) => Sqlite::open(path).map(drop),
         Kept::Database(url) => store::postgres().open(url.expose()).await.map(drop),
