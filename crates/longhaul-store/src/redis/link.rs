@@ -1,4 +1,4 @@
-//! The connection on which operations run.
+//! The connections on which operations run.
 
 use std::{fmt, time::Duration};
 
@@ -11,15 +11,17 @@ use tokio::sync::Mutex;
 use super::{
     commit::{Block, Commit},
     fault::{Fault, damaged, is_lost},
+    waiting::Waiting,
 };
 
-/// A connection that all share, and that is made again when it is lost.
+/// A connection that all share, and that is made again when it is lost; and those on which writes wait for replicas.
 pub(super) struct Link {
     client: Client,
     patience: Duration,
     /// Each with its number, so that nobody throws away one that is newer than the one they had.
     connection: Mutex<(u64, Option<MultiplexedConnection>)>,
     replicas: usize,
+    waiting: Waiting,
     scripts: Scripts,
 }
 
@@ -51,10 +53,12 @@ pub(super) fn reading(body: &str) -> Script {
 }
 
 impl Link {
-    pub(super) fn new(client: Client, patience: Duration, replicas: usize) -> Self {
+    /// `replicas` must have what is written, for which so many `writes` wait at once.
+    pub(super) fn new(client: Client, patience: Duration, replicas: usize, writes: usize) -> Self {
         let commit = include_str!("commit.lua");
         let scripts = Scripts { commit: script(commit), commit_in_want: script_in_want(commit) };
-        Self { client, patience, connection: Mutex::new((0, None)), replicas, scripts }
+        let waiting = Waiting::new(writes);
+        Self { client, patience, connection: Mutex::new((0, None)), replicas, waiting, scripts }
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -66,12 +70,16 @@ impl Link {
         if let (number, Some(connection)) = &*held {
             return Ok((*number, connection.clone()));
         }
+        let made = self.connect().await?;
+        *held = (held.0 + 1, Some(made.clone()));
+        Ok((held.0, made))
+    }
+
+    async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         let how = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(self.patience.min(LONGEST_CONNECT)))
             .set_response_timeout(Some(self.patience));
-        let made = self.client.get_multiplexed_async_connection_with_config(&how).await?;
-        *held = (held.0 + 1, Some(made.clone()));
-        Ok((held.0, made))
+        self.client.get_multiplexed_async_connection_with_config(&how).await
     }
 
     async fn lost(&self, number: u64) {
@@ -84,6 +92,7 @@ impl Link {
     /// The connection has just been seen to be gone.
     pub(super) async fn forget(&self) {
         self.connection.lock().await.1 = None;
+        self.waiting.forget();
     }
 
     /// Asks several things at once, each at a moment of its own.
@@ -124,19 +133,38 @@ impl Link {
         keys: &[String],
         args: &[Vec<u8>],
     ) -> Result<T, Fault> {
+        if self.replicas > 0 {
+            return self.write_and_wait(doing, script, keys, args).await;
+        }
         let (number, mut connection) = self.take().await.map_err(|error| Fault::Redis { doing, error })?;
         match invoke(script, keys, args, &mut connection).await {
-            Ok(answer) => {
-                self.replicated(&mut connection).await?;
-                Ok(answer)
-            }
-            Err(error) => {
-                let error = self.noted(number, error).await;
-                // What the server itself refuses has not happened.
-                let is_in_doubt = error.code().is_none() && is_lost(&error);
-                Err(if is_in_doubt { Fault::InDoubt(error) } else { Fault::Redis { doing, error } })
-            }
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(wrote_or_not(doing, self.noted(number, error).await)),
         }
+    }
+
+    /// The same, and waits until so many replicas have it, on a connection on which nobody else waits for that.
+    async fn write_and_wait<T: FromRedisValue>(
+        &self,
+        doing: &'static str,
+        script: &Script,
+        keys: &[String],
+        args: &[Vec<u8>],
+    ) -> Result<T, Fault> {
+        let taken = self.waiting.take(self.connect()).await;
+        let mut taken = taken.map_err(|error| Fault::Redis { doing, error })?;
+        let wrote = invoke(script, keys, args, &mut taken.connection).await;
+        let answer = wrote.map_err(|error| wrote_or_not(doing, self.noted_of_waiting(error)))?;
+        let mut wait = ::redis::cmd("WAIT");
+        wait.arg(self.replicas).arg((self.patience / 2).as_millis() as u64);
+        let waited: RedisResult<usize> = wait.query_async(&mut taken.connection).await;
+        let reached = waited.map_err(|error| Fault::InDoubt(self.noted_of_waiting(error)))?;
+        taken.give_back();
+        if reached >= self.replicas {
+            return Ok(answer);
+        }
+        let why = format!("written, but {reached} replicas of {} have it", self.replicas);
+        Err(Fault::InDoubt(std::io::Error::other(why).into()))
     }
 
     /// Writes what an operation has come to; tells what became of each of its blocks.
@@ -149,30 +177,30 @@ impl Link {
         blocks.collect()
     }
 
-    /// Waits until so many replicas have what this connection has written.
-    async fn replicated(&self, connection: &mut MultiplexedConnection) -> Result<(), Fault> {
-        if self.replicas == 0 {
-            return Ok(());
-        }
-        let patience = (self.patience / 2).as_millis() as u64;
-        let mut wait = ::redis::cmd("WAIT");
-        let asked: RedisResult<usize> = wait.arg(self.replicas).arg(patience).query_async(connection).await;
-        match asked {
-            Ok(reached) if reached >= self.replicas => Ok(()),
-            Ok(reached) => {
-                let why = format!("written, but {reached} replicas of {} have it", self.replicas);
-                Err(Fault::InDoubt(std::io::Error::other(why).into()))
-            }
-            Err(error) => Err(Fault::InDoubt(error)),
-        }
-    }
-
     async fn noted(&self, number: u64, error: RedisError) -> RedisError {
-        if error.is_unrecoverable_error() || error.is_io_error() {
+        if is_gone(&error) {
             self.lost(number).await;
         }
         error
     }
+
+    fn noted_of_waiting(&self, error: RedisError) -> RedisError {
+        if is_gone(&error) {
+            self.waiting.forget();
+        }
+        error
+    }
+}
+
+/// The connection is of no use any more.
+fn is_gone(error: &RedisError) -> bool {
+    error.is_unrecoverable_error() || error.is_io_error()
+}
+
+/// Whether a write happened that failed so is not known, unless the server itself refuses it.
+fn wrote_or_not(doing: &'static str, error: RedisError) -> Fault {
+    let is_in_doubt = error.code().is_none() && is_lost(&error);
+    if is_in_doubt { Fault::InDoubt(error) } else { Fault::Redis { doing, error } }
 }
 
 async fn invoke<T: FromRedisValue>(

@@ -15,6 +15,7 @@ mod row;
 mod settings;
 mod transfer;
 mod tx;
+mod waiting;
 
 use std::{
     sync::{

@@ -32,6 +32,9 @@ pub struct RedisOptions {
     pub settings: Settings,
     /// Where its time comes from; `None`: from the server's clock, whatever the nodes' own clocks say.
     pub clock: Option<Arc<dyn Clock>>,
+    /// How many writes wait at once for replicas to have them (`replicas` of the URL), each on a connection; those beyond
+    /// wait for these. Default 16.
+    pub waiting: usize,
     /// How long the server may take to answer before an operation fails ([`StoreError::Unreachable`]). Default 10 s.
     pub patience: Duration,
     /// For how long nobody takes the tasks of a node that has lost its session and not said that it goes: it may make
@@ -48,6 +51,7 @@ impl RedisOptions {
         Self {
             settings: Settings::default(),
             clock: None,
+            waiting: 16,
             patience: Duration::from_secs(10),
             session_grace: Duration::from_secs(1),
             password: None,
@@ -65,6 +69,13 @@ impl RedisOptions {
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
+        self
+    }
+
+    /// With so many writes that wait for replicas at once.
+    #[must_use]
+    pub fn with_waiting(mut self, writes: usize) -> Self {
+        self.waiting = writes;
         self
     }
 
@@ -129,10 +140,11 @@ impl RedisOptions {
     ///
     /// As [`open`](Self::open).
     pub async fn format(self, url: &str) -> Result<Format, StoreError> {
-        let (address, patience, runtime) = (self.address(url)?, self.patience, threads()?);
+        let (address, patience, waiting, runtime) =
+            (self.address(url)?, self.patience, self.waiting, threads()?);
         let looked = runtime.spawn(async move {
             let Address { client, place, name, replicas } = address;
-            let (link, keys) = (Link::new(client, patience, replicas), Keys::new(&name));
+            let (link, keys) = (Link::new(client, patience, replicas, waiting), Keys::new(&name));
             in_time(patience, &place, found(&link, &keys)).await
         });
         let found = ended(looked.await);
@@ -147,7 +159,8 @@ impl RedisOptions {
     /// Makes this node's session.
     async fn enter(self, address: Address, serves: bool) -> Result<(Arc<Site>, Session), StoreError> {
         let Address { client, place, name, replicas } = address;
-        let (link, keys) = (Link::new(client, self.patience, replicas), Keys::new(&name));
+        let link = Link::new(client, self.patience, replicas, self.waiting);
+        let keys = Keys::new(&name);
         in_time(self.patience, &place, prepare(&link, &keys)).await?;
         let said = said_time(&link).await.map_err(|fault| place.error(fault))?;
         let node = Node::new(self.settings, self.clock, said, self.patience, self.session_grace)?;

@@ -9,7 +9,8 @@ use crate::{Epoch, StoreError, TaskId};
 
 static RENEW: LazyLock<Script> = LazyLock::new(|| script_in_want(include_str!("renew.lua")));
 
-/// Prolongs leases; gives the tasks that are not held as the caller believes.
+/// Prolongs leases; gives the tasks that are not held as the caller believes. No replica is waited for: to whom a failover
+/// gives a task is decided there, and where none can be reached all work would end with its lease.
 pub(super) async fn renew(site: &Site, held: &[(TaskId, Epoch)]) -> Result<Vec<TaskId>, StoreError> {
     let mut lost = Vec::new();
     for some in held.chunks(AT_ONCE) {
@@ -20,7 +21,7 @@ pub(super) async fn renew(site: &Site, held: &[(TaskId, Epoch)]) -> Result<Vec<T
             keys.push(site.keys.task(id));
             args.extend([id.as_str().as_bytes().to_vec(), epoch.get().to_string().into_bytes()]);
         }
-        let found: Result<Vec<String>, _> = site.link.write("renewing leases", &RENEW, &keys, &args).await;
+        let found: Result<Vec<String>, _> = site.link.read("renewing leases", &RENEW, &keys, &args).await;
         let found = found.map_err(|fault| site.place.error(fault))?;
         lost.extend(
             some.iter()
