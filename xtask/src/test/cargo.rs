@@ -91,6 +91,7 @@ pub(super) fn set_up(site: &Site) -> Result<()> {
     // One of them looks for what is flushed, some start databases.
     system::require(site, &system::STRACE)?;
     system::require(site, &system::POSTGRES)?;
+    system::require(site, &system::PGBOUNCER)?;
     system::require(site, &system::REDIS)
 }
 

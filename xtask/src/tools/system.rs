@@ -57,6 +57,10 @@ pub(crate) const POSTGRES: Program = Program {
     packages: &["postgresql", "util-linux", "openssl"],
 };
 
+/// PgBouncer, which may stand before PostgreSQL.
+pub(crate) const PGBOUNCER: Program =
+    Program { name: "pgbouncer", probe: &["/usr/sbin/pgbouncer", "--version"], packages: &["pgbouncer"] };
+
 /// valgrind, which counts instructions.
 pub(crate) const VALGRIND: Program =
     Program { name: "valgrind", probe: &["valgrind", "--version"], packages: &["valgrind"] };

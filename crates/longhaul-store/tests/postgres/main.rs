@@ -7,6 +7,7 @@ mod formats;
 #[path = "../networked/mod.rs"]
 mod networked;
 mod nodes;
+mod pooler;
 mod promises;
 mod rig;
 mod upgrades;

@@ -19,7 +19,7 @@ pub(crate) use self::process::block_on;
 use self::process::{Process, free_port};
 
 #[path = "../networked/process.rs"]
-mod process;
+pub(crate) mod process;
 
 /// The one server that all tests share which do it no harm.
 pub(crate) fn shared() -> &'static Server {
@@ -154,6 +154,7 @@ impl Server {
     pub(crate) fn emptied_database(&self) -> String {
         let used = self.used.lock().unwrap().pop();
         let Some(url) = used else { return self.database() };
+        query(&url, END);
         query(&url, EMPTY);
         url
     }
@@ -172,6 +173,11 @@ impl Server {
 
     pub(crate) fn url(&self, database: &str) -> String {
         format!("postgres://tester@{}:{}/{database}", self.host(), self.port)
+    }
+
+    /// Where its socket is.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.process.folder
     }
 
     /// Where it is, as a URL says that.
@@ -217,12 +223,6 @@ pub(crate) fn try_query(url: &str, sql: &str) -> bool {
     run(url, sql).is_ok()
 }
 
-/// Runs statements, and gives what stands first in each row of their answers.
-pub(crate) fn run(url: &str, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
-    let (url, sql) = (url.to_owned(), sql.to_owned());
-    let ran = thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(async {
 /// A session of somebody else's, which lasts as long as its handle.
 pub(crate) async fn session(url: &str) -> tokio_postgres::Client {
     let (client, connection) =
@@ -231,6 +231,12 @@ pub(crate) async fn session(url: &str) -> tokio_postgres::Client {
     client
 }
 
+/// Runs statements, and gives what stands first in each row of their answers.
+pub(crate) fn run(url: &str, sql: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+    let (url, sql) = (url.to_owned(), sql.to_owned());
+    let ran = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
             let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
             let driven = tokio::spawn(connection);
             let ran = client.simple_query(&sql).await;
@@ -259,9 +265,11 @@ fn bin() -> PathBuf {
 const GUARD: &str = r#"trap '' INT; "$@" & server=$!; read -r word
     kill -QUIT $server; wait $server; [ "$word" = keep ] || rm -rf "$PWD""#;
 
-/// Ends whatever still goes on in a database and empties it.
-const EMPTY: &str = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity \
-    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'; \
-    DELETE FROM longhaul.tasks; DELETE FROM longhaul.steps; DELETE FROM longhaul.parts; DELETE FROM longhaul.streams; \
+/// Ends whatever still goes on in a database.
+const END: &str = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity \
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
+
+/// Empties a database in which nothing goes on.
+pub(crate) const EMPTY: &str = "DELETE FROM longhaul.tasks; DELETE FROM longhaul.steps; DELETE FROM longhaul.parts; DELETE FROM longhaul.streams; \
     DELETE FROM longhaul.events; DELETE FROM longhaul.entries; DELETE FROM longhaul.accounts; DELETE FROM longhaul.nodes; \
     UPDATE longhaul.totals SET open = 0, retained = 0, event_bytes = 0, entries = 0; UPDATE longhaul.store SET time = 0";
