@@ -20,9 +20,7 @@ pub(crate) trait Keeps: Server {
     type Session: Send + 'static;
 
     /// How often changes are looked for that no hint has told of.
-    fn polls(&self) -> Duration {
-        Duration::from_secs(2)
-    }
+    fn polls(&self) -> Duration;
 
     /// Makes a session, on which this node is alive.
     fn enter(&self) -> impl Future<Output = Result<Self::Session, StoreError>> + Send;

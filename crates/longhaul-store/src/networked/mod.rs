@@ -175,6 +175,9 @@ pub(crate) fn ended<T>(ended: Result<Result<T, StoreError>, JoinError>) -> Resul
     }
 }
 
+/// How often changes are looked for that no hint has told of, unless a store is told otherwise.
+pub(crate) const POLL: Duration = Duration::from_secs(2);
+
 /// Threads of a store: they do little more than wait for the server.
 const THREADS: usize = 2;
 

@@ -18,7 +18,7 @@ impl Keeps for Site {
     type Session = Connection;
 
     fn polls(&self) -> Duration {
-        if self.is_pooled { POLL_ALONE } else { POLL }
+        if self.is_pooled { self.poll.min(POLL_ALONE) } else { self.poll }
     }
 
     async fn enter(&self) -> Result<Connection, StoreError> {
@@ -170,10 +170,7 @@ async fn ask(
     }
 }
 
-/// How often changes are looked for that no hint has told of.
-const POLL: Duration = Duration::from_secs(2);
-
-/// The same where there are no hints.
+/// How often changes are looked for at least where there are no hints.
 const POLL_ALONE: Duration = Duration::from_millis(200);
 
 /// A hint has room for 8,000 bytes; one more id fits behind.

@@ -92,6 +92,8 @@ struct Site {
     /// What the keeper of the session is to tell others of, and where it hears that.
     hints: (mpsc::Sender<TaskId>, Mutex<mpsc::Receiver<TaskId>>),
     is_pooled: bool,
+    /// How often changes are looked for that no hint has told of.
+    poll: Duration,
     /// How a transaction begins.
     begin: String,
     shards: AtomicU64,

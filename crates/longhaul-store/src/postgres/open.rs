@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Clock, Format, Settings, StoreError, Time,
-    networked::{Handle, ended, node::Node, password::Password, threads},
+    networked::{Handle, POLL, ended, node::Node, password::Password, threads},
     transfer::without_limits,
 };
 
@@ -42,17 +42,20 @@ pub struct PostgresOptions {
     /// another, for the database was started again, or the way to it was cut for a moment. Default 1 s. It is
     /// the same on every node: each goes by its own to know until when others cannot take it for dead.
     pub session_grace: Duration,
+    /// How often a node looks, while anybody waits, for changes that other nodes' hints have not told it of.
+    /// Behind a pooler, where there are no hints, it looks each 200 ms at least. Default 2 s.
+    pub poll: Duration,
     /// Whether there is a pooler before the database that gives each transaction another connection (PgBouncer with
     /// `pool_mode = transaction`). Then nothing is prepared, other nodes' changes are noticed by looking (each 200 ms, while
     /// anybody waits), and the tasks of a node that died without a word wait until their leases have run out. The format
     /// of the store is brought up to date over a direct connection alone. Default `false`.
     pub pooler: bool,
-    password: Option<Password>,
-}
-
     /// How long whoever brings the store's format up to date waits for others, such as a transaction that holds its tables or
     /// was open before, until the opening fails ([`StoreError::Busy`]). Default 10 minutes.
     pub format_patience: Duration,
+    password: Option<Password>,
+}
+
 impl PostgresOptions {
     /// The defaults.
     #[must_use]
@@ -63,12 +66,13 @@ impl PostgresOptions {
             connections: 16,
             patience: Duration::from_secs(10),
             session_grace: Duration::from_secs(1),
+            poll: POLL,
             pooler: false,
+            format_patience: Duration::from_secs(10 * 60),
             password: None,
         }
     }
 
-            format_patience: Duration::from_secs(10 * 60),
     /// With these settings.
     #[must_use]
     pub fn with_settings(mut self, settings: Settings) -> Self {
@@ -104,10 +108,6 @@ impl PostgresOptions {
         self
     }
 
-    /// Behind a pooler.
-    #[must_use]
-    pub fn with_pooler(mut self, pooler: bool) -> Self {
-        self.pooler = pooler;
     /// Looking this often for changes that no hint has told of.
     #[must_use]
     pub fn with_poll(mut self, every: Duration) -> Self {
@@ -122,6 +122,10 @@ impl PostgresOptions {
         self
     }
 
+    /// Behind a pooler.
+    #[must_use]
+    pub fn with_pooler(mut self, pooler: bool) -> Self {
+        self.pooler = pooler;
         self
     }
 
@@ -205,6 +209,7 @@ impl PostgresOptions {
             direct,
             hints: (hints, Mutex::new(told)),
             is_pooled: self.pooler,
+            poll: self.poll,
             begin: if self.pooler {
                 format!("{}; SET LOCAL statement_timeout = {patience}", sql::BEGIN)
             } else {

@@ -1,6 +1,6 @@
 //! The one session that a node keeps: it listens to hints of other nodes' changes, and proves by that that the node is alive.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{collections::HashMap, sync::LazyLock, time::Duration};
 
 use ::redis::{
     RedisError, Script,
@@ -39,6 +39,10 @@ static KEEP: LazyLock<Script> =
 /// Changes are told of by the script that makes them.
 impl Keeps for Site {
     type Session = Session;
+
+    fn polls(&self) -> Duration {
+        self.poll
+    }
 
     async fn enter(&self) -> Result<Session, StoreError> {
         let listen = async {

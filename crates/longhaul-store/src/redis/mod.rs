@@ -82,6 +82,8 @@ struct Site {
     place: Place,
     keys: Keys,
     replicas: usize,
+    /// How often changes are looked for that no hint has told of.
+    poll: Duration,
     /// How many rows this node has written.
     versions: AtomicU64,
     /// Here those of this node wait that others were faster than, so that they are not in each other's way, too.

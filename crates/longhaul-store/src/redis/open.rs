@@ -20,7 +20,7 @@ use super::{
 use crate::{
     Clock, Format, Settings, StoreError, Time,
     error::said,
-    networked::{Handle, ended, keeper::Keeps as _, node::Node, password::Password, threads},
+    networked::{Handle, POLL, ended, keeper::Keeps as _, node::Node, password::Password, threads},
     transfer::without_limits,
 };
 
@@ -41,6 +41,8 @@ pub struct RedisOptions {
     /// another, for the server was started again, or the way to it was cut for a moment. Default 1 s. It is
     /// the same on every node: each goes by its own to know until when others cannot take it for dead.
     pub session_grace: Duration,
+    /// How often a node looks, while anybody waits, for changes that other nodes' hints have not told it of. Default 2 s.
+    pub poll: Duration,
     password: Option<Password>,
 }
 
@@ -54,6 +56,7 @@ impl RedisOptions {
             waiting: 16,
             patience: Duration::from_secs(10),
             session_grace: Duration::from_secs(1),
+            poll: POLL,
             password: None,
         }
     }
@@ -90,6 +93,13 @@ impl RedisOptions {
     #[must_use]
     pub fn with_session_grace(mut self, grace: Duration) -> Self {
         self.session_grace = grace;
+        self
+    }
+
+    /// Looking this often for changes that no hint has told of.
+    #[must_use]
+    pub fn with_poll(mut self, every: Duration) -> Self {
+        self.poll = every;
         self
     }
 
@@ -170,6 +180,7 @@ impl RedisOptions {
             place,
             keys,
             replicas,
+            poll: self.poll,
             versions: AtomicU64::new(0),
             line: tokio::sync::Mutex::new(()),
         });

@@ -2,13 +2,15 @@
 
 use std::{
     process::{Command, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
 use longhaul_store::{
     Batch, Filter, Json, Outcome, Owner, Part, PartContent, Progress, Quota, Scope, Settings, Start,
-    StoreError, TaskId,
+    StoreError, TaskId, TaskStore,
 };
+use tokio::time::timeout;
 
 use super::{Rig, task, until};
 
@@ -138,4 +140,16 @@ pub(crate) async fn nodes_that_claim_at_once_share_a_queue_without_one_task_twic
     ids.sort();
     ids.dedup();
     assert_eq!((many, ids.len()), (60, 60), "none comes twice");
+}
+
+/// A node that does not look hears of what another writes; `other` looks for itself so rarely that no test is that long.
+pub(crate) async fn hints_tell_of_changes(one: Arc<dyn TaskStore>, other: Arc<dyn TaskStore>) {
+    let held = one.create(task("watched")).await.unwrap().into_record();
+    let mut watch = other.watch(&held.id);
+    // A session looks once when it begins, so one of these might come of that.
+    for number in 0..3 {
+        let batch = Batch::new().with_progress(Progress::new(f64::from(number), None, None));
+        one.write(&held.id, held.epoch, batch).await.unwrap();
+        timeout(Duration::from_secs(60), watch.changed()).await.expect("it is told of");
+    }
 }

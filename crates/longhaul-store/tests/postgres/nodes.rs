@@ -7,12 +7,12 @@ use std::{
     time::Duration,
 };
 
-use longhaul_store::{PostgresOptions, Settings, StoreError, TaskStore};
+use longhaul_store::{Batch, Postgres, PostgresOptions, Scope, Settings, StoreError, TaskStore};
 use tokio::time::{sleep, timeout};
 
 use crate::{
     networked::{self, Rig, task, until},
-    rig::{Server, query, shared, try_query},
+    rig::{Server, query, session, shared, try_query},
 };
 
 impl Rig for Server {
@@ -106,4 +106,52 @@ async fn who_takes_up_a_connection_and_says_nothing_is_not_waited_for_for_ever()
     let opening = timeout(Duration::from_secs(60), options.open(&url));
     let refusal = opening.await.expect("it is given up").unwrap_err();
     assert!(matches!(refusal, StoreError::Unreachable { .. }), "{refusal:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hint_tells_of_a_change_before_anybody_looks() {
+    let url = shared().database();
+    let open = async || {
+        let options = PostgresOptions::new().with_poll(Duration::from_secs(24 * 60 * 60));
+        Arc::new(options.open(&url).await.unwrap())
+    };
+    networked::nodes::hints_tell_of_changes(open().await, open().await).await;
+}
+
+#[tokio::test]
+async fn n4_a_change_that_no_hint_tells_of_is_found() {
+    let url = shared().database();
+    let (one, other) = (Postgres::open(&url).await.unwrap(), Postgres::open(&url).await.unwrap());
+    let held = one.create(task("watched")).await.unwrap().into_record();
+    let mut watch = other.watch(&held.id);
+    let waiting = async {
+        // What is seen for the first time may have changed, so the second one tells.
+        watch.changed().await;
+        // A node that tells nobody.
+        query(&url, "UPDATE longhaul.tasks SET seq = nextval('longhaul.seq') WHERE id = 'watched'");
+        watch.changed().await;
+    };
+    timeout(Duration::from_secs(60), waiting).await.expect("it is found by looking");
+}
+
+#[tokio::test]
+async fn a_statement_that_somebody_stands_in_the_way_of_is_given_up_in_time_and_has_done_nothing() {
+    let url = shared().database();
+    let holder = session(&url).await;
+    for pooler in [false, true] {
+        let options = PostgresOptions::new().with_patience(Duration::from_secs(1)).with_pooler(pooler);
+        let store = options.open(&url).await.unwrap();
+        let name = format!("pooler-{pooler}");
+        let held = store.create(task(&name)).await.unwrap().into_record();
+        let hold = format!("BEGIN; SELECT 1 FROM longhaul.tasks WHERE id = '{name}' FOR UPDATE");
+        holder.batch_execute(&hold).await.unwrap();
+        let late = Batch::new().with_status_message("late");
+        let writing = timeout(Duration::from_secs(60), store.write(&held.id, held.epoch, late));
+        let refusal = writing.await.expect("it is given up").unwrap_err();
+        assert!(matches!(refusal, StoreError::Busy { .. }) && refusal.is_retryable(), "{refusal:?}");
+        holder.batch_execute("COMMIT").await.unwrap();
+        let found = store.get(Scope::Operator, &held.id).await.unwrap();
+        assert_eq!(found.as_ref(), Some(&held));
+        store.write(&held.id, held.epoch, Batch::new().with_status_message("on")).await.unwrap();
+    }
 }

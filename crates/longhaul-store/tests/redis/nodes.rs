@@ -89,7 +89,7 @@ async fn a_node_whose_sessions_are_ended_makes_others_and_keeps_its_leases() {
 }
 
 #[tokio::test]
-async fn a_change_that_no_hint_tells_of_is_found() {
+async fn n4_a_change_that_no_hint_tells_of_is_found() {
     let server = Server::start();
     let url = server.store();
     let (one, other) = (Redis::open(&url).await.unwrap(), Redis::open(&url).await.unwrap());
@@ -105,4 +105,14 @@ async fn a_change_that_no_hint_tells_of_is_found() {
         watch.changed().await;
     };
     tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it is found by looking");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hint_tells_of_a_change_before_anybody_looks() {
+    let url = shared().store();
+    let open = async || {
+        let options = RedisOptions::new().with_poll(Duration::from_secs(24 * 60 * 60));
+        Arc::new(options.open(&url).await.unwrap())
+    };
+    networked::nodes::hints_tell_of_changes(open().await, open().await).await;
 }
