@@ -11,8 +11,12 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) mod nodes;
 pub(crate) mod outages;
+pub(crate) mod partitions;
 pub(crate) mod sweeps;
 pub(crate) mod tls;
+pub(crate) mod way;
+
+use self::way::Way;
 
 /// A server that tests start, on which stores are.
 pub(crate) trait Rig: Send + Sized + 'static {
@@ -40,7 +44,13 @@ pub(crate) trait Rig: Send + Sized + 'static {
     /// The URL of a store that holds nothing.
     fn store(&self) -> String;
 
-    /// The same over TLS, at a host of that name, for whose certificate this authority is to vouch.
+    /// A way there for a node, whose weather is the test's to make.
+    fn way(&self) -> Way;
+
+    /// The URL of this store, by that way.
+    fn by(way: &Way, url: &str) -> String;
+
+    /// The URL of a store over TLS, at a host of that name, for whose certificate this authority is to vouch.
     fn store_over_tls(&self, host: &str, authority: &Path) -> String;
 
     /// Another node of this store, if it can be opened.

@@ -11,7 +11,7 @@ use longhaul_store::{Batch, Postgres, PostgresOptions, Scope, Settings, StoreErr
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    networked::{self, Rig, task, until},
+    networked::{self, Rig, task, until, way::Way},
     rig::{Server, query, session, shared, try_query},
 };
 
@@ -40,6 +40,14 @@ impl Rig for Server {
         self.database()
     }
 
+    fn way(&self) -> Way {
+        Way::to(&self.folder().join(".s.PGSQL.5432"))
+    }
+
+    fn by(way: &Way, url: &str) -> String {
+        format!("postgres://tester@{}/{}", way.address, url.rsplit('/').next().unwrap())
+    }
+
     fn over_tls() -> Self {
         Self::over_tls()
     }
@@ -64,6 +72,12 @@ async fn a_node_that_waits_to_be_killed() {
     networked::nodes::wait_to_be_killed::<Server>().await;
 }
 
+/// Not a test: the node that stands still.
+#[tokio::test]
+async fn a_node_that_waits_to_be_stopped() {
+    networked::partitions::wait_to_be_stopped::<Server>().await;
+}
+
 networked::scenarios! { Server:
     nodes::a_node_that_is_killed_loses_its_leases_and_no_other_does,
     nodes::a_node_knows_until_when_nobody_takes_it_for_dead,
@@ -71,6 +85,10 @@ networked::scenarios! { Server:
     nodes::what_nodes_do_to_one_task_at_once_is_done_once_each,
     nodes::nodes_that_claim_at_once_share_a_queue_without_one_task_twice,
     outages::what_was_acknowledged_is_there_however_often_the_server_is_killed,
+    partitions::n1_a_worker_that_is_cut_off_knows_it_before_another_has_its_task,
+    partitions::n2_what_a_node_writes_that_stood_still_for_too_long_is_refused,
+    partitions::n3_a_node_that_is_cut_off_says_so_and_makes_up_nothing,
+    partitions::n5_while_the_way_comes_and_goes_nothing_acknowledged_is_lost_and_nothing_ends_twice,
     sweeps::many_tasks_are_forgotten_by_few_writes,
     tls::over_tls_a_server_is_who_its_certificate_says,
 }

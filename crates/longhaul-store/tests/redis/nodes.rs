@@ -9,7 +9,7 @@ use std::{
 use longhaul_store::{Redis, RedisOptions, Settings, StoreError, TaskStore};
 
 use crate::{
-    networked::{self, Rig, task},
+    networked::{self, Rig, task, way::Way},
     rig::{Server, shared},
 };
 
@@ -38,6 +38,14 @@ impl Rig for Server {
         self.store()
     }
 
+    fn way(&self) -> Way {
+        Way::to(&self.socket())
+    }
+
+    fn by(way: &Way, url: &str) -> String {
+        format!("redis://{}/?{}", way.address, url.split_once('?').unwrap().1)
+    }
+
     fn over_tls() -> Self {
         Self::over_tls()
     }
@@ -61,6 +69,12 @@ async fn a_node_that_waits_to_be_killed() {
     networked::nodes::wait_to_be_killed::<Server>().await;
 }
 
+/// Not a test: the node that stands still.
+#[tokio::test]
+async fn a_node_that_waits_to_be_stopped() {
+    networked::partitions::wait_to_be_stopped::<Server>().await;
+}
+
 networked::scenarios! { Server:
     nodes::a_node_that_is_killed_loses_its_leases_and_no_other_does,
     nodes::a_node_knows_until_when_nobody_takes_it_for_dead,
@@ -68,6 +82,10 @@ networked::scenarios! { Server:
     nodes::what_nodes_do_to_one_task_at_once_is_done_once_each,
     nodes::nodes_that_claim_at_once_share_a_queue_without_one_task_twice,
     outages::what_was_acknowledged_is_there_however_often_the_server_is_killed,
+    partitions::n1_a_worker_that_is_cut_off_knows_it_before_another_has_its_task,
+    partitions::n2_what_a_node_writes_that_stood_still_for_too_long_is_refused,
+    partitions::n3_a_node_that_is_cut_off_says_so_and_makes_up_nothing,
+    partitions::n5_while_the_way_comes_and_goes_nothing_acknowledged_is_lost_and_nothing_ends_twice,
     sweeps::many_tasks_are_forgotten_by_few_writes,
     tls::over_tls_a_server_is_who_its_certificate_says,
 }

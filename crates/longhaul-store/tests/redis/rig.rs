@@ -121,7 +121,7 @@ impl Server {
         try_ask(&self.socket(), words).expect("the server answers")
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.process.folder.join("socket")
     }
 }
