@@ -19,7 +19,7 @@ use super::{Server, run};
 const TOKENS: [(&str, &str); 2] =
     [("ann", "ann0123456789abcdef0123456789"), ("bob", "bob0123456789abcdef0123456789")];
 
-const CONFIG: &str = r#"
+pub(super) const CONFIG: &str = r#"
 [auth]
 tokens.ann = { from = "file:ann" }
 tokens.bob = { from = "file:bob" }
@@ -70,7 +70,7 @@ done
 /// A folder with a configuration, and a store.
 pub(super) struct Fleet {
     folder: TempDir,
-    store: String,
+    pub(super) store: String,
 }
 
 impl Fleet {
@@ -92,7 +92,12 @@ impl Fleet {
 
     /// The same, on Redis.
     pub(super) fn on_redis(config: &str) -> Self {
-        Self { store: redis::shared().store(), ..Self::in_a_folder(config) }
+        Self::on(config, redis::shared().store())
+    }
+
+    /// The same, in this store.
+    pub(super) fn on(config: &str, store: String) -> Self {
+        Self { store, ..Self::in_a_folder(config) }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -101,17 +106,26 @@ impl Fleet {
 
     /// The same, on a file.
     pub(super) fn in_a_file(config: &str) -> Self {
-        Self { store: "sqlite:tasks.db".to_owned(), ..Self::in_a_folder(config) }
+        Self::on(config, "sqlite:tasks.db".to_owned())
     }
 
     /// One more server.
-    fn node(&self, more: &[&str]) -> Node {
+    pub(super) fn node(&self, more: &[&str]) -> Node {
         self.node_on("state", more)
     }
 
     /// One more on the host that is this folder.
     pub(super) fn node_on(&self, state: &str, more: &[&str]) -> Node {
-        let words = ["--store", &self.store, "--state", state, "--http", "127.0.0.1:0"];
+        self.started(&self.store, state, more)
+    }
+
+    /// One more, which has this way to the store.
+    pub(super) fn node_by(&self, store: &str, more: &[&str]) -> Node {
+        self.started(store, "state", more)
+    }
+
+    fn started(&self, store: &str, state: &str, more: &[&str]) -> Node {
+        let words = ["--store", store, "--state", state, "--http", "127.0.0.1:0"];
         let server = Server::start(self.path(), &[&words, more].concat());
         Node { server, http: reqwest::Client::new() }
     }
@@ -123,7 +137,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    fn request(&self, method: reqwest::Method, who: &str) -> reqwest::RequestBuilder {
+    pub(super) fn request(&self, method: reqwest::Method, who: &str) -> reqwest::RequestBuilder {
         let token = TOKENS.iter().find(|(name, _)| *name == who).unwrap().1;
         let request = self.http.request(method, self.server.url()).bearer_auth(token);
         request.header("accept", "application/json, text/event-stream")
@@ -173,15 +187,15 @@ impl Node {
     }
 
     /// Opens a session of the legacy era.
-    async fn session(&self, who: &str) -> String {
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+    pub(super) async fn session(&self, who: &str) -> String {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {"form": {}}},
             "clientInfo": {"name": "t", "version": "1"}});
         let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
         let response = posted(self.request(reqwest::Method::POST, who), &body).await;
         response.headers()["mcp-session-id"].to_str().unwrap().to_owned()
     }
 
-    async fn in_session(&self, session: &str, method: &str, params: Value) -> Events {
+    pub(super) async fn in_session(&self, session: &str, method: &str, params: Value) -> Events {
         let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
         let request = self.request(reqwest::Method::POST, "ann").header("mcp-session-id", session);
         Events::of(posted(request, &body).await)
@@ -195,13 +209,13 @@ impl Node {
 }
 
 /// What a request with this message is answered.
-async fn posted(request: reqwest::RequestBuilder, message: &Value) -> reqwest::Response {
+pub(super) async fn posted(request: reqwest::RequestBuilder, message: &Value) -> reqwest::Response {
     let request = request.header("content-type", "application/json");
     request.body(message.to_string()).send().await.unwrap()
 }
 
 /// What is answered: messages, one by one.
-struct Events {
+pub(super) struct Events {
     response: reqwest::Response,
     read: String,
 }
@@ -212,7 +226,7 @@ impl Events {
     }
 
     /// The next event that has an id or a message, with both. `None` at the end.
-    async fn next(&mut self) -> Option<(String, Value)> {
+    pub(super) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((event, rest)) = self.read.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
@@ -233,7 +247,7 @@ impl Events {
     }
 
     /// The answer: the one object that it is, or the last that is sent.
-    async fn answer(mut self) -> Value {
+    pub(super) async fn answer(mut self) -> Value {
         let is_stream = self.response.headers()["content-type"] == "text/event-stream";
         if !is_stream {
             return self.response.text().await.unwrap().parse().unwrap();
@@ -361,7 +375,7 @@ const SAY: &str =
     "[tools.say]\ndescription = \"Say it\"\ncommand = [\"printf\", \"said\"]\ntask = \"never\"\n";
 
 /// What a program that watches over servers is told at a path of one.
-async fn told(node: &Node, path: &str) -> (u16, String) {
+pub(super) async fn told(node: &Node, path: &str) -> (u16, String) {
     let place = node.server.url().split("//").nth(1).unwrap().split('/').next().unwrap();
     let answer = node.http.get(format!("http://{place}/{path}")).send().await.unwrap();
     (answer.status().as_u16(), answer.text().await.unwrap())
