@@ -363,20 +363,20 @@ fn main() -> ExitCode {
     }
 }
 
+fn bench_instead(site: &Site, what: Bench) -> Result<Tally> {
+    let (name, tally) = match what {
+        Bench::Check { record } => ("check", bench::check::run(site, record)?),
+        Bench::Compare { rounds } => ("bench", bench::run(site, &[], rounds, true)?),
+        Bench::Flame => ("flame", bench::flame::run(site)?),
+    };
+    println!("{name}: {tally}");
+    Ok(tally)
+}
+
 fn run(command: Command) -> Result<Tally> {
     Ok(match command {
         Command::Test { stages } => test::run(&site(test::BUDGET)?, &stages)?,
-        Command::Bench { instead: Some(Bench::Check { record }), .. } => {
-            let tally = bench::check::run(&site(bench::BUDGET)?, record)?;
-            println!("check: {tally}");
-            tally
-        }
-        Command::Bench { instead: Some(Bench::Compare { rounds }), .. } => {
-            let tally = bench::run(&site(bench::BUDGET)?, &[], rounds, true)?;
-            println!("bench: {tally}");
-            tally
-        }
-        Command::Bench { instead: Some(Bench::Flame), .. } => bench::flame::run(&site(bench::BUDGET)?)?,
+        Command::Bench { instead: Some(what), .. } => bench_instead(&site(bench::BUDGET)?, what)?,
         Command::Bench { instead: None, benches, rounds, keep } => {
             let tally = bench::run(&site(bench::BUDGET)?, &benches, rounds, keep)?;
             println!("bench: {tally}");
