@@ -143,10 +143,8 @@ fn what_is_not_said_has_the_documented_default() {
     assert!(tool.progress.is_none());
 }
 
-#[test]
-fn everything_that_is_said_is_taken() {
-    let config = config(
-        r#"
+/// What can be said but for inputs, jobs and other servers.
+const EVERYTHING: &str = r#"
         [server]
         name = "ci"
         version = "1.2.3"
@@ -230,8 +228,11 @@ fn everything_that_is_said_is_taken() {
         description = "C"
         command = ["x"]
         task = "never"
-        "#,
-    );
+        "#;
+
+#[test]
+fn everything_that_is_said_is_taken() {
+    let config = config(EVERYTHING);
     assert_eq!((config.server.name.as_str(), config.server.version.as_str()), ("ci", "1.2.3"));
     assert_eq!(config.server.title.as_deref(), Some("CI"));
     assert_eq!(config.server.instructions.as_deref(), Some("Test before you build."));

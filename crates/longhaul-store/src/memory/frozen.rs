@@ -253,10 +253,15 @@ async fn lived() -> Memory {
         Step::new("done", of(4), learnt(false)).between(at(500), at(700)),
     ];
     new(timed).await;
+    store.create(bound()).await.unwrap();
+    store
+}
+
+/// One whose work is on one host.
+fn bound() -> NewTask {
     let mut bound = task("bound");
     bound.host = HostId::new("host-1").ok();
-    new(bound).await;
-    store
+    bound
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ pub(crate) async fn n1_a_worker_that_is_cut_off_knows_it_before_another_has_its_
         }
     })
     .await;
-    assert_eq!(lost, [held.id.clone()]);
+    assert_eq!(lost, std::slice::from_ref(&held.id));
     let late = cut.finish(&held.id, held.epoch, outcome("late"), Batch::new()).await;
     assert!(late.as_ref().is_err_and(StoreError::is_fenced), "{late:?}");
     other.finish(&held.id, claimed.epoch, outcome("other"), Batch::new()).await.unwrap();

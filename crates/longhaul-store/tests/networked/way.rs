@@ -29,10 +29,13 @@ pub(crate) struct Way {
     state: Arc<State>,
 }
 
+/// A connection, from the node and to the server.
+type Pair = (TcpStream, UnixStream);
+
 #[derive(Debug)]
 struct State {
-    /// `None` once it is over.
-    weather: Mutex<(Option<Weather>, Vec<(TcpStream, UnixStream)>)>,
+    /// No weather once it is over.
+    weather: Mutex<(Option<Weather>, Vec<Pair>)>,
     changed: Condvar,
 }
 

@@ -131,7 +131,7 @@ fn a_job_whose_node_is_gone_waits_for_another_of_its_host() {
         hosts.pass(120).await;
         let waits = hosts.record(&id).await;
         assert_eq!((waits.outcome(), waits.status_message.as_deref()), (None, Some(WAITS)));
-        assert_eq!(elsewhere.take_up(&id).await.unwrap(), false);
+        assert!(!elsewhere.take_up(&id).await.unwrap());
         let back = hosts.node(0, None);
         assert_eq!(back.start().await.unwrap(), 1);
         hosts.pass(2).await;
