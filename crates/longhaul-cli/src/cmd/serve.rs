@@ -71,7 +71,8 @@ pub(crate) struct Args {
     allow_anonymous: bool,
 }
 
-/// How often a worker looks for what is queued. Others are asked, and look for what is left over.
+/// How often a worker looks for what is queued, and any server on a database for what dead ones have left: those of a
+/// file are known to be dead at once, and those of a database a second later.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// How often run files are looked through.
@@ -325,11 +326,12 @@ fn named(config: &Config) -> Server {
     server
 }
 
-/// Whoever is asked knows of work at once; a worker has to look.
+/// Whoever is asked knows of work at once; a worker has to look, and so has whoever goes on with what others have left.
 fn pace(config: &Config) -> Pace {
     let mut pace = Pace::default();
     pace.host_grace = config.store.host_grace;
-    if config.server.role == Role::Worker {
+    let is_a_database = matches!(config.store.url, StoreUrl::Postgres(_) | StoreUrl::Redis(_));
+    if config.server.role == Role::Worker || is_a_database {
         pace.recover_every = LOOK_EVERY;
     }
     pace
