@@ -16,20 +16,30 @@ use super::control::Control;
 use super::recovery::{can_work_on, take_up, wake_parent};
 use crate::report::Reporter;
 
+/// What was seen of them.
+#[derive(Default)]
+struct Seen {
+    /// Where each was at the last look.
+    places: HashMap<TaskId, Epoch>,
+    /// Since when the store could be used at each look: before that, nodes that live may not have been able to say so.
+    since: Option<Time>,
+}
+
 /// Tells of such tasks, for ever.
 pub(super) async fn keep_telling(inner: Arc<Inner>) {
-    let mut seen = HashMap::new();
+    let mut seen = Seen::default();
     loop {
         if let Err(error) = look(&inner, &mut seen).await {
             tracing::warn!(%error, "could not look for tasks that no node runs");
+            seen.since = None;
         }
         inner.environment.sleep(inner.pace.strand_after).await;
     }
 }
 
 /// Looks for tasks that were at the same place at the last look, when other nodes could have taken them since.
-async fn look(inner: &Arc<Inner>, seen: &mut HashMap<TaskId, Epoch>) -> Result<(), StoreError> {
-    let before = mem::take(seen);
+async fn look(inner: &Arc<Inner>, seen: &mut Seen) -> Result<(), StoreError> {
+    let before = mem::take(&mut seen.places);
     if *inner.draining.borrow() {
         return Ok(());
     }
@@ -37,10 +47,12 @@ async fn look(inner: &Arc<Inner>, seen: &mut HashMap<TaskId, Epoch>) -> Result<(
     loop {
         let page = inner.store.list(Scope::Operator, &Filter::claimable(), after.as_ref(), Page::MAX).await?;
         let now = inner.store.now();
+        let looked = *seen.since.get_or_insert(now);
         for record in &page.tasks {
-            let due = now.since(due_since(record));
-            longest = longest.max(due);
-            if due >= inner.pace.host_grace && !inner.workers.is_here(record) {
+            let due = due_since(record);
+            longest = longest.max(now.since(due));
+            let (unclaimed, is_here) = (now.since(due.max(looked)), inner.workers.is_here(record));
+            if unclaimed >= inner.pace.host_grace && !is_here {
                 lose(inner, &record.id).await?;
                 continue;
             }
@@ -48,10 +60,14 @@ async fn look(inner: &Arc<Inner>, seen: &mut HashMap<TaskId, Epoch>) -> Result<(
             if inner.is_front || is_told(record) || can_work_on(inner, record).await {
                 continue;
             }
+            if record.host.is_some() && is_here && unclaimed >= inner.pace.host_grace / 2 {
+                keep(inner, &record.id).await?;
+                continue;
+            }
             if before.get(&record.id) == Some(&record.epoch) {
                 tell(inner, &record.id).await?;
             }
-            seen.insert(record.id.clone(), record.epoch);
+            seen.places.insert(record.id.clone(), record.epoch);
         }
         after = page.next;
         if after.is_none() {
@@ -91,6 +107,15 @@ async fn tell(inner: &Arc<Inner>, id: &TaskId) -> Result<(), StoreError> {
     told.map(drop)
 }
 
+/// A node of its host is there, though it cannot go on with the task either: nobody else ends it.
+async fn keep(inner: &Arc<Inner>, id: &TaskId) -> Result<(), StoreError> {
+    let Some(record) = inner.store.claim_one(id).await? else { return Ok(()) };
+    if inner.runs.tell(id, Control::LookAgain) {
+        return Ok(());
+    }
+    inner.store.release(id, record.epoch).await.map(drop)
+}
+
 /// Ends a task whose host is gone: what may still run there ends when a node of it comes back.
 async fn lose(inner: &Arc<Inner>, id: &TaskId) -> Result<(), StoreError> {
     let Some(record) = inner.store.claim_one(id).await? else { return Ok(()) };
@@ -117,11 +142,12 @@ pub(super) fn take_back(record: &Record, reporter: &Reporter) {
 /// Made of the task alone, so that whoever sees it knows whether it was said.
 fn message(record: &Record) -> String {
     let (tool, version) = (&record.tool, &record.version);
-    if record.host.is_some() {
-        format!("waiting for a node on the host that {tool} runs on")
-    } else if *version == ToolVersion::default() {
-        format!("queued: no node runs {tool}")
-    } else {
-        format!("queued: no node runs version {version} of {tool}")
+    let what = match *version == ToolVersion::default() {
+        true => tool.to_string(),
+        false => format!("version {version} of {tool}"),
+    };
+    match record.host {
+        Some(_) => format!("waiting for a node on its host that runs {what}"),
+        None => format!("queued: no node runs {what}"),
     }
 }

@@ -134,7 +134,9 @@ impl Workers {
 
     /// The host that the jobs of `tool` are bound to as this node starts them.
     pub(super) fn host(&self, tool: &str) -> Option<HostId> {
-        self.job(tool).and_then(|job| job.host().cloned())
+        let others = || self.others().and_then(|jobs| jobs.host().cloned());
+        // What a tool began that has no jobs any more is where the others' are.
+        self.job(tool).and_then(|job| job.host().cloned()).or_else(others)
     }
 
     /// Whether the job of a task, if it has one, is where this node finds it.

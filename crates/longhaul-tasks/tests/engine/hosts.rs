@@ -119,7 +119,7 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
-const WAITS: &str = "waiting for a node on the host that job runs on";
+const WAITS: &str = "waiting for a node on its host that runs job";
 
 #[test]
 fn a_job_whose_node_is_gone_waits_for_another_of_its_host() {
@@ -212,8 +212,26 @@ fn nodes_of_its_own_host_never_lose_a_task_for_want_of_one() {
         let store = Arc::new(hosts.store.another_node());
         let node = Engine::new(store, Arc::new(Tokio::new()), Pace::default(), [worker]);
         node.start().await.unwrap();
-        hosts.pass(20 * 60).await;
+        // Nor do those of others, as long as one of its own is there.
+        let elsewhere = hosts.node(1, None);
+        elsewhere.start().await.unwrap();
+        hosts.pass(40 * 60).await;
         assert_eq!(hosts.record(&id).await.outcome(), None);
+    });
+}
+
+#[test]
+fn what_could_not_be_looked_at_is_not_lost_before_its_host_had_time_to_come_back() {
+    let hosts = Hosts::new();
+    let id = hosts.left_behind();
+    runtime().block_on(async {
+        // Nobody was there for an hour, or the store was not.
+        hosts.pass(60 * 60).await;
+        let elsewhere = hosts.node(1, None);
+        elsewhere.start().await.unwrap();
+        hosts.pass(60).await;
+        assert_eq!(hosts.record(&id).await.outcome(), None);
+        assert_eq!(hosts.node(0, None).start().await.unwrap(), 1, "its host has come back");
     });
 }
 
