@@ -13,12 +13,12 @@ pub(super) struct Version {
     pub(super) beside: &'static [Statement],
 }
 
-/// A statement in a transaction of its own.
+/// What is made in no transaction with anything else.
 pub(super) enum Statement {
     /// Whoever comes while it waits for its turn, or runs, waits as well: it takes no longer than a moment.
     Brief(&'static str),
-    /// It may wait for others and run for long, and nobody waits for it.
-    Long(&'static str),
+    /// These may wait for others and run for long, and nobody waits for them. All are made again where one is broken off.
+    Long(&'static [&'static str]),
 }
 
 /// Every version. Entries are never changed, only added; each says in `store.readable_by` which releases can go on beside
@@ -224,11 +224,11 @@ CREATE INDEX open_shares ON longhaul.tasks (share) WHERE share IS NOT NULL AND p
 /// An index takes a look at every task; whoever writes one would wait for that.
 const V3_BESIDE: &[Statement] = &[
     Statement::Brief("ALTER TABLE longhaul.tasks ADD COLUMN IF NOT EXISTS share bigint"),
-    // One that was broken off is there, and is of no use.
-    Statement::Long("DROP INDEX CONCURRENTLY IF EXISTS longhaul.open_shares"),
-    Statement::Long(
+    Statement::Long(&[
+        // One that was broken off is there, and is of no use.
+        "DROP INDEX CONCURRENTLY IF EXISTS longhaul.open_shares",
         "CREATE INDEX CONCURRENTLY open_shares ON longhaul.tasks (share) WHERE share IS NOT NULL AND phase < 8",
-    ),
+    ]),
 ];
 
 /// Where the work of tasks is that is bound to a host. Releases that do not know it begin tasks anywhere, and bind none.

@@ -15,8 +15,12 @@ use super::{
 };
 use crate::{
     Counts, NodeId, Page, Parts, Record, SeenSteps, Step, StoreError, TaskId, Time,
-    networked::look::{
-        Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, SeenStepsOf, Steps,
+    networked::{
+        fault::pass_over,
+        look::{
+            Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, SeenStepsOf,
+            Steps,
+        },
     },
     page::LONGEST_SCAN,
     part::{LARGEST_STRETCH, LONGEST_STRETCH},
@@ -306,7 +310,10 @@ async fn collect(
             (at, behind) = (int(row, 0)?, int(row, 1)?);
             let id = TaskId::new(text(row, 2)?).map_err(damaged)?;
             let (tool, version) = (row.text(3).ok().flatten(), row.text(4).ok().flatten());
-            let host = row.text(5).map_err(damaged)?;
+            let Ok(host) = row.text(5) else {
+                pass_over(&id, damaged("the host that it is bound to"))?;
+                continue;
+            };
             if found.len() < claimable.limit && claimable.admits::<Fault>(&id, tool, version, host)? {
                 found.push(at);
             }

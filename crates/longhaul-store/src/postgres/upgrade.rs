@@ -39,7 +39,8 @@ pub(super) async fn prepare(direct: &Direct, patience: Duration) -> Result<(), S
     // It says nothing for as long as the change takes.
     let lasting = gate.batch_execute("SET idle_session_timeout = 0").await;
     lasting.map_err(|error| direct.place.error(Fault::database("preparing the store", error)))?;
-    let mut waiting = Waiting { place: &direct.place, until: Instant::now() + patience, told: None };
+    let until = Instant::now() + patience;
+    let mut waiting = Waiting { place: &direct.place, patience, until, told: None };
     while !has_turn(direct, &gate).await? {
         let by = "another node, which brings its format up to date".to_owned();
         waiting.pause(by, said("that node is not done yet")).await?;
@@ -105,6 +106,8 @@ impl Upgrade<'_> {
         for (version, number) in VERSIONS.iter().zip(1..).skip(version as usize) {
             for statement in version.beside {
                 self.make(Part::Statement(statement)).await?;
+                // What it took is no patience with anybody.
+                self.waiting.begin();
             }
             let is_made = !version.beside.is_empty();
             let target = if is_made { Target::FakeVersion(number) } else { Target::Version(number) };
@@ -152,8 +155,12 @@ impl Upgrade<'_> {
                     let runner = runner(place).map_err(source)?.set_target(*target);
                     runner.run_async(client).await.map(drop).map_err(source)
                 }
-                Part::Statement(Statement::Brief(sql) | Statement::Long(sql)) => {
-                    client.batch_execute(sql).await.map_err(source)
+                Part::Statement(Statement::Brief(sql)) => client.batch_execute(sql).await.map_err(source),
+                Part::Statement(Statement::Long(all)) => {
+                    for sql in *all {
+                        client.batch_execute(sql).await.map_err(source)?;
+                    }
+                    Ok(())
                 }
             }
         };
@@ -193,7 +200,7 @@ fn said_by_database<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<
 /// Whose transactions have been open for a while, as far as this node may know that: nobody else is in the way for long.
 async fn in_the_way(gate: &Client, own: i32) -> String {
     let look = "SELECT string_agg(format('session %s (%s)', pid, coalesce(nullif(application_name, ''), 'no name')), ', ') \
-        FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend' \
+        FROM pg_stat_activity WHERE datname = current_database() AND backend_type IN ('client backend', 'autovacuum worker') \
         AND xact_start < now() - interval '1 second' AND pid <> $1 AND wait_event_type IS DISTINCT FROM 'Lock'";
     let found = gate.query_typed_opt(look, &[(&own, Type::INT4)]).await;
     let named = found.ok().flatten().and_then(|row| row.try_get::<_, Option<String>>(0).ok().flatten());
@@ -203,11 +210,16 @@ async fn in_the_way(gate: &Client, own: i32) -> String {
 /// The patience with whoever stands in the way, of which an operator hears.
 struct Waiting<'a> {
     place: &'a Place,
+    patience: Duration,
     until: Instant,
     told: Option<Instant>,
 }
 
 impl Waiting<'_> {
+    fn begin(&mut self) {
+        self.until = Instant::now() + self.patience;
+    }
+
     fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
@@ -237,8 +249,9 @@ impl Waiting<'_> {
 /// The advisory lock of whoever changes the format: "longhaul" in ASCII.
 const MIGRATOR: i64 = 0x6c6f_6e67_6861_756c;
 
-/// How long a change waits for a table while all others wait behind it.
-const BRIEF: Duration = Duration::from_secs(1);
+/// How long a change waits for a table while all others wait behind it. Only after a second (`deadlock_timeout`) does
+/// PostgreSQL send an autovacuum away that is in the way.
+const BRIEF: Duration = Duration::from_millis(1500);
 
 /// The time between two tries, in which others get on.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -1,12 +1,12 @@
 //! The connections on which operations run.
 
-use std::{fmt, time::Duration};
+use std::{fmt, io, time::Duration};
 
 use ::redis::{
     AsyncConnectionConfig, Client, FromRedisValue, Pipeline, RedisError, RedisResult, Script,
     aio::MultiplexedConnection,
 };
-use tokio::sync::Mutex;
+use tokio::{sync::Mutex, time::timeout};
 
 use super::{
     commit::{Block, Commit},
@@ -151,7 +151,9 @@ impl Link {
         keys: &[String],
         args: &[Vec<u8>],
     ) -> Result<T, Fault> {
-        let taken = self.waiting.take(self.connect()).await;
+        // Nothing is written yet, and what is to be written is of a moment ago.
+        let taken = timeout(self.patience / 2, self.waiting.take(self.connect())).await;
+        let taken = taken.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()));
         let mut taken = taken.map_err(|error| Fault::Redis { doing, error })?;
         let wrote = invoke(script, keys, args, &mut taken.connection).await;
         let answer = wrote.map_err(|error| wrote_or_not(doing, self.noted_of_waiting(error)))?;
@@ -164,7 +166,7 @@ impl Link {
             return Ok(answer);
         }
         let why = format!("written, but {reached} replicas of {} have it", self.replicas);
-        Err(Fault::InDoubt(std::io::Error::other(why).into()))
+        Err(Fault::InDoubt(io::Error::other(why).into()))
     }
 
     /// Writes what an operation has come to; tells what became of each of its blocks.

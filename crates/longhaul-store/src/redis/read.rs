@@ -13,8 +13,12 @@ use super::{
 };
 use crate::{
     Counts, NodeId, Page, Part, Parts, Record, SeenStep, SeenSteps, Step, StoreError, TaskId,
-    networked::look::{
-        Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, SeenStepsOf, Steps,
+    networked::{
+        fault::pass_over,
+        look::{
+            Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, SeenStepsOf,
+            Steps,
+        },
     },
     page::LONGEST_SCAN,
     part::{LARGEST_STRETCH, LONGEST_STRETCH},
@@ -293,7 +297,10 @@ fn admits(claimable: &Claimable, id: &TaskId, fields: &[Field], now: i64) -> Res
         return Ok(false);
     }
     let text = |field| row::text(field).ok().flatten();
-    claimable.admits(id, text(tool), text(version), row::text(host)?)
+    let Ok(host) = row::text(host) else {
+        return pass_over(id, damaged("the host that it is bound to")).map(|()| false);
+    };
+    claimable.admits(id, text(tool), text(version), host)
 }
 
 impl Look<Site> for Due {

@@ -23,10 +23,11 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What takes each version of the format back to the one before.
-const BACK: [&str; 2] = [
+const BACK: [&str; 3] = [
     "ALTER TABLE longhaul.tasks DROP COLUMN spells; DELETE FROM longhaul.migrations WHERE version > 1",
     "DROP INDEX longhaul.open_shares; ALTER TABLE longhaul.tasks DROP COLUMN share; \
         DELETE FROM longhaul.migrations WHERE version > 2",
+    "ALTER TABLE longhaul.tasks DROP COLUMN host; DELETE FROM longhaul.migrations WHERE version > 3",
 ];
 
 /// A database that was a store before there was a later format, and tasks in it.
