@@ -83,21 +83,29 @@ impl Calls {
             return Ok(());
         }
         let (now, mut known) = (Instant::now(), self.lock());
+        let Known { callers, sweep_at, principals, strangers } = &mut *known;
+        let mut own = None;
         if let (Some(rate), Some(asker)) = (&self.each, Asker::of(caller)) {
-            if known.callers.len() >= known.sweep_at {
-                known.callers.retain(|_, bucket| !bucket.is_full(rate, now));
-                known.sweep_at = SWEEP.max(2 * known.callers.len());
+            if callers.len() >= *sweep_at {
+                callers.retain(|_, bucket| !bucket.is_full(rate, now));
+                *sweep_at = SWEEP.max(2 * callers.len());
             }
-            let own = known.callers.entry(asker).or_insert_with(|| Bucket::full(rate, now));
-            own.take(1, rate, now).map_err(|wait| too_many(rate, "one caller", wait))?;
+            let bucket = callers.entry(asker).or_insert_with(|| Bucket::full(rate, now));
+            bucket.take(1, rate, now).map_err(|wait| too_many(rate, "one caller", wait))?;
+            own = Some((bucket, rate));
         }
-        let Known { principals, strangers, .. } = &mut *known;
         let (together, whose) = match caller.principal {
             Some(_) => (principals, "all who have signed in"),
             None => (strangers, "all callers who have not signed in"),
         };
         if let (Some(rate), Some(together)) = (&self.in_all, together) {
-            together.take(1, rate, now).map_err(|wait| too_many(rate, whose, wait))?;
+            together.take(1, rate, now).map_err(|wait| {
+                // It has not been made, so it is none of the caller's own.
+                if let Some((bucket, rate)) = own {
+                    bucket.give_back(1, rate);
+                }
+                too_many(rate, whose, wait)
+            })?;
         }
         Ok(())
     }

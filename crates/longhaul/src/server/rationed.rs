@@ -83,12 +83,20 @@ impl Overlay for Rationed {
     fn create(&self, task: NewTask) -> StoreFuture<'_, Created> {
         let Some(share) = task.counted_share() else { return self.below().create(task) };
         Box::pin(async move {
-            self.take(share)?;
+            if let Err(full) = self.take(share) {
+                // What was made before is there, however much was made since.
+                return match &task.once {
+                    Some(once) if self.below().called(&task.owner, &once.key).await?.is_some() => {
+                        self.below().create(task).await
+                    }
+                    _ => Err(full),
+                };
+            }
             let created = self.below().create(task).await;
             // Of one that could not be said to be written it counts as written.
             let is_new = match &created {
                 Ok(created) => matches!(created, Created::New(_)),
-                Err(error) => !matches!(error, StoreError::Overloaded { .. } | StoreError::TooLarge { .. }),
+                Err(error) => matches!(error, StoreError::Unreachable { .. }),
             };
             if !is_new {
                 self.give_back(share);
