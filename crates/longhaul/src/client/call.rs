@@ -277,20 +277,20 @@ impl Client {
                         && !std::mem::replace(&mut is_listed_again, true) =>
                 {
                     self.0.table.cache().forget(&[Method::ListTools]);
-                    self.look_at_tools().await?;
+                    self.look_at_tools().await.map_err(|error| rounds.unanswered(error))?;
                 }
                 Err(Error::Answer(error)) if self.dialect().read_pages(&error).is_some() => {
                     rounds.visit(error).await?;
                 }
                 Err(error) => match page.filter(|_| self.may_send_again(&error) && Instant::now() < until) {
                     Some(page) => {
-                        if error.leaves_open() {
+                        if rounds.have_begun() || error.leaves_open() {
                             page.leave();
                         }
                         tracing::debug!(%error, name, "a call is made again, under its key");
                         sleep(pauses.next(error.retry_after())).await;
                     }
-                    None => return Err(error),
+                    None => return Err(rounds.unanswered(error)),
                 },
             }
         }

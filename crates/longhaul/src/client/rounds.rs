@@ -126,6 +126,18 @@ impl<'c> Rounds<'c> {
         Ok(())
     }
 
+    /// Whether the server has begun on it: it has asked something.
+    pub(super) fn have_begun(&self) -> bool {
+        self.times > 0
+    }
+
+    /// What a round that failed says of the whole request. What has been begun counts as lost where this round was not received: nobody
+    /// must take the request for one that was never made.
+    pub(super) fn unanswered(&self, error: Error) -> Error {
+        let is_unsent = matches!(error, Error::Unreachable { .. } | Error::Http { status: 429, .. });
+        if is_unsent && self.have_begun() { Error::lost(error) } else { error }
+    }
+
     /// Counts one time more.
     fn again(&mut self) -> Result<(), Error> {
         self.times += 1;

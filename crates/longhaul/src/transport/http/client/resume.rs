@@ -107,7 +107,8 @@ pub(super) async fn open(shared: &Shared, dialect: &'static Dialect, position: &
 ///
 /// # Errors
 ///
-/// `why`, where the stream cannot be gone on with; else why its server gives no more of it.
+/// `why`, where the stream cannot be gone on with; else why its server gives no more of it. Where it is not there any more, the answer
+/// is lost: the request has left.
 pub(super) async fn resume(
     shared: &Arc<Shared>,
     waiting: &Waiting,
@@ -129,13 +130,13 @@ pub(super) async fn resume(
                 }
                 return Err(why);
             }
-            // What was asked may have been done: whoever asked must not take it for refused.
+            // What was asked may have been done: whoever asked must take it neither for refused nor for unsent.
             Opened::Refused(error @ Error::SessionLost { .. }) => return Err(Error::lost(error)),
             Opened::Refused(error) => return Err(error),
             Opened::Failed(error) => error,
         };
         if !position.fail() {
-            return Err(error);
+            return Err(Error::lost(error));
         }
     }
 }
