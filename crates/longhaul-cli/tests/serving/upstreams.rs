@@ -198,9 +198,11 @@ fn what_another_server_made_a_task_of_is_gone_on_with_after_a_kill_and_ends_with
 
 #[test]
 fn a_task_elsewhere_is_waited_for_while_its_server_is_away() {
-    let folder = folder("", &format!("{WORK}task = \"after 50ms\""));
+    // An address of its own, where there are several: nobody takes the port while the server is away.
+    let host = if cfg!(target_os = "linux") { "127.0.0.2" } else { "127.0.0.1" };
+    let folder = folder("", &format!("[http]\nallowed_hosts = [{host:?}]\n{WORK}task = \"after 50ms\""));
     let (at, behind_at) = (folder.path(), folder.path().join("behind"));
-    let behind = start(&behind_at);
+    let behind = Server::start(&behind_at, &["--http", &format!("{host}:0")]);
     let place = behind.url().trim_start_matches("http://").trim_end_matches("/mcp").to_owned();
     let front = format!("[servers.behind]\nurl = {:?}\ntask = \"after 50ms\"\n", behind.url());
     fs::write(at.join("longhaul.toml"), front).unwrap();

@@ -66,7 +66,7 @@ async fn a_server_that_hangs_is_ended_once_a_call_ran_out_of_its_clock_and_a_pin
 
 #[tokio::test]
 async fn what_may_be_called_again_is_called_again_when_its_server_hangs() {
-    let more = "ping_within = \"300ms\"\ntools.who = { idle = \"300ms\", rerun = \"restart\" }";
+    let more = "ping_within = \"300ms\"\ntools.who = { idle = \"3s\", rerun = \"restart\" }";
     for behind in both_eras() {
         let front = Front::before(vec![as_a_program("one", more)], behind).await;
         let client = front.caller(Options::default()).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use longhaul::client::{CallOptions, Client, Options, Started, Target, TaskHandle};
 use longhaul::proto::dialect::{Dialect, Revision};
+use longhaul::proto::http::AllowList;
 use longhaul::proto::model;
 use longhaul::server::{
     Catalogue, Dispatcher, Elicited, Prompt, ReadFuture, Resource, ResourceTemplate, Resources, ToolError,
@@ -222,8 +223,11 @@ async fn serves_over_http() {
     let (server, catalogue) = one_of_each("elsewhere");
     let (dispatcher, prompt) = (server.dispatcher().unwrap(), std::env::var("PROMPT").unwrap());
     catalogue.put(Prompt::raw(model::Prompt::new(&*prompt), |_, _| async { "p" })).unwrap();
-    let listener = TcpListener::bind(address).await.unwrap();
-    let (options, never) = (server::Options::default(), std::future::pending());
+    let listener = TcpListener::bind(&address).await.unwrap();
+    // It may be another address of this machine than the one that is let in.
+    let host = listener.local_addr().unwrap().ip().to_string();
+    let allow = AllowList::new([host], [""; 0]);
+    let (options, never) = (server::Options::default().allow(allow), std::future::pending());
     server::serve(dispatcher, listener, options, never).await.unwrap();
 }
 
