@@ -158,15 +158,18 @@ impl Upstream {
     /// Says on the task of a call that its server is silent and answers no ping, for as long as that is so: whoever waits
     /// can tell it from work.
     pub(super) async fn tell_of_silence(&self, cx: &Cx) -> Infallible {
+        // Before the call it had nothing to say.
+        let began = Instant::now();
+        let heard = || self.pulse.heard().max(began);
         loop {
-            sleep_until(self.pulse.heard() + SILENCE).await;
-            if self.pulse.heard().elapsed() < SILENCE {
+            sleep_until(heard() + SILENCE).await;
+            if heard().elapsed() < SILENCE {
                 continue;
             }
             if let Some(Reached { client, .. }) = self.current().await
                 && !self.pulse.answers(&client, self.config().ping_within).await
             {
-                let silent = format_duration(Duration::from_secs(self.pulse.heard().elapsed().as_secs()));
+                let silent = format_duration(Duration::from_secs(heard().elapsed().as_secs()));
                 cx.status(format!(
                     "its server has said nothing for {silent}, and answers no ping: it is busy, or hangs"
                 ));
