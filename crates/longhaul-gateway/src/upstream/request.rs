@@ -11,7 +11,7 @@ use longhaul::proto::model::{Completion, CompletionReference, GetPromptResult, R
 use longhaul::server::Typed;
 
 use super::call::is_gone;
-use super::connection::Upstream;
+use super::connection::{Unreached, Upstream};
 
 impl Upstream {
     pub(super) async fn read(
@@ -98,12 +98,15 @@ impl Upstream {
     ) -> Result<T, ErrorObject> {
         let mut is_again = false;
         loop {
-            let reached = self.reach().await.map_err(|error| ErrorObject::internal(error.to_string()))?;
             let asked = self.in_turn(cx, async {
+                // In its turn, for whoever is before it may find that the server hangs.
+                let reached = self.reach().await?;
                 self.log.ask_for(cx, &reached.client).await;
-                self.waiting(ask(reached.client.clone())).await
+                let asked = self.waiting(ask(reached.client.clone())).await;
+                Ok::<_, Unreached>((reached, asked))
             });
-            let asked = asked.await;
+            let asked = asked.await.map_err(|error| ErrorObject::internal(error.to_string()));
+            let (reached, asked) = asked?;
             let is_lost = match &asked {
                 Err(error) if error.is_timeout() => self.is_over(&reached, false).await,
                 Err(error) => is_gone(error),
