@@ -24,24 +24,28 @@ impl Calling<'_> {
         let reached = upstream.reach().await?;
         upstream.log.ask_for(self.cx, &reached.client).await;
         match self.waiting(&reached, ask(reached.client.clone())).await {
-            Err(error) if self.parts.may_wait && never_left(&error) => {
-                Err(upstream.unreached(upstream.why(&error)))
+            Err(error) if self.parts.may_wait && never_left(&error, self.parts.may_repeat) => {
+                let retry_after = error.retry_after();
+                Err(Unreached { retry_after, ..upstream.unreached(upstream.why(&error)) })
             }
             answered => Ok((reached, answered)),
         }
     }
 
-    /// Waits until it could be called, or somebody has to sign in first.
-    pub(super) async fn until_there(&self, away: Unreached) {
-        let (upstream, mut pauses, mut why) = (&self.parts.upstream, Pauses::new(), away.why);
+    /// Waits until it could be called, or somebody has to sign in first; not in its turn, for others may find the server there.
+    /// `pauses` are those of the whole call: what passes for being there and is not is asked less and less often.
+    pub(super) async fn until_there(&self, away: Unreached, pauses: &mut Pauses) {
+        let (upstream, mut why, mut asked) = (&self.parts.upstream, away.why, away.retry_after);
         loop {
-            self.wait("waiting to be called, for its server is away", &why, pauses.next(None)).await;
-            why = match upstream.reach().await {
-                Err(error) if !error.is_denied => error.why,
+            self.wait("waiting to be called, for its server is away", &why, pauses.next(asked)).await;
+            (why, asked) = match upstream.reach().await {
+                Err(error) if !error.is_denied => (error.why, error.retry_after),
                 Err(_) => return,
                 // Over HTTP that says nothing yet.
                 Ok(reached) => match reached.client.ping().await {
-                    Err(error) if never_left(&error) => upstream.why(&error).into(),
+                    Err(error) if never_left(&error, true) => {
+                        (upstream.why(&error).into(), error.retry_after())
+                    }
                     _ => return,
                 },
             };
@@ -102,11 +106,12 @@ impl Calling<'_> {
 /// What is said while nothing is heard of what was begun.
 const NO_ANSWER: &str = "its server does not answer";
 
-/// Whether a call was not even received, and may be before long.
-fn never_left(error: &Error) -> bool {
+/// Whether something was not even received, and may be before long. A 503 can be of one between, who has passed it on: it counts only
+/// for what may be repeated.
+fn never_left(error: &Error, may_repeat: bool) -> bool {
     match error {
         Error::Unreachable { .. } => true,
-        Error::Http { status, .. } => matches!(status, 429 | 503),
+        Error::Http { status, .. } => *status == 429 || (*status == 503 && may_repeat),
         _ => false,
     }
 }
@@ -122,10 +127,10 @@ fn passes(reached: &Reached, error: &Error) -> bool {
 }
 
 /// Pauses, each twice as long as the one before.
-struct Pauses(Duration);
+pub(super) struct Pauses(Duration);
 
 impl Pauses {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(FIRST_PAUSE)
     }
 

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::asking::Using;
-use super::away::UNSAID;
+use super::away::{Pauses, UNSAID};
 use super::connection::{Reached, Unreached, Upstream, in_words};
 use super::durable;
 use crate::config::{UpstreamPolicy, format_duration};
@@ -78,22 +78,22 @@ impl Calling<'_> {
     /// Calls it; again, where its operator allows that, if its server ends meanwhile.
     async fn until_answered(&self) -> Result<CallToolResult, ErrorObject> {
         let Self { parts, cx, .. } = self;
-        let mut tries = if parts.may_repeat { TRIES } else { 1 };
+        let (mut tries, mut pauses) = (if parts.may_repeat { TRIES } else { 1 }, Pauses::new());
         loop {
-            let (reached, answered) = match parts.relaying(cx, |options| self.call(options)).await {
-                Ok(called) => called,
-                Err(away) if parts.may_wait && !away.is_denied => {
-                    self.until_there(away).await;
-                    continue;
-                }
+            let calling = parts.upstream.in_turn(cx, async {
+                let (reached, answered) = parts.relaying(cx, |options| self.call(options)).await?;
+                tries -= 1;
+                let is_lost = parts.is_lost(&reached, &answered).await;
+                // What was given up is known as that before anybody else has the place.
+                let ended = (!is_lost || tries == 0).then(|| parts.answer(cx, answered, is_lost));
+                Ok::<_, Unreached>(ended)
+            });
+            match calling.await {
+                Ok(Some(ended)) => return ended,
+                Ok(None) => cx.status("its server ended: calling it again"),
+                Err(away) if parts.may_wait && !away.is_denied => self.until_there(away, &mut pauses).await,
                 Err(away) => return Ok(CallToolResult::error(away.to_string())),
-            };
-            tries -= 1;
-            let is_lost = parts.is_lost(&reached, &answered).await;
-            if !is_lost || tries == 0 {
-                return parts.answer(cx, answered, is_lost);
             }
-            cx.status("its server ended: calling it again");
         }
     }
 
@@ -143,10 +143,11 @@ impl Parts {
     async fn call(self: &Arc<Self>, cx: &Cx, arguments: &RawValue) -> Result<CallToolResult, ErrorObject> {
         let waits_over = Mutex::new(None);
         let call = Calling { parts: self, cx, arguments, waits_over: &waits_over };
+        // Also while it waits for its turn or for its server, it wants the connection to stay.
+        let _using = self.upstream.callers.using();
         let calling = Box::pin(async {
             if self.may_be_task { durable::call(&call).await } else { call.until_answered().await }
         });
-        let calling = self.upstream.in_turn(cx, calling);
         let (server, tool, begun) = (&self.upstream.config().name, &self.tool, Instant::now());
         let answered = match self.timeout {
             None => calling.await,

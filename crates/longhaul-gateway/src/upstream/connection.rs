@@ -83,6 +83,8 @@ pub struct Unreached {
     pub why: Arc<str>,
     /// It lets nobody in who has not signed in, or as somebody else: waiting does not help.
     pub is_denied: bool,
+    /// How long it asks to be left alone.
+    pub(super) retry_after: Option<Duration>,
 }
 
 impl Upstream {
@@ -294,7 +296,7 @@ impl Upstream {
             if again > Instant::now() + PATIENCE {
                 let left = format_duration(Duration::from_secs((again - Instant::now()).as_secs() + 1));
                 let why = format!("{}; it is tried again in {left}", unreached.why).into();
-                return Err(Unreached { why, ..unreached });
+                return Err(Unreached { why, retry_after: None, ..unreached });
             }
             sleep_until(again).await;
         }
@@ -328,8 +330,8 @@ impl Upstream {
                 Err(self.unreached(format!("it ended ({status}) and said: {}", last_words.trim())))
             }
             Ok(Err(error)) => {
-                let is_denied = error.is_denied();
-                Err(Unreached { is_denied, ..self.unreached(self.why(&error)) })
+                let (is_denied, retry_after) = (error.is_denied(), error.retry_after());
+                Err(Unreached { is_denied, retry_after, ..self.unreached(self.why(&error)) })
             }
             Err(_) => Err(self.unreached(format!("it has not answered within {}", format_duration(within)))),
         }
@@ -337,7 +339,8 @@ impl Upstream {
 
     /// It cannot be reached, for that reason.
     pub(super) fn unreached(&self, why: impl Into<Arc<str>>) -> Unreached {
-        Unreached { server: self.config.name.clone(), why: why.into(), is_denied: false }
+        let server = self.config.name.clone();
+        Unreached { server, why: why.into(), is_denied: false, retry_after: None }
     }
 }
 

@@ -13,6 +13,7 @@ use longhaul::server::{IntoToolResult, ToolError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::away::Pauses;
 use super::call::{Calling, Parts, TRIES, is_gone};
 use super::connection::{Reached, Unreached, Upstream};
 use crate::config::Reach;
@@ -41,82 +42,95 @@ enum Came {
     Task(Reached, TaskHandle),
 }
 
-pub(super) async fn call(call: &Calling<'_>) -> Result<CallToolResult, ErrorObject> {
-    call.parts.relaying(call.cx, |options| Box::pin(begin_and_follow(call, options))).await
+/// What comes after a turn.
+enum Next {
+    Ended(Result<CallToolResult, ErrorObject>),
+    /// It is called again.
+    Again,
+    /// It is called again once its server is there; at once, if it was away for a process before this one.
+    Away(Option<Unreached>),
 }
 
-async fn begin_and_follow(call: &Calling<'_>, options: CallOptions) -> Result<CallToolResult, ErrorObject> {
+/// How often it was called.
+struct Tries {
+    /// By this process and by those before it.
+    called: u64,
+    /// How often more this one may.
+    left: u32,
+}
+
+pub(super) async fn call(call: &Calling<'_>) -> Result<CallToolResult, ErrorObject> {
     let Calling { parts, cx, .. } = *call;
-    // How often it was called, by this process and by those before it; and how often more this one may.
-    let (mut called, mut tries) = (0, TRIES);
+    let (mut tries, mut pauses) = (Tries { called: 0, left: TRIES }, Pauses::new());
     loop {
-        let place = Mutex::new(None);
-        let begin = || async {
-            let came = begin(call, options.clone()).await;
-            let begun = match &came {
-                Came::Task(_, task) => Begun::Task(parts.upstream.name(task.save())),
-                Came::Away(_) => Begun::Away,
-                Came::Answer { .. } | Came::Failure(_) => Begun::Answered,
+        let calling = parts.relaying(cx, |options| Box::pin(begin_and_follow(call, options, &mut tries)));
+        match parts.upstream.in_turn(cx, calling).await {
+            Next::Ended(ended) => return ended,
+            Next::Again => cx.status("its server ended: calling it again"),
+            Next::Away(Some(away)) => call.until_there(away, &mut pauses).await,
+            Next::Away(None) => {}
+        }
+    }
+}
+
+async fn begin_and_follow(call: &Calling<'_>, options: CallOptions, tries: &mut Tries) -> Next {
+    let Calling { parts, cx, .. } = *call;
+    let place = Mutex::new(None);
+    let begin = || async {
+        let came = begin(call, options.clone()).await;
+        let begun = match &came {
+            Came::Task(_, task) => Begun::Task(parts.upstream.name(task.save())),
+            Came::Away(_) => Begun::Away,
+            Came::Answer { .. } | Came::Failure(_) => Begun::Answered,
+        };
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(came);
+        Ok::<_, ToolError>(begun)
+    };
+    let begun = match tries.called {
+        0 => cx.step("call", begin),
+        again => cx.step(("call", again), begin),
+    };
+    let begun = if parts.may_repeat {
+        begun
+    } else {
+        begun.reconcile(|_| async { Err::<Option<Begun>, _>(in_doubt()) })
+    };
+    let undoing = Arc::clone(parts);
+    let begun = begun.compensate(move |begun, _| {
+        let parts = Arc::clone(&undoing);
+        async move { give_up(&parts, begun).await }
+    });
+    let begun = begun.await;
+    let came = place.lock().unwrap_or_else(PoisonError::into_inner).take();
+    tries.called += 1;
+    // What was called before this process began counts against none of its tries.
+    tries.left -= u32::from(came.as_ref().is_some_and(|came| !matches!(came, Came::Away(_))));
+    let may_repeat = parts.may_repeat && tries.left > 0;
+    Next::Ended(match (begun, came) {
+        (Ok(Begun::Answered), Some(Came::Answer { is_lost: true, .. })) if may_repeat => return Next::Again,
+        (Ok(Begun::Answered), Some(Came::Answer { answer, is_lost })) => parts.answer(cx, answer, is_lost),
+        (Ok(Begun::Answered), Some(Came::Failure(failure))) => Ok(failure),
+        (Ok(Begun::Answered), _) if may_repeat => return Next::Again,
+        (Ok(Begun::Answered), _) => Err(in_doubt()),
+        (Ok(Begun::Away), Some(Came::Away(away))) => return Next::Away(Some(away)),
+        (Ok(Begun::Away), _) => return Next::Away(None),
+        (Ok(Begun::Task(saved)), came) => {
+            let task = match came {
+                Some(Came::Task(reached, task)) => Some((reached, task)),
+                _ => None,
             };
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(came);
-            Ok::<_, ToolError>(begun)
-        };
-        let begun = match called {
-            0 => cx.step("call", begin),
-            again => cx.step(("call", again), begin),
-        };
-        let begun = if parts.may_repeat {
-            begun
-        } else {
-            begun.reconcile(|_| async { Err::<Option<Begun>, _>(in_doubt()) })
-        };
-        let undoing = Arc::clone(parts);
-        let begun = begun.compensate(move |begun, _| {
-            let parts = Arc::clone(&undoing);
-            async move { give_up(&parts, begun).await }
-        });
-        let begun = begun.await;
-        let came = place.lock().unwrap_or_else(PoisonError::into_inner).take();
-        called += 1;
-        // What was called before this process began counts against none of its tries.
-        tries -= u32::from(came.as_ref().is_some_and(|came| !matches!(came, Came::Away(_))));
-        let may_repeat = parts.may_repeat && tries > 0;
-        match (begun, came) {
-            (Ok(Begun::Answered), Some(Came::Answer { is_lost: true, .. })) if may_repeat => {}
-            (Ok(Begun::Answered), Some(Came::Answer { answer, is_lost })) => {
-                return parts.answer(cx, answer, is_lost);
-            }
-            (Ok(Begun::Answered), Some(Came::Failure(failure))) => return Ok(failure),
-            (Ok(Begun::Answered), _) if may_repeat => {}
-            (Ok(Begun::Answered), _) => return Err(in_doubt()),
-            (Ok(Begun::Away), came) => {
-                let away = match came {
-                    Some(Came::Away(away)) => away,
-                    _ => parts.upstream.unreached("so it was before this server was started"),
-                };
-                call.until_there(away).await;
-                continue;
-            }
-            (Ok(Begun::Task(saved)), came) => {
-                let task = match came {
-                    Some(Came::Task(reached, task)) => Some((reached, task)),
-                    _ => None,
-                };
-                match follow(call, &saved, task).await {
-                    // It was in the memory of a process that is not there any more, for one.
-                    Some(Err(error)) if error.is_gone() && may_repeat => {}
-                    None if may_repeat => {}
-                    Some(ended) => return parts.answer(cx, ended, false),
-                    None => {
-                        return Ok(parts
-                            .failure("another server has its name by now, and knows nothing of this call"));
-                    }
+            match follow(call, &saved, task).await {
+                // It was in the memory of a process that is not there any more, for one.
+                Some(Err(error)) if error.is_gone() && may_repeat => return Next::Again,
+                None if may_repeat => return Next::Again,
+                Some(ended) => parts.answer(cx, ended, false),
+                None => {
+                    Ok(parts.failure("another server has its name by now, and knows nothing of this call"))
                 }
             }
-            (Err(error), _) => return Err::<CallToolResult, _>(error).into_tool_result(),
         }
-        cx.status("its server ended: calling it again");
-    }
+        (Err(error), _) => Err::<CallToolResult, _>(error).into_tool_result(),
+    })
 }
 
 async fn begin(call: &Calling<'_>, options: CallOptions) -> Came {
