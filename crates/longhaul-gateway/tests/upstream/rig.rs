@@ -198,6 +198,8 @@ impl Elsewhere {
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
         program.args(["rig::serves_over_http", "--exact", "--ignored", "--nocapture"]);
         program.env("SERVES", address.to_string()).env("PROMPT", prompt).stdout(Stdio::null());
+        // By whose end it learns that nobody is there any more, however that came.
+        program.stdin(Stdio::piped());
         Self(program.spawn().unwrap())
     }
 
@@ -220,6 +222,10 @@ impl Drop for Elsewhere {
 #[ignore = "it is a program that others start"]
 async fn serves_over_http() {
     let Ok(address) = std::env::var("SERVES") else { return };
+    std::thread::spawn(|| {
+        let _over = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(0);
+    });
     let (server, catalogue) = one_of_each("elsewhere");
     let (dispatcher, prompt) = (server.dispatcher().unwrap(), std::env::var("PROMPT").unwrap());
     catalogue.put(Prompt::raw(model::Prompt::new(&*prompt), |_, _| async { "p" })).unwrap();
