@@ -103,9 +103,9 @@ async fn n6_nothing_that_was_acknowledged_is_lost_where_a_standby_must_have_it()
     for worker in workers {
         worker.await.unwrap();
     }
-    assert!(kept.failed.load(Ordering::Relaxed) > 0, "nobody noticed");
     kept.is_all_in(&*store).await;
-    // One machine is left, and whoever asks is told so.
+    // One machine is left, and whoever asks is told so. Whether anybody was told of an error meanwhile is chance: what had not
+    // been sent yet is sent again.
     until(async || store.durability() == Durability::Disk).await;
 }
 
