@@ -16,8 +16,12 @@ use crate::{bench, chaos, conformance, interop, tidy};
 pub(crate) use cargo::{TESTED, program};
 use room::Room;
 
-/// The most time everything may take together.
-pub(crate) const BUDGET: Duration = Duration::from_secs(29 * 60 + 30);
+/// The most time everything may take together, after which what still runs is killed: a machine that others share takes
+/// half as long again on a bad day, whatever the code is like.
+pub(crate) const BUDGET: Duration = Duration::from_secs(45 * 60);
+
+/// How long everything is to take. What takes longer is told, and fails nothing.
+const GOAL: Duration = Duration::from_secs(29 * 60 + 30);
 
 /// One part of it all.
 struct Stage {
@@ -141,9 +145,19 @@ pub(crate) fn run(site: &Site, names: &[String]) -> Result<Tally> {
         println!("when it began, {room}");
     }
     let took = start.elapsed();
-    println!("{:>8} min in all, of {}", minutes(took), minutes(BUDGET));
+    println!(
+        "{:>8} min in all; {} are the goal, and {} the most",
+        minutes(took),
+        minutes(GOAL),
+        minutes(BUDGET)
+    );
+    if took > GOAL {
+        println!(
+            "this took longer than it is to: make the slowest stage faster, unless the machine was busy"
+        );
+    }
     if Instant::now() > site.deadline {
-        println!("this took too long: make the slowest stage faster");
+        println!("this took too long, and was ended");
         sum += Tally::one(false);
     }
     println!("test: {sum}");
