@@ -56,12 +56,14 @@ async fn look(inner: &Arc<Inner>, seen: &mut Seen) -> Result<(), StoreError> {
                 lose(inner, &record.id).await?;
                 continue;
             }
-            // A front runs nothing, which says nothing of others.
-            if inner.is_front || is_told(record) || can_work_on(inner, record).await {
+            // What is told says so once; that a node of its host is there has to be said again and again.
+            let is_near = record.host.is_some() && is_here && unclaimed >= inner.pace.host_grace / 2;
+            if is_near && !inner.is_front && !can_work_on(inner, record).await {
+                keep(inner, &record.id).await?;
                 continue;
             }
-            if record.host.is_some() && is_here && unclaimed >= inner.pace.host_grace / 2 {
-                keep(inner, &record.id).await?;
+            // A front runs nothing, which says nothing of others.
+            if inner.is_front || is_told(record) || can_work_on(inner, record).await {
                 continue;
             }
             if before.get(&record.id) == Some(&record.epoch) {
