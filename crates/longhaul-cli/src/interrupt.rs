@@ -40,11 +40,12 @@ impl Interrupt {
         Self(receiver)
     }
 
-    /// Waits for `future`, unless the user has pressed Ctrl-C or does so first; and no longer than `until`.
+    /// Waits for `future`, unless the user has pressed Ctrl-C or does so first; and no longer than `until`. What
+    /// is waited for is large and handed on several times, so it comes boxed.
     pub(crate) async fn unless_left<T>(
         &self,
         until: Option<Instant>,
-        future: impl Future<Output = T>,
+        future: impl Future<Output = T> + Unpin,
     ) -> Waited<T> {
         let mut pressed = self.0.clone();
         let left = async {

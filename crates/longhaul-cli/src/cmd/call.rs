@@ -85,7 +85,8 @@ async fn call(args: &Args, manner: Manner) -> Outcome {
     let asks = manner == Manner::Words && !args.no_input;
     let questions = Questions::new(&show, server.name(), asks);
     let options = questions.answering(options(args, &server, &show)?);
-    let client = match interrupt.unless_left(until, server.connect(options, manner.is_json())).await {
+    let connecting = Box::pin(server.connect(options, manner.is_json()));
+    let client = match interrupt.unless_left(until, connecting).await {
         Waited::For(client) => client?,
         Waited::Left => return Err(Failure::silent(Exit::Detached)),
         Waited::TimeUp => return Err(late(args)),
@@ -143,7 +144,8 @@ struct Call<'a> {
 
 impl Call<'_> {
     async fn run(&self, name: &str, words: &[String]) -> Outcome {
-        let tools = match self.interrupt.unless_left(self.until, self.client.list_tools()).await {
+        let listing = Box::pin(self.client.list_tools());
+        let tools = match self.interrupt.unless_left(self.until, listing).await {
             Waited::For(tools) => tools?,
             Waited::Left => return Err(Failure::silent(Exit::Detached)),
             Waited::TimeUp => return Err(late(self.args)),
@@ -152,7 +154,7 @@ impl Call<'_> {
         let arguments = arguments::read(words, &signature)?;
         let starting = self.client.start(name, &arguments, self.options());
         let starting = unless_asked(starting, &self.questions);
-        let started = match self.interrupt.unless_left(self.until, starting).await {
+        let started = match self.interrupt.unless_left(self.until, Box::pin(starting)).await {
             Waited::For(Ok(started)) => started.map_err(|error| self.failure(error))?,
             // Its future is dropped by now, which cancels it.
             Waited::For(Err(question)) => {
@@ -207,7 +209,7 @@ impl Call<'_> {
             self.questions.see(task);
         };
         let watching = unless_asked(task.watch(changed), &self.questions);
-        match self.interrupt.unless_left(self.until, watching).await {
+        match self.interrupt.unless_left(self.until, Box::pin(watching)).await {
             Waited::For(Ok(ended)) => {
                 self.show.end();
                 result::show(&ended.map_err(|error| self.failure(error))?, self.manner)

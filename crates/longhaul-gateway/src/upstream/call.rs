@@ -80,15 +80,15 @@ impl Calling<'_> {
         let Self { parts, cx, .. } = self;
         let (mut tries, mut pauses) = (if parts.may_repeat { TRIES } else { 1 }, Pauses::new());
         loop {
-            let calling = parts.upstream.in_turn(cx, async {
-                let (reached, answered) = parts.relaying(cx, |options| self.call(options)).await?;
+            let calling = Box::pin(async {
+                let (reached, answered) = parts.relaying(cx, |options| Box::pin(self.call(options))).await?;
                 tries -= 1;
                 let is_lost = parts.is_lost(&reached, &answered).await;
                 // What was given up is known as that before anybody else has the place.
                 let ended = (!is_lost || tries == 0).then(|| parts.answer(cx, answered, is_lost));
                 Ok::<_, Unreached>(ended)
             });
-            match calling.await {
+            match parts.upstream.in_turn(cx, calling).await {
                 Ok(Some(ended)) => return ended,
                 Ok(None) => cx.status("its server ended: calling it again"),
                 Err(away) if parts.may_wait && !away.is_denied => self.until_there(away, &mut pauses).await,
@@ -186,7 +186,7 @@ impl Parts {
     }
 
     /// What comes of calling with the options that are given, while progress is passed on.
-    pub(super) async fn relaying<F: Future>(
+    pub(super) async fn relaying<F: Future + Unpin>(
         &self,
         cx: &Cx,
         calling: impl FnOnce(CallOptions) -> F,
@@ -198,7 +198,7 @@ impl Parts {
             told.send_replace(Some(progress));
         });
         options.idle = self.idle;
-        let mut calling = pin!(calling(options));
+        let mut calling = calling(options);
         let mut silence = pin!(self.upstream.tell_of_silence(cx));
         loop {
             tokio::select! {

@@ -64,6 +64,7 @@ pub(super) async fn call(call: &Calling<'_>) -> Result<CallToolResult, ErrorObje
     let (mut tries, mut pauses) = (Tries { called: 0, left: TRIES }, Pauses::new());
     loop {
         let calling = parts.relaying(cx, |options| Box::pin(begin_and_follow(call, options, &mut tries)));
+        let calling = Box::pin(calling);
         match parts.upstream.in_turn(cx, calling).await {
             Next::Ended(ended) => return ended,
             Next::Again => cx.status("its server ended: calling it again"),
@@ -119,7 +120,7 @@ async fn begin_and_follow(call: &Calling<'_>, options: CallOptions, tries: &mut 
                 Some(Came::Task(reached, task)) => Some((reached, task)),
                 _ => None,
             };
-            match follow(call, &saved, task).await {
+            match Box::pin(follow(call, &saved, task)).await {
                 // It was in the memory of a process that is not there any more, for one.
                 Some(Err(error)) if error.is_gone() && may_repeat => return Next::Again,
                 None if may_repeat => return Next::Again,

@@ -79,8 +79,9 @@ impl Upstream {
         asked
     }
 
-    /// Makes a call once there is a place for it; what is asked meanwhile is put to its caller.
-    pub(super) async fn in_turn<F: Future>(&self, cx: &Cx, calling: F) -> F::Output {
+    /// Makes a call once there is a place for it; what is asked meanwhile is put to its caller. The call is large and
+    /// handed on several times, so it comes boxed.
+    pub(super) async fn in_turn<F: Future + Unpin>(&self, cx: &Cx, calling: F) -> F::Output {
         // Who waits for a place wants the connection to stay.
         let _using = self.callers.using();
         let say = |at_it| {
@@ -98,14 +99,15 @@ impl Upstream {
     ) -> Result<T, ErrorObject> {
         let mut is_again = false;
         loop {
-            let asked = self.in_turn(cx, async {
+            let asking = Box::pin(async {
                 // In its turn, for whoever is before it may find that the server hangs.
                 let reached = self.reach().await?;
                 self.log.ask_for(cx, &reached.client).await;
                 let asked = self.waiting(ask(reached.client.clone())).await;
                 Ok::<_, Unreached>((reached, asked))
             });
-            let asked = asked.await.map_err(|error| ErrorObject::internal(error.to_string()));
+            let asked = self.in_turn(cx, asking).await;
+            let asked = asked.map_err(|error| ErrorObject::internal(error.to_string()));
             let (reached, asked) = asked?;
             let is_lost = match &asked {
                 Err(error) if error.is_timeout() => self.is_over(&reached, false).await,

@@ -60,7 +60,9 @@ impl Client {
             return Ok(());
         }
         tracing::debug!("the session was forgotten: another is opened");
-        connect::begin_anew(link, &self.0.table, &self.declaration(), &self.0.welcome).await?;
+        let declaration = self.declaration();
+        // Rare, and no part of each request.
+        Box::pin(connect::begin_anew(link, &self.0.table, &declaration, &self.0.welcome)).await?;
         for uri in self.0.table.all_held() {
             let mut request = self.prepare(Method::Subscribe, |params| {
                 params.field("uri", &uri);

@@ -129,8 +129,9 @@ impl Client {
         if let Some(hosting) = &mut options.hosting {
             hosting.begin(target.identity().as_deref()).await?;
         }
-        let connect::Connected { link, table, welcome, declaration } =
-            connect::connect(target, options).await?;
+        // Large, and done once.
+        let connected = Box::pin(connect::connect(target, options)).await?;
+        let connect::Connected { link, table, welcome, declaration } = connected;
         let server = named.unwrap_or_else(|| {
             welcome
                 .info

@@ -94,7 +94,7 @@ pub(super) async fn run(place: &OriginArgs, args: &Args, manner: Manner) -> Outc
             }
         }
     };
-    let done = match interrupt.unless_left(None, answering).await {
+    let done = match interrupt.unless_left(None, Box::pin(answering)).await {
         Waited::For(done) => done,
         Waited::Left | Waited::TimeUp => {
             note("\nNothing is answered.");

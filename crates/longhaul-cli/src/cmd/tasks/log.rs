@@ -64,7 +64,7 @@ const MOST_PARTS: usize = 500;
 pub(super) async fn run(origin: &Origin, args: &Args, manner: Manner) -> Outcome {
     let stream = if args.stderr { Stream::Stderr } else { Stream::Stdout };
     let source = Source::of(origin, &args.id, stream).await?;
-    match Interrupt::listen().unless_left(None, follow(&source, args, manner)).await {
+    match Interrupt::listen().unless_left(None, Box::pin(follow(&source, args, manner))).await {
         Waited::For(ended) => ended.map(|()| Exit::Done),
         Waited::Left | Waited::TimeUp if manner != Manner::Words => Err(origin.detached("log", &args.id)),
         Waited::Left | Waited::TimeUp => Err(Failure::silent(Exit::Detached)),

@@ -115,7 +115,7 @@ pub(super) async fn run(place: &OriginArgs, args: &Args, manner: Manner) -> Outc
         }
         Ok::<_, Failure>(())
     };
-    let waited = interrupt.unless_left(until, all).await;
+    let waited = interrupt.unless_left(until, Box::pin(all)).await;
     waits.abort_all();
     let time_is_up = match waited {
         Waited::For(done) => {

@@ -79,7 +79,7 @@ async fn follow(
             }
         }
     };
-    match interrupt.unless_left(None, watching).await {
+    match interrupt.unless_left(None, Box::pin(watching)).await {
         Waited::For(ended) => {
             show.end();
             result::show(&ended?, manner)

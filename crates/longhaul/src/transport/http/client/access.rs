@@ -33,7 +33,8 @@ impl<'s> Access<'s> {
     pub(super) async fn shown(&mut self, method: &str) -> Result<reqwest::header::HeaderMap, Error> {
         let Some(authorizer) = &self.shared.authorizer else { return Ok(reqwest::header::HeaderMap::new()) };
         let refused = |error| denied(self.shared, false, error);
-        self.used = authorizer.token().await.map_err(refused)?;
+        // What it takes to sign in is large and rare, and is no part of each request.
+        self.used = Box::pin(authorizer.token()).await.map_err(refused)?;
         match &self.used {
             Some(tokens) => authorizer.show(tokens, method).map_err(refused),
             None => Ok(reqwest::header::HeaderMap::new()),
@@ -51,8 +52,8 @@ impl<'s> Access<'s> {
     pub(super) async fn again(&mut self, response: &Response) -> Result<bool, Error> {
         let Some(authorizer) = &self.shared.authorizer else { return Ok(false) };
         let used = self.used.as_ref();
-        let answered = authorizer.answer(&mut self.round, used, response.status(), response.headers()).await;
-        answered.map_err(|error| denied(self.shared, used.is_some(), error))
+        let answering = authorizer.answer(&mut self.round, used, response.status(), response.headers());
+        Box::pin(answering).await.map_err(|error| denied(self.shared, used.is_some(), error))
     }
 
     #[cfg(not(feature = "oauth"))]
