@@ -12,6 +12,7 @@ mod package;
 mod public_types;
 mod requirements;
 mod sabotage;
+mod semver;
 mod site;
 mod stamp;
 mod stories;
@@ -82,6 +83,13 @@ enum Command {
     Package,
     /// Compare whose types the published crates show with what their manifests allow
     Public,
+    /// Compare what the published libraries show with what they showed in the last release
+    #[command(after_help = "Example:\n  cargo xtask semver --against HEAD~10")]
+    Semver {
+        /// The revision to compare with; the newest tag of a release (v*) by default
+        #[arg(long, value_name = "REVISION")]
+        against: Option<String>,
+    },
     /// Measure our speed against our peers' in one run
     #[command(after_help = bench_help(), args_conflicts_with_subcommands = true)]
     Bench {
@@ -391,6 +399,11 @@ fn run(command: Command) -> Result<Tally> {
         Command::Stories => stories::run(&site(stories::BUDGET)?)?,
         Command::Package => package::run(&site(test::BUDGET)?)?,
         Command::Public => public_types::run(&site(test::BUDGET)?)?,
+        Command::Semver { against } => {
+            let tally = semver::run(&site(test::BUDGET)?, against)?;
+            println!("semver: {tally}");
+            tally
+        }
         Command::Limits => limits::write(&site(test::BUDGET)?.root)?,
         Command::Requirements => requirements::write(&site(test::BUDGET)?.root)?,
         Command::Chaos { instead: Some(Chaos::Explore { pairs: false, .. }), .. } => {

@@ -16,6 +16,9 @@ pub(crate) struct Package {
 /// Breaks the code in small ways. Another version makes other mutants, so that figures would not compare.
 pub(crate) const CARGO_MUTANTS: Package = Package { name: "cargo-mutants", version: "27.1.0" };
 
+/// Compares what a library shows with what it showed before.
+pub(crate) const CARGO_SEMVER_CHECKS: Package = Package { name: "cargo-semver-checks", version: "0.51.0" };
+
 /// Folds stacks, and draws them.
 pub(crate) const INFERNO: Package = Package { name: "inferno", version: "0.12.8" };
 
