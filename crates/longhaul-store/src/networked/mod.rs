@@ -99,6 +99,12 @@ impl<S: Keeps> Handle<S> {
 }
 
 impl<S: Server> Handle<S> {
+    /// The store's own threads.
+    #[cfg(feature = "redis")]
+    pub(crate) fn threads(&self) -> Option<&tokio::runtime::Handle> {
+        self.runtime.as_ref().map(Runtime::handle)
+    }
+
     /// Has the store's own threads do something, from its first poll on, whoever goes on to wait for it.
     pub(crate) fn on_own<'a, T, F>(&'a self, make: impl FnOnce(Arc<S>) -> F + Send + 'a) -> StoreFuture<'a, T>
     where

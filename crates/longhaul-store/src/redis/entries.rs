@@ -30,7 +30,7 @@ impl Registry for Redis {
     }
 
     fn put<'a>(&'a self, key: EntryKey<'a>, value: Value<'a>) -> StoreFuture<'a, Entry> {
-        if let Err(refusal) = check(key, Some(value), &self.0.site.node.settings.limits) {
+        if let Err(refusal) = check(key, Some(value), &self.handle.site.node.settings.limits) {
             return Box::pin(async { Err(refusal) });
         }
         self.on_own(move |site| {
@@ -50,7 +50,7 @@ impl Registry for Redis {
         expected: Option<Version>,
         value: Option<Value<'a>>,
     ) -> StoreFuture<'a, Swap> {
-        if let Err(refusal) = check(key, value, &self.0.site.node.settings.limits) {
+        if let Err(refusal) = check(key, value, &self.handle.site.node.settings.limits) {
             return Box::pin(async { Err(refusal) });
         }
         self.on_own(move |site| {

@@ -222,4 +222,4 @@ async fn invoke<T: FromRedisValue>(
 }
 
 /// The longest that the making of a connection takes.
-const LONGEST_CONNECT: Duration = Duration::from_secs(5);
+pub(super) const LONGEST_CONNECT: Duration = Duration::from_secs(5);

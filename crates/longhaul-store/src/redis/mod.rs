@@ -5,6 +5,7 @@ mod commit;
 mod entries;
 mod events;
 mod fault;
+mod here;
 mod keeper;
 mod keys;
 mod link;
@@ -28,9 +29,9 @@ use std::{
 use tokio::time::{sleep, timeout};
 
 pub use self::open::RedisOptions;
-use self::{address::Place, fault::Fault, keys::Keys, link::Link, tx::Tx};
+use self::{address::Place, fault::Fault, here::Here, keys::Keys, link::Link, tx::Tx};
 use crate::{
-    Epoch, Overlay, StoreError, StoreFuture, TaskId, TaskStore,
+    Epoch, Overlay, Record, Scope, StoreError, StoreFuture, TaskId, TaskStore,
     networked::{
         Handle,
         look::{Look, Moment},
@@ -45,7 +46,8 @@ use crate::{
 /// An operation on tasks reads what it is about, applies the rules that every backend has, and writes all that comes of it by
 /// one script, which does so only if everything read is still as it was. Operations that meet are tried again, a bounded number
 /// of times. What is sent in streams, and the registry, have a script for each operation. Operations run on threads of the
-/// store's own, so that one whose caller goes away still happens as a whole; any runtime may wait for them.
+/// store's own, so that one whose caller goes away still happens as a whole; any runtime may wait for them. Only single tasks are
+/// read by a connection of the runtime in which the store was opened, for as long as that runs.
 ///
 /// **What it survives** is what the server is set to ([`durability`](TaskStore::durability)): with `appendonly yes` and
 /// `appendfsync always` a loss of power; with `everysec` up to two seconds may be lost when the server or its machine goes down.
@@ -73,7 +75,11 @@ use crate::{
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
-pub struct Redis(Handle<Site>);
+pub struct Redis {
+    handle: Handle<Site>,
+    /// Where single tasks are read, if anywhere.
+    here: Option<Arc<Here>>,
+}
 
 /// What all parts of one store handle share.
 struct Site {
@@ -103,14 +109,14 @@ impl Redis {
     /// Where the server is, and nothing else that its URL says.
     #[must_use]
     pub fn place(&self) -> String {
-        self.0.site.place.to_string()
+        self.handle.site.place.to_string()
     }
 
     /// The settings of the server that its [`durability`](TaskStore::durability) follows from, such as
     /// `appendfsync = always`.
     #[must_use]
     pub fn commits(&self) -> String {
-        self.0.site.node.commits()
+        self.handle.site.node.commits()
     }
 
     /// Has the store's own threads do something, whoever goes on to wait for it.
@@ -119,7 +125,7 @@ impl Redis {
         T: Send + 'static,
         F: Future<Output = Result<T, StoreError>> + Send + 'static,
     {
-        self.0.on_own(move |site| {
+        self.handle.on_own(move |site| {
             let doing = make(Arc::clone(&site));
             async move { site.in_time(doing).await }
         })
@@ -130,7 +136,17 @@ impl Overlay for Redis {
     type Below = dyn TaskStore;
 
     fn below(&self) -> &(dyn TaskStore + 'static) {
-        &self.0
+        &self.handle
+    }
+
+    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        let Some(here) = &self.here else { return self.below().get(scope, id) };
+        Box::pin(async move {
+            match self.handle.site.read_here(here, scope, id).await {
+                Some(read) => read,
+                None => self.below().get(scope, id).await,
+            }
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     Redis, Site,
     address::{Address, Place},
     fault::Fault,
+    here::Here,
     keeper::Session,
     keys::Keys,
     link::{Link, reading, script_in_want},
@@ -140,8 +141,11 @@ impl RedisOptions {
     }
 
     async fn open_as(self, url: &str, serves: bool) -> Result<Redis, StoreError> {
-        let address = self.address(url)?;
-        Ok(Redis(Handle::open(self.enter(address, serves)).await?))
+        let (address, patience) = (self.address(url)?, self.patience);
+        let client = address.client.clone();
+        let handle = Handle::open(self.enter(address, serves)).await?;
+        let here = handle.threads().and_then(|own| Here::new(own.clone(), client, patience));
+        Ok(Redis { handle, here })
     }
 
     /// In which format the store on this server is. Nothing is changed, and this process is no node of it.

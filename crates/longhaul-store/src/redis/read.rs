@@ -1,24 +1,26 @@
 //! Reads. What is read of one task is of one moment.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use ::redis::{FromRedisValue, Pipeline, Script, pipe};
 
 use super::{
     Site,
     fault::{Fault, damaged},
+    here::Here,
     link::reading,
     row::{self, CLAIMED_BY, FIELDS, Row, SEQ},
     tx::read_step,
 };
 use crate::{
-    Counts, NodeId, Page, Part, Parts, Record, SeenStep, SeenSteps, Step, StoreError, TaskId,
+    Counts, NodeId, Page, Part, Parts, Record, Scope, SeenStep, SeenSteps, Step, StoreError, TaskId,
     networked::{
         fault::pass_over,
         look::{
             Called, Candidates, Claimable, Count, Due, FEW, Get, List, Listing, Look, PartsOf, SeenStepsOf,
             Steps,
         },
+        server::Server as _,
     },
     page::LONGEST_SCAN,
     part::{LARGEST_STRETCH, LONGEST_STRETCH},
@@ -43,10 +45,33 @@ impl Site {
     }
 
     async fn row(&self, id: &TaskId) -> Result<Option<Row>, Fault> {
+        let (fields,): (Vec<Field>,) = self.ask("reading a task", &self.asked_row(id)).await?;
+        Row::of(&fields)
+    }
+
+    fn asked_row(&self, id: &TaskId) -> Pipeline {
         let mut asked = pipe();
         asked.cmd("HMGET").arg(self.keys.task(id)).arg(&FIELDS);
-        let (fields,): (Vec<Field>,) = self.ask("reading a task", &asked).await?;
-        Row::of(&fields)
+        asked
+    }
+
+    /// The task, read on the runtime in which the store was opened; `None` where the store's own threads have to.
+    pub(super) async fn read_here(
+        &self,
+        here: &Arc<Here>,
+        scope: Scope<'_>,
+        id: &TaskId,
+    ) -> Option<Result<Option<Record>, StoreError>> {
+        if let Err(refusal) = self.admit() {
+            return Some(Err(refusal));
+        }
+        let fields = here.ask(&self.asked_row(id)).await?;
+        let row = Row::of(&fields).map_err(|fault| self.place.error(fault));
+        Some(row.map(|row| {
+            let seen =
+                row.filter(|row| row.is_visible(self.node.clock.now()) && scope.sees(&row.record.owner));
+            seen.map(|row| row.record)
+        }))
     }
 }
 

@@ -27,23 +27,23 @@ use crate::{
 
 impl Transfer for Redis {
     fn others(&self) -> StoreFuture<'_, usize> {
-        self.0.look(|| Others)
+        self.handle.look(|| Others)
     }
 
     fn whole_tasks(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeTask)>> {
-        self.0.look(move || WholeTasks(after))
+        self.handle.look(move || WholeTasks(after))
     }
 
     fn take_tasks(&self, tasks: Vec<WholeTask>) -> StoreFuture<'_, ()> {
-        self.0.change(move || Take(tasks))
+        self.handle.change(move || Take(tasks))
     }
 
     fn whole_entries(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeEntry)>> {
-        self.0.look(move || WholeEntries(after))
+        self.handle.look(move || WholeEntries(after))
     }
 
     fn whole_streams(&self, after: u64) -> StoreFuture<'_, Vec<(u64, WholeStream)>> {
-        self.0.look(move || WholeStreams(after))
+        self.handle.look(move || WholeStreams(after))
     }
 
     fn take_events(&self, stream: WholeStream, events: Vec<Event>) -> StoreFuture<'_, ()> {

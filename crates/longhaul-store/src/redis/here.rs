@@ -1,0 +1,122 @@
+//! Reading single tasks on the runtime in which the store was opened. A task is asked after far more often than anything else is done with it,
+//! and most of what that cost were the ways between that runtime and the store's own threads.
+//!
+//! Nothing depends on it: whatever only reads may be given up at any moment, and where there is no such connection, not yet or not any more,
+//! the store's own threads read.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use ::redis::{AsyncConnectionConfig, Client, Pipeline, RedisError, aio::MultiplexedConnection};
+use tokio::runtime::Handle;
+
+use super::{link::LONGEST_CONNECT, read::Field};
+
+/// A connection that is served by the opener's runtime.
+pub(super) struct Here {
+    opener: Handle,
+    /// Whose timers are known to run, whichever runtime or none at all waits.
+    own: Handle,
+    client: Client,
+    patience: Duration,
+    state: Mutex<State>,
+}
+
+enum State {
+    Absent,
+    Coming,
+    There(MultiplexedConnection),
+}
+
+impl fmt::Debug for Here {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Here").finish_non_exhaustive()
+    }
+}
+
+impl Here {
+    /// On the runtime that this is called in; `None` if it is none.
+    pub(super) fn new(own: Handle, client: Client, patience: Duration) -> Option<Arc<Self>> {
+        let opener = Handle::try_current().ok()?;
+        let state = Mutex::new(State::Absent);
+        Some(Arc::new(Self { opener, own, client, patience, state }))
+    }
+
+    /// Asks for the fields of one row; `None` where others have to.
+    pub(super) async fn ask(self: &Arc<Self>, asked: &Pipeline) -> Option<Vec<Field>> {
+        let mut connection = self.take()?;
+        let asking = Within { runtime: &self.own, doing: Box::pin(asked.query_async(&mut connection)) };
+        match asking.await {
+            Ok((fields,)) => Some(fields),
+            Err(error) => {
+                let error: RedisError = error;
+                tracing::debug!(%error, "a task is read by the store's own threads");
+                *self.lock() = State::Absent;
+                None
+            }
+        }
+    }
+
+    fn take(self: &Arc<Self>) -> Option<MultiplexedConnection> {
+        // Who waits elsewhere may well keep that runtime from going on.
+        Handle::try_current().ok().filter(|current| current.id() == self.opener.id())?;
+        let mut state = self.lock();
+        match &*state {
+            State::There(connection) => return Some(connection.clone()),
+            State::Coming => return None,
+            State::Absent => *state = State::Coming,
+        }
+        drop(state);
+        let here = Arc::clone(self);
+        self.opener.spawn(async move {
+            let coming = Coming(here);
+            let how = AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(coming.0.patience.min(LONGEST_CONNECT)))
+                .set_response_timeout(Some(coming.0.patience.min(MOMENT)));
+            match coming.0.client.get_multiplexed_async_connection_with_config(&how).await {
+                Ok(connection) => *coming.0.lock() = State::There(connection),
+                Err(error) => tracing::debug!(%error, "no connection of the opener's runtime"),
+            }
+        });
+        None
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection is being made: until that is given up, also because the opener's runtime ends or can make none.
+struct Coming(Arc<Here>);
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        if matches!(&*state, State::Coming) {
+            *state = State::Absent;
+        }
+    }
+}
+
+/// Something that is done with the timers of a runtime, on whatever thread it is polled.
+struct Within<'r, F> {
+    runtime: &'r Handle,
+    doing: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for Within<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let _entered = self.runtime.enter();
+        self.doing.as_mut().poll(cx)
+    }
+}
+
+/// How long an answer is waited for before the store's own threads are asked.
+const MOMENT: Duration = Duration::from_millis(500);
