@@ -13,7 +13,7 @@ use longhaul::tasks::runner::{Engine, Pace};
 use longhaul::transport::http::server::{Options, serve};
 use longhaul::{Cx, Server, Tool};
 use longhaul_gateway::command::RunsDir;
-use longhaul_gateway::tool::{self, FoundRuns, janitor};
+use longhaul_gateway::tool::{self, Copies, FoundRuns, janitor};
 
 use super::effects::{DID, Effects, TOLD, UNDID};
 use super::order::{self, AGAIN, BRIEF, COMMAND, FLOW, KEPT, NEVER, Order, QUICK, Word};
@@ -67,7 +67,7 @@ pub(crate) fn run(store: &str, effects: &Path, role: Role) -> Result<()> {
         }
         let server = server.store(Arc::clone(&store)).pace(pace()).polls(plenty);
         let dispatcher = server.front(role == Role::Front).dispatcher()?;
-        dispatcher.engine().reach_others(Arc::new(FoundRuns::new(runs.clone())));
+        dispatcher.engine().reach_others(Arc::new(FoundRuns::new(runs.clone(), Copies::none())));
         dispatcher.start().await?;
         tokio::spawn(janitor::keep_tidy(store, runs, Duration::from_secs(1)));
         tokio::spawn(tell(dispatcher.engine().clone()));
@@ -108,7 +108,7 @@ fn command(effects: &Effects, runs: &RunsDir) -> Result<Vec<Tool>> {
     let checked = longhaul_gateway::config::check("/longhaul.toml", &configuration(effects));
     let checked =
         checked.map_err(|mistakes| anyhow::anyhow!("the command is not described well: {mistakes}"))?;
-    Ok(tool::tools(&checked.config, runs))
+    Ok(tool::tools(&checked.config, runs, &Copies::none()))
 }
 
 /// The same for the program.

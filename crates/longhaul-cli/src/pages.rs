@@ -8,9 +8,9 @@ use longhaul::proto::http::AllowList;
 use longhaul::server::Dispatcher;
 use longhaul::store::Registry;
 use longhaul_gateway::admin::{Admin, new_key};
-use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{Config, Listen};
 use longhaul_gateway::dashboard::{Dashboard, Facts};
+use longhaul_gateway::tool::Streams;
 use longhaul_gateway::upstream::Upstream;
 
 use crate::banner::{self, Page};
@@ -23,7 +23,7 @@ pub(crate) struct Around<'a> {
     pub(crate) file: &'a Path,
     pub(crate) guard: Option<&'a Guard>,
     pub(crate) registry: &'a Arc<dyn Registry>,
-    pub(crate) runs: &'a RunsDir,
+    pub(crate) streams: &'a Streams,
 }
 
 impl Around<'_> {
@@ -36,7 +36,7 @@ impl Around<'_> {
         dispatcher: &Dispatcher,
         upstreams: Vec<Arc<Upstream>>,
     ) -> Outcome<Option<(Dashboard, Page)>> {
-        let Self { config, file, guard, registry, runs } = *self;
+        let Self { config, file, guard, registry, streams } = *self;
         if !config.page.enabled || guard.is_none() && place.is_reachable() {
             return Ok(None);
         }
@@ -51,7 +51,7 @@ impl Around<'_> {
         facts.upstreams = upstreams;
         facts.hosts = connect::snippets(config, file, &endpoint);
         facts.endpoint = endpoint;
-        let admin = Admin::new(dispatcher.clone(), Arc::clone(registry), runs.clone());
+        let admin = Admin::new(dispatcher.clone(), Arc::clone(registry), streams.clone());
         let dashboard = Dashboard::new(admin, facts);
         Ok(Some(match (guard, place) {
             (Some(guard), _) => {

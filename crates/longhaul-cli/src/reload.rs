@@ -10,7 +10,7 @@ use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, Changed, Checked, Colour, Config, Diagnostics, StoreUrl};
 use longhaul_gateway::dashboard::Dashboard;
 use longhaul_gateway::http_job::Jobs;
-use longhaul_gateway::tool::{command_tool, job_tool};
+use longhaul_gateway::tool::{Copies, command_tool, job_tool};
 use rustix::process::{getpid, kill_process};
 use tokio::signal::unix::Signal;
 
@@ -24,6 +24,7 @@ pub(crate) struct Served {
     pub(crate) catalogue: Catalogue,
     pub(crate) upstreams: Upstreams,
     pub(crate) runs: RunsDir,
+    pub(crate) copies: Copies,
     pub(crate) jobs: Jobs,
     pub(crate) pages: Option<Dashboard>,
 }
@@ -150,7 +151,10 @@ impl Reload {
             let without = commands.map(|tool| format!("`{}` needs a place for its run files, `state` of `[store]`: that takes effect at the next start", tool.name));
             refused.extend(without);
         } else {
-            put.extend(commands.map(|tool| command_tool(Arc::new(tool.clone()), self.served.runs.clone())));
+            let Served { runs, copies, .. } = &self.served;
+            put.extend(
+                commands.map(|tool| command_tool(Arc::new(tool.clone()), runs.clone(), copies.clone())),
+            );
         }
         for job in config.jobs.iter().filter(|job| jobs.contains(&job.name.as_str())) {
             match self.served.jobs.put(job) {

@@ -8,6 +8,7 @@ use anyhow::Context;
 use longhaul::store::{EventStore, Memory, Registry, StoreError, SystemClock, TaskStore};
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, Machine, StoreUrl};
+use longhaul_gateway::tool::Copies;
 use longhaul_store::sealed::{Sealed, is_sealed};
 use longhaul_store::transfer::Mark;
 use longhaul_store::{PostgresOptions, RedisOptions, Sqlite, SqliteOptions};
@@ -217,6 +218,20 @@ pub(crate) fn runs(store: &config::Store, has_commands: bool) -> Outcome<Runs> {
     };
     let dir = if store.url == StoreUrl::Memory { dir.ending_with_server() } else { dir };
     Ok(Runs { dir, scratch })
+}
+
+/// The copies of what commands write: of all that other processes see.
+pub(crate) fn copies(
+    store: &config::Store,
+    tasks: &Arc<dyn TaskStore>,
+    registry: &Arc<dyn Registry>,
+) -> Copies {
+    match &store.url {
+        StoreUrl::Memory => Copies::none(),
+        StoreUrl::Sqlite(_) | StoreUrl::Postgres(_) | StoreUrl::Redis(_) => {
+            Copies::new(Arc::clone(tasks), Arc::clone(registry))
+        }
+    }
 }
 
 /// A folder that is nobody else's, removed when dropped.

@@ -20,7 +20,7 @@ use longhaul::{Server, Tool, driver};
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, Colour, Config, Listen, Machine, Role, StoreUrl};
 use longhaul_gateway::http_job;
-use longhaul_gateway::tool::{FoundRuns, Outputs, janitor, job_tool, store_name, tools};
+use longhaul_gateway::tool::{Copies, FoundRuns, Outputs, Streams, janitor, job_tool, store_name, tools};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::{self, Exit};
@@ -204,21 +204,21 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     let spans = Traced::from_env()?;
     let store = spans.around(store);
     let guard = guard(config, args, Arc::clone(&registry))?;
-    let store::Runs { dir: runs, scratch: _removed_at_the_end } =
-        store::runs(&config.store, !config.tools.is_empty() && config.server.role != Role::Front)?;
-    let runs = of_store(runs, config, &*registry).await?;
+    let store::Runs { dir: runs, scratch: _removed_at_the_end } = runs(config, &*registry).await?;
+    let copies = store::copies(&config.store, &store, &registry);
+    let streams = Streams::new(runs.clone(), copies.clone());
     let audit = audit(config, &*store)?;
     let mut server = named(config)
         .store(Arc::clone(&store))
         // Whoever was asked by one node may come back with answers to another.
         .registry(Arc::clone(&registry))
-        .resources(Arc::new(Outputs::new(Arc::clone(&store), runs.clone())));
+        .resources(Arc::new(Outputs::new(Arc::clone(&store), streams.clone())));
     if let Some(audit) = &audit {
         server = server.audit(audit.clone());
     }
     let tokens = http_job::Tokens::of(&*registry).await?;
     let jobs = http_job::Jobs::new(Arc::clone(&registry), Arc::clone(&store), tokens);
-    for tool in own_tools(config, &runs, &jobs)? {
+    for tool in own_tools(config, &runs, &copies, &jobs)? {
         server = server.tool(tool);
     }
     let requests = Metrics::new();
@@ -230,32 +230,26 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     let (server, catalogue) = upstreams.room(server);
     let dispatcher = server.dispatcher().context("the tools cannot be served")?;
     // A tool may have been renamed or removed since: its commands go on, and are cancelled, all the same.
-    dispatcher.engine().reach_others(Arc::new(FoundRuns::new(runs.clone())));
+    dispatcher.engine().reach_others(Arc::new(FoundRuns::new(runs.clone(), copies.clone())));
     // Before the tasks are taken up: some may be of their tools.
     upstreams.open(&catalogue).await;
     let taken_up =
         dispatcher.start().await.with_context(|| format!("the store {} cannot be used", config.store.url))?;
     tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs.clone(), TIDY_EVERY));
     tokio::spawn(http_job::keep_tidy(jobs.clone(), TIDY_EVERY));
-    let open = banner::Open {
-        counts: dispatcher.engine().counts().await?,
-        survives,
-        taken_up,
-        watched: !args.no_watch,
-        foreign: if taken_up > 0 {
-            foreign_tools(config, &upstreams, &*store).await?
-        } else {
-            BTreeSet::new()
-        },
-    };
+    let counts = dispatcher.engine().counts().await?;
+    let foreign = foreign_tools(config, &upstreams, &*store, taken_up).await?;
+    let open = banner::Open { counts, survives, taken_up, watched: !args.no_watch, foreign };
     let allow = allow_list(config, &config.http.listen);
-    let place = match &listener {
-        Some(listener) => Some(listener.place().context("the listener has no address")?),
-        None => None,
-    };
+    let place = listener.as_ref().map(Listener::place).transpose().context("the listener has no address")?;
     let listening = place.as_ref().map(|place| (place, &allow));
-    let around =
-        pages::Around { config, file: &args.file, guard: guard.as_ref(), registry: &registry, runs: &runs };
+    let around = pages::Around {
+        config,
+        file: &args.file,
+        guard: guard.as_ref(),
+        registry: &registry,
+        streams: &streams,
+    };
     let pages = match listening {
         Some((place, allow)) => around.pages(place, allow, &dispatcher, upstreams.all()).await?,
         None => None,
@@ -267,6 +261,7 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
         catalogue,
         upstreams: upstreams.clone(),
         runs,
+        copies,
         jobs: jobs.clone(),
         pages: dashboard.clone(),
     };
@@ -298,15 +293,15 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     Ok(())
 }
 
-/// The runs of the store's tasks among those that are there.
-async fn of_store(runs: RunsDir, config: &Config, registry: &dyn Registry) -> Outcome<RunsDir> {
-    Ok(match &config.store.url {
-        // Nobody asks for its runs once it is gone.
-        StoreUrl::Memory => runs,
-        StoreUrl::Sqlite(_) | StoreUrl::Postgres(_) | StoreUrl::Redis(_) => {
-            runs.with_store(store_name(registry).await?)
-        }
-    })
+/// The runs of the store's tasks, among those that are there.
+async fn runs(config: &Config, registry: &dyn Registry) -> Outcome<store::Runs> {
+    let has_commands = !config.tools.is_empty() && config.server.role != Role::Front;
+    let mut runs = store::runs(&config.store, has_commands)?;
+    // Of one in memory nobody asks for its runs once it is gone.
+    if config.store.url != StoreUrl::Memory {
+        runs.dir = runs.dir.with_store(store_name(registry).await?);
+    }
+    Ok(runs)
 }
 
 /// A server that says of itself what the configuration says.
@@ -350,8 +345,13 @@ fn audit(config: &Config, store: &dyn TaskStore) -> Outcome<Option<AuditFolder>>
 }
 
 /// The tools of the file itself.
-fn own_tools(config: &Config, runs: &RunsDir, jobs: &http_job::Jobs) -> anyhow::Result<Vec<Tool>> {
-    let mut all = tools(config, runs);
+fn own_tools(
+    config: &Config,
+    runs: &RunsDir,
+    copies: &Copies,
+    jobs: &http_job::Jobs,
+) -> anyhow::Result<Vec<Tool>> {
+    let mut all = tools(config, runs, copies);
     for job in &config.jobs {
         all.push(job_tool(&jobs.put(job).context("no HTTP client for jobs can be made")?));
     }
@@ -373,9 +373,13 @@ async fn foreign_tools(
     config: &Config,
     upstreams: &upstreams::Upstreams,
     store: &dyn TaskStore,
+    taken_up: usize,
 ) -> anyhow::Result<BTreeSet<Arc<str>>> {
-    let served = upstreams.tools();
     let (mut tools, mut after) = (BTreeSet::new(), None);
+    if taken_up == 0 {
+        return Ok(tools);
+    }
+    let served = upstreams.tools();
     loop {
         let page = store.list(Scope::Operator, &Filter::open(), after.as_ref(), Page::MAX).await?;
         let ours =

@@ -6,6 +6,8 @@ use http::StatusCode;
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::store::StoreError;
 
+use crate::tool::StreamError;
+
 /// Why a question about tasks has no answer, or nothing was done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -30,7 +32,7 @@ pub enum AdminError {
     Store(#[from] StoreError),
     /// What a command has written cannot be read.
     #[error("the output cannot be read; the log of the server says why")]
-    Output(#[source] std::io::Error),
+    Output(#[source] StreamError),
 }
 
 impl AdminError {
@@ -50,6 +52,15 @@ impl AdminError {
         match self {
             Self::TooOften(error) => error.retry_after(),
             _ => None,
+        }
+    }
+}
+
+impl From<StreamError> for AdminError {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Store(error) => Self::Store(error),
+            error => Self::Output(error),
         }
     }
 }

@@ -43,7 +43,7 @@ pub(crate) use tools::{Calling, Offered};
 pub use viewer::Viewer;
 pub(crate) use why::{When, why};
 
-use crate::command::RunsDir;
+use crate::tool::Streams;
 
 /// The tasks, tools and nodes of one server. Clones are one.
 #[derive(Clone, Debug)]
@@ -52,14 +52,14 @@ pub struct Admin(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     dispatcher: Dispatcher,
-    runs: RunsDir,
+    streams: Streams,
     sessions: Sessions,
 }
 
 impl Admin {
-    /// Those of `dispatcher`, whose commands keep their files in `runs`; who is let in is kept in `registry`.
-    pub fn new(dispatcher: Dispatcher, registry: Arc<dyn Registry>, runs: RunsDir) -> Self {
-        Self(Arc::new(Inner { dispatcher, runs, sessions: Sessions::new(registry) }))
+    /// Those of `dispatcher`, what their commands write in `streams`; who is let in is kept in `registry`.
+    pub fn new(dispatcher: Dispatcher, registry: Arc<dyn Registry>, streams: Streams) -> Self {
+        Self(Arc::new(Inner { dispatcher, streams, sessions: Sessions::new(registry) }))
     }
 
     pub(crate) fn engine(&self) -> &Engine {

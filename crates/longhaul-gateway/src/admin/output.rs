@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Admin, AdminError, Viewer};
 use crate::clean;
-use crate::command::{Cut, FileError, Output, Stream};
+use crate::command::Stream;
 
 /// A stretch of a stream, made safe to show.
 #[derive(Clone, Debug, Serialize)]
@@ -49,11 +49,10 @@ const MOST_PARTS: usize = 500;
 impl Admin {
     /// The streams that a task has: those of a command, or the parts of a function.
     pub(crate) async fn streams(&self, record: &Record) -> Vec<&'static str> {
-        match self.0.runs.dir(record.id.as_str()) {
-            Ok(dir) if tokio::fs::try_exists(&dir).await.unwrap_or(false) => {
-                vec![Stream::Stdout.name(), Stream::Stderr.name()]
-            }
-            _ => vec![PARTS],
+        if self.0.streams.has(record).await {
+            vec![Stream::Stdout.name(), Stream::Stderr.name()]
+        } else {
+            vec![PARTS]
         }
     }
 
@@ -76,22 +75,12 @@ impl Admin {
         else {
             return Ok(None);
         };
-        let Ok(dir) = self.0.runs.dir(record.id.as_str()) else { return Ok(None) };
-        let read = move || {
-            let output = match Output::open(&dir, stream) {
-                Ok(output) => output,
-                Err(error) if error.is_not_found() => return Ok(None),
-                Err(FileError { source, .. }) => return Err(source),
-            };
-            match from {
-                From::After(after) => output.read(after, READ, Cut::AtChar).map(Some),
-                From::End(most) => output.read_end(most, Cut::AtChar).map(Some),
-            }
+        let read = match from {
+            From::After(after) => self.0.streams.read(record, stream, after, READ).await?,
+            From::End(most) => self.0.streams.read_end(record, stream, most).await?,
         };
-        let read =
-            tokio::task::spawn_blocking(read).await.map_err(std::io::Error::other).and_then(|read| read);
-        let Some(chunk) = read.map_err(AdminError::Output)? else { return Ok(None) };
-        let missing = chunk.gap.map_or(0, |gap| gap.to - gap.from);
+        let Some(chunk) = read else { return Ok(None) };
+        let missing = chunk.gap.map_or(0, |gap| gap.bytes());
         let written = String::from_utf8_lossy(&chunk.bytes).into_owned();
         let text = clean::text(&written);
         let (start, next, total, done) = (chunk.start, chunk.next, chunk.total, chunk.done);

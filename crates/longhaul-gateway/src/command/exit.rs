@@ -103,7 +103,7 @@ pub struct Gap {
 }
 
 impl Gap {
-    pub(super) const fn between(from: u64, to: u64) -> Option<Self> {
+    pub(crate) const fn between(from: u64, to: u64) -> Option<Self> {
         if from < to { Some(Self { from, to }) } else { None }
     }
 

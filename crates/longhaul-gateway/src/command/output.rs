@@ -110,7 +110,7 @@ impl Output {
         let start = earliest.max(wanted);
         let mut chunk = self.read(start, max, cut)?;
         if cut == Cut::AtChar && start > 0 && chunk.gap.is_none() {
-            drop_continuation(&mut chunk);
+            chunk.drop_continuation();
         }
         Ok(chunk)
     }
@@ -149,6 +149,37 @@ impl Output {
             run.exists(CANCEL)
         };
         gone().map_err(|error: FileError| error.source)
+    }
+}
+
+impl Chunk {
+    /// Begins and ends it between characters: `is_inside` says that it may begin in the middle of one, `goes_on` that what its last
+    /// bytes begin may be completed.
+    pub(crate) fn cut_at_chars(&mut self, is_inside: bool, goes_on: bool) {
+        if is_inside {
+            self.drop_continuation();
+        }
+        if goes_on {
+            self.end_before(self.next - partial_char(&self.bytes) as u64);
+        }
+    }
+
+    /// Leaves out what is from there on.
+    pub(crate) fn end_before(&mut self, end: u64) {
+        let kept = usize::try_from(end.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        if kept < self.bytes.len() {
+            self.bytes.truncate(kept);
+            self.next = end;
+            self.done = false;
+        }
+    }
+
+    /// Behind a gap a stream may go on in the middle of a character.
+    fn drop_continuation(&mut self) {
+        let inside = self.bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+        self.bytes.drain(..inside);
+        self.start += inside as u64;
+        self.gap = self.gap.map(|gap| Gap { from: gap.from, to: self.start });
     }
 }
 
@@ -191,14 +222,9 @@ fn chunk(position: &Position, wish: Wish, start: u64, bytes: Vec<u8>) -> Chunk {
         done: false,
     };
     if cut == Cut::AtChar {
-        if chunk.gap.is_some() {
-            drop_continuation(&mut chunk);
-        }
         let follows = next < position.end && position.middle_gap().is_none_or(|gap| gap.from != next);
         let may_follow = next == position.end && next == position.total && !ended;
-        if follows || may_follow {
-            drop_partial_char(&mut chunk);
-        }
+        chunk.cut_at_chars(chunk.gap.is_some(), follows || may_follow);
     }
     // What the file did not take at the end is a gap too, named once everything before it was read.
     if chunk.bytes.is_empty() && chunk.next == position.end && position.end < position.total {
@@ -211,20 +237,6 @@ fn chunk(position: &Position, wish: Wish, start: u64, bytes: Vec<u8>) -> Chunk {
     }
     chunk.done = ended && chunk.next == position.total;
     chunk
-}
-
-/// Behind a gap a stream may go on in the middle of a character.
-fn drop_continuation(chunk: &mut Chunk) {
-    let inside = chunk.bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
-    chunk.bytes.drain(..inside);
-    chunk.start += inside as u64;
-    chunk.gap = chunk.gap.map(|gap| Gap { from: gap.from, to: chunk.start });
-}
-
-fn drop_partial_char(chunk: &mut Chunk) {
-    let partial = partial_char(&chunk.bytes);
-    chunk.bytes.truncate(chunk.bytes.len() - partial);
-    chunk.next -= partial as u64;
 }
 
 /// How many bytes at the end begin a character that the next bytes could complete.

@@ -25,6 +25,7 @@ use super::respond::Answer;
 use super::{Dashboard, Facts};
 use crate::admin::{Admin, new_key};
 use crate::command::RunsDir;
+use crate::tool::{Copies, Streams};
 
 const HERE: &str = "127.0.0.1:8420";
 
@@ -67,7 +68,7 @@ impl Scene {
         let runs = tempfile::tempdir().unwrap();
         let registry: Arc<dyn Registry> = store;
         let dir = RunsDir::open(runs.path().join("runs")).unwrap();
-        let admin = Admin::new(dispatcher.clone(), Arc::clone(&registry), dir);
+        let admin = Admin::new(dispatcher.clone(), Arc::clone(&registry), Streams::new(dir, Copies::none()));
         let facts = Facts { name: "ci <1>".to_owned(), ..Facts::default() };
         Self { dashboard: Dashboard::new(admin, facts), dispatcher, registry, _runs: runs }
     }

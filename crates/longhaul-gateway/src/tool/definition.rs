@@ -7,6 +7,7 @@ use longhaul::proto::model::{self, ToolAnnotations};
 use longhaul::server::TaskPolicy;
 
 use super::command_tool;
+use super::copies::Copies;
 use super::job::CommandJob;
 use crate::command::RunsDir;
 use crate::config::{self, CommandTool, Config};
@@ -29,8 +30,9 @@ pub fn job_tool(over_http: &Arc<JobOverHttp>) -> Tool {
 }
 
 /// Every command of a configuration as a tool, its runs kept in `runs`.
-pub fn tools(config: &Config, runs: &RunsDir) -> Vec<Tool> {
-    config.tools.iter().map(|tool| command_tool(Arc::new(tool.clone()), runs.clone())).collect()
+pub fn tools(config: &Config, runs: &RunsDir, copies: &Copies) -> Vec<Tool> {
+    let tool = |tool: &CommandTool| command_tool(Arc::new(tool.clone()), runs.clone(), copies.clone());
+    config.tools.iter().map(tool).collect()
 }
 
 pub(super) fn tool(command: &CommandTool, job: CommandJob) -> Tool {

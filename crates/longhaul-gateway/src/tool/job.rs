@@ -11,8 +11,9 @@ use longhaul::tasks::job::{Attached, ExternalJob, JobError, JobRun, NotStarted};
 use longhaul::tasks::project;
 use longhaul::tasks::report::Reporter;
 
+use super::copies::Copies;
 use super::result::Terms;
-use super::run::{attached, blocking, cancel, ends_with_this_process, find, follow, lost};
+use super::run::{Follower, blocking, cancel, ends_with_this_process, find, lost};
 use crate::command::{Run, RunError, RunsDir, RunsError, Spec, StartError};
 use crate::config::{Bound, CommandTool, Machine};
 
@@ -21,13 +22,25 @@ use crate::config::{Bound, CommandTool, Machine};
 pub struct CommandJob {
     command: Arc<CommandTool>,
     runs: RunsDir,
+    copies: Copies,
     starting: Starts,
 }
 
 impl CommandJob {
     /// The command, its runs kept in `runs`.
     pub fn new(command: Arc<CommandTool>, runs: RunsDir) -> Self {
-        Self { command, runs, starting: Starts::default() }
+        Self { command, runs, copies: Copies::none(), starting: Starts::default() }
+    }
+
+    /// The same, what it writes for a task copied for the nodes of other hosts.
+    #[must_use]
+    pub fn copied_to(mut self, copies: Copies) -> Self {
+        self.copies = copies;
+        self
+    }
+
+    fn follower(&self, reporter: Reporter) -> Follower<'_> {
+        Follower { runs: &self.runs, copies: &self.copies, terms: Terms::of(&self.command), reporter }
     }
 
     fn spec(&self, arguments: &str) -> Result<Spec, CallToolResult> {
@@ -184,14 +197,15 @@ impl ExternalJob for CommandJob {
     ) -> BoxFuture<'a, Result<Arc<dyn JobRun>, NotStarted>> {
         Box::pin(async move {
             let run = self.launch(key, arguments, durable).await?;
-            Ok(follow(&self.runs, run, Terms::of(&self.command), reporter))
+            let follower = self.follower(reporter);
+            Ok(if durable { follower.follow_task(run) } else { follower.follow(run) })
         })
     }
 
     fn attach<'a>(&'a self, key: &'a TaskId, begun: bool, reporter: Reporter) -> BoxFuture<'a, Attached> {
         Box::pin(async move {
             match find(&self.runs, key).await {
-                Ok(run) => attached(&self.runs, run, Terms::of(&self.command), reporter),
+                Ok(run) => self.follower(reporter).attached(run),
                 Err(RunError::NotStarted { .. } | RunError::Absent { .. }) if !begun => {
                     Attached::NeverStarted
                 }

@@ -3,6 +3,7 @@
 //! [`CommandJob`] runs a command as a durable job; [`Outputs`] lets callers read what their commands have
 //! written; [`janitor`] ends and removes what no task needs any more.
 
+mod copies;
 mod definition;
 mod found;
 pub mod janitor;
@@ -11,12 +12,14 @@ mod output;
 mod result;
 mod run;
 mod store_name;
+mod streams;
 mod took;
 
 use std::sync::Arc;
 
 use longhaul::Tool;
 
+pub use copies::Copies;
 pub use definition::{job_tool, tools};
 pub use found::FoundRuns;
 pub use job::CommandJob;
@@ -24,12 +27,13 @@ pub use output::Outputs;
 pub use result::written;
 pub use run::cancel as end_run;
 pub use store_name::store_name;
+pub use streams::{StreamError, Streams};
 pub use took::took;
 
 use crate::command::RunsDir;
 use crate::config::CommandTool;
 
 /// The tool that serves a configured command, its runs kept in `runs`.
-pub fn command_tool(command: Arc<CommandTool>, runs: RunsDir) -> Tool {
-    definition::tool(&command, CommandJob::new(Arc::clone(&command), runs))
+pub fn command_tool(command: Arc<CommandTool>, runs: RunsDir, copies: Copies) -> Tool {
+    definition::tool(&command, CommandJob::new(Arc::clone(&command), runs).copied_to(copies))
 }

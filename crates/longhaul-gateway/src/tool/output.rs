@@ -12,7 +12,8 @@ use longhaul::store::{Scope, TaskId, TaskStore};
 use longhaul::tasks::project::{OutputAddress, OutputGap, OutputPosition};
 
 use super::result::written;
-use crate::command::{Chunk, Cut, Output, RunsDir, Stream};
+use super::streams::{StreamError, Streams};
+use crate::command::{Chunk, Stream};
 
 /// How much one read gives, in bytes.
 const READ: usize = 256 << 10;
@@ -26,13 +27,13 @@ pub(super) fn uri(id: &str, stream: Stream) -> String {
 #[derive(Debug)]
 pub struct Outputs {
     store: Arc<dyn TaskStore>,
-    runs: RunsDir,
+    streams: Streams,
 }
 
 impl Outputs {
-    /// The output of the runs in `runs`, whose tasks are in `store`.
-    pub fn new(store: Arc<dyn TaskStore>, runs: RunsDir) -> Self {
-        Self { store, runs }
+    /// The output of the tasks in `store`.
+    pub fn new(store: Arc<dyn TaskStore>, streams: Streams) -> Self {
+        Self { store, streams }
     }
 
     async fn read_output(&self, cx: &Cx, uri: &str) -> Result<ReadResourceResult, ErrorObject> {
@@ -44,17 +45,10 @@ impl Outputs {
         })?;
         // Unknown, expired and somebody else's are the same to whoever asks.
         let record = found.ok_or_else(|| not_found(uri))?;
-        let dir = self.runs.dir(address.task.as_str()).map_err(|_| not_found(uri))?;
         let (stream, after) = (address.stream, address.after);
-        let read = move |_: &RunsDir| {
-            let output = Output::open(&dir, stream).map_err(|error| {
-                if error.is_not_found() { Unread::Nowhere } else { Unread::Failed(error.to_string()) }
-            })?;
-            output.read(after, READ, Cut::AtChar).map_err(|error| Unread::Failed(error.to_string()))
-        };
-        match self.runs.blocking(read).await {
-            Some(Ok(chunk)) => Ok(ReadResourceResult::fresh(contents(uri, chunk))),
-            Some(Err(Unread::Nowhere)) => {
+        match self.streams.read(&record, stream, after, READ).await {
+            Ok(Some(chunk)) => Ok(ReadResourceResult::fresh(contents(uri, chunk))),
+            Ok(None) => {
                 let position = match record.outcome() {
                     // What waits for a place has written nothing, and has nowhere to. Whoever asks is to ask again.
                     None => OutputPosition::new(after, after, after, false),
@@ -64,11 +58,13 @@ impl Outputs {
                 let nothing = ResourceContents::text(uri, "text/plain", "").with_meta(position.meta());
                 Ok(ReadResourceResult::fresh(nothing))
             }
-            Some(Err(Unread::Failed(error))) => {
+            Err(StreamError::Ending) => {
+                Err(ErrorObject::internal("internal error: the server is ending; ask the next one"))
+            }
+            Err(error) => {
                 tracing::error!(%error, uri, "a command's output cannot be read");
                 Err(ErrorObject::internal("internal error: the output cannot be read; see the server's log"))
             }
-            None => Err(ErrorObject::internal("internal error: the server is ending; ask the next one")),
         }
     }
 }
@@ -92,14 +88,6 @@ impl Resources for Outputs {
     fn read<'a>(&'a self, cx: Cx, uri: &'a str) -> ReadFuture<'a> {
         Box::pin(async move { self.read_output(&cx, uri).await })
     }
-}
-
-/// Why output could not be read.
-enum Unread {
-    /// There is none yet.
-    Nowhere,
-    /// The system refused, or the files are damaged.
-    Failed(String),
 }
 
 /// Which bytes a URI means.

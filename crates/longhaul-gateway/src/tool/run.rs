@@ -1,6 +1,6 @@
 //! A run as the engine follows it, whichever process started it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use longhaul::store::{Outcome, Progress, TaskId};
@@ -9,6 +9,7 @@ use longhaul::tasks::job::{Attached, JobError, JobRun};
 use longhaul::tasks::report::Reporter;
 use tokio::sync::watch;
 
+use super::copies::{Copies, Copying};
 use super::result::{self, Terms};
 use crate::command::{Run, RunError, RunsDir, State, Status};
 
@@ -20,18 +21,41 @@ pub(super) async fn find(runs: &RunsDir, key: &TaskId) -> Result<Run, RunError> 
     }
 }
 
-/// The run as the engine sees it; what its supervisor says of the command goes to `reporter`. `terms`: those of its
-/// result, if it notes none.
-pub(super) fn follow(runs: &RunsDir, run: Run, terms: Terms, reporter: Reporter) -> Arc<dyn JobRun> {
-    tokio::spawn(relay(run.updates(), reporter));
-    Arc::new(CommandRun { run, runs: runs.clone(), terms })
+/// How runs are followed.
+pub(super) struct Follower<'f> {
+    pub(super) runs: &'f RunsDir,
+    pub(super) copies: &'f Copies,
+    /// The terms of a result that notes none.
+    pub(super) terms: Terms,
+    /// To whom goes what a supervisor says of its command.
+    pub(super) reporter: Reporter,
 }
 
-/// A run that was found, as the engine sees it.
-pub(super) fn attached(runs: &RunsDir, run: Run, terms: Terms, reporter: Reporter) -> Attached {
-    let ended = run.has_ended();
-    let run = follow(runs, run, terms, reporter);
-    if ended { Attached::Ended(run) } else { Attached::Running(run) }
+impl Follower<'_> {
+    /// The run as the engine sees it.
+    pub(super) fn follow(self, run: Run) -> Arc<dyn JobRun> {
+        Arc::new(self.watch(run))
+    }
+
+    /// The same of one that is a task already.
+    pub(super) fn follow_task(self, run: Run) -> Arc<dyn JobRun> {
+        let run = self.watch(run);
+        run.copy();
+        Arc::new(run)
+    }
+
+    /// A run that was found, as the engine sees it.
+    pub(super) fn attached(self, run: Run) -> Attached {
+        let ended = run.has_ended();
+        let run = self.follow_task(run);
+        if ended { Attached::Ended(run) } else { Attached::Running(run) }
+    }
+
+    fn watch(self, run: Run) -> CommandRun {
+        tokio::spawn(relay(run.updates(), self.reporter));
+        let (runs, copies) = (self.runs.clone(), self.copies.clone());
+        CommandRun { run, runs, copies, copying: OnceLock::new(), terms: self.terms }
+    }
 }
 
 /// Passes on what the supervisor says of the command, until it has ended.
@@ -108,7 +132,16 @@ pub(super) async fn ends_with_this_process<T>() -> T {
 struct CommandRun {
     run: Run,
     runs: RunsDir,
+    copies: Copies,
+    /// The copying of what it writes, from the moment on in which it is a task.
+    copying: OnceLock<Option<Copying>>,
     terms: Terms,
+}
+
+impl CommandRun {
+    fn copy(&self) {
+        self.copying.get_or_init(|| self.copies.keep(&self.runs, &self.run));
+    }
 }
 
 /// Between two tries to read what a run has written, while too much is open.
@@ -120,7 +153,9 @@ impl JobRun for CommandRun {
             if !self.runs.outlive_server() {
                 return Ok(());
             }
-            self.run.commit().await.map_err(JobError::new)
+            self.run.commit().await.map_err(JobError::new)?;
+            self.copy();
+            Ok(())
         })
     }
 
@@ -138,6 +173,10 @@ impl JobRun for CommandRun {
                 Ok(exit) => exit,
                 Err(error) => return lost(error),
             };
+            // Who sees that it has ended, at whichever node, finds what it wrote.
+            if let Some(Some(copying)) = self.copying.get() {
+                copying.caught_up().await;
+            }
             loop {
                 let (id, dir) = (self.run.id().to_owned(), self.run.dir().to_owned());
                 let (exit, terms) = (exit.clone(), self.terms.clone());

@@ -1,7 +1,6 @@
 //! `longhaul tasks log`: what the command of a task has written, byte for byte where no terminal reads it, or the parts
 //! that a function has given.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use longhaul::proto::model::ResourceContents;
 use longhaul::server::output_uri;
 use longhaul::store::{PartContent, Scope, TaskId};
 use longhaul::tasks::project::PARTS;
-use longhaul_gateway::command::{Cut, Output, Stream};
-use longhaul_gateway::tool::written;
+use longhaul_gateway::command::{Chunk, Stream};
+use longhaul_gateway::tool::{Streams, written};
 use serde::{Deserialize, Serialize};
 
 use super::origin::{Local, Origin, Remote};
@@ -177,8 +176,8 @@ impl Piece {
 
 /// Where output is read.
 enum Source<'a> {
-    /// The directory of the command's run; without one, the parts in the store.
-    Files { dir: PathBuf, stream: Stream, local: &'a Local, id: TaskId },
+    /// What its command has written; without one, the parts in the store.
+    Store { streams: Streams, stream: Stream, local: &'a Local, id: TaskId },
     /// A resource of a server. Once it has no output of the task, its parts.
     Resource { remote: &'a Remote, id: String, stream: Stream, in_parts: AtomicBool },
 }
@@ -188,8 +187,7 @@ impl<'a> Source<'a> {
         match origin {
             Origin::Store(local) => {
                 let id = local.find(id).await?.id;
-                let dir = local.runs()?.dir(id.as_str()).map_err(anyhow::Error::new)?;
-                Ok(Self::Files { dir, stream, local, id })
+                Ok(Self::Store { streams: local.streams()?, stream, local, id })
             }
             Origin::Server(remote) => {
                 let (id, in_parts) = (remote.id(id).to_owned(), AtomicBool::new(false));
@@ -201,18 +199,21 @@ impl<'a> Source<'a> {
     /// What is there behind `after`: one piece at least.
     async fn read(&self, after: u64) -> Outcome<Vec<Piece>> {
         match self {
-            Self::Files { dir, stream, local, id } => {
-                if let Some(piece) = read_files(dir, *stream, after).await? {
-                    return Ok(vec![piece]);
+            Self::Store { streams, stream, local, id } => {
+                let record = local.look(id).await?;
+                let read = streams.read(&record, *stream, after, READ).await;
+                if let Some(chunk) = read.map_err(anyhow::Error::new)? {
+                    return Ok(vec![chunk.into()]);
                 }
-                match written(local.look(id).await?.outcome(), *stream) {
+                match written(record.outcome(), *stream) {
                     // A task that waits for a place has written nothing yet, and a function's never will.
-                    0 => read_parts(local, id, after).await,
-                    // Its command may have begun and ended since; otherwise its files are gone.
-                    total => {
-                        let again = read_files(dir, *stream, after).await?;
-                        Ok(vec![again.unwrap_or_else(|| Piece::gone(after, total))])
+                    0 => {
+                        let mut pieces = read_parts(local, id, after).await?;
+                        // Its command may have begun and ended since.
+                        pieces.iter_mut().for_each(|piece| piece.done &= record.outcome().is_some());
+                        Ok(pieces)
                     }
+                    total => Ok(vec![Piece::gone(after, total)]),
                 }
             }
             Self::Resource { remote, id, stream, in_parts } => {
@@ -230,25 +231,17 @@ impl<'a> Source<'a> {
     }
 }
 
-async fn read_files(dir: &std::path::Path, stream: Stream, after: u64) -> Outcome<Option<Piece>> {
-    let opening = dir.to_owned();
-    let read = move || {
-        let output = match Output::open(&opening, stream) {
-            Ok(output) => output,
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(anyhow::Error::new(error)),
-        };
-        Ok(Some(output.read(after, READ, Cut::AtChar)?))
-    };
-    let chunk = tokio::task::spawn_blocking(read).await.context("reading was cut short")??;
-    Ok(chunk.map(|chunk| Piece {
-        kind: Kind::Output,
-        missing: chunk.gap.map_or(0, |gap| gap.to - gap.from),
-        next: chunk.next,
-        total: Some(chunk.total),
-        done: chunk.done,
-        bytes: chunk.bytes,
-    }))
+impl From<Chunk> for Piece {
+    fn from(chunk: Chunk) -> Self {
+        Self {
+            kind: Kind::Output,
+            missing: chunk.gap.map_or(0, |gap| gap.bytes()),
+            next: chunk.next,
+            total: Some(chunk.total),
+            done: chunk.done,
+            bytes: chunk.bytes,
+        }
+    }
 }
 
 async fn read_parts(local: &Local, id: &TaskId, after: u64) -> Outcome<Vec<Piece>> {

@@ -72,7 +72,7 @@ impl Node {
     pub(super) fn new(local: &Local) -> Outcome<Self> {
         let runs = local.runs()?;
         let engine = Engine::new(Arc::clone(&local.store), Arc::new(Tokio::new()), Pace::default(), []);
-        engine.reach_others(Arc::new(FoundRuns::new(runs.clone())));
+        engine.reach_others(Arc::new(FoundRuns::new(runs.clone(), local.copies())));
         engine.keep_leases();
         Ok(Self { engine, runs })
     }

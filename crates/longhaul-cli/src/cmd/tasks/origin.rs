@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use longhaul::client::{Client, Options, TaskHandle};
 use longhaul::proto::dialect::Revision;
-use longhaul::store::{Filter, Record, Scope, TaskId, TaskStore};
+use longhaul::store::{Filter, Record, Registry, Scope, TaskId, TaskStore};
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, StoreUrl};
+use longhaul_gateway::tool::{Copies, Streams};
 
 use crate::ask::Question;
 use crate::exit::Exit;
@@ -53,6 +54,7 @@ pub(crate) enum Origin {
 /// A store, opened for as long as the verb runs.
 pub(crate) struct Local {
     pub(crate) store: Arc<dyn TaskStore>,
+    registry: Arc<dyn Registry>,
     settings: config::Store,
     /// The options that found it.
     found_by: String,
@@ -143,8 +145,8 @@ impl OriginArgs {
             }
             StoreUrl::Sqlite(_) | StoreUrl::Postgres(_) | StoreUrl::Redis(_) => {}
         }
-        let store = store::open_or_read(&settings).await?.tasks;
-        Ok(Local { store, settings, found_by: self.as_options() })
+        let store::Store { tasks: store, registry, .. } = store::open_or_read(&settings).await?;
+        Ok(Local { store, registry, settings, found_by: self.as_options() })
     }
 
     /// How the next command finds the same tasks: the options that were given, as one types them.
@@ -345,5 +347,15 @@ impl Local {
     /// Where the commands of these tasks keep their files.
     pub(crate) fn runs(&self) -> Outcome<RunsDir> {
         Ok(store::runs(&self.settings, true)?.dir)
+    }
+
+    /// What they write, where their files are another host's.
+    pub(crate) fn copies(&self) -> Copies {
+        store::copies(&self.settings, &self.store, &self.registry)
+    }
+
+    /// What they write, wherever they run.
+    pub(crate) fn streams(&self) -> Outcome<Streams> {
+        Ok(Streams::new(store::runs(&self.settings, false)?.dir, self.copies()))
     }
 }
