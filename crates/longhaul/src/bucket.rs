@@ -16,11 +16,13 @@ pub(crate) struct Rate {
 pub(crate) struct Bucket {
     left: f64,
     at: Instant,
+    /// How many were taken here, and not given back, since that was last asked.
+    taken: i64,
 }
 
 impl Bucket {
     pub(crate) fn full(rate: &Rate, now: Instant) -> Self {
-        Self { left: f64::from(rate.tokens), at: now }
+        Self { left: f64::from(rate.tokens), at: now, taken: 0 }
     }
 
     /// Takes so many, or as many as there can ever be.
@@ -30,22 +32,38 @@ impl Bucket {
     /// How long until there are so many; nothing is taken then.
     pub(crate) fn take(&mut self, tokens: u32, rate: &Rate, now: Instant) -> Result<(), Duration> {
         self.fill(rate, now);
-        let tokens = f64::from(tokens.min(rate.tokens).max(1));
+        let taken = tokens.min(rate.tokens).max(1);
+        let tokens = f64::from(taken);
         if self.left < tokens {
             let missing = (tokens - self.left) / f64::from(rate.tokens.max(1));
             return Err(rate.every.mul_f64(missing));
         }
         self.left -= tokens;
+        self.taken += i64::from(taken);
         Ok(())
     }
 
     pub(crate) fn give_back(&mut self, tokens: u32, rate: &Rate) {
         self.left = (self.left + f64::from(tokens)).min(f64::from(rate.tokens));
+        self.taken -= i64::from(tokens);
     }
 
     /// Takes so many that are not there: nothing more is taken until as many have come.
     pub(crate) fn owe(&mut self, tokens: u32) {
         self.left -= f64::from(tokens);
+        self.taken += i64::from(tokens);
+    }
+
+    /// What was taken, and not given back, since this was last asked.
+    pub(crate) fn taken(&mut self) -> i64 {
+        std::mem::take(&mut self.taken)
+    }
+
+    /// So many were taken of what is the same bucket elsewhere; fewer than none were given back there.
+    pub(crate) fn taken_elsewhere(&mut self, tokens: i64, rate: &Rate, now: Instant) {
+        self.fill(rate, now);
+        let tokens = i32::try_from(tokens).unwrap_or(if tokens < 0 { i32::MIN } else { i32::MAX });
+        self.left = (self.left - f64::from(tokens)).min(f64::from(rate.tokens));
     }
 
     /// Whether there would be so many if these were given back.

@@ -48,6 +48,7 @@ pub mod audit;
 #[cfg(feature = "auth")]
 pub mod auth;
 mod bucket;
+mod buckets;
 pub mod client;
 pub mod driver;
 mod handed_over;

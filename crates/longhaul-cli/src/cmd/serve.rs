@@ -311,6 +311,7 @@ fn named(config: &Config) -> Server {
         .pace(pace(config))
         .drafted_tasks(config.server.drafted_tasks)
         .calls(config.calls.options())
+        .fleet_rates(matches!(config.store.url, StoreUrl::Postgres(_) | StoreUrl::Redis(_)))
         .polls(config.polls.options());
     if let Some(title) = &config.server.title {
         server = server.title(title);

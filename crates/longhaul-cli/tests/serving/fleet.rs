@@ -382,6 +382,40 @@ pub(super) async fn told(node: &Node, path: &str) -> (u16, String) {
 }
 
 #[tokio::test]
+async fn what_a_caller_has_called_at_one_node_counts_at_another() {
+    calls_count_everywhere(&Fleet::new(&format!("{CONFIG}\n{SAY}\n[calls]\neach = 60\n"))).await;
+}
+
+#[tokio::test]
+async fn what_a_caller_has_called_at_one_node_counts_at_another_on_redis() {
+    calls_count_everywhere(&Fleet::on_redis(&format!("{CONFIG}\n{SAY}\n[calls]\neach = 60\n"))).await;
+}
+
+async fn calls_count_everywhere(fleet: &Fleet) {
+    let (one, two) = (fleet.node(&[]), fleet.node(&[]));
+    let say = json!({"name": "say", "arguments": {}});
+    // Whoever was here before is known, and has all it may again.
+    let said = two.ask("ann", "tools/call", say.clone()).await;
+    assert_eq!(said["result"]["content"][0]["text"], "said", "{said}");
+    for _ in 0..60 {
+        let said = one.ask("ann", "tools/call", say.clone()).await;
+        assert_eq!(said["result"]["content"][0]["text"], "said", "{said}");
+    }
+    // Two thirds of what it may: the other node alone would make them all.
+    let mut refused = Value::Null;
+    for _ in 0..40 {
+        refused = two.ask("ann", "tools/call", say.clone()).await["error"].take();
+        if refused.is_object() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+    assert!(refused["message"].as_str().is_some_and(|why| why.contains("too many calls")), "{refused}");
+    let other = two.ask("bob", "tools/call", say).await;
+    assert_eq!(other["result"]["content"][0]["text"], "said", "another caller has its own: {other}");
+}
+
+#[tokio::test]
 async fn a_front_answers_for_workers_that_have_the_tool() {
     let fleet = Fleet::new(&format!("{CONFIG}\n{SAY}"));
     fs::write(fleet.path().join("other.toml"), SAY).unwrap();

@@ -3,7 +3,6 @@
 //! What is too much is refused before anything runs. Each principal has a bucket of its own, and so has each stranger, by where it
 //! calls from; what all may call together is two buckets, one of principals and one of strangers.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,8 +10,11 @@ use longhaul_proto::jsonrpc::ErrorObject;
 use tokio::time::Instant;
 
 use super::dispatch::Caller;
+use super::fleet_rates::{Taken, What};
+use super::in_all::{InAll, Whose};
 use super::party::Asker;
-use crate::bucket::{Bucket, Rate};
+use crate::bucket::Rate;
+use crate::buckets::Buckets;
 
 /// Bounds on calls of tools, and so on the tasks that are made of them. A round of a call counts as a call; the companions of tasks
 /// (`task_wait` and its like) count as [questions about tasks](super::PollOptions).
@@ -44,33 +46,22 @@ impl CallOptions {
 /// In which time a caller may make as many calls as it may.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// With how many callers those are forgotten that may make all they may.
-const SWEEP: usize = 1024;
-
 /// The calls of one server.
 #[derive(Debug)]
-pub(super) struct Calls {
-    each: Option<Rate>,
-    in_all: Option<Rate>,
-    known: Mutex<Known>,
-}
+pub(super) struct Calls(Mutex<Known>);
 
 #[derive(Debug)]
 struct Known {
-    callers: HashMap<Asker, Bucket>,
-    /// With how many they are looked through next.
-    sweep_at: usize,
-    principals: Option<Bucket>,
-    strangers: Option<Bucket>,
+    each: Option<Buckets<Asker>>,
+    in_all: Option<InAll>,
 }
 
 impl Calls {
     pub(super) fn new(options: &CallOptions) -> Arc<Self> {
         let rate = |calls: u32| Rate { tokens: calls.max(1), every: WITHIN };
-        let (each, in_all) = (options.each.map(rate), options.in_all.map(rate));
-        let full = || in_all.as_ref().map(|rate| Bucket::full(rate, Instant::now()));
-        let known = Known { callers: HashMap::new(), sweep_at: SWEEP, principals: full(), strangers: full() };
-        Arc::new(Self { each, in_all, known: Mutex::new(known) })
+        let each = options.each.map(|each| Buckets::new(rate(each)));
+        let in_all = options.in_all.map(|in_all| InAll::new(rate(in_all), Instant::now()));
+        Arc::new(Self(Mutex::new(Known { each, in_all })))
     }
 
     /// A call of this caller's.
@@ -79,39 +70,51 @@ impl Calls {
     ///
     /// An overload: it makes too many, or all together do.
     pub(super) fn admit(&self, caller: &Caller) -> Result<(), ErrorObject> {
-        if self.each.is_none() && self.in_all.is_none() {
-            return Ok(());
-        }
         let (now, mut known) = (Instant::now(), self.lock());
-        let Known { callers, sweep_at, principals, strangers } = &mut *known;
-        let mut own = None;
-        if let (Some(rate), Some(asker)) = (&self.each, Asker::of(caller)) {
-            if callers.len() >= *sweep_at {
-                callers.retain(|_, bucket| !bucket.is_full(rate, now));
-                *sweep_at = SWEEP.max(2 * callers.len());
+        let Known { each, in_all } = &mut *known;
+        let own = each.as_mut().zip(Asker::of(caller));
+        let own = own.map(|(each, asker)| match each.take(asker.clone(), 1, now) {
+            Ok(()) => Ok((each, asker)),
+            Err(wait) => Err(too_many(each.rate(), "one caller", wait)),
+        });
+        let own = own.transpose()?;
+        let Some(in_all) = in_all else { return Ok(()) };
+        let all = Whose::all_like(caller);
+        in_all.take(&all, now).map_err(|wait| {
+            // It has not been made, so it is none of the caller's own.
+            if let Some((each, asker)) = own {
+                each.give_back(&asker, 1);
             }
-            let bucket = callers.entry(asker).or_insert_with(|| Bucket::full(rate, now));
-            bucket.take(1, rate, now).map_err(|wait| too_many(rate, "one caller", wait))?;
-            own = Some((bucket, rate));
+            let whose = match caller.principal {
+                Some(_) => "all who have signed in",
+                None => "all callers who have not signed in",
+            };
+            too_many(in_all.rate(), whose, wait)
+        })
+    }
+
+    /// What was taken of its buckets since this was last asked.
+    pub(super) fn taken(&self) -> Vec<Taken> {
+        let mut known = self.lock();
+        let Known { each, in_all } = &mut *known;
+        let own = each.iter_mut().flat_map(Buckets::taken);
+        let own = own.map(|(asker, tokens)| (Whose::One(asker.clone()), tokens));
+        let all = in_all.iter_mut().flat_map(InAll::taken);
+        own.chain(all).map(|(whose, tokens)| Taken { what: What::Calls, whose, tokens }).collect()
+    }
+
+    /// That was taken at another node.
+    pub(super) fn taken_elsewhere(&self, whose: Whose, tokens: i64) {
+        let (now, mut known) = (Instant::now(), self.lock());
+        match (whose, &mut *known) {
+            (Whose::One(asker), Known { each: Some(each), .. }) => each.taken_elsewhere(asker, tokens, now),
+            (all, Known { in_all: Some(in_all), .. }) => in_all.taken_elsewhere(&all, tokens, now),
+            _ => {}
         }
-        let (together, whose) = match caller.principal {
-            Some(_) => (principals, "all who have signed in"),
-            None => (strangers, "all callers who have not signed in"),
-        };
-        if let (Some(rate), Some(together)) = (&self.in_all, together) {
-            together.take(1, rate, now).map_err(|wait| {
-                // It has not been made, so it is none of the caller's own.
-                if let Some((bucket, rate)) = own {
-                    bucket.give_back(1, rate);
-                }
-                too_many(rate, whose, wait)
-            })?;
-        }
-        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -149,6 +152,33 @@ mod tests {
         for _ in 0..100 {
             calls.admit(&Caller::default()).unwrap();
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_all_may_not_make_is_none_of_the_callers_own() {
+        let calls = Calls::new(&CallOptions::default().each(2).in_all(1));
+        calls.admit(&known("ann")).unwrap();
+        for _ in 0..5 {
+            let refused = calls.admit(&known("ann")).unwrap_err();
+            assert!(refused.message.contains("all who have signed in"), "{refused:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_called_at_another_node_counts_here() {
+        let [here, there] = [(); 2].map(|()| Calls::new(&CallOptions::default().each(3).in_all(5)));
+        for _ in 0..3 {
+            there.admit(&known("ann")).unwrap();
+        }
+        for Taken { whose, tokens, .. } in there.taken() {
+            here.taken_elsewhere(whose, tokens);
+        }
+        here.admit(&known("ann")).unwrap_err();
+        for who in ["bob", "cid"] {
+            here.admit(&known(who)).unwrap();
+        }
+        here.admit(&known("dan")).expect_err("five were made in all");
+        assert_eq!(there.taken(), [], "that was told");
     }
 
     #[cfg(feature = "http")]

@@ -22,6 +22,7 @@ use super::audience::Audience;
 use super::calls::Calls;
 use super::changes::Changes;
 use super::completion::complete;
+use super::fleet_rates::{self, Taken, What};
 use super::grant::Grant;
 use super::listen::{listen, subscribe};
 use super::method::{OwnMethods, own_method};
@@ -76,9 +77,28 @@ pub(super) struct Shared {
     pub(super) trail: Option<Trail>,
     pub(super) engine: Engine,
     pub(super) desk: Arc<Desk>,
+    /// What is taken of the bounds on polls and on calls counts at every node.
+    pub(super) fleet_rates: bool,
 }
 
 impl Shared {
+    /// What was taken of the bounds on polls and on calls since this was last asked.
+    pub(super) fn taken(&self) -> Vec<Taken> {
+        let mut taken = self.polls.taken();
+        taken.extend(self.calls.taken());
+        taken
+    }
+
+    /// That was taken at other nodes.
+    pub(super) fn taken_elsewhere(&self, taken: Vec<Taken>) {
+        for taken in taken {
+            match taken.what {
+                What::Polls | What::InVain => self.polls.taken_elsewhere(&taken),
+                What::Calls => self.calls.taken_elsewhere(taken.whose, taken.tokens),
+            }
+        }
+    }
+
     /// What the handlers share, if anything.
     pub(super) fn states(&self) -> Option<&Arc<States>> {
         Some(&self.offer.states).filter(|states| !states.is_empty())
@@ -240,6 +260,9 @@ impl Dispatcher {
     /// When the store cannot be read or written.
     pub async fn start(&self) -> Result<usize, StoreError> {
         self.0.desk.start().await?;
+        if let Some(registry) = self.0.desk.registry().filter(|_| self.0.fleet_rates) {
+            fleet_rates::keep(&self.0, Arc::clone(registry));
+        }
         self.0.engine.start().await
     }
 

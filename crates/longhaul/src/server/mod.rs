@@ -21,9 +21,11 @@ mod drafted;
 mod emit;
 mod extension;
 mod failure;
+mod fleet_rates;
 mod followed;
 mod grant;
 mod hand_over;
+mod in_all;
 mod kind;
 mod layered;
 mod listen;
@@ -47,6 +49,7 @@ mod resource;
 mod resumed;
 mod schema;
 mod scope;
+mod serve;
 mod shelf;
 mod slots;
 mod state;
@@ -64,16 +67,13 @@ mod validated;
 mod watched;
 mod words;
 
-use std::future::Future;
 use std::sync::Arc;
 
 use longhaul_proto::http::InvalidAnnotation;
 use longhaul_proto::model::{Implementation, InvalidToolName, ServerCapabilities};
 use longhaul_tasks::environment::{Environment, Tokio};
 use longhaul_tasks::runner::{Engine, Pace};
-use longhaul_tasks::store::{
-    Accepts, InvalidToolVersion, Memory, Registry, Rerun, StoreError, TaskStore, ToolVersion,
-};
+use longhaul_tasks::store::{Accepts, InvalidToolVersion, Memory, Registry, Rerun, TaskStore, ToolVersion};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -115,6 +115,7 @@ pub(crate) use principal::local_principal;
 pub use principal::{Principal, local_user};
 pub use prompt::{IntoPrompt, Prompt, PromptArguments, PromptFuture};
 pub use resource::{IntoContents, ReadFuture, Resource, Resources, not_found};
+pub use serve::ServeError;
 pub use slots::{TaskAnswers, TaskPage, TaskSlots};
 pub use state::State;
 pub use step::{StepCall, StepName};
@@ -130,9 +131,8 @@ pub use longhaul_tasks::project::{OUTPUT_SCHEME, output_uri};
 use offer::Parts;
 
 use crate::audit::{Audit, Audited, Trail};
-use crate::driver::{self, DriverError};
+use crate::driver;
 use crate::service::{BoxError, Layers, Level, Next, Request, Response};
-use crate::transport::stdio;
 
 /// How many things one page of a list has at most.
 const PAGE_SIZE: usize = 500;
@@ -159,6 +159,7 @@ pub struct Server {
     subscriptions: SubscriptionOptions,
     polls: PollOptions,
     calls: CallOptions,
+    fleet_rates: bool,
     audit: Option<Arc<dyn Audit>>,
     pace: Pace,
     front: bool,
@@ -315,25 +316,6 @@ pub enum BuildError {
     },
 }
 
-/// Why serving ended in failure.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// The server could not be put together.
-    #[error("the server cannot start")]
-    Build(#[from] BuildError),
-    /// The store of tasks cannot be used.
-    #[error("the store of tasks cannot be used")]
-    Store(#[from] StoreError),
-    /// The connection failed.
-    #[error("the connection failed")]
-    Connection(#[from] DriverError),
-    /// The address cannot be served on.
-    #[cfg(feature = "http")]
-    #[error("the address cannot be served on")]
-    Listener(#[from] std::io::Error),
-}
-
 impl Server {
     /// A server that calls itself `name`, at `version`.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
@@ -355,6 +337,7 @@ impl Server {
             subscriptions: SubscriptionOptions::default(),
             polls: PollOptions::default(),
             calls: CallOptions::default(),
+            fleet_rates: false,
             audit: None,
             pace: Pace::default(),
             front: false,
@@ -631,6 +614,15 @@ impl Server {
         self
     }
 
+    /// Has the bounds on [polls](Self::polls) and on [calls](Self::calls) hold for all nodes of the [registry](Self::registry) together: once a
+    /// second each tells the others what callers have used up at it. Not by default. Who asks several nodes within one second may have
+    /// as much at once at each; it is owed from then on.
+    #[must_use]
+    pub fn fleet_rates(mut self, fleet_rates: bool) -> Self {
+        self.fleet_rates = fleet_rates;
+        self
+    }
+
     /// Notes in `audit` what becomes of tasks, and who did it.
     #[must_use]
     pub fn audit(mut self, audit: impl Audit + 'static) -> Self {
@@ -722,76 +714,11 @@ impl Server {
             trail,
             engine,
             desk: Arc::new(desk),
+            fleet_rates: self.fleet_rates,
         });
         if let Some(catalogue) = &self.catalogue {
             catalogue.open(&shared);
         }
         Ok(Dispatcher(shared))
-    }
-
-    /// Serves one client over this process's standard input and output, until the input ends.
-    ///
-    /// Nothing else may write to standard output meanwhile. A person who starts this in a terminal is told on standard
-    /// error that it waits for a host.
-    ///
-    /// # Errors
-    ///
-    /// When the server cannot be put together, or the output can no longer be written.
-    pub async fn serve_stdio(self) -> Result<(), ServeError> {
-        stdio::greet_person();
-        self.serve_stdio_until(std::future::pending()).await
-    }
-
-    /// As [`serve_stdio`](Self::serve_stdio), or until `shutdown` completes: held calls are then made durable
-    /// and handed over, and the last answers written.
-    ///
-    /// A read of standard input that is under way can keep a runtime from ending:
-    /// `Runtime::shutdown_background` does not wait for it.
-    ///
-    /// # Errors
-    ///
-    /// As [`serve_stdio`](Self::serve_stdio).
-    pub async fn serve_stdio_until(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
-        let options = self.options.clone();
-        let dispatcher = self.dispatcher()?;
-        dispatcher.start().await?;
-        let (reader, writer) = stdio::stdio();
-        Ok(driver::serve_only_client(dispatcher, local_user(), reader, writer, options, shutdown).await?)
-    }
-
-    /// Serves every client that connects to `listener`, such as a TCP listener, over Streamable HTTP, until the listener fails.
-    ///
-    /// Dropping the future closes every connection at once; to let them end,
-    /// [`serve`](crate::transport::http::server::serve) the [`dispatcher`](Self::dispatcher).
-    ///
-    /// # Errors
-    ///
-    /// When the server cannot be put together, or the listener fails.
-    #[cfg(feature = "http")]
-    pub async fn serve_http(
-        self,
-        listener: impl crate::transport::http::server::Listen,
-        options: crate::transport::http::server::Options,
-    ) -> Result<(), ServeError> {
-        let dispatcher = self.dispatcher()?;
-        dispatcher.start().await?;
-        Ok(crate::transport::http::server::serve(dispatcher, listener, options, std::future::pending())
-            .await?)
-    }
-
-    /// The endpoint of Streamable HTTP as a service of `tower`, to be mounted in an application. Must be called within
-    /// the runtime that serves it.
-    ///
-    /// # Errors
-    ///
-    /// When the server cannot be put together, or its store cannot be used.
-    #[cfg(feature = "http")]
-    pub async fn into_http_service(
-        self,
-        options: crate::transport::http::server::Options,
-    ) -> Result<crate::transport::http::server::HttpService, ServeError> {
-        let dispatcher = self.dispatcher()?;
-        dispatcher.start().await?;
-        Ok(crate::transport::http::server::HttpService::new(dispatcher, options))
     }
 }

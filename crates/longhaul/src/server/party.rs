@@ -60,6 +60,26 @@ impl Asker {
         }
     }
 
+    /// A stranger of that network.
+    pub(super) fn of_network(network: IpAddr) -> Option<Self> {
+        #[cfg(feature = "http")]
+        return Some(Self::Stranger(Origin::Network(network)));
+        #[cfg(not(feature = "http"))]
+        {
+            let _ = network;
+            None
+        }
+    }
+
+    /// The network of a stranger that is told by it.
+    pub(super) fn network(&self) -> Option<IpAddr> {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Stranger(Origin::Network(network)) => Some(*network),
+            Self::Stranger(_) | Self::Principal(_) => None,
+        }
+    }
+
     /// Whether it is one caller, as far as can be told: a connection of this machine may be a proxy's, and a bucket that
     /// takes minutes to fill would be emptied by one stranger for all who come by it.
     pub(super) fn is_one(&self) -> bool {

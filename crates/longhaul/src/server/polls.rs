@@ -13,6 +13,8 @@ use longhaul_proto::jsonrpc::ErrorObject;
 use tokio::time::Instant;
 
 use super::dispatch::Caller;
+use super::fleet_rates::{Taken, What};
+use super::in_all::{InAll, Whose};
 use super::party::Asker;
 use crate::audit::Trail;
 use crate::bucket::{Bucket, Rate};
@@ -96,7 +98,6 @@ const SWEEP: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Polls {
     each: Rate,
-    in_all: Rate,
     in_vain: Rate,
     /// Where it is noted who is refused, if anywhere.
     trail: Option<Trail>,
@@ -108,8 +109,7 @@ struct Known {
     askers: HashMap<Asker, Account>,
     /// With how many they are looked through next.
     sweep_at: usize,
-    principals: Bucket,
-    strangers: Bucket,
+    in_all: InAll,
     figures: PollFigures,
 }
 
@@ -120,6 +120,8 @@ struct Account {
     in_vain: Bucket,
     /// How many of these are only held until it is known what is there.
     held: u32,
+    /// How many were in vain since other nodes were told.
+    missed: u32,
     /// It was logged that it asks in vain too often.
     told: bool,
 }
@@ -136,11 +138,10 @@ impl Polls {
         let known = Known {
             askers: HashMap::new(),
             sweep_at: SWEEP,
-            principals: Bucket::full(&in_all, now),
-            strangers: Bucket::full(&in_all, now),
+            in_all: InAll::new(in_all, now),
             figures: PollFigures::default(),
         };
-        Arc::new(Self { each, in_all, in_vain, trail, known: Mutex::new(known) })
+        Arc::new(Self { each, in_vain, trail, known: Mutex::new(known) })
     }
 
     pub(super) fn figures(&self) -> PollFigures {
@@ -156,7 +157,7 @@ impl Polls {
         let ids = u32::try_from(ids).unwrap_or(u32::MAX);
         let asker = Asker::of(caller);
         let mut known = self.lock();
-        match self.take(&mut known, asker.as_ref(), ids) {
+        match self.take(&mut known, &Whose::all_like(caller), asker.as_ref(), ids) {
             Ok(hurried) => {
                 known.figures.admitted += 1;
                 drop(known);
@@ -184,28 +185,48 @@ impl Polls {
     }
 
     /// Takes what the request costs; says whether little is left.
-    fn take(&self, known: &mut Known, asker: Option<&Asker>, ids: u32) -> Result<bool, Refused> {
+    fn take(&self, known: &mut Known, all: &Whose, asker: Option<&Asker>, ids: u32) -> Result<bool, Refused> {
         let now = Instant::now();
-        if known.askers.len() >= known.sweep_at {
-            known.askers.retain(|_, account| !account.is_whole(self, now));
-            known.sweep_at = SWEEP.max(2 * known.askers.len());
-        }
-        let Known { askers, principals, strangers, .. } = known;
-        let together = if matches!(asker, Some(Asker::Principal(_))) { principals } else { strangers };
         let Some(asker) = asker else {
-            together.take(1, &self.in_all, now).map_err(Refused::Often)?;
+            known.in_all.take(all, now).map_err(Refused::Often)?;
             return Ok(false);
         };
-        if !askers.contains_key(asker) {
-            askers.insert(asker.clone(), Account::new(self, now));
-        }
-        let account = askers.get_mut(asker).expect("it has just been put there");
+        let (account, in_all) = known.account(asker, self, now);
         account.polls.take(1, &self.each, now).map_err(Refused::Often)?;
-        together.take(1, &self.in_all, now).map_err(Refused::Often)?;
+        in_all.take(all, now).map_err(Refused::Often)?;
         if ids > 0 && asker.is_one() {
             account.look_up(self.at_once(ids), self, now)?;
         }
         Ok(account.polls.part_left(&self.each, now) < 0.5)
+    }
+
+    /// What was taken of its buckets since this was last asked.
+    pub(super) fn taken(&self) -> Vec<Taken> {
+        let mut known = self.lock();
+        let Known { askers, in_all, .. } = &mut *known;
+        let own = askers.iter_mut().flat_map(|(asker, account)| {
+            let missed = i64::from(std::mem::take(&mut account.missed));
+            [(What::Polls, account.polls.taken()), (What::InVain, missed)]
+                .into_iter()
+                .filter(|(_, tokens)| *tokens != 0)
+                .map(move |(what, tokens)| Taken { what, whose: Whose::One(asker.clone()), tokens })
+        });
+        let all = in_all.taken().map(|(whose, tokens)| Taken { what: What::Polls, whose, tokens });
+        own.chain(all).collect()
+    }
+
+    /// That was taken at another node.
+    pub(super) fn taken_elsewhere(&self, taken: &Taken) {
+        let (now, mut known) = (Instant::now(), self.lock());
+        let Whose::One(asker) = &taken.whose else {
+            return known.in_all.taken_elsewhere(&taken.whose, taken.tokens, now);
+        };
+        let (account, _) = known.account(asker, self, now);
+        if taken.what == What::InVain {
+            account.in_vain.taken_elsewhere(taken.tokens, &self.in_vain, now);
+        } else {
+            account.polls.taken_elsewhere(taken.tokens, &self.each, now);
+        }
     }
 
     /// How many of so many ids are held until it is known what is there: no bucket has more.
@@ -218,10 +239,25 @@ impl Polls {
     }
 }
 
+impl Known {
+    /// What this one may still ask, and what all may.
+    fn account(&mut self, asker: &Asker, polls: &Polls, now: Instant) -> (&mut Account, &mut InAll) {
+        if self.askers.len() >= self.sweep_at {
+            self.askers.retain(|_, account| !account.is_whole(polls, now));
+            self.sweep_at = SWEEP.max(2 * self.askers.len());
+        }
+        if !self.askers.contains_key(asker) {
+            self.askers.insert(asker.clone(), Account::new(polls, now));
+        }
+        let account = self.askers.get_mut(asker).expect("it has just been put there");
+        (account, &mut self.in_all)
+    }
+}
+
 impl Account {
     fn new(polls: &Polls, now: Instant) -> Self {
         let (polls, in_vain) = (Bucket::full(&polls.each, now), Bucket::full(&polls.in_vain, now));
-        Self { polls, in_vain, held: 0, told: false }
+        Self { polls, in_vain, held: 0, missed: 0, told: false }
     }
 
     /// Takes what comes back for each task that is there.
@@ -297,6 +333,7 @@ impl Poll {
         let asker = self.asker.as_ref().filter(|asker| asker.is_one());
         if let Some(account) = asker.and_then(|asker| known.askers.get_mut(asker)) {
             account.held = account.held.saturating_sub(held);
+            account.missed = account.missed.saturating_add(missed);
             account.in_vain.give_back(held.saturating_sub(missed), &self.polls.in_vain);
             // Who asks after more at once than there can ever be owes the rest.
             account.in_vain.owe(missed.saturating_sub(held));
@@ -313,9 +350,9 @@ impl Poll {
     pub(crate) fn was_none(self) {
         let polls = &self.polls;
         let mut known = polls.lock();
-        let Known { askers, principals, strangers, .. } = &mut *known;
-        let together = if matches!(self.asker, Some(Asker::Principal(_))) { principals } else { strangers };
-        together.give_back(1, &polls.in_all);
+        let Known { askers, in_all, .. } = &mut *known;
+        let is_principal = matches!(self.asker, Some(Asker::Principal(_)));
+        in_all.give_back(if is_principal { &Whose::Principals } else { &Whose::Strangers });
         if let Some(account) = self.asker.as_ref().and_then(|asker| askers.get_mut(asker)) {
             account.polls.give_back(1, &polls.each);
         }
@@ -371,6 +408,25 @@ mod tests {
         polls.admit(&ann, 1).expect_err("nothing is owed, and nothing is there");
         tokio::time::advance(VAIN_WITHIN / 10).await;
         polls.admit(&ann, 1).unwrap().missed(1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_asked_at_another_node_counts_here() {
+        let options = PollOptions::default().each(1).in_vain(20);
+        let [here, there] = [(); 2].map(|()| Polls::new(&options, None));
+        let ann = Caller::new(Some(Principal::new("ann").unwrap()));
+        there.admit(&ann, 10).unwrap().missed(10);
+        there.admit(&ann, 10).unwrap().found();
+        for taken in there.taken() {
+            here.taken_elsewhere(&taken);
+        }
+        here.admit(&ann, 11).expect_err("ten were in vain, and those that were there were not");
+        for _ in 0..2 {
+            here.admit(&ann, 10).unwrap().found();
+        }
+        here.admit(&ann, 0)
+            .expect_err("five at once: two there, and three here with the one that was refused");
+        assert_eq!(there.taken(), [], "that was told");
     }
 
     #[cfg(feature = "http")]

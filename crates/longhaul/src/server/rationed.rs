@@ -3,7 +3,6 @@
 //! What strangers have made is kept when it has ended, a day at most, and all of it is one quota. Whose an ended task was no store
 //! knows, so what is counted is what is made, in the process that makes it.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,27 +11,17 @@ use longhaul_tasks::store::{
 };
 use tokio::time::Instant;
 
-use crate::bucket::{Bucket, Rate};
+use crate::bucket::Rate;
+use crate::buckets::Buckets;
 
 /// For how long what strangers have made is kept at most.
 const WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// With how many strangers those are forgotten that may make all they may.
-const SWEEP: usize = 1024;
 
 /// A store in which each stranger who is told from others makes only so many tasks.
 #[derive(Debug)]
 pub(super) struct Rationed {
     below: Arc<dyn TaskStore>,
-    rate: Rate,
-    strangers: Mutex<Strangers>,
-}
-
-#[derive(Debug)]
-struct Strangers {
-    left: HashMap<Share, Bucket>,
-    /// With how many they are looked through next.
-    sweep_at: usize,
+    strangers: Mutex<Buckets<Share>>,
 }
 
 impl Rationed {
@@ -44,31 +33,24 @@ impl Rationed {
         }
         let Limits { max_made_per_stranger, .. } = limits;
         let tokens = u32::try_from(max_made_per_stranger).unwrap_or(u32::MAX);
-        let strangers = Mutex::new(Strangers { left: HashMap::new(), sweep_at: SWEEP });
-        Arc::new(Self { below, rate: Rate { tokens, every: WITHIN }, strangers })
+        let strangers = Mutex::new(Buckets::new(Rate { tokens, every: WITHIN }));
+        Arc::new(Self { below, strangers })
     }
 
     /// One more task of a stranger's.
     fn take(&self, share: Share) -> Result<(), StoreError> {
-        let (now, mut strangers) = (Instant::now(), self.lock());
-        if strangers.left.len() >= strangers.sweep_at {
-            strangers.left.retain(|_, left| !left.is_full(&self.rate, now));
-            strangers.sweep_at = SWEEP.max(2 * strangers.left.len());
-        }
-        let left = strangers.left.entry(share).or_insert_with(|| Bucket::full(&self.rate, now));
-        let full =
-            |_| StoreError::Overloaded { what: Quota::MadePerStranger, limit: self.rate.tokens.into() };
-        left.take(1, &self.rate, now).map_err(full)
+        let mut strangers = self.lock();
+        let limit = strangers.rate().tokens.into();
+        let full = |_| StoreError::Overloaded { what: Quota::MadePerStranger, limit };
+        strangers.take(share, 1, Instant::now()).map_err(full)
     }
 
     /// It was not made after all.
     fn give_back(&self, share: Share) {
-        if let Some(left) = self.lock().left.get_mut(&share) {
-            left.give_back(1, &self.rate);
-        }
+        self.lock().give_back(&share, 1);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Strangers> {
+    fn lock(&self) -> MutexGuard<'_, Buckets<Share>> {
         self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -103,5 +85,42 @@ impl Overlay for Rationed {
             }
             created
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use longhaul_tasks::store::{
+        CallKey, Created, Digest, Json, Memory, Once, Owner, Settings, SystemClock, TaskId, TaskStore as _,
+    };
+
+    use super::{NewTask, Rationed, Share};
+
+    fn task(number: u64, key: Option<&str>) -> NewTask {
+        let id = TaskId::new(format!("t-{number}")).unwrap();
+        let mut task = NewTask::new(id, Owner::Anonymous, "build", Json::parse("{}").unwrap());
+        task.share = Some(Share::new(1));
+        task.once = key.map(|key| Once::new(CallKey::new(key).unwrap(), Digest::new([7; 32])));
+        task
+    }
+
+    #[tokio::test]
+    async fn who_has_made_all_it_may_finds_what_it_made_and_makes_nothing_else() {
+        let mut settings = Settings::default();
+        settings.limits.max_made_per_stranger = 2;
+        let store = Rationed::around(Arc::new(Memory::with(settings, Arc::new(SystemClock::new()))));
+        store.create(task(1, Some("once"))).await.unwrap();
+        // Found again it was not made again.
+        for number in 2..6 {
+            let found = store.create(task(number, Some("once"))).await.unwrap();
+            assert!(matches!(found, Created::Again(_)), "{found:?}");
+        }
+        store.create(task(6, None)).await.unwrap();
+        store.create(task(7, None)).await.unwrap_err();
+        store.create(task(8, Some("another"))).await.unwrap_err();
+        let found = store.create(task(9, Some("once"))).await.unwrap();
+        assert!(matches!(found, Created::Again(_)), "{found:?}");
     }
 }

@@ -97,7 +97,7 @@ impl Desk {
     }
 
     /// What the nodes share, if they do.
-    pub(super) fn registry(&self) -> Option<&Arc<dyn Registry>> {
+    pub(in super::super) fn registry(&self) -> Option<&Arc<dyn Registry>> {
         self.registry.as_ref().map(|SharedRegistry(registry)| registry)
     }
 
