@@ -77,8 +77,8 @@ pub struct Pace {
     pub report_every: Duration,
     /// How long work that only waits is kept in memory, if it can be entered again. Default 2 s.
     pub hot_wait: Duration,
-    /// How long work is left alone that has taken a process with it, twice as long each time in a row, up to a minute.
-    /// Default 1 s.
+    /// How long work is left alone that has taken two processes in a row with it, or has failed to be undone; twice as long each
+    /// further time, up to a minute. What has taken one with it goes on at once. Default 1 s.
     pub retry_work: Duration,
     /// How many attempts in a row at work that is entered again may end with their process. One that learns a step, or
     /// gets as far as to wait and be put aside, is the first of a new row. Default 5.

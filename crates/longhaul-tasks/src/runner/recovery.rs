@@ -166,8 +166,9 @@ async fn enter_again(listed: Listed, record: Record) {
     if record.attempt > inner.pace.max_attempts {
         return give_up(listed, &record).await;
     }
-    // Work that has ended its process would end the next one too, as fast as that can start.
-    if let Some(losses) = record.attempt.checked_sub(2).filter(|_| twice) {
+    // That one process has ended says nothing of the work. What has ended several would end the next one too, as fast as that can
+    // start.
+    if let Some(losses) = record.attempt.checked_sub(3).filter(|_| twice) {
         Pauses::of_work(&inner).after(losses).wait(&inner).await;
     }
     let Some(steps) = read_steps(&listed, &record).await else {

@@ -189,6 +189,24 @@ async fn orphan(store: &Memory) -> TaskId {
     id
 }
 
+#[tokio::test]
+async fn work_whose_process_has_ended_goes_on_at_once_and_after_another_has_with_a_pause() {
+    let (store, work) = (Memory::new(), Lingering::default());
+    let id = orphan(&store).await;
+    let one = work.engine_that_waits(&store, Duration::from_secs(3600));
+    one.start().await.unwrap();
+    until(&store, &id, |_| work.entered.load(Ordering::SeqCst) == 1).await;
+
+    let (store, work) = (Memory::new(), Lingering::default());
+    let id = orphan(&store).await;
+    store.another_node().claim_one(&id).await.unwrap().unwrap();
+    let one = work.engine_that_waits(&store, Duration::from_secs(3600));
+    one.start().await.unwrap();
+    until(&store, &id, |record| record.attempt == 3).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(work.entered.load(Ordering::SeqCst), 0);
+}
+
 /// K25 of `conformance/REQUIREMENTS.md`.
 #[tokio::test]
 async fn k26_work_that_ends_one_process_after_another_is_given_up() {
