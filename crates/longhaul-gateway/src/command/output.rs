@@ -153,6 +153,19 @@ impl Output {
 }
 
 impl Chunk {
+    /// Nothing that is behind `after`, so far.
+    pub(crate) fn none_yet(after: u64) -> Self {
+        Self {
+            bytes: Vec::new(),
+            start: after,
+            next: after,
+            total: after,
+            gap: None,
+            closed: false,
+            done: false,
+        }
+    }
+
     /// Begins and ends it between characters: `is_inside` says that it may begin in the middle of one, `goes_on` that what its last
     /// bytes begin may be completed.
     pub(crate) fn cut_at_chars(&mut self, is_inside: bool, goes_on: bool) {

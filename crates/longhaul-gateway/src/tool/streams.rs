@@ -85,7 +85,14 @@ impl Streams {
     ) -> Result<Option<Chunk>, StreamError> {
         if self.is_elsewhere(record) {
             let copied = self.copies.read(record, stream, begin, most).await?;
-            return Ok(copied.map(|chunk| as_it_ended(chunk, record, stream)));
+            return Ok(match (copied, begin) {
+                // Its end may be copied yet, be it that nothing is: a cancelled task ends before its command does.
+                (None, Begin::After(after)) if may_be_copied(record) => Some(Chunk::none_yet(after)),
+                (Some(chunk), _) if !chunk.closed && !may_be_copied(record) => {
+                    Some(as_it_ended(chunk, written(record.outcome(), stream)))
+                }
+                (copied, _) => copied,
+            });
         }
         let Ok(dir) = self.runs.dir(record.id.as_str()) else { return Ok(None) };
         let read = move |_: &RunsDir| {
@@ -108,23 +115,24 @@ impl Streams {
     }
 }
 
-/// Of a task that has ended, and whose host has not copied all, nothing more comes: what its result says was written is missing.
-fn as_it_ended(mut chunk: Chunk, record: &Record, stream: Stream) -> Chunk {
-    let Some(ended_at) = record.terminal_at else { return chunk };
+/// Whether a host may still copy something of a task.
+fn may_be_copied(record: &Record) -> bool {
+    let Some(ended_at) = record.terminal_at else { return true };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = Time::from_unix_ms(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
-    let is_long_ago = now.since(ended_at) > LATE;
-    if chunk.closed || !is_long_ago {
-        return chunk;
-    }
-    let total = chunk.total.max(written(record.outcome(), stream));
-    if chunk.bytes.is_empty() && chunk.next < total {
+    now.since(ended_at) <= LATE
+}
+
+/// Nothing more is copied of what was `written`: what is not is missing, which is said once.
+fn as_it_ended(mut chunk: Chunk, written: u64) -> Chunk {
+    chunk.total = chunk.total.max(written);
+    if chunk.bytes.is_empty() && chunk.next < chunk.total {
         let from = chunk.gap.map_or(chunk.next, |gap| gap.from);
-        (chunk.gap, chunk.start, chunk.next) = (Gap::between(from, total), total, total);
+        (chunk.gap, chunk.start, chunk.next) = (Gap::between(from, chunk.total), chunk.total, chunk.total);
     }
-    (chunk.total, chunk.closed, chunk.done) = (total, true, chunk.next == total);
+    (chunk.closed, chunk.done) = (true, chunk.next == chunk.total);
     chunk
 }
 
 /// How long after its end what a command wrote may still be copied.
-const LATE: Duration = Duration::from_secs(60);
+const LATE: Duration = Duration::from_secs(120);

@@ -9,13 +9,16 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use ::redis::{AsyncConnectionConfig, Client, Pipeline, RedisError, aio::MultiplexedConnection};
+use ::redis::{AsyncConnectionConfig, Client, Pipeline, RedisResult, aio::MultiplexedConnection};
 use tokio::runtime::Handle;
 
-use super::{link::LONGEST_CONNECT, read::Field};
+use super::{
+    link::{LONGEST_CONNECT, is_gone},
+    read::Field,
+};
 
 /// A connection that is served by the opener's runtime.
 pub(super) struct Here {
@@ -28,9 +31,18 @@ pub(super) struct Here {
 }
 
 enum State {
-    Absent,
+    /// Another try is worth it from then on.
+    Absent(Instant),
     Coming,
-    There(MultiplexedConnection),
+    There(Arc<Connection>),
+    /// That runtime serves no connections.
+    Never,
+}
+
+struct Connection {
+    connection: MultiplexedConnection,
+    /// Of which of the store's own connections it is as old.
+    generation: u64,
 }
 
 impl fmt::Debug for Here {
@@ -43,33 +55,38 @@ impl Here {
     /// On the runtime that this is called in; `None` if it is none.
     pub(super) fn new(own: Handle, client: Client, patience: Duration) -> Option<Arc<Self>> {
         let opener = Handle::try_current().ok()?;
-        let state = Mutex::new(State::Absent);
+        let state = Mutex::new(State::Absent(Instant::now()));
         Some(Arc::new(Self { opener, own, client, patience, state }))
     }
 
-    /// Asks for the fields of one row; `None` where others have to.
-    pub(super) async fn ask(self: &Arc<Self>, asked: &Pipeline) -> Option<Vec<Field>> {
-        let mut connection = self.take()?;
+    /// Asks for the fields of one row, over a connection that was made since the store's own was lost last; `None` where others have to.
+    pub(super) async fn ask(self: &Arc<Self>, asked: &Pipeline, generation: u64) -> Option<Vec<Field>> {
+        let there = self.take(generation)?;
+        let mut connection = there.connection.clone();
         let asking = Within { runtime: &self.own, doing: Box::pin(asked.query_async(&mut connection)) };
-        match asking.await {
+        let answered: RedisResult<(Vec<Field>,)> = asking.await;
+        match answered {
             Ok((fields,)) => Some(fields),
             Err(error) => {
-                let error: RedisError = error;
                 tracing::debug!(%error, "a task is read by the store's own threads");
-                *self.lock() = State::Absent;
+                let mut state = self.lock();
+                if is_gone(&error) && matches!(&*state, State::There(now) if Arc::ptr_eq(now, &there)) {
+                    *state = State::Absent(Instant::now());
+                }
                 None
             }
         }
     }
 
-    fn take(self: &Arc<Self>) -> Option<MultiplexedConnection> {
+    fn take(self: &Arc<Self>, generation: u64) -> Option<Arc<Connection>> {
         // Who waits elsewhere may well keep that runtime from going on.
         Handle::try_current().ok().filter(|current| current.id() == self.opener.id())?;
         let mut state = self.lock();
         match &*state {
-            State::There(connection) => return Some(connection.clone()),
-            State::Coming => return None,
-            State::Absent => *state = State::Coming,
+            State::There(there) if there.generation == generation => return Some(Arc::clone(there)),
+            State::Absent(from) if *from > Instant::now() => return None,
+            State::There(_) | State::Absent(_) => *state = State::Coming,
+            State::Coming | State::Never => return None,
         }
         drop(state);
         let here = Arc::clone(self);
@@ -79,7 +96,9 @@ impl Here {
                 .set_connection_timeout(Some(coming.0.patience.min(LONGEST_CONNECT)))
                 .set_response_timeout(Some(coming.0.patience.min(MOMENT)));
             match coming.0.client.get_multiplexed_async_connection_with_config(&how).await {
-                Ok(connection) => *coming.0.lock() = State::There(connection),
+                Ok(connection) => {
+                    *coming.0.lock() = State::There(Arc::new(Connection { connection, generation }));
+                }
                 Err(error) => tracing::debug!(%error, "no connection of the opener's runtime"),
             }
         });
@@ -91,14 +110,15 @@ impl Here {
     }
 }
 
-/// A connection is being made: until that is given up, also because the opener's runtime ends or can make none.
+/// A connection is being made: until that is given up, also because the opener's runtime ends or can make none, which is a panic.
 struct Coming(Arc<Here>);
 
 impl Drop for Coming {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         if matches!(&*state, State::Coming) {
-            *state = State::Absent;
+            let is_unable = std::thread::panicking();
+            *state = if is_unable { State::Never } else { State::Absent(Instant::now() + PAUSE) };
         }
     }
 }
@@ -117,6 +137,9 @@ impl<F: Future> Future for Within<'_, F> {
         self.doing.as_mut().poll(cx)
     }
 }
+
+/// How long no connection is made after that has failed.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// How long an answer is waited for before the store's own threads are asked.
 const MOMENT: Duration = Duration::from_millis(500);

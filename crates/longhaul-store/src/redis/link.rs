@@ -1,6 +1,10 @@
 //! The connections on which operations run.
 
-use std::{fmt, io, time::Duration};
+use std::{
+    fmt, io,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use ::redis::{
     AsyncConnectionConfig, Client, FromRedisValue, Pipeline, RedisError, RedisResult, Script,
@@ -23,6 +27,8 @@ pub(super) struct Link {
     replicas: usize,
     waiting: Waiting,
     scripts: Scripts,
+    /// How often the connection that all share was given up.
+    generation: AtomicU64,
 }
 
 /// Every script is atomic. What makes room runs though the server has none, what takes room does not.
@@ -58,11 +64,24 @@ impl Link {
         let commit = include_str!("commit.lua");
         let scripts = Scripts { commit: script(commit), commit_in_want: script_in_want(commit) };
         let waiting = Waiting::new(writes);
-        Self { client, patience, connection: Mutex::new((0, None)), replicas, waiting, scripts }
+        Self {
+            client,
+            patience,
+            connection: Mutex::new((0, None)),
+            replicas,
+            waiting,
+            scripts,
+            generation: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// Another once the connection was given up: what is as old is of no more use.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 
     async fn take(&self) -> RedisResult<(u64, MultiplexedConnection)> {
@@ -86,12 +105,14 @@ impl Link {
         let mut held = self.connection.lock().await;
         if held.0 == number {
             held.1 = None;
+            self.generation.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// The connection has just been seen to be gone.
     pub(super) async fn forget(&self) {
         self.connection.lock().await.1 = None;
+        self.generation.fetch_add(1, Ordering::Relaxed);
         self.waiting.forget();
     }
 
@@ -195,7 +216,7 @@ impl Link {
 }
 
 /// The connection is of no use any more.
-fn is_gone(error: &RedisError) -> bool {
+pub(super) fn is_gone(error: &RedisError) -> bool {
     error.is_unrecoverable_error() || error.is_io_error()
 }
 

@@ -65,7 +65,7 @@ impl Site {
         if let Err(refusal) = self.admit() {
             return Some(Err(refusal));
         }
-        let fields = here.ask(&self.asked_row(id)).await?;
+        let fields = here.ask(&self.asked_row(id), self.link.generation()).await?;
         let row = Row::of(&fields).map_err(|fault| self.place.error(fault));
         Some(row.map(|row| {
             let seen =

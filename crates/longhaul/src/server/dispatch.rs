@@ -4,6 +4,7 @@
 //! spawn or a channel. A call that is not comes back as a future, for the transport to run.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use longhaul_proto::dialect::Dialect;
 #[cfg(feature = "http")]
@@ -77,8 +78,8 @@ pub(super) struct Shared {
     pub(super) trail: Option<Trail>,
     pub(super) engine: Engine,
     pub(super) desk: Arc<Desk>,
-    /// What is taken of the bounds on polls and on calls counts at every node.
-    pub(super) fleet_rates: bool,
+    /// What is taken of the bounds on polls and on calls is to count at every node, and nobody sees to that yet.
+    pub(super) fleet_rates: AtomicBool,
 }
 
 impl Shared {
@@ -260,10 +261,11 @@ impl Dispatcher {
     /// When the store cannot be read or written.
     pub async fn start(&self) -> Result<usize, StoreError> {
         self.0.desk.start().await?;
-        if let Some(registry) = self.0.desk.registry().filter(|_| self.0.fleet_rates) {
-            fleet_rates::keep(&self.0, Arc::clone(registry));
+        let taken_up = self.0.engine.start().await?;
+        if self.0.desk.registry().is_some() && self.0.fleet_rates.swap(false, Ordering::Relaxed) {
+            fleet_rates::keep(&self.0);
         }
-        self.0.engine.start().await
+        Ok(taken_up)
     }
 
     /// Whether the headers of a call say what its arguments say, where its tool has marked them.

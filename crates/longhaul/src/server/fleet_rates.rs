@@ -103,12 +103,12 @@ struct Node {
     heard: HashMap<String, (u64, u64)>,
 }
 
-/// Has what is taken here count at every node on `registry`, and what is taken there count here, for as long as the server is there.
-pub(super) fn keep(server: &Arc<Shared>, registry: Arc<dyn Registry>) {
+/// Has what is taken here count at every node on the registry, and what is taken there count here, for as long as the server is there.
+pub(super) fn keep(server: &Arc<Shared>) {
     let server = Arc::downgrade(server);
     tokio::spawn(async move {
         let mut node = Node::new();
-        while node.turn(&server, &*registry).await.is_some() {
+        while node.turn(&server).await.is_some() {
             sleep(EVERY).await;
         }
     });
@@ -121,16 +121,18 @@ impl Node {
     }
 
     /// Tells and hears once; `None` when the server is gone.
-    async fn turn(&mut self, server: &Weak<Shared>, registry: &dyn Registry) -> Option<()> {
-        let taken = server.upgrade()?.taken();
-        self.note(taken);
+    async fn turn(&mut self, server: &Weak<Shared>) -> Option<()> {
+        let server = server.upgrade()?;
+        let registry = &**server.desk.registry()?;
+        self.note(server.taken());
         if let Err(error) = self.tell(registry).await {
             tracing::debug!(%error, "other nodes are not told now what callers do at this one");
         }
-        match self.hear(registry).await {
-            Ok(taken) => server.upgrade()?.taken_elsewhere(taken),
-            Err(error) => tracing::debug!(%error, "what callers do at other nodes is not known now"),
+        let mut taken = Vec::new();
+        if let Err(error) = self.hear(registry, &mut taken).await {
+            tracing::debug!(%error, "what callers do at other nodes is not known now");
         }
+        server.taken_elsewhere(taken);
         Some(())
     }
 
@@ -160,12 +162,11 @@ impl Node {
         registry.put(key, Value::lasting(&seconds, KEPT)).await.map(drop)
     }
 
-    /// What was taken at the others since they were heard last.
-    async fn hear(&mut self, registry: &dyn Registry) -> Result<Vec<Taken>, StoreError> {
+    /// Adds what was taken at the others since they were heard last.
+    async fn hear(&mut self, registry: &dyn Registry, taken: &mut Vec<Taken>) -> Result<(), StoreError> {
         let names = registry.names(Holder::Server, KIND, None, EntryKey::LONGEST_NAMES).await?;
         // One that stood still says the same once more when it goes on.
         self.heard.retain(|_, (_, last)| self.number - *last < REMEMBERED);
-        let mut taken = Vec::new();
         for name in names.into_iter().filter(|name| *name != self.name) {
             let Some(entry) = registry.entry(EntryKey::of_server(KIND, &name)).await? else { continue };
             // One of another release may say more than this one can read.
@@ -178,7 +179,7 @@ impl Node {
                 taken.extend(second.taken.into_iter().filter_map(Told::read));
             }
         }
-        Ok(taken)
+        Ok(())
     }
 }
 
@@ -211,19 +212,25 @@ mod tests {
         Taken { what: What::Polls, whose, tokens }
     }
 
+    async fn heard(node: &mut Node, registry: &Memory) -> Vec<Taken> {
+        let mut taken = Vec::new();
+        node.hear(registry, &mut taken).await.unwrap();
+        taken
+    }
+
     #[tokio::test]
     async fn each_node_hears_once_what_was_taken_at_the_others() {
         let registry = Memory::new();
         let [mut one, mut two, mut late] = [(); 3].map(|()| Node::new());
         one.note(vec![taken("ann", 3), taken("bob", -1)]);
         one.tell(&registry).await.unwrap();
-        assert_eq!(two.hear(&registry).await.unwrap(), [taken("ann", 3), taken("bob", -1)]);
-        assert_eq!(two.hear(&registry).await.unwrap(), []);
-        assert_eq!(one.hear(&registry).await.unwrap(), [], "its own it has counted");
+        assert_eq!(heard(&mut two, &registry).await, [taken("ann", 3), taken("bob", -1)]);
+        assert_eq!(heard(&mut two, &registry).await, []);
+        assert_eq!(heard(&mut one, &registry).await, [], "its own it has counted");
         one.note(vec![taken("ann", 1)]);
         one.tell(&registry).await.unwrap();
-        assert_eq!(two.hear(&registry).await.unwrap(), [taken("ann", 1)]);
-        assert_eq!(late.hear(&registry).await.unwrap().len(), 3, "who looks late misses none");
+        assert_eq!(heard(&mut two, &registry).await, [taken("ann", 1)]);
+        assert_eq!(heard(&mut late, &registry).await.len(), 3, "who looks late misses none");
     }
 
     #[tokio::test]
@@ -234,7 +241,7 @@ mod tests {
             one.note((1..=1000).map(|number| taken(&format!("{number:0>100}"), number)).collect());
         }
         one.tell(&registry).await.unwrap();
-        let heard = two.hear(&registry).await.unwrap();
+        let heard = heard(&mut two, &registry).await;
         assert!(heard.len() < 500, "{}", heard.len());
         assert!(heard.iter().all(|taken| taken.tokens > 900), "{heard:?}");
         for _ in 0..SECONDS {

@@ -714,7 +714,7 @@ impl Server {
             trail,
             engine,
             desk: Arc::new(desk),
-            fleet_rates: self.fleet_rates,
+            fleet_rates: self.fleet_rates.into(),
         });
         if let Some(catalogue) = &self.catalogue {
             catalogue.open(&shared);

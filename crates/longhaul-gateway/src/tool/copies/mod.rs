@@ -66,11 +66,7 @@ impl Copies {
     pub(super) fn keep(&self, runs: &RunsDir, run: &Run) -> Option<Copying> {
         let place = self.0.as_ref().filter(|_| runs.host().is_some())?;
         let (writes, writer) = watch::channel(());
-        let copying = Writer::new(place, runs, run).until_over(run.updates());
-        tokio::spawn(async move {
-            copying.await;
-            drop(writes);
-        });
+        tokio::spawn(Writer::new(place, runs, run).until_over(run.updates(), writes));
         Some(Copying(writer))
     }
 
@@ -125,7 +121,15 @@ impl Copied<'_> {
         Ok(entry.and_then(|entry| Piece::read(&entry.value)).filter(|piece| piece.number() == number))
     }
 
+    /// Keeps a piece, unless more of it is kept: a run's files may have less of it by now.
     async fn put_full(&self, piece: &Piece) -> Result<(), StoreError> {
+        let is_part = (piece.text.len() as u64) < piece::PIECE;
+        if is_part
+            && let Some(kept) = self.full(piece.number()).await?
+            && kept.text.len() > piece.text.len()
+        {
+            return Ok(());
+        }
         let (name, bytes) = (self.place_of(piece.number()), piece.bytes());
         self.place.registry.put(self.key(&name), Value::lasting(&bytes, KEPT)).await.map(drop)
     }

@@ -1,5 +1,7 @@
 //! A piece of a stream as it is kept, and how pieces are put together again.
 
+use std::cmp::Reverse;
+
 use super::{Begin, PLACES};
 use crate::command::{Chunk, Gap};
 
@@ -45,9 +47,9 @@ impl Piece {
         self.start + self.text.len() as u64
     }
 
-    /// How far it goes: which of two is more of the same stream.
-    pub(super) fn reach(&self) -> (u64, bool) {
-        (self.end(), self.is_end)
+    /// How far it goes, and how much of that it has: which of two is more of the same stream.
+    pub(super) fn reach(&self) -> (u64, bool, Reverse<u64>) {
+        (self.end(), self.is_end, Reverse(self.start))
     }
 
     /// Whether nothing more can come to it.
@@ -80,7 +82,7 @@ impl<'l> Reading<'l> {
         // A character that is cut could not be told from one that is still to come.
         let most = most.max(4);
         let (asked, start) = match begin {
-            Begin::After(after) => (Some(after.min(last.end())), after.min(last.end())),
+            Begin::After(after) => (Some(after), after),
             Begin::BeforeEnd => (None, last.end().saturating_sub(most as u64)),
         };
         let oldest = last.number().saturating_sub(PLACES);
@@ -137,7 +139,9 @@ impl<'l> Reading<'l> {
 
     /// What was found, cut between characters.
     pub(super) fn chunk(mut self) -> Chunk {
-        let (total, closed) = (self.last.end(), self.last.is_end);
+        // Whoever was at the host before may have read more than is copied yet, and does not go back.
+        let beyond = self.asked.filter(|_| !self.last.is_end).unwrap_or(0);
+        let (total, closed) = (self.last.end().max(beyond), self.last.is_end);
         if self.text.is_empty() {
             self.start = total;
         }
@@ -200,8 +204,13 @@ mod tests {
         assert_eq!((some.start, some.next, some.done), (10, 70_010, false));
         let end = put_together(&kept, Reading::new(Begin::BeforeEnd, 70_000, &last));
         assert_eq!((end.start, end.next, end.gap), (last.end() - 70_000, last.end(), None));
-        let beyond = read(&kept, &last, 1 << 40, 10);
-        assert_eq!((beyond.start, beyond.total, beyond.bytes.len()), (last.end(), last.end(), 0));
+        // What is not copied yet was read at the host: nobody goes back.
+        let beyond = read(&kept, &last, last.end() + 5, 10);
+        assert_eq!((beyond.start, beyond.next, beyond.bytes.len()), (last.end() + 5, last.end() + 5, 0));
+        assert_eq!((beyond.gap, beyond.done), (None, false));
+        let ended = Piece { is_end: true, ..last.clone() };
+        let beyond = read(&kept, &ended, 1 << 40, 10);
+        assert_eq!((beyond.start, beyond.total, beyond.done), (last.end(), last.end(), true));
     }
 
     #[test]

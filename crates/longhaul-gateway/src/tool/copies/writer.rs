@@ -47,6 +47,21 @@ enum NotCopied {
     Over,
 }
 
+impl NotCopied {
+    /// Whether it would be the same in a minute.
+    fn is_for_long(&self) -> bool {
+        matches!(
+            self,
+            Self::Store(
+                StoreError::Overloaded { .. }
+                    | StoreError::TooLarge { .. }
+                    | StoreError::Full { .. }
+                    | StoreError::Closed
+            )
+        )
+    }
+}
+
 /// What one pass over the streams has come to.
 enum Pass {
     /// All that there was is copied.
@@ -69,7 +84,12 @@ impl Writer {
     }
 
     /// Copies until nobody tells of the run any more, and then what there is by then.
-    pub(super) async fn until_over(mut self, mut updates: watch::Receiver<Status>) {
+    /// `caught_up` is dropped as soon as nobody is to wait for it.
+    pub(super) async fn until_over(
+        mut self,
+        mut updates: watch::Receiver<Status>,
+        caught_up: watch::Sender<()>,
+    ) {
         let mut over = pin!(async { while updates.changed().await.is_ok() {} });
         let mut is_told = false;
         loop {
@@ -85,23 +105,39 @@ impl Writer {
                         let why = std::error::Error::source(&error).map(ToString::to_string);
                         tracing::warn!(%error, why, task = self.task, "what a command writes is not copied: other hosts do not see it");
                     }
-                    sleep(PAUSE).await;
+                    tokio::select! {
+                        () = sleep(PAUSE) => {}
+                        () = over.as_mut() => break,
+                    }
                 }
             }
         }
-        self.finish().await;
+        self.finish(caught_up).await;
+        // Where nobody else does, who makes such entries makes room for the next.
+        if let Err(error) = self.place.registry.sweep_entries(SWEPT).await {
+            tracing::debug!(%error, "old copies stay until they are swept");
+        }
     }
 
     /// Copies what is left, and has all of it kept from now on.
-    async fn finish(&mut self) {
+    async fn finish(&mut self, caught_up: watch::Sender<()>) {
+        let mut caught_up = Some(caught_up);
         self.streams.iter_mut().for_each(|tail| tail.renew_after(STALE));
         for _ in 0..TRIES {
             match self.copy().await {
                 Ok(Pass::Behind) => {}
                 Ok(Pass::CaughtUp) | Err(NotCopied::Over) => return,
-                Err(_) => sleep(PAUSE).await,
+                Err(error) => {
+                    // The task ends without it.
+                    caught_up = None;
+                    if error.is_for_long() {
+                        return;
+                    }
+                    sleep(PAUSE).await;
+                }
             }
         }
+        drop(caught_up);
     }
 
     async fn copy(&mut self) -> Result<Pass, NotCopied> {
@@ -144,8 +180,8 @@ impl Tail {
             Some(begins) => begins,
             None => match copied.last().await? {
                 // A node before this one has copied some, nobody knows when.
-                Some((_, version)) => {
-                    (self.last.1, self.renewed) = (Some(version), Some(Instant::now()));
+                Some((last, version)) => {
+                    (self.last, self.renewed) = ((Some(last), Some(version)), Some(Instant::now()));
                     0
                 }
                 None => {
@@ -190,7 +226,8 @@ impl Tail {
     /// Puts the last piece, unless that is done, or another has put more of it. Of what wrote nothing there is none.
     async fn put(&mut self, copied: &Copied<'_>, piece: Piece) -> Result<(), NotCopied> {
         for _ in 0..MOST_MEETINGS {
-            if self.last.0.as_ref() == Some(&piece) || piece.end() == 0 {
+            let is_there = self.last.0.as_ref().is_some_and(|last| last.reach() >= piece.reach());
+            if is_there || piece.end() == 0 {
                 return Ok(());
             }
             let (is_there, entry) = match copied.put_last(&piece, self.last.1).await? {
@@ -230,6 +267,9 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// How often it is tried after the end.
 const TRIES: u32 = 12;
+
+/// How many old entries are swept after a run.
+const SWEPT: usize = 100;
 
 /// How old what is kept may be when its command ends, else it is put anew.
 const STALE: Duration = Duration::from_secs(60);
