@@ -16,6 +16,8 @@ fn a_list_fits_the_terminal_it_is_shown_in() {
     for width in [40, 80, 200] {
         let (status, shown) = at_terminal(width, longhaul(folder.path(), &["tasks"]));
         assert!(status.success());
+        // The hint under it is no part of the list.
+        let shown = shown.split(" of 1.").next().unwrap().to_owned();
         let lengths = || shown.lines().map(|line| line.trim_end().chars().count());
         assert!(lengths().all(|length| length <= usize::from(width)), "{width}: {shown}");
         assert!(shown.contains(&id) && shown.contains("working"), "{width}: {shown}");
@@ -28,7 +30,7 @@ fn a_list_fits_the_terminal_it_is_shown_in() {
 const HOSTILE: &str = r#"
 [tools.hostile]
 description = "Says \u202Eevil and much more than there is room for in one line of a small terminal, whatever it is"
-command = ["sh", "-c", "for i in 1 2 3; do echo $i/3 'compiling \033]0;owned\007 what has a long name' >&3; sleep 0.4; done; printf 'said\033[2J\033]52;c;aGk=\007\342\200\256 all\n'"]
+command = ["sh", "-c", "for i in 1 2 3; do echo $i/3 'compiling \\033]0;owned\\007 what has a long name' >&3; sleep 0.4; done; printf 'said\\033[2J\\033]52;c;aGk=\\007\\342\\200\\256 all\\n'"]
 task = "always"
 "#;
 
@@ -65,7 +67,8 @@ fn a_call_fits_the_terminal_and_nothing_of_what_is_said_reaches_it_raw() {
         let listed: Value = serde_json::from_str(&listed).unwrap();
         let id = listed["tasks"][0]["taskId"].as_str().unwrap_or_else(|| panic!("{listed}"));
         assert!(shown_of(&["tasks", "log", id]).contains("said all"));
-        assert!(shown_of(&["tasks", "get", id]).contains("said all"));
+        assert!(shown_of(&["tasks", "result", id]).contains("said all"));
+        assert!(shown_of(&["tasks", "get", id]).contains("hostile"));
     }
 }
 
@@ -73,7 +76,7 @@ fn a_call_fits_the_terminal_and_nothing_of_what_is_said_reaches_it_raw() {
 fn at_terminal(width: u16, mut command: Command) -> (ExitStatus, String) {
     let (master, terminal) = open_terminal();
     let mut size = rustix::termios::tcgetwinsize(&terminal).unwrap();
-    size.ws_col = width;
+    (size.ws_col, size.ws_row) = (width, 24);
     rustix::termios::tcsetwinsize(&terminal, size).unwrap();
     let out = terminal.try_clone().unwrap();
     let mut running = command.env("TERM", "xterm").stdout(out).stderr(terminal).spawn().unwrap();
