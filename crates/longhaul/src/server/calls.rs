@@ -48,7 +48,11 @@ const WITHIN: Duration = Duration::from_secs(60);
 
 /// The calls of one server.
 #[derive(Debug)]
-pub(super) struct Calls(Mutex<Known>);
+pub(super) struct Calls {
+    /// Else no call has a clock to look at, nor a lock to take.
+    is_bounded: bool,
+    known: Mutex<Known>,
+}
 
 #[derive(Debug)]
 struct Known {
@@ -61,7 +65,8 @@ impl Calls {
         let rate = |calls: u32| Rate { tokens: calls.max(1), every: WITHIN };
         let each = options.each.map(|each| Buckets::new(rate(each)));
         let in_all = options.in_all.map(|in_all| InAll::new(rate(in_all), Instant::now()));
-        Arc::new(Self(Mutex::new(Known { each, in_all })))
+        let is_bounded = each.is_some() || in_all.is_some();
+        Arc::new(Self { is_bounded, known: Mutex::new(Known { each, in_all }) })
     }
 
     /// A call of this caller's.
@@ -70,6 +75,9 @@ impl Calls {
     ///
     /// An overload: it makes too many, or all together do.
     pub(super) fn admit(&self, caller: &Caller) -> Result<(), ErrorObject> {
+        if !self.is_bounded {
+            return Ok(());
+        }
         let (now, mut known) = (Instant::now(), self.lock());
         let Known { each, in_all } = &mut *known;
         let own = each.as_mut().zip(Asker::of(caller));
@@ -114,7 +122,7 @@ impl Calls {
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
