@@ -1,7 +1,9 @@
 //! A server that is away for a while: one over HTTP has forgotten all sessions when it is back.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use longhaul::client::{CallOptions, Client, Options};
@@ -82,6 +84,89 @@ async fn a_task_whose_call_never_left_waits_for_its_server_and_a_plain_call_fail
         let _program = Elsewhere::at(address, "after");
         let answered = task.wait().await.unwrap();
         assert!(!answered.is_error && said(&answered) == "elsewhere", "{behind}: {answered:?}");
+    }
+}
+
+/// Somebody in front of a server that is away, who answers every request in these words; until it is dropped.
+struct InFront {
+    address: SocketAddr,
+    is_over: Arc<AtomicBool>,
+}
+
+impl InFront {
+    fn at(address: SocketAddr, status: &'static str) -> Self {
+        let (listener, is_over) = (TcpListener::bind(address).unwrap(), Arc::<AtomicBool>::default());
+        let over = Arc::clone(&is_over);
+        std::thread::spawn(move || {
+            for connection in listener.incoming() {
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+                // Who has hung up hears nothing.
+                let _heard = refuse(connection.unwrap(), status);
+            }
+        });
+        Self { address, is_over }
+    }
+}
+
+impl Drop for InFront {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        let _woken = TcpStream::connect(self.address);
+        // Its place is free once it has gone.
+        while TcpStream::connect(self.address).is_ok() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Reads one request to its end, and answers it.
+fn refuse(connection: TcpStream, status: &str) -> std::io::Result<()> {
+    let (mut request, mut length) = (BufReader::new(connection), 0);
+    loop {
+        let mut line = String::new();
+        request.read_line(&mut line)?;
+        let line = line.trim_end().to_ascii_lowercase();
+        if line.is_empty() {
+            break;
+        }
+        if let Some(said) = line.strip_prefix("content-length:") {
+            length = said.trim().parse().unwrap();
+        }
+    }
+    request.read_exact(&mut vec![0; length])?;
+    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    request.get_mut().write_all(answer.as_bytes())
+}
+
+#[tokio::test]
+async fn a_task_whose_call_was_refused_waits_if_it_was_not_passed_on_or_may_be_made_again() {
+    for (status, rerun, waits) in [
+        ("429 Too Many Requests", "never", true),
+        ("503 Service Unavailable", "restart", true),
+        // Perhaps somebody behind was asked before.
+        ("503 Service Unavailable", "never", false),
+    ] {
+        let address = free_address(4);
+        let program = Elsewhere::at(address, "before");
+        let more = format!("task = \"always\"\nrerun = \"{rerun}\"\n");
+        let front =
+            Front::before(vec![at("one", &format!("http://{address}/mcp"), &more)], both_eras()[1]).await;
+        let client = front.caller(Options::default()).await;
+        program.kill();
+        let in_front = InFront::at(address, status);
+        let task = begun(&client, "who").await;
+        if waits {
+            says(&task, "waiting to be called, for its server is away").await;
+            drop(in_front);
+            let _program = Elsewhere::at(address, "after");
+            let answered = task.wait().await.unwrap();
+            assert!(!answered.is_error && said(&answered) == "elsewhere", "{status}: {answered:?}");
+        } else {
+            let ended = task.wait().await.unwrap();
+            assert!(ended.is_error && said(&ended).contains("503"), "{ended:?}");
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
 use longhaul_store::{Json, NewTask, Owner, Settings, StoreError, TaskId, TaskStore};
 use tokio::time::{Instant, sleep};
 
+pub(crate) mod claims;
 pub(crate) mod nodes;
 pub(crate) mod outages;
 pub(crate) mod partitions;
@@ -43,6 +44,9 @@ pub(crate) trait Rig: Send + Sized + 'static {
 
     /// The URL of a store that holds nothing.
     fn store(&self) -> String;
+
+    /// Binds a task of the store at this URL to a host, behind the back of all nodes.
+    fn bind(&self, url: &str, task: &str, host: &str);
 
     /// A way there for a node, whose weather is the test's to make.
     fn way(&self) -> Way;

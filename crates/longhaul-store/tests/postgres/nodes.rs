@@ -40,6 +40,10 @@ impl Rig for Server {
         self.database()
     }
 
+    fn bind(&self, url: &str, task: &str, host: &str) {
+        query(url, &format!("UPDATE longhaul.tasks SET host = '{host}' WHERE id = '{task}'"));
+    }
+
     fn way(&self) -> Way {
         Way::to(&self.folder().join(".s.PGSQL.5432"))
     }
@@ -79,6 +83,7 @@ async fn a_node_that_waits_to_be_stopped() {
 }
 
 networked::scenarios! { Server:
+    claims::a_task_whose_host_is_damaged_keeps_no_other_from_being_claimed,
     nodes::a_node_that_is_killed_loses_its_leases_and_no_other_does,
     nodes::a_node_knows_until_when_nobody_takes_it_for_dead,
     nodes::an_owners_bound_holds_while_nodes_race,
