@@ -2,13 +2,14 @@
 //!
 //! [`config`] reads that file into a checked model; [`command`] runs commands that outlive their server;
 //! [`http_job`] follows the jobs of HTTP APIs; [`upstream`] serves other MCP servers on; [`tool`] makes tools of commands and
-//! jobs. [`admin`] is what becomes of calls, as data; [`dashboard`] shows it to people; [`clean`] makes safe what others wrote.
+//! jobs. [`fleet`] is who serves on one store; [`admin`] is what becomes of calls, as data; [`dashboard`] shows it to people; [`clean`] makes safe what others wrote.
 
 pub mod admin;
 pub mod clean;
 pub mod command;
 pub mod config;
 pub mod dashboard;
+pub mod fleet;
 pub mod http_job;
 pub mod tool;
 pub mod upstream;

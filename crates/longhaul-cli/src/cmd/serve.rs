@@ -19,6 +19,7 @@ use longhaul::transport::stdio;
 use longhaul::{Server, Tool, driver};
 use longhaul_gateway::command::RunsDir;
 use longhaul_gateway::config::{self, Colour, Config, Listen, Machine, Role, StoreUrl};
+use longhaul_gateway::fleet::Fleet;
 use longhaul_gateway::http_job;
 use longhaul_gateway::tool::{Copies, FoundRuns, Outputs, Streams, janitor, job_tool, store_name, tools};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -237,6 +238,9 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
         dispatcher.start().await.with_context(|| format!("the store {} cannot be used", config.store.url))?;
     tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs.clone(), TIDY_EVERY));
     tokio::spawn(http_job::keep_tidy(jobs.clone(), TIDY_EVERY));
+    if is_a_database(config) {
+        Fleet::new(Arc::clone(&registry)).join(dispatcher.engine().clone(), config.server.role);
+    }
     let counts = dispatcher.engine().counts().await?;
     let foreign = foreign_tools(config, &upstreams, &*store, taken_up).await?;
     let open = banner::Open { counts, survives, taken_up, watched: !args.no_watch, foreign };
@@ -311,7 +315,7 @@ fn named(config: &Config) -> Server {
         .pace(pace(config))
         .drafted_tasks(config.server.drafted_tasks)
         .calls(config.calls.options())
-        .fleet_rates(matches!(config.store.url, StoreUrl::Postgres(_) | StoreUrl::Redis(_)))
+        .fleet_rates(is_a_database(config))
         .polls(config.polls.options());
     if let Some(title) = &config.server.title {
         server = server.title(title);
@@ -326,11 +330,15 @@ fn named(config: &Config) -> Server {
 fn pace(config: &Config) -> Pace {
     let mut pace = Pace::default();
     pace.host_grace = config.store.host_grace;
-    let is_a_database = matches!(config.store.url, StoreUrl::Postgres(_) | StoreUrl::Redis(_));
-    if config.server.role == Role::Worker || is_a_database {
+    if config.server.role == Role::Worker || is_a_database(config) {
         pace.recover_every = LOOK_EVERY;
     }
     pace
+}
+
+/// Whether the store is one that servers of several machines may share.
+fn is_a_database(config: &Config) -> bool {
+    matches!(config.store.url, StoreUrl::Postgres(_) | StoreUrl::Redis(_))
 }
 
 /// Where it is noted what becomes of tasks, if the configuration says so. A server that cannot note it does not start.

@@ -459,6 +459,38 @@ async fn a_front_answers_for_workers_that_have_the_tool() {
 }
 
 #[tokio::test]
+async fn the_operator_sees_servers_that_hold_nothing() {
+    let operator =
+        "[auth]\ntokens.ann = { from = \"file:ann\", scope = \"ops\" }\n[page]\noperators = \"ops\"\n";
+    for fleet in [Fleet::new(&format!("{operator}{SAY}")), Fleet::on_redis(&format!("{operator}{SAY}"))] {
+        let (front, _worker) = (fleet.node(&["--role", "front"]), fleet.node(&["--role", "worker"]));
+        let nodes = async || {
+            let url = front.server.url().replace("/mcp", "/admin/api/nodes");
+            let told =
+                front.http.get(url).bearer_auth(TOKENS[0].1).send().await.unwrap().text().await.unwrap();
+            told.parse::<Value>().unwrap()["nodes"].take()
+        };
+        let mut told = nodes().await;
+        for _ in 0..1500 {
+            if told
+                .as_array()
+                .is_some_and(|nodes| nodes.iter().filter(|node| node["role"].is_string()).count() == 2)
+            {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            told = nodes().await;
+        }
+        let mut roles: Vec<_> =
+            told.as_array().unwrap().iter().map(|node| (&node["role"], &node["isThis"])).collect();
+        roles.sort_by_key(|(role, _)| role.as_str());
+        assert_eq!(roles, [(&json!("front"), &json!(true)), (&json!("worker"), &json!(false))], "{told}");
+        assert_eq!((&told[0]["tasks"], &told[1]["tasks"]), (&json!(0), &json!(0)), "{told}");
+        assert_eq!(told[0]["release"], env!("CARGO_PKG_VERSION"), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_worker_that_is_to_stop_ends_what_would_end_with_it() {
     let fleet = Fleet::new(CONFIG);
     let (front, mut worker) = (fleet.node(&["--role", "front"]), fleet.node(&["--role", "worker"]));

@@ -43,6 +43,7 @@ pub(crate) use tools::{Calling, Offered};
 pub use viewer::Viewer;
 pub(crate) use why::{When, why};
 
+use crate::fleet::Fleet;
 use crate::tool::Streams;
 
 /// The tasks, tools and nodes of one server. Clones are one.
@@ -53,13 +54,15 @@ pub struct Admin(Arc<Inner>);
 struct Inner {
     dispatcher: Dispatcher,
     streams: Streams,
+    fleet: Fleet,
     sessions: Sessions,
 }
 
 impl Admin {
     /// Those of `dispatcher`, what their commands write in `streams`; who is let in is kept in `registry`.
     pub fn new(dispatcher: Dispatcher, registry: Arc<dyn Registry>, streams: Streams) -> Self {
-        Self(Arc::new(Inner { dispatcher, streams, sessions: Sessions::new(registry) }))
+        let fleet = Fleet::new(Arc::clone(&registry));
+        Self(Arc::new(Inner { dispatcher, streams, fleet, sessions: Sessions::new(registry) }))
     }
 
     pub(crate) fn engine(&self) -> &Engine {

@@ -1,10 +1,11 @@
-//! The nodes of a fleet, as the leases of its open tasks tell of them.
+//! The nodes of a fleet, as they say of themselves, and as the leases of its open tasks tell of them.
 
 use std::collections::BTreeMap;
 
 use longhaul::store::{Filter, Time};
 
 use super::{Admin, AdminError, Viewer};
+use crate::fleet::Member;
 
 /// How many open tasks are looked at for who works on them.
 const MOST: usize = 1000;
@@ -20,11 +21,13 @@ pub(crate) struct Nodes {
     pub(crate) newest_only: Option<usize>,
 }
 
-/// What leases say of a node.
+/// What is known of a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) is_this: bool,
+    /// What it has said a moment ago, where servers say anything.
+    pub(crate) member: Option<Member>,
     /// How many tasks it holds.
     pub(crate) tasks: usize,
     /// When the latest of its leases ends.
@@ -32,7 +35,7 @@ pub(crate) struct Node {
 }
 
 impl Admin {
-    /// The nodes that hold tasks which `viewer` sees, and this one.
+    /// The nodes that say that they are there or hold tasks which `viewer` sees, and this one.
     ///
     /// # Errors
     ///
@@ -41,8 +44,12 @@ impl Admin {
         let _poll = self.poll(viewer, 0)?;
         let page = self.engine().list(viewer.scope(), &Filter::open(), None, MOST).await?;
         let own = self.store().node().to_string();
-        let node = |name: String| Node { is_this: name == own, name, tasks: 0, until: None };
+        let node = |name: String| Node { is_this: name == own, name, member: None, tasks: 0, until: None };
         let mut nodes = BTreeMap::from([(own.clone(), node(own.clone()))]);
+        for member in self.0.fleet.members().await? {
+            let name = member.node.clone();
+            nodes.entry(name.clone()).or_insert_with(|| node(name)).member = Some(member);
+        }
         for lease in page.tasks.iter().filter_map(|task| task.lease()) {
             let name = lease.node.to_string();
             let node = nodes.entry(name.clone()).or_insert_with(|| node(name));

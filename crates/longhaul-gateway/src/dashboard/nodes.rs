@@ -61,11 +61,28 @@ fn workers(inner: &Inner, nodes: &Nodes, now: Time) -> Markup {
             h2 id="nodes-title" { "Who works" }
             div.scroll tabindex="0" role="group" aria-label="Nodes, a table" {
                 table.cards {
-                    thead { tr { th scope="col" { "Node" } th scope="col" { "Tasks it holds" } th scope="col" { "Its latest lease ends" } } }
+                    thead { tr {
+                        @for column in ["Node", "Release", "Role", "Began", "Heard of", "Tasks it holds", "Its latest lease ends"] {
+                            th scope="col" { (column) }
+                        }
+                    } }
                     tbody {
                         @for node in &nodes.nodes {
                             tr {
-                                th scope="row" { code { (node.name) } @if node.is_this { " (this server)" } }
+                                th scope="row" {
+                                    code { (node.name) }
+                                    @if node.is_this { " (this server)" }
+                                    @if node.member.as_ref().is_some_and(|member| member.is_draining) { " (about to go)" }
+                                }
+                                @match &node.member {
+                                    Some(member) => {
+                                        td data-label="Release: " { (clean::line(&member.release, 40)) }
+                                        td data-label="Role: " { (clean::line(&member.role, 20)) }
+                                        td data-label="Began " { (frame::ago(member.began, now)) }
+                                        td data-label="Heard of " { (frame::ago(member.said, now)) }
+                                    },
+                                    None => @for label in ["Release: ", "Role: ", "Began: ", "Heard of: "] { td data-label=(label) { "–" } },
+                                }
                                 td data-label="Tasks it holds: " { (node.tasks) }
                                 td data-label="Its latest lease ends " { @match node.until { Some(at) => (frame::when_ends(at, now)), None => "–" } }
                             }
@@ -74,7 +91,7 @@ fn workers(inner: &Inner, nodes: &Nodes, now: Time) -> Markup {
                 }
             }
             p.hint {
-                "This server is release " (env!("CARGO_PKG_VERSION")) " and began " (frame::ago(inner.began, now)) ". Other nodes are known by the tasks that they hold."
+                "This server is release " (env!("CARGO_PKG_VERSION")) " and began " (frame::ago(inner.began, now)) ". Servers on PostgreSQL and Redis say every few seconds that they are there; other nodes are known by the tasks that they hold."
                 @if let Some(most) = nodes.newest_only { " The newest " (most) " open tasks were looked at." }
             }
         }
@@ -188,6 +205,11 @@ async fn told(look: Look<'_>) -> Result<Value, AdminError> {
     let nodes = nodes.iter().map(|node| {
         json!({
             "name": node.name, "isThis": node.is_this, "tasks": node.tasks, "leaseEndsInMs": node.until.map(ms),
+            "release": node.member.as_ref().map(|member| &member.release),
+            "role": node.member.as_ref().map(|member| &member.role),
+            "upMs": node.member.as_ref().map(|member| -ms(member.began)),
+            "heardMsAgo": node.member.as_ref().map(|member| -ms(member.said)),
+            "isDraining": node.member.as_ref().map(|member| member.is_draining),
         })
     });
     Ok(json!({

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use longhaul::client::Options;
 use longhaul::proto::dialect::Dialect;
+use longhaul::store::{EntryKey, Value as StoredValue};
 
 use super::*;
-use crate::config::{Colour, check};
+use crate::config::{Colour, Role, check};
+use crate::fleet::Fleet;
 use crate::upstream::{Seen, Upstream, Upstreams};
 
 /// What it tells of the configuration, and the latest words of a server that is served on.
@@ -112,4 +114,46 @@ async fn a_server_that_has_died_is_said_to_be_away_and_its_tools_to_be_offered_s
     let (_, told) = browser.api(Method::GET, "nodes", &Value::Null).await;
     assert_eq!(told["servers"][0]["state"], "connected", "{told}");
     upstreams.close().await;
+}
+
+#[tokio::test]
+async fn what_servers_say_of_themselves_is_shown_also_of_those_that_hold_nothing() {
+    let scene = Scene::new().await;
+    let browser = scene.enter().await;
+    let fleet = Fleet::new(Arc::clone(&scene.registry));
+    let engine = scene.dispatcher.engine();
+    fleet.join(engine.clone(), Role::Worker);
+    let other = br#"{"node":"idle","release":"9.9.9","role":"<b>","began":1000,"said":2000,"is_draining":false,"more":1}"#;
+    let of_a_later_release = [("idle", &other[..]), ("none", b"{}")];
+    for (name, said) in of_a_later_release {
+        let key = EntryKey::of_server("server", name);
+        scene.registry.put(key, StoredValue::lasting(said, Duration::from_secs(60))).await.unwrap();
+    }
+    let told = async |is: fn(&Value) -> bool| {
+        let told = async {
+            loop {
+                let (_, told) = browser.api(Method::GET, "nodes", &Value::Null).await;
+                if told["nodes"].as_array().unwrap().iter().any(is) {
+                    return told["nodes"].clone();
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), told).await.expect("it is told")
+    };
+    let nodes = told(|node| node["isThis"] == true && node["role"] == "worker").await;
+    assert_eq!(nodes.as_array().unwrap().len(), 2, "what cannot be read is nobody: {nodes}");
+    let idle = nodes.as_array().unwrap().iter().find(|node| node["name"] == "idle").unwrap();
+    assert_eq!(
+        (&idle["release"], &idle["tasks"], &idle["isDraining"]),
+        (&"9.9.9".into(), &0.into(), &false.into())
+    );
+    let page = browser.page("/nodes").await;
+    for part in ["<code>idle</code>", "9.9.9", "&lt;b&gt;", "worker"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("(about to go)"), "{page}");
+    engine.drain(Duration::ZERO).await;
+    told(|node| node["isThis"] == true && node["isDraining"] == true).await;
+    assert!(browser.page("/nodes").await.contains("(about to go)"));
 }
