@@ -1,4 +1,5 @@
-//! Tasks in Redis, beside FastMCP's with Docket in the same one: from create to result, asked after, and after a kill.
+//! Tasks in Redis, beside FastMCP's with Docket in the same one: from create to result, asked after, and after a kill. And
+//! what asking takes by itself: a bare handler that reads a hash and answers.
 
 mod caller;
 
@@ -44,15 +45,18 @@ struct Found {
 
 pub(super) fn run(site: &Site, rounds: usize, report: &mut Report) -> Result<()> {
     system::require(site, &system::REDIS)?;
-    let build =
-        ["build", "--release", "--locked", "--quiet", "-p", "longhaul-bench-stores", "--bin", "bench-tasks"];
-    site.must_run(&mut site.cargo(&build))?;
+    let build = ["build", "--release", "--locked", "--quiet", "-p", "longhaul-bench-stores"];
+    site.must_run(site.cargo(&build).args(["--bin", "bench-tasks", "--bin", "bench-bare-gets"]))?;
     let python = Python::with(site, "interop-python", interop::PYTHON_PACKAGES)?;
-    let [mut ours, mut theirs] = [(); 2].map(|()| Found::default());
+    let [mut ours, mut theirs, mut bare] = [(); 3].map(|()| Found::default());
     for _ in 0..rounds {
         let redis = Redis::start(site)?;
         let own: Launch = site.target.join("release/bench-tasks").into();
         measure(&own.with(format!("{}?name=bench", redis.url())), OURS, &redis, &mut ours)?;
+        let handler: Launch = site.target.join("release/bench-bare-gets").into();
+        let server = Server::start(&handler.with(redis.url()))?;
+        ask_after(&server, OURS.1, &mut bare)?;
+        drop(server);
         let set = format!("FASTMCP_DOCKET_URL={}", redis.url());
         let script = python.script(site, "benches/compare/docket_server.py");
         let words = std::iter::once(script.get_program()).chain(script.get_args());
@@ -68,7 +72,7 @@ pub(super) fn run(site: &Site, rounds: usize, report: &mut Report) -> Result<()>
     };
     report.table(
         ["", "tasks/s", "CPU us/task", "Redis us/task", "tasks/get a s", "CPU us/get", "s after SIGKILL"],
-        &[row("FastMCP with Docket", &theirs), row("longhaul", &ours)],
+        &[row("FastMCP with Docket", &theirs), row("longhaul", &ours), row("one HMGET behind axum", &bare)],
     );
     report.ratio("tasks a second, longhaul's over Docket's", &ours.tasks.over(&theirs.tasks));
     report.judge(
@@ -81,6 +85,7 @@ pub(super) fn run(site: &Site, rounds: usize, report: &mut Report) -> Result<()>
         "CPU a tasks/get, Docket's over longhaul's",
         &theirs.poll_cpu.over(&ours.poll_cpu),
     );
+    report.ratio("CPU a tasks/get, longhaul's over the bare handler's", &ours.poll_cpu.over(&bare.poll_cpu));
     report.judge(
         Goal::AlwaysUnder(2.0),
         "seconds from SIGKILL to the result, the work's own left out",
@@ -109,6 +114,13 @@ fn measure(launch: &Launch, (tasks, polls): (u32, u32), redis: &Redis, found: &m
     found.task_cpu.push((server.cpu()? - cpu) / many * 1e6);
     found.task_redis.push((redis.cpu()? - database) / many * 1e6);
 
+    ask_after(&server, polls, found)?;
+    found.recovery.push(recover(launch, server)?);
+    Ok(())
+}
+
+/// Asks after tasks that have ended.
+fn ask_after(server: &Server, polls: u32, found: &mut Found) -> Result<()> {
     let (cpu, began) = (server.cpu()?, Instant::now());
     each(CLIENTS, server.url(), |caller| {
         let id = caller.see_through(0.0)?;
@@ -120,7 +132,6 @@ fn measure(launch: &Launch, (tasks, polls): (u32, u32), redis: &Redis, found: &m
     let (took, many) = (began.elapsed().as_secs_f64(), f64::from(polls) * CLIENTS as f64);
     found.polls.push(many / took);
     found.poll_cpu.push((server.cpu()? - cpu) / many * 1e6);
-    found.recovery.push(recover(launch, server)?);
     Ok(())
 }
 
