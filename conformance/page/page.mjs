@@ -1,7 +1,7 @@
 // The pages of the program in a browser: `node page.mjs PROGRAM CHROMIUM [FOLDER]`. Pictures of them go to the folder.
 
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -10,9 +10,8 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
-import { chromium } from "playwright-core";
-
 import { foreign, free, proxy } from "./between.mjs";
+import { launched, started } from "./started.mjs";
 
 const [program, browserProgram, pictures] = process.argv.slice(2);
 if (browserProgram === undefined) {
@@ -76,10 +75,7 @@ await writeFile(join(folder, "longhaul.toml"), CONFIG);
 const address = await free();
 const root = `http://${address}`;
 let server = await serve();
-// It visits pages of ours alone, and its sandbox does not start for root.
-const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP rebound.test 127.0.0.1"];
-const executablePath = execFileSync("sh", ["-c", 'command -v -- "$0"', browserProgram], { encoding: "utf8" }).trim();
-const browser = await chromium.launch({ executablePath, args });
+const browser = await launched(browserProgram, ["--host-resolver-rules=MAP rebound.test 127.0.0.1"]);
 
 const problems = [];
 /** The task that has written in colour, one that was gone on with by another server, one with steps, one that was answered and one that was
@@ -634,16 +630,7 @@ async function enter(page, at) {
   await page.waitForURL(`http://${at}/`);
 }
 
-/** Starts the program, and waits until it is ready. */
-async function serve(at = address) {
-  const child = spawn(program, ["serve", "--http", at], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
-  process.once("exit", () => child.kill("SIGKILL"));
-  let said = "";
-  child.stderr.setEncoding("utf8").on("data", (more) => (said += more));
-  for (let look = 0; !said.includes("\nready"); look += 1) {
-    if (look > 1500 || child.exitCode !== null) throw new Error(`${program} does not serve:\n${said}`);
-    await pause(20);
-  }
-  child.key = /\?key=(\S+)/.exec(said)?.[1];
-  return child;
+/** Starts the program. */
+function serve(at = address) {
+  return started(program, folder, at);
 }

@@ -105,7 +105,7 @@ const BENCHES: &[Bench] = &[
     ),
     (
         "page",
-        "how long the list of tasks takes on the program's page, among 100,000",
+        "how long the list of tasks takes on the program's page, among 100,000, and whether a page that follows much stays quick",
         Measures::Alone(page::run),
     ),
     (

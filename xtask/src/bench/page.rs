@@ -1,4 +1,6 @@
-//! The list of tasks on the program's page, among many: how long whoever looks waits for it.
+//! The program's page: how long whoever looks waits for the list of tasks among many, and how one fares that follows much.
+
+mod following;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -78,7 +80,8 @@ pub(super) fn run(site: &Site, rounds: usize, report: &mut Report) -> Result<()>
     }
     report.table(["", "p50 ms", "p99 ms", "kB"], &rows);
     drop(visitor);
-    fs::remove_dir_all(&folder).context("cannot remove the store")
+    fs::remove_dir_all(&folder).context("cannot remove the store")?;
+    following::run(site, rounds, report)
 }
 
 /// Whoever looks at the pages of a server that lives as long as this.

@@ -30,13 +30,22 @@ pub(crate) fn stage(site: &Site) -> Result<Tally> {
 pub(super) fn set_up(site: &Site) -> Result<()> {
     system::require(site, &system::CHROMIUM)?;
     Node::with(site, "browser", EXAMPLE, OLDEST_NODE)?;
-    Node::with(site, "page", OWN_PAGES, OLDEST_NODE)?;
+    page_scripts(site)?;
     Ok(())
+}
+
+/// Where scripts run that look at the pages of our program.
+///
+/// # Errors
+///
+/// When Node or a package cannot be installed.
+pub(crate) fn page_scripts(site: &Site) -> Result<Node> {
+    Node::with(site, "page", OWN_PAGES, OLDEST_NODE)
 }
 
 /// The pages of our program, as people see them.
 fn own_pages(site: &Site) -> Result<Tally> {
-    let node = Node::with(site, "page", OWN_PAGES, OLDEST_NODE)?;
+    let node = page_scripts(site)?;
     let mut pages = node.script(site, "page.mjs");
     pages.arg(program(site, super::Server::Commands.name())?).arg(system::CHROMIUM.name);
     let ran = site.run(&mut pages)?;

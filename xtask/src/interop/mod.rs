@@ -22,7 +22,7 @@ use crate::tools::{Node, Python, system};
 use crate::wire::{self, Whose};
 pub(crate) use behind::behind;
 use behind::{BEHIND, Behind, SESSIONS};
-pub(crate) use browser::stage as browser;
+pub(crate) use browser::{page_scripts, stage as browser};
 pub(crate) use server::HttpServer;
 use tap::Tap;
 pub(crate) use visit::visit;
