@@ -19,7 +19,7 @@ const WRITES = `
 i=0
 while [ $i -lt $(($2 * 50)) ]; do
   i=$((i+1)); n=0
-  while [ $n -lt $(($1 / 50)) ]; do n=$((n+1)); echo "   Compiling some-library-$i v1.0.$n (/home/somebody/projects/some-library)"; done
+  while [ $n -lt $(($1 / 50)) ]; do n=$((n+1)); echo "   Compiling some-library-$i v1.0.$n (../some-library)"; done
   sleep 0.018
 done`;
 const CONFIG = `
@@ -51,14 +51,18 @@ await page.evaluate(() => {
   };
   window.looks = setTimeout(look, EVERY);
 });
-await page.locator("#state .badge.completed").waitFor({ timeout: (Number(seconds) * 3 + 60) * 1000 });
+const [begun, patience] = [Date.now(), (Number(seconds) * 3 + 60) * 1000];
+await page.locator("#state .badge.completed").waitFor({ timeout: patience });
+const took = (Date.now() - begun) / 1000;
+// A page that follows no more is quick, and of no use.
+await page.locator("#log-stdout").filter({ hasText: `some-library-${Number(seconds) * 50} ` }).waitFor({ timeout: patience });
 const found = await page.evaluate(() => {
   clearTimeout(window.looks);
   const late = window.late.sort((one, other) => one - other);
   const shown = document.getElementById("log-stdout").textContent;
   return { looks: late.length, p99: late[Math.floor(late.length * 0.99)], most: late.at(-1), lines: shown.split("\n").length };
 });
-console.log(JSON.stringify(found));
+console.log(JSON.stringify({ ...found, rate: (Number(lines) * Number(seconds)) / took }));
 await browser.close();
 server.kill("SIGKILL");
 await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });

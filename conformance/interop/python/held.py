@@ -44,7 +44,7 @@ async def _companion(client: Client, name: str, task_id: str) -> CallToolResult:
     return await client.call_tool(name, {argument: task_id})
 
 
-async def _wait_for(client: Client, task_id: str) -> CallToolResult:
+async def wait_for(client: Client, task_id: str) -> CallToolResult:
     """Wait until the task is over; what `task_wait` then answers."""
     for _ in range(WAITS):
         result = await _companion(client, "task_wait", task_id)
@@ -76,13 +76,13 @@ async def _is_handed_over(client: Client) -> None:
 
 async def _waits(client: Client) -> None:
     task_id, _ = await _hand_over(client, LONG)
-    assert "step 16 of 16" in text_of(success(await _wait_for(client, task_id)))
+    assert "step 16 of 16" in text_of(success(await wait_for(client, task_id)))
 
 
 async def _cancels(client: Client) -> None:
     task_id, _ = await _hand_over(client, {"seconds": 60, "steps": 60})
     success(await _companion(client, "task_cancel", task_id))
-    assert "cancel" in text_of(await _wait_for(client, task_id)).lower()
+    assert "cancel" in text_of(await wait_for(client, task_id)).lower()
 
 
 async def _unknown_task(client: Client) -> None:

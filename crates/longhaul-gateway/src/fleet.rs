@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::store::{EntryKey, Holder, Registry, StoreError, Time, Value};
+use longhaul::store::{EntryKey, Holder, NodeId, Registry, StoreError, Time, Value};
 use longhaul::tasks::runner::Engine;
 use serde::{Deserialize, Serialize};
+use tokio::time::{sleep, timeout};
 
 use crate::config::Role;
 
@@ -19,8 +20,6 @@ pub struct Fleet(Arc<dyn Registry>);
 /// What a server says of itself.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Member {
-    /// The node that it is in the store.
-    pub(crate) node: String,
     pub(crate) release: String,
     /// One of the words of [`Role::ALL`], or of a later release.
     pub(crate) role: String,
@@ -39,57 +38,63 @@ impl Fleet {
         Self(registry)
     }
 
-    /// Says every few seconds that the server of this engine is there, and once it is about to go, as long as the process lives. It began
-    /// just now.
-    pub fn join(&self, engine: Engine, role: Role) {
-        let Self(registry) = self.clone();
-        let store = Arc::clone(engine.store());
+    /// Says every few seconds that the server of this engine is there, from now on, and once it is about to go, for as long as this is
+    /// polled: what was said last is shown for up to 15 s more. There is one server for each node of a store, which is what it is known by.
+    pub async fn keep_telling(self, engine: Engine, role: Role) {
+        let store = engine.store();
         let word = Role::ALL.iter().find(|(_, one)| *one == role).map_or("", |(word, _)| word);
         let mut member = Member {
-            node: store.node().to_string(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             role: word.to_owned(),
             began: store.now(),
             said: store.now(),
             is_draining: false,
         };
-        tokio::spawn(async move {
-            loop {
-                (member.said, member.is_draining) = (store.now(), engine.is_draining());
-                if let Err(error) = member.tell(&*registry).await {
-                    tracing::debug!(%error, "other servers are not told now that this one is there");
-                }
-                if member.is_draining {
-                    tokio::time::sleep(EVERY).await;
-                } else {
-                    // Late or about to go: either is to be told.
-                    let _late = tokio::time::timeout(EVERY, engine.draining()).await;
-                }
+        loop {
+            (member.said, member.is_draining) = (store.now(), engine.is_draining());
+            if let Err(error) = member.tell(&*self.0, store.node()).await {
+                tracing::debug!(%error, "other servers are not told now that this one is there");
             }
-        });
+            if member.is_draining {
+                sleep(EVERY).await;
+            } else {
+                // Late or about to go: either is to be told.
+                let _late = timeout(EVERY, engine.draining()).await;
+            }
+        }
     }
 
-    /// Those that are there, or were until a moment ago, by their nodes' names.
+    /// Those that are there, or were until a moment ago, by their nodes: the first 256.
     ///
     /// # Errors
     ///
     /// When the store cannot be asked.
-    pub(crate) async fn members(&self) -> Result<Vec<Member>, StoreError> {
-        let names = self.0.names(Holder::Server, KIND, None, EntryKey::LONGEST_NAMES).await?;
+    pub(crate) async fn members(&self) -> Result<Vec<(NodeId, Member)>, StoreError> {
+        let names = self.0.names(Holder::Server, KIND, None, MOST).await?;
         let mut members = Vec::with_capacity(names.len());
         for name in names {
-            let entry = self.0.entry(EntryKey::of_server(KIND, &name)).await?;
+            let entry = match self.0.entry(EntryKey::of_server(KIND, &name)).await {
+                Ok(Some(entry)) => entry,
+                Ok(None) => continue,
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    tracing::error!(name, %error, "what a server says of itself is damaged and is passed over");
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             // One of a later release may say what this one cannot read.
-            members.extend(entry.and_then(|entry| serde_json::from_slice::<Member>(&entry.value).ok()));
+            if let (Ok(node), Ok(member)) = (NodeId::new(name), serde_json::from_slice(&entry.value)) {
+                members.push((node, member));
+            }
         }
         Ok(members)
     }
 }
 
 impl Member {
-    async fn tell(&self, registry: &dyn Registry) -> Result<(), StoreError> {
+    async fn tell(&self, registry: &dyn Registry, node: &NodeId) -> Result<(), StoreError> {
         let said = serde_json::to_vec(self).expect("numbers and strings are JSON");
-        let key = EntryKey::of_server(KIND, &self.node);
+        let key = EntryKey::of_server(KIND, node.as_str());
         registry.put(key, Value::lasting(&said, KEPT)).await.map(drop)
     }
 }
@@ -113,6 +118,9 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// How long what it has said is there: it may be late twice.
 const KEPT: Duration = Duration::from_secs(15);
+
+/// How many are looked at: each is a way to the database.
+const MOST: usize = 256;
 
 /// What these entries are called.
 const KIND: &str = "server";

@@ -35,6 +35,7 @@ const PAUSE: Duration = Duration::from_millis(6);
 const GOAL: Goal = Goal::AlwaysUnder(100.0);
 
 pub(super) fn run(site: &Site, rounds: usize, report: &mut Report) -> Result<()> {
+    let node = following::set_up(site)?;
     let mut build = site.cargo(&["build", "--release", "--locked", "--quiet"]);
     build.args(["-p", "longhaul-cli", "--bin", "longhaul"]);
     site.must_run(&mut build)?;
@@ -81,7 +82,7 @@ pub(super) fn run(site: &Site, rounds: usize, report: &mut Report) -> Result<()>
     report.table(["", "p50 ms", "p99 ms", "kB"], &rows);
     drop(visitor);
     fs::remove_dir_all(&folder).context("cannot remove the store")?;
-    following::run(site, rounds, report)
+    following::run(site, &node, rounds, report)
 }
 
 /// Whoever looks at the pages of a server that lives as long as this.

@@ -239,7 +239,8 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs.clone(), TIDY_EVERY));
     tokio::spawn(http_job::keep_tidy(jobs.clone(), TIDY_EVERY));
     if is_a_database(config) {
-        Fleet::new(Arc::clone(&registry)).join(dispatcher.engine().clone(), config.server.role);
+        let fleet = Fleet::new(Arc::clone(&registry));
+        tokio::spawn(fleet.keep_telling(dispatcher.engine().clone(), config.server.role));
     }
     let counts = dispatcher.engine().counts().await?;
     let foreign = foreign_tools(config, &upstreams, &*store, taken_up).await?;

@@ -46,8 +46,8 @@ impl Admin {
         let own = self.store().node().to_string();
         let node = |name: String| Node { is_this: name == own, name, member: None, tasks: 0, until: None };
         let mut nodes = BTreeMap::from([(own.clone(), node(own.clone()))]);
-        for member in self.0.fleet.members().await? {
-            let name = member.node.clone();
+        for (name, member) in self.0.fleet.members().await? {
+            let name = name.to_string();
             nodes.entry(name.clone()).or_insert_with(|| node(name)).member = Some(member);
         }
         for lease in page.tasks.iter().filter_map(|task| task.lease()) {

@@ -58,7 +58,7 @@ pub(super) async fn show(look: Look<'_>) -> Result<Answer, AdminError> {
 fn workers(inner: &Inner, nodes: &Nodes, now: Time) -> Markup {
     html! {
         section aria-labelledby="nodes-title" {
-            h2 id="nodes-title" { "Who works" }
+            h2 id="nodes-title" { "Who serves" }
             div.scroll tabindex="0" role="group" aria-label="Nodes, a table" {
                 table.cards {
                     thead { tr {
@@ -201,14 +201,15 @@ async fn told(look: Look<'_>) -> Result<Value, AdminError> {
     let Nodes { nodes, oldest, newest_only } = admin.nodes(look.viewer).await?;
     let counts = admin.engine().counts().await?;
     let now = admin.now();
-    let ms = |at: Time| at.unix_ms() - now.unix_ms();
+    let ms = |at: Time| at.unix_ms().saturating_sub(now.unix_ms());
+    let ago = |at: Time| u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX);
     let nodes = nodes.iter().map(|node| {
         json!({
             "name": node.name, "isThis": node.is_this, "tasks": node.tasks, "leaseEndsInMs": node.until.map(ms),
             "release": node.member.as_ref().map(|member| &member.release),
             "role": node.member.as_ref().map(|member| &member.role),
-            "upMs": node.member.as_ref().map(|member| -ms(member.began)),
-            "heardMsAgo": node.member.as_ref().map(|member| -ms(member.said)),
+            "upMs": node.member.as_ref().map(|member| ago(member.began)),
+            "heardMsAgo": node.member.as_ref().map(|member| ago(member.said)),
             "isDraining": node.member.as_ref().map(|member| member.is_draining),
         })
     });

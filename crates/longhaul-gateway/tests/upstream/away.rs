@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use longhaul::client::{CallOptions, Client, Options};
@@ -87,17 +88,22 @@ async fn a_task_whose_call_never_left_waits_for_its_server_and_a_plain_call_fail
     }
 }
 
+async fn in_time<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(60), what).await.expect("it comes to its end")
+}
+
 /// Somebody in front of a server that is away, who answers every request in these words; until it is dropped.
 struct InFront {
     address: SocketAddr,
     is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl InFront {
     fn at(address: SocketAddr, status: &'static str) -> Self {
         let (listener, is_over) = (TcpListener::bind(address).unwrap(), Arc::<AtomicBool>::default());
         let over = Arc::clone(&is_over);
-        std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             for connection in listener.incoming() {
                 if over.load(Ordering::SeqCst) {
                     return;
@@ -106,7 +112,7 @@ impl InFront {
                 let _heard = refuse(connection.unwrap(), status);
             }
         });
-        Self { address, is_over }
+        Self { address, is_over, thread: Some(thread) }
     }
 }
 
@@ -115,14 +121,13 @@ impl Drop for InFront {
         self.is_over.store(true, Ordering::SeqCst);
         let _woken = TcpStream::connect(self.address);
         // Its place is free once it has gone.
-        while TcpStream::connect(self.address).is_ok() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        self.thread.take().unwrap().join().unwrap();
     }
 }
 
 /// Reads one request to its end, and answers it.
 fn refuse(connection: TcpStream, status: &str) -> std::io::Result<()> {
+    connection.set_read_timeout(Some(Duration::from_secs(1)))?;
     let (mut request, mut length) = (BufReader::new(connection), 0);
     loop {
         let mut line = String::new();
@@ -161,10 +166,10 @@ async fn a_task_whose_call_was_refused_waits_if_it_was_not_passed_on_or_may_be_m
             says(&task, "waiting to be called, for its server is away").await;
             drop(in_front);
             let _program = Elsewhere::at(address, "after");
-            let answered = task.wait().await.unwrap();
+            let answered = in_time(task.wait()).await.unwrap();
             assert!(!answered.is_error && said(&answered) == "elsewhere", "{status}: {answered:?}");
         } else {
-            let ended = task.wait().await.unwrap();
+            let ended = in_time(task.wait()).await.unwrap();
             assert!(ended.is_error && said(&ended).contains("503"), "{ended:?}");
         }
     }

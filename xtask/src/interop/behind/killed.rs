@@ -1,16 +1,20 @@
 //! Ours is killed in the middle of calls of servers of others, and is there again.
 
-use anyhow::{Context, Result};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
 
 use super::Upstream;
 use super::front::Front;
-use crate::interop::Rigs;
 use crate::interop::tap::Tap;
 use crate::interop::theirs::{FASTMCP, Over};
-use crate::site::Site;
+use crate::interop::{PYTHON, Rigs};
+use crate::site::{Ran, Site};
 use crate::tally::Tally;
 
-/// The servers, and what holds for their tools: each is called in `killed.mjs` by the name before it.
+/// The servers, and what holds for their tools: each is called by the name before it, as `killed.json` lists.
 const SERVERS: &[(&str, &str, Over, &str)] = &[
     ("its", "typescript-v1", Over::Http, ""),
     ("redis", FASTMCP, Over::Http, AGAIN),
@@ -34,17 +38,53 @@ pub(in crate::interop) fn killed(site: &Site, rigs: &Rigs) -> Result<Tally> {
     }
     let mut front = Front::start(site, &config)?;
     front.lists(site, SERVERS.iter().map(|(name, ..)| *name))?;
-    let calls = front.path().join("calls.json");
-    let calls = calls.to_str().context("the build folder's path is not UTF-8")?;
-    let mut begin = rigs.node.script(site, "killed.mjs");
-    if !site.run(begin.args(["begin", &front.url(), calls]))?.success {
-        return Ok(Tally::one(false));
+    let ready = Client::Python.notes(&front).with_extension("ready");
+    // All calls are under way at once, whichever clients take longer to start.
+    let begun = thread::scope(|scope| {
+        let hosts = scope.spawn(|| play(site, rigs, Client::Python, "begin", &front));
+        while !ready.exists() && !hosts.is_finished() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let clients = play(site, rigs, Client::Node, "begin", &front);
+        [clients, hosts.join().unwrap_or_else(|_| bail!("the thread of the Python hosts panicked"))]
+    });
+    for (ran, whose) in begun.into_iter().zip(["Node", "Python"]) {
+        if !ran?.success {
+            return Ok(site.complain(format!("not every call of the {whose} clients has begun")));
+        }
     }
     let mut tally = front.kill()?;
     front.start_again()?;
-    let mut end = rigs.node.script(site, "killed.mjs");
-    let ran = site.run(end.args(["end", &front.url(), calls]))?;
-    tally += Tap::read(&ran.lines).tally(ran.success);
+    for client in [Client::Node, Client::Python] {
+        let ran = play(site, rigs, client, "end", &front)?;
+        tally += Tap::read(&ran.lines).tally(ran.success);
+    }
     tally += front.kill()?;
     Ok(tally)
+}
+
+/// Whose clients call.
+#[derive(Clone, Copy, Debug)]
+enum Client {
+    Node,
+    Python,
+}
+
+impl Client {
+    /// Where they note how to come back.
+    fn notes(self, front: &Front) -> PathBuf {
+        front.path().join(match self {
+            Self::Node => "calls-node.json",
+            Self::Python => "calls-python.json",
+        })
+    }
+}
+
+/// Has clients begin their calls, or come back to them.
+fn play(site: &Site, rigs: &Rigs, client: Client, verb: &str, front: &Front) -> Result<Ran> {
+    let mut script = match client {
+        Client::Node => rigs.node.script(site, "killed.mjs"),
+        Client::Python => rigs.python.script(site, &format!("{PYTHON}/killed.py")),
+    };
+    site.run(script.arg(verb).arg(front.url()).arg(client.notes(front)))
 }
