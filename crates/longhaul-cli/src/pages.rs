@@ -10,6 +10,7 @@ use longhaul::store::Registry;
 use longhaul_gateway::admin::{Admin, new_key};
 use longhaul_gateway::config::{Config, Listen};
 use longhaul_gateway::dashboard::{Dashboard, Facts};
+use longhaul_gateway::fleet::Fleet;
 use longhaul_gateway::tool::Streams;
 use longhaul_gateway::upstream::Upstream;
 
@@ -24,6 +25,7 @@ pub(crate) struct Around<'a> {
     pub(crate) guard: Option<&'a Guard>,
     pub(crate) registry: &'a Arc<dyn Registry>,
     pub(crate) streams: &'a Streams,
+    pub(crate) fleet: &'a Fleet,
 }
 
 impl Around<'_> {
@@ -36,7 +38,7 @@ impl Around<'_> {
         dispatcher: &Dispatcher,
         upstreams: Vec<Arc<Upstream>>,
     ) -> Outcome<Option<(Dashboard, Page)>> {
-        let Self { config, file, guard, registry, streams } = *self;
+        let Self { config, file, guard, registry, streams, fleet } = *self;
         if !config.page.enabled || guard.is_none() && place.is_reachable() {
             return Ok(None);
         }
@@ -51,7 +53,7 @@ impl Around<'_> {
         facts.upstreams = upstreams;
         facts.hosts = connect::snippets(config, file, &endpoint);
         facts.endpoint = endpoint;
-        let admin = Admin::new(dispatcher.clone(), Arc::clone(registry), streams.clone());
+        let admin = Admin::new(dispatcher.clone(), Arc::clone(registry), streams.clone(), fleet.clone());
         let dashboard = Dashboard::new(admin, facts);
         Ok(Some(match (guard, place) {
             (Some(guard), _) => {

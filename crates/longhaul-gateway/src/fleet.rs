@@ -13,9 +13,17 @@ use tokio::time::{sleep, timeout};
 
 use crate::config::Role;
 
-/// The servers of a store. Clones are one.
+/// The servers of a store, one of them this one. Clones are one.
 #[derive(Clone, Debug)]
-pub struct Fleet(Arc<dyn Registry>);
+pub struct Fleet(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Arc<dyn Registry>,
+    engine: Engine,
+    role: Role,
+    began: Time,
+}
 
 /// What a server says of itself.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -33,29 +41,22 @@ pub(crate) struct Member {
 }
 
 impl Fleet {
-    /// That of the store whose registry this is.
-    pub fn new(registry: Arc<dyn Registry>) -> Self {
-        Self(registry)
+    /// That of the store of `registry` and `engine`, for which this server has begun now in this role.
+    pub fn new(registry: Arc<dyn Registry>, engine: Engine, role: Role) -> Self {
+        let began = engine.store().now();
+        Self(Arc::new(Inner { registry, engine, role, began }))
     }
 
-    /// Says every few seconds that the server of this engine is there, from now on, and once it is about to go, for as long as this is
-    /// polled: what was said last is shown for up to 15 s more. There is one server for each node of a store, which is what it is known by.
-    pub async fn keep_telling(self, engine: Engine, role: Role) {
-        let store = engine.store();
-        let word = Role::ALL.iter().find(|(_, one)| *one == role).map_or("", |(word, _)| word);
-        let mut member = Member {
-            release: env!("CARGO_PKG_VERSION").to_owned(),
-            role: word.to_owned(),
-            began: store.now(),
-            said: store.now(),
-            is_draining: false,
-        };
+    /// Says every few seconds that this server is there, from now on, and once it is about to go, for as long as this is polled: what was
+    /// said last is shown for up to 15 s more. There is one server for each node of a store, which is what it is known by.
+    pub async fn keep_telling(self) {
+        let Inner { registry, engine, .. } = &*self.0;
         loop {
-            (member.said, member.is_draining) = (store.now(), engine.is_draining());
-            if let Err(error) = member.tell(&*self.0, store.node()).await {
+            let own = self.own();
+            if let Err(error) = own.tell(&**registry, engine.store().node()).await {
                 tracing::debug!(%error, "other servers are not told now that this one is there");
             }
-            if member.is_draining {
+            if own.is_draining {
                 sleep(EVERY).await;
             } else {
                 // Late or about to go: either is to be told.
@@ -64,16 +65,29 @@ impl Fleet {
         }
     }
 
-    /// Those that are there, or were until a moment ago, by their nodes: the first 256.
+    /// What this server says of itself.
+    fn own(&self) -> Member {
+        let Inner { engine, role, began, .. } = &*self.0;
+        Member {
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            role: Role::ALL.iter().find(|(_, one)| one == role).map_or("", |(word, _)| word).to_owned(),
+            began: *began,
+            said: engine.store().now(),
+            is_draining: engine.is_draining(),
+        }
+    }
+
+    /// This one, and those others that tell and are there, or were until a moment ago, by their nodes: the first 256.
     ///
     /// # Errors
     ///
     /// When the store cannot be asked.
     pub(crate) async fn members(&self) -> Result<Vec<(NodeId, Member)>, StoreError> {
-        let names = self.0.names(Holder::Server, KIND, None, MOST).await?;
-        let mut members = Vec::with_capacity(names.len());
+        let Inner { registry, engine, .. } = &*self.0;
+        let names = registry.names(Holder::Server, KIND, None, MOST).await?;
+        let mut members = Vec::with_capacity(names.len() + 1);
         for name in names {
-            let entry = match self.0.entry(EntryKey::of_server(KIND, &name)).await {
+            let entry = match registry.entry(EntryKey::of_server(KIND, &name)).await {
                 Ok(Some(entry)) => entry,
                 Ok(None) => continue,
                 Err(error @ StoreError::Corrupt { .. }) => {
@@ -87,6 +101,9 @@ impl Fleet {
                 members.push((node, member));
             }
         }
+        // It knows better than what it told last, and one alone with its file tells nobody.
+        members.retain(|(node, _)| node != engine.store().node());
+        members.push((engine.store().node().clone(), self.own()));
         Ok(members)
     }
 }

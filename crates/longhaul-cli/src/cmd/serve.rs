@@ -238,9 +238,9 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
         dispatcher.start().await.with_context(|| format!("the store {} cannot be used", config.store.url))?;
     tokio::spawn(janitor::keep_tidy(Arc::clone(&store), runs.clone(), TIDY_EVERY));
     tokio::spawn(http_job::keep_tidy(jobs.clone(), TIDY_EVERY));
+    let fleet = Fleet::new(Arc::clone(&registry), dispatcher.engine().clone(), config.server.role);
     if is_a_database(config) {
-        let fleet = Fleet::new(Arc::clone(&registry));
-        tokio::spawn(fleet.keep_telling(dispatcher.engine().clone(), config.server.role));
+        tokio::spawn(fleet.clone().keep_telling());
     }
     let counts = dispatcher.engine().counts().await?;
     let foreign = foreign_tools(config, &upstreams, &*store, taken_up).await?;
@@ -254,6 +254,7 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
         guard: guard.as_ref(),
         registry: &registry,
         streams: &streams,
+        fleet: &fleet,
     };
     let pages = match listening {
         Some((place, allow)) => around.pages(place, allow, &dispatcher, upstreams.all()).await?,

@@ -59,9 +59,8 @@ struct Inner {
 }
 
 impl Admin {
-    /// Those of `dispatcher`, what their commands write in `streams`; who is let in is kept in `registry`.
-    pub fn new(dispatcher: Dispatcher, registry: Arc<dyn Registry>, streams: Streams) -> Self {
-        let fleet = Fleet::new(Arc::clone(&registry));
+    /// Those of `dispatcher`, which is one of `fleet`, what their commands write in `streams`; who is let in is kept in `registry`.
+    pub fn new(dispatcher: Dispatcher, registry: Arc<dyn Registry>, streams: Streams, fleet: Fleet) -> Self {
         Self(Arc::new(Inner { dispatcher, streams, fleet, sessions: Sessions::new(registry) }))
     }
 

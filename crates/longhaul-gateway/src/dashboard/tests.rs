@@ -25,6 +25,8 @@ use super::respond::Answer;
 use super::{Dashboard, Facts};
 use crate::admin::{Admin, new_key};
 use crate::command::RunsDir;
+use crate::config::Role;
+use crate::fleet::Fleet;
 use crate::tool::{Copies, Streams};
 
 const HERE: &str = "127.0.0.1:8420";
@@ -34,6 +36,7 @@ struct Scene {
     dashboard: Dashboard,
     dispatcher: Dispatcher,
     registry: Arc<dyn Registry>,
+    fleet: Fleet,
     _runs: tempfile::TempDir,
 }
 
@@ -68,9 +71,11 @@ impl Scene {
         let runs = tempfile::tempdir().unwrap();
         let registry: Arc<dyn Registry> = store;
         let dir = RunsDir::open(runs.path().join("runs")).unwrap();
-        let admin = Admin::new(dispatcher.clone(), Arc::clone(&registry), Streams::new(dir, Copies::none()));
+        let fleet = Fleet::new(Arc::clone(&registry), dispatcher.engine().clone(), Role::Worker);
+        let streams = Streams::new(dir, Copies::none());
+        let admin = Admin::new(dispatcher.clone(), Arc::clone(&registry), streams, fleet.clone());
         let facts = Facts { name: "ci <1>".to_owned(), ..Facts::default() };
-        Self { dashboard: Dashboard::new(admin, facts), dispatcher, registry, _runs: runs }
+        Self { dashboard: Dashboard::new(admin, facts), dispatcher, registry, fleet, _runs: runs }
     }
 
     async fn ask(&self, request: http::request::Builder, body: &str) -> Answer {

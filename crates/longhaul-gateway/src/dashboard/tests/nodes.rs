@@ -7,8 +7,7 @@ use longhaul::proto::dialect::Dialect;
 use longhaul::store::{EntryKey, Value as StoredValue};
 
 use super::*;
-use crate::config::{Colour, Role, check};
-use crate::fleet::Fleet;
+use crate::config::{Colour, check};
 use crate::upstream::{Seen, Upstream, Upstreams};
 
 /// What it tells of the configuration, and the latest words of a server that is served on.
@@ -120,30 +119,19 @@ async fn a_server_that_has_died_is_said_to_be_away_and_its_tools_to_be_offered_s
 async fn what_servers_say_of_themselves_is_shown_also_of_those_that_hold_nothing() {
     let scene = Scene::new().await;
     let browser = scene.enter().await;
-    let fleet = Fleet::new(Arc::clone(&scene.registry));
     let engine = scene.dispatcher.engine();
-    tokio::spawn(fleet.keep_telling(engine.clone(), Role::Worker));
     let other = br#"{"release":"9.9.9","role":"<b>","began":-9223372036854775808,"said":2000,"is_draining":false,"more":1}"#;
     // The first is of a later release.
     for (name, said) in [("idle", &other[..]), ("none", b"{}"), ("no node", other)] {
         let key = EntryKey::of_server("server", name);
         scene.registry.put(key, StoredValue::lasting(said, Duration::from_secs(60))).await.unwrap();
     }
-    let told = async |is: fn(&Value) -> bool| {
-        let told = async {
-            loop {
-                let (_, told) = browser.api(Method::GET, "nodes", &Value::Null).await;
-                if told["nodes"].as_array().unwrap().iter().any(is) {
-                    return told["nodes"].clone();
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(60), told).await.expect("it is told")
-    };
-    let nodes = told(|node| node["isThis"] == true && node["role"] == "worker").await;
-    assert_eq!(nodes.as_array().unwrap().len(), 2, "what cannot be read is nobody: {nodes}");
-    let idle = nodes.as_array().unwrap().iter().find(|node| node["name"] == "idle").unwrap();
+    let (_, told) = browser.api(Method::GET, "nodes", &Value::Null).await;
+    let nodes = told["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 2, "what cannot be read is nobody: {told}");
+    let of = |name: &str| nodes.iter().find(|node| node["name"] == name).unwrap();
+    let (own, idle) = (of(engine.store().node().as_str()), of("idle"));
+    assert!(own["isThis"] == true && own["role"] == "worker", "one that tells nobody knows itself: {own}");
     assert_eq!(
         (&idle["release"], &idle["tasks"], &idle["isDraining"]),
         (&"9.9.9".into(), &0.into(), &false.into())
@@ -153,7 +141,25 @@ async fn what_servers_say_of_themselves_is_shown_also_of_those_that_hold_nothing
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains("(about to go)"), "{page}");
+
+    tokio::spawn(scene.fleet.clone().keep_telling());
+    // What the others read of this one.
+    let told = async |is: fn(&Value) -> bool| {
+        let key = EntryKey::of_server("server", engine.store().node().as_str());
+        let told = async {
+            loop {
+                if let Some(entry) = scene.registry.entry(key).await.unwrap()
+                    && is(&serde_json::from_slice(&entry.value).unwrap())
+                {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), told).await.expect("it is told")
+    };
+    told(|said| said["role"] == "worker" && said["is_draining"] == false).await;
     engine.drain(Duration::ZERO).await;
-    told(|node| node["isThis"] == true && node["isDraining"] == true).await;
+    told(|said| said["is_draining"] == true).await;
     assert!(browser.page("/nodes").await.contains("(about to go)"));
 }
