@@ -87,6 +87,14 @@ impl Site {
         command
     }
 
+    /// A cargo command in the root that takes of the processors what others leave.
+    pub(crate) fn patient_cargo(&self, arguments: &[&str]) -> Command {
+        let cargo = self.cargo(arguments);
+        let mut command = Command::new("nice");
+        command.arg("-n10").arg(cargo.get_program()).args(arguments).current_dir(&self.root);
+        command
+    }
+
     /// What a program of ours has in its environment to note what it says.
     pub(crate) fn noting(&self) -> Option<(&'static str, &Path)> {
         self.notes.as_deref().map(|folder| ("LONGHAUL_WIRE", folder))

@@ -19,13 +19,19 @@ pub(crate) enum Whose {
     All,
 }
 
-/// Carries out `stage`, whose programs note what they say, and then checks that; it counts as one part more.
+/// Carries out `stage`, whose programs note what they say in a folder of this name, and then checks that; it counts as
+/// one part more.
 ///
 /// # Errors
 ///
 /// As `stage`, or when the notes cannot be kept or read.
-pub(crate) fn held(site: &Site, whose: Whose, stage: impl FnOnce(&Site) -> Result<Tally>) -> Result<Tally> {
-    let folder = emptied(&site.target.join("wire"))?;
+pub(crate) fn held(
+    site: &Site,
+    name: &str,
+    whose: Whose,
+    stage: impl FnOnce(&Site) -> Result<Tally>,
+) -> Result<Tally> {
+    let folder = emptied(&site.target.join("wire").join(name))?;
     let mut noting = site.clone();
     noting.notes = Some(folder.clone());
     let mut tally = stage(&noting)?;

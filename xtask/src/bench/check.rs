@@ -72,9 +72,8 @@ pub(crate) fn set_up(site: &Site) -> Result<()> {
 
 /// Builds the program and counts what it does.
 fn count(site: &Site) -> Result<Counts> {
-    let mut build = site.cargo(&["build", "--quiet", "--locked", "--profile", "count", "-p", PROGRAM]);
-    // It leaves a processor to what runs beside it.
-    site.must_run(build.env("CARGO_BUILD_JOBS", "1"))?;
+    let build = ["build", "--quiet", "--locked", "--profile", "count", "-p", PROGRAM];
+    site.must_run(&mut site.patient_cargo(&build))?;
     let program = site.target.join("count").join(PROGRAM);
     let listed = site.must_run(&mut Command::new(&program))?;
     let folder = tempfile::tempdir().context("cannot make a folder for the counts")?;

@@ -67,7 +67,7 @@ struct Leg {
 ///
 /// When the suite or the client cannot be set up, or the suite writes nothing down.
 pub(crate) fn client(site: &Site, strict: bool) -> Result<Tally> {
-    wire::held(site, Whose::Ours, |site| {
+    wire::held(site, "suite-of-clients", Whose::Ours, |site| {
         let suite = Suite { site, node: &set_up(site)?, client: &shell_word(&program(site, CLIENT)?)? };
         let folder = emptied(&site.target.join("conformance-client"))?;
         let mut tally = Tally::default();

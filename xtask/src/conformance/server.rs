@@ -56,7 +56,7 @@ pub(crate) const KILLS: usize = 12;
 /// When the suite or the server cannot be set up, or the suite writes nothing down.
 pub(crate) fn server(site: &Site, kills: usize) -> Result<Tally> {
     // Some of what the suite sends is wrong on purpose.
-    wire::held(site, Whose::Ours, |site| suite(site, kills))
+    wire::held(site, "suite-of-servers", Whose::Ours, |site| suite(site, kills))
 }
 
 fn suite(site: &Site, kills: usize) -> Result<Tally> {

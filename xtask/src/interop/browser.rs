@@ -18,7 +18,7 @@ const OLDEST_NODE: u32 = 22;
 
 /// The stage: builds the example, has Chromium open its page from several origins, and lets a person sign in with it.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
-    wire::held(site, Whose::All, |site| {
+    wire::held(site, "page", Whose::All, |site| {
         let mut tally = pages(site)?;
         tally += person(site)?;
         tally += own_pages(site)?;

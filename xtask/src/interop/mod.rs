@@ -155,7 +155,7 @@ struct Rigs {
 /// The stage: builds our server, points every client at it, has our client visit the servers of others, puts
 /// those behind our server, and holds what all say against the schemas.
 pub(crate) fn stage(site: &Site) -> Result<Tally> {
-    wire::held(site, Whose::All, clients_in_turn)
+    wire::held(site, "clients", Whose::All, clients_in_turn)
 }
 
 fn clients_in_turn(site: &Site) -> Result<Tally> {

@@ -62,7 +62,7 @@ pub(crate) fn visit(site: &Site, servers: &[String]) -> Result<Tally> {
     let chosen = |visit: &&Visit| servers.is_empty() || servers.iter().any(|name| name == visit.server);
     program(site, CLIENT)?;
     let rigs = Rigs::new(site)?;
-    wire::held(site, Whose::All, |site| {
+    wire::held(site, "servers", Whose::All, |site| {
         let mut tally = Tally::default();
         for visit in VISITS.iter().filter(chosen) {
             tally += visit.run(site, &rigs)?;

@@ -34,10 +34,9 @@ pub(super) fn features(site: &Site) -> Result<Tally> {
     for arguments in some(&Workspace::members(&site.root)?) {
         // What a missing feature leaves behind, the compiler sees: a name that is not there, or that nobody uses.
         // Clippy has read the same lines with all features, and would take twice as long.
-        let mut command = site.cargo(&["rustc", "--quiet", "--locked", "--profile", "check"]);
+        let mut command = site.patient_cargo(&["rustc", "--quiet", "--locked", "--profile", "check"]);
         command.args(arguments).args(["--", "-D", "warnings"]);
-        // It leaves a processor to what runs beside it.
-        tally += Tally::one(site.run(command.env("CARGO_BUILD_JOBS", "1"))?.success);
+        tally += Tally::one(site.run(&mut command)?.success);
     }
     Ok(tally)
 }
@@ -69,9 +68,15 @@ const SEEDS: &str = "2000";
 
 /// Every test and every program builds, with the features that all stages use.
 pub(super) fn build(site: &Site) -> Result<Tally> {
+    let workspace = Workspace::members(&site.root)?;
+    // Those of the benches, the lints have read, and nothing runs them here.
+    let is_run = |package: &&Package| !workspace.folder(package).starts_with("benches");
+    let programs = workspace.our_packages().filter(is_run).flat_map(Package::programs);
     // Together, since for the programs alone what they share with tests would be built with fewer features again.
-    let build = ["build", "--quiet", "--workspace", "--locked", "--tests", "--bins", "--features", TESTED];
-    let ran = site.run(&mut site.cargo(&build))?;
+    let mut build =
+        site.cargo(&["build", "--quiet", "--workspace", "--locked", "--tests", "--features", TESTED]);
+    build.args(programs.flat_map(|program| ["--bin", program]));
+    let ran = site.run(&mut build)?;
     site.are_programs_built.store(ran.success, Ordering::Relaxed);
     Ok(Tally::one(ran.success))
 }
@@ -83,7 +88,7 @@ const TOLD: usize = 12;
 /// them is what the schemas say.
 pub(super) fn tests(site: &Site) -> Result<Tally> {
     // What tests send to them is often wrong on purpose.
-    wire::held(site, Whose::Ours, run_tests)
+    wire::held(site, "tests", Whose::Ours, run_tests)
 }
 
 /// Installs what tests start.
@@ -167,7 +172,8 @@ fn some(workspace: &Workspace) -> Vec<Vec<String>> {
 /// As few sets as tell each feature from every other, both ways: no feature is in all the sets that another is in, for
 /// each is in as many of them as any other, and no two in the same (Sperner's theorem).
 fn apart<'f>(features: &[&'f str]) -> Vec<Vec<&'f str>> {
-    let is_half = |members: &u32, sets: u32| members.count_ones() == sets.div_ceil(2);
+    // The smaller half: what few features need is built sooner.
+    let is_half = |members: &u32, sets: u32| members.count_ones() == (sets / 2).max(1);
     let codes = |sets: u32| (0..1u32 << sets).filter(move |members| is_half(members, sets));
     let fits = |sets: &u32| codes(*sets).count() >= features.len();
     let sets = if features.is_empty() { 0 } else { (1..u32::BITS).find(fits).unwrap_or_default() };

@@ -29,18 +29,14 @@ struct Stage {
     /// What it checks.
     what: &'static str,
     check: fn(&Site) -> Result<Tally>,
-    /// It runs beside those after it.
-    is_beside: bool,
 }
+
+/// Stages of which each begins when the one before it has ended.
+type Lane = &'static [Stage];
 
 impl Stage {
     const fn new(name: &'static str, what: &'static str, check: fn(&Site) -> Result<Tally>) -> Self {
-        Self { name, what, check, is_beside: false }
-    }
-
-    const fn beside(mut self) -> Self {
-        self.is_beside = true;
-        self
+        Self { name, what, check }
     }
 
     /// Carries it out and gives its lines of the summary.
@@ -57,52 +53,64 @@ impl Stage {
     }
 }
 
-/// Every stage, in the order they begin.
-const STAGES: &[Stage] = &[
-    // It mostly waits for the network, while others compile.
-    Stage::new("tools", "what tests need beside Rust is installed", tools).beside(),
-    Stage::new("fmt", "every file is formatted", cargo::fmt),
-    Stage::new("clippy", "no warning, with all features", cargo::clippy),
-    Stage::new("tidy", "the shape of the tree (cargo xtask tidy --help)", shape),
-    Stage::new("docs", "the documentation builds without a warning", cargo::docs),
-    Stage::new("build", "every test and every program builds", cargo::build),
-    // Those after it build nothing, and mostly wait: for processes and for times.
-    Stage::new(
-        "features",
-        "no warning in a library with none of its features, nor with some of any two",
-        cargo::features,
-    )
-    .beside(),
-    Stage::new(
-        "crash",
-        "the program is killed at every moment, and nothing acknowledged is lost",
-        chaos::stage,
-    )
-    .beside(),
-    Stage::new("tests", "unit, integration and documentation tests of every crate", cargo::tests),
-    // It builds for minutes on one processor, and those after it mostly wait for programs of others.
-    Stage::new(
-        "count",
-        "no hot operation takes more instructions than it did (cargo xtask bench check)",
-        |site| bench::check::run(site, false),
-    )
-    .beside(),
-    Stage::new(
-        "interop",
-        "clients in other languages work with our server, and our client with servers of others",
-        interop::stage,
-    ),
-    Stage::new(
-        "browser",
-        "a page in Chromium uses our server, one of a foreign origin cannot, and a person signs in with it",
-        interop::browser,
-    ),
-    Stage::new(
-        "conformance",
-        "the official conformance suite finds nothing wrong with our client, nor with our server, also after it was killed",
-        conformance::stage,
-    ),
+/// Every stage: lanes that run beside one another, until all have come to their ends and those of the next row begin.
+const ROWS: &[&[Lane]] = &[
+    &[
+        &[
+            Stage::new("fmt", "every file is formatted", cargo::fmt),
+            Stage::new("clippy", "no warning, with all features", cargo::clippy),
+            Stage::new("tidy", "the shape of the tree (cargo xtask tidy --help)", shape),
+            Stage::new("docs", "the documentation builds without a warning", cargo::docs),
+            Stage::new("build", "every test and every program builds", cargo::build),
+        ],
+        // It mostly waits for the network, while the others compile.
+        &[Stage::new("tools", "what tests need beside Rust is installed", tools)],
+    ],
+    // The first two lanes build next to nothing, and mostly wait: for processes and for times.
+    &[
+        &[Stage::new("tests", "unit, integration and documentation tests of every crate", cargo::tests)],
+        &[
+            Stage::new(
+                "crash",
+                "the program is killed at every moment, and nothing acknowledged is lost",
+                chaos::stage,
+            ),
+            Stage::new(
+                "interop",
+                "clients in other languages work with our server, and our client with servers of others",
+                interop::stage,
+            ),
+            Stage::new(
+                "browser",
+                "a page in Chromium uses our server, one of a foreign origin cannot, and a person signs in with it",
+                interop::browser,
+            ),
+            Stage::new(
+                "conformance",
+                "the official conformance suite finds nothing wrong with our client, nor with our server, also after it was killed",
+                conformance::stage,
+            ),
+        ],
+        // It compiles with what of the processors those leave.
+        &[
+            Stage::new(
+                "features",
+                "no warning in a library with none of its features, nor with some of any two",
+                cargo::features,
+            ),
+            Stage::new(
+                "count",
+                "no hot operation takes more instructions than it did (cargo xtask bench check)",
+                |site| bench::check::run(site, false),
+            ),
+        ],
+    ],
 ];
+
+/// Every stage, row by row.
+fn all() -> impl Iterator<Item = &'static Stage> {
+    ROWS.iter().copied().flatten().copied().flatten()
+}
 
 /// Runs the stages named, or all, and prints what each came to, and last the sum.
 ///
@@ -113,28 +121,23 @@ const STAGES: &[Stage] = &[
 ///
 /// When a name is no stage, or the disk cannot be looked at.
 pub(crate) fn run(site: &Site, names: &[String]) -> Result<Tally> {
-    if let Some(unknown) = names.iter().find(|name| STAGES.iter().all(|stage| stage.name != **name)) {
-        let known: Vec<&str> = STAGES.iter().map(|stage| stage.name).collect();
+    if let Some(unknown) = names.iter().find(|name| all().all(|stage| stage.name != **name)) {
+        let known: Vec<&str> = all().map(|stage| stage.name).collect();
         bail!("there is no stage {unknown:?}; name any of {}", known.join(", "));
     }
     let start = Instant::now();
     let room = Room::of(site)?;
     println!("{room}");
-    let chosen =
-        STAGES.iter().filter(|stage| names.is_empty() || names.iter().any(|name| name == stage.name));
-    let ran: Vec<(Tally, Vec<String>)> = thread::scope(|scope| {
-        let (mut ran, mut beside) = (Vec::new(), Vec::new());
-        for stage in chosen {
-            if stage.is_beside {
-                beside.push(scope.spawn(|| stage.run(site)));
-            } else {
-                ran.push(stage.run(site));
-            }
-        }
-        let panicked = |_| (Tally::one(false), vec!["a stage panicked".to_owned()]);
-        ran.extend(beside.into_iter().map(|stage| stage.join().unwrap_or_else(panicked)));
-        ran
-    });
+    let is_chosen = |stage: &&Stage| names.is_empty() || names.iter().any(|name| name == stage.name);
+    let lane = |lane: Lane| lane.iter().filter(is_chosen).map(|stage| stage.run(site)).collect::<Vec<_>>();
+    let row = |lanes: &[Lane]| {
+        thread::scope(|scope| {
+            let ran: Vec<_> = lanes.iter().map(|stages| scope.spawn(|| lane(stages))).collect();
+            let panicked = |_| vec![(Tally::one(false), vec!["a stage panicked".to_owned()])];
+            ran.into_iter().flat_map(|ran| ran.join().unwrap_or_else(panicked)).collect::<Vec<_>>()
+        })
+    };
+    let ran: Vec<(Tally, Vec<String>)> = ROWS.iter().flat_map(|lanes| row(lanes)).collect();
     let mut sum = Tally::default();
     println!("\n== sum");
     for (tally, summary) in ran {
@@ -166,7 +169,7 @@ pub(crate) fn run(site: &Site, names: &[String]) -> Result<Tally> {
 
 /// The stages, a line each, for the help text.
 pub(crate) fn stages() -> String {
-    STAGES.iter().map(|Stage { name, what, .. }| format!("  {name:<12} {what}\n")).collect()
+    all().map(|Stage { name, what, .. }| format!("  {name:<12} {what}\n")).collect()
 }
 
 /// The stage `tools`: each stage would install what it needs, but wait for it.

@@ -57,7 +57,7 @@ pub(crate) fn behind(site: &Site, servers: &[String], sessions: usize) -> Result
     let chosen = |each: &&Behind| servers.is_empty() || servers.iter().any(|name| name == each.server);
     program(site, Server::Commands.name())?;
     let rigs = Rigs::new(site)?;
-    wire::held(site, Whose::All, |site| {
+    wire::held(site, "behind", Whose::All, |site| {
         let mut tally = Tally::default();
         for each in BEHIND.iter().filter(chosen) {
             tally += each.run(site, &rigs)?;
