@@ -35,6 +35,13 @@ impl Stop {
         !self.is_cut_off && self.node == who && (self.from - 200..self.until + 1000).contains(&when)
     }
 
+    /// Whether it can have come over a node in the middle of the write by which a task ended, which so was dated and not to be
+    /// seen: at `open` the task was still seen open, and it is `gone` no sooner than `kept` after that date.
+    pub(super) fn held_back(&self, open: i64, gone: i64, kept: i64) -> bool {
+        let dated = self.from - 200;
+        (dated..self.until + 1000).contains(&open) && gone >= dated + kept
+    }
+
     /// Whether it came over a node that could not know that others had taken its work. What is pure begins without a word to the
     /// store; anything else is recorded first.
     fn hid(&self, who: &str, when: i64) -> bool {

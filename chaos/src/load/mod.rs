@@ -313,15 +313,15 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
         }
     }
     let mut told: Vec<String> = Vec::new();
+    let stops = world.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let stopped = stops.len();
     let (mut looks, mut waits, mut changes) = (0, 0, 0);
     for sight in callers.iter().map(|caller| &caller.sight).chain(&observers) {
         looks += sight.looks;
         waits += sight.waits;
         changes += sight.changes;
-        broken.extend(sight.broken.iter().cloned());
+        broken.extend(sight.violations(&stops));
     }
-    let stops = world.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let stopped = stops.len();
     let verdict = Verdict::of(&calls, &rest, &world.effects.clone().with_stops(stops), plan.seed)?;
     let ends = world.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let witness = witness::read(&place.store(), &ends, node::LEASE)?;

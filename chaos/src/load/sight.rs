@@ -1,10 +1,9 @@
 //! What one observer has seen of tasks, and what it must not see.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Instant;
-
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::effects::{Stop, moment};
 use super::order::{BRIEF, KEPT, Order};
 use crate::mcp::{Client, Era, Reply};
 
@@ -20,6 +19,16 @@ pub(super) struct Sight {
     /// How many statuses it has seen that were not the one before.
     pub(super) changes: usize,
     pub(super) broken: Vec<String>,
+    /// What was not kept as long as it seemed it had to be.
+    early: Vec<Early>,
+}
+
+/// A task that was gone sooner after it was seen open than one is forgotten after its end, in milliseconds.
+#[derive(Debug)]
+struct Early {
+    task: String,
+    open: i64,
+    gone: i64,
 }
 
 #[derive(Debug, Default)]
@@ -31,8 +40,8 @@ struct Seen {
     /// What it came to for who waited for that.
     result: Option<String>,
     gone: bool,
-    /// When it was last asked after and was open.
-    open: Option<Instant>,
+    /// When it was last asked after and was open, in milliseconds.
+    open: Option<i64>,
     /// The name of each question, by what is asked.
     questions: BTreeMap<String, String>,
 }
@@ -53,7 +62,7 @@ pub(super) enum Shown {
 impl Sight {
     /// Looks at a task, and holds what is told to all that was told before.
     pub(super) fn look(&mut self, client: &Client, order: &Order, id: &str) -> Shown {
-        let asked = Instant::now();
+        let asked = moment();
         let raw = match client.task(&format!("look-{id}"), id) {
             Reply::Silence => return Shown::Silence,
             Reply::Error(error) if error.get().contains("-32602") => {
@@ -141,6 +150,16 @@ impl Sight {
         }
     }
 
+    /// What it has seen that must not be, now that is known when nodes stood still.
+    pub(super) fn violations(&self, stops: &[Stop]) -> Vec<String> {
+        let is_early =
+            |early: &&Early| !stops.iter().any(|stop| stop.held_back(early.open, early.gone, KEPT_MS));
+        let tell = |Early { task, open, gone }: &Early| {
+            format!("{task}: it was forgotten {} ms after it was open", gone - open)
+        };
+        self.broken.iter().cloned().chain(self.early.iter().filter(is_early).map(tell)).collect()
+    }
+
     /// The answer to a question was acknowledged.
     pub(super) fn answered(&mut self, question: &str) {
         self.answered.insert(question.to_owned());
@@ -158,17 +177,20 @@ impl Sight {
 
     /// A task is not there. Only one that is kept for so long may not be, and not before.
     fn gone(&mut self, era: Era, order: &Order, id: &str) -> Shown {
-        let now = Instant::now();
+        let gone = moment();
         let seen = self.seen.entry((era, id.to_owned())).or_default();
         if order.tool != BRIEF {
             self.broken.push(format!("{} ({id}): it is lost, and was {:?}", order.key, seen.status));
-        } else if seen.open.is_some_and(|open| now < open + KEPT) {
-            self.broken.push(format!("{} ({id}): it was forgotten before its time", order.key));
+        } else if let Some(open) = seen.open.filter(|open| gone < open + KEPT_MS) {
+            self.early.push(Early { task: format!("{} ({id})", order.key), open, gone });
         }
         seen.gone = true;
         Shown::Gone
     }
 }
+
+/// [`KEPT`], in milliseconds.
+const KEPT_MS: i64 = KEPT.as_millis() as i64;
 
 /// What a task came to, be it an error; nothing while nobody says so.
 fn result(client: &Client, id: &str) -> Option<String> {
@@ -187,4 +209,24 @@ fn questions(told: &Value) -> BTreeMap<String, String> {
             (request["params"]["message"].as_str().unwrap_or_default().to_owned(), name.clone())
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_node_that_stood_still_as_it_wrote_lets_a_task_be_gone_early() {
+        let early = Early { task: "t".into(), open: 14_000, gone: 15_200 };
+        let sight = Sight { early: vec![early], ..Sight::default() };
+        let broken = |from, until| {
+            let stop = Stop { node: "n".into(), from, until, is_cut_off: false };
+            sight.violations(&[stop]).len()
+        };
+        assert_eq!(broken(10_000, 15_100), 0, "it ended as the node was stopped");
+        assert_eq!(broken(10_000, 12_000), 1, "the node wrote again before it was seen open");
+        assert_eq!(broken(14_500, 15_100), 1, "the node was stopped after it was seen open");
+        assert_eq!(broken(13_000, 15_100), 1, "it would have been kept until 16 s");
+        assert_eq!(sight.violations(&[]).len(), 1);
+    }
 }

@@ -236,14 +236,14 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
             broken.push(format!("{}: it was shown as {ends:?}", call.order.key));
         }
     }
+    let stops = world.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let (mut looks, mut waits, mut changes) = (0, 0, 0);
     for sight in callers.iter().map(|caller| &caller.sight).chain(&observers) {
         looks += sight.looks;
         waits += sight.waits;
         changes += sight.changes;
-        broken.extend(sight.broken.iter().cloned());
+        broken.extend(sight.violations(&stops));
     }
-    let stops = world.stops.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let effects = world.effects.clone().with_stops(stops);
     let verdict = Verdict::of(&calls, &rest, &effects, world.plan.seed)?;
     let mut answered = 0;
