@@ -1,5 +1,5 @@
-// A server over standard streams: what the page is tried with. One tool asks before it does anything, and one is done once there is the
-// file that the server is given.
+// A server over standard streams: what the page is tried with. One tool asks before it does anything, one asks two things at once, and one is
+// done once there is the file that the server is given.
 
 import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -15,6 +15,8 @@ const FORM = {
   required: ["shards", "to", "go"],
 };
 const TOOL = { name: "deploy", description: "Deploys, once somebody agrees", inputSchema: { type: "object" } };
+const TWICE = { name: "twice", description: "Asks two things at once", inputSchema: { type: "object" } };
+const of = (name) => ({ type: "object", properties: { [name]: { type: "string", title: name } }, required: [name] });
 const LATER = {
   name: "build",
   description: "Builds, once it may",
@@ -26,6 +28,8 @@ const text = (words) => ({ content: [{ type: "text", text: words }] });
 const say = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
 /** The calls that wait for an answer, by the ids of their questions. */
 const waiting = new Map();
+/** The calls that wait for two, and how many have come. */
+const halves = new Map();
 
 const ANSWERS = {
   initialize: () => ({
@@ -34,7 +38,7 @@ const ANSWERS = {
     serverInfo: { name: "asking", version: "1.0.0" },
   }),
   ping: () => ({}),
-  "tools/list": () => ({ tools: [TOOL, LATER] }),
+  "tools/list": () => ({ tools: [TOOL, TWICE, LATER] }),
 };
 
 for await (const line of createInterface({ input: process.stdin })) {
@@ -45,6 +49,18 @@ for await (const line of createInterface({ input: process.stdin })) {
       clearInterval(look);
       say({ id, result: text("built") });
     }, 50);
+  } else if (method === "tools/call" && said.name === "twice") {
+    halves.set(id, 0);
+    for (const name of ["First", "Second"]) {
+      waiting.set(`${name}-${id}`, id);
+      const params = { mode: "form", message: `${name}?`, requestedSchema: of(name) };
+      say({ id: `${name}-${id}`, method: "elicitation/create", params });
+    }
+  } else if (halves.has(waiting.get(id))) {
+    const call = waiting.get(id);
+    waiting.delete(id);
+    halves.set(call, halves.get(call) + 1);
+    if (halves.get(call) === 2) say({ id: call, result: text("both") });
   } else if (method === "tools/call") {
     const question = `ask-${id}`;
     waiting.set(question, id);

@@ -98,6 +98,7 @@ const checks = [
   ["colours are shown, and words are found in what was written", colours],
   ["rows change in place, keep the focus, and new ones wait for their reader", rows],
   ["a question is answered in the page, with the keyboard alone, and what does not fit is said and kept", answers],
+  ["what was typed and marked stays when another question is answered elsewhere", typed],
   ["a step is shown while it runs, and where it was recorded after a SIGKILL of the server", steps],
   ["a task is cancelled, run again and answered without scripts", withoutScripts],
   ["all that was filtered for is cancelled at once", cancelAll],
@@ -410,6 +411,12 @@ async function rows() {
   await page.goto(root);
   const row = page.locator(`[id="t-${id}"]`);
   await row.locator(".badge.working").waitFor();
+  const working = await watched(context);
+  await working.goto(`${root}/?status=working`);
+  await working.locator(`[id="t-${id}"] .badge.working`).waitFor();
+  const follower = await watched(context);
+  await follower.goto(`${root}/tasks/${id}`);
+  assert.match(await follower.title(), /^wait working · /);
   await row.getByRole("link").focus();
   await call(other, "count", { to: "1" });
   await page.locator("#new", { hasText: "1 new" }).waitFor();
@@ -417,11 +424,45 @@ async function rows() {
   await cancel(other);
   await row.locator(".badge.cancelled").waitFor();
   assert.equal(await focused(page), "wait", "the focus is where it was");
+  // It is in the list of those that work no more, and is told of all the same: as it is followed, and to who comes back.
+  await working.locator(`[id="t-${id}"] .badge.cancelled`).waitFor();
+  await follower.waitForFunction(() => document.title.startsWith("wait cancelled · "));
+  await follower.locator("#facts dt", { hasText: "Ended" }).waitFor();
+  await Promise.all([working, follower].map((each) => each.close()));
   await page.locator("#new").click();
   await page.locator("tbody tr", { hasText: "count" }).first().waitFor();
   await row.getByRole("link").focus();
   await page.keyboard.press("Enter");
   await page.waitForURL(`${root}/tasks/${id}`);
+  await other.close();
+  await page.close();
+}
+
+async function typed() {
+  const page = await watched(context);
+  await call(page, "twice");
+  const second = page.getByLabel("Second");
+  await second.waitFor();
+  await page.getByLabel("First").waitFor();
+  await second.focus();
+  await page.keyboard.type("half an ans");
+  await page.keyboard.press("ArrowLeft");
+  const id = await page.locator("#task-id").textContent();
+  const other = await watched(context);
+  await other.goto(page.url());
+  await other.getByLabel("First").fill("one");
+  await other.locator("form.answer", { hasText: "First" }).getByRole("button", { name: "Send the answer" }).click();
+  await page.getByLabel("First").waitFor({ state: "detached" });
+  await page.keyboard.type("w");
+  assert.equal(await second.inputValue(), "half an anws", "the place to type at is where it was");
+  // What is marked is left as it is until nothing is.
+  await page.evaluate(() => getSelection().selectAllChildren(document.querySelector("#facts")));
+  await other.goto(page.url());
+  await cancel(other);
+  await page.waitForFunction(() => document.title.startsWith("twice cancelled · "));
+  assert.equal(await page.locator("#facts dt", { hasText: "Ended" }).count(), 0, `what is marked of ${id} was changed`);
+  await page.evaluate(() => getSelection().removeAllRanges());
+  await page.locator("#facts dt", { hasText: "Ended" }).waitFor();
   await other.close();
   await page.close();
 }

@@ -1,9 +1,9 @@
 //! What every page has: head, navigation, and a place for what is new.
 
 use longhaul::store::{Record, Time};
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, Render, html};
 
-use super::Inner;
+use super::{Facts, Inner};
 use crate::admin::{State, Viewer, When, span};
 use crate::{clean, tool};
 
@@ -43,7 +43,7 @@ impl Page<'_> {
             (DOCTYPE)
             html lang="en" {
                 head {
-                    (head(&format!("{title} · {server}")))
+                    (head(titled(title, &inner.facts())))
                     @if reloads { noscript { meta http-equiv="refresh" content="5"; } }
                     script src="/live.js" defer {}
                     script src="/find.js" defer {}
@@ -73,7 +73,12 @@ impl Page<'_> {
     }
 }
 
-fn head(title: &str) -> Markup {
+/// What a window with a page of this server is called.
+pub(super) fn titled(title: &str, server: &Facts) -> Markup {
+    html! { (title) " · " (clean::line(&server.name, 80)) }
+}
+
+fn head(title: impl Render) -> Markup {
     html! {
         meta charset="utf-8";
         meta name="viewport" content="width=device-width, initial-scale=1";

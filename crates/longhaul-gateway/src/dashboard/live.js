@@ -76,34 +76,102 @@
 
   const fresh = new Set();
   const button = document.getElementById("new");
-  const rows = document.getElementById("tasks");
+  /** The rows that were told of since the page was connected, and those that it asks after by their names. */
+  let told = new Set();
+  let asked = new Set();
+  const rows = () => [...document.querySelectorAll("#tasks > tr")].map(({ id }) => id);
 
-  /** Puts a piece in the place of the one that was there; focus and what was typed stay. */
-  const swap = ({ id, html }) => {
-    const old = document.getElementById(id);
-    if (old === null) {
-      if (id.startsWith("t-") && button !== null) {
-        fresh.add(id);
-        button.hidden = false;
-        button.textContent = `${fresh.size} new: show`;
-        announce(`${fresh.size} new tasks`);
-      }
-      return;
-    }
+  /** A row that the page does not have: what is older than the page, and only moves up, is no news. */
+  const add = (id, created, asks) => {
+    if (button === null || (created <= Number(serverNow) && !asks)) return;
+    fresh.add(id);
+    tellFresh();
+  };
+  const tellFresh = () => {
+    button.hidden = fresh.size === 0;
+    button.textContent = `${fresh.size} new: show`;
+    if (fresh.size > 0) announce(`${fresh.size} new tasks`);
+  };
+
+  /** A task that is not there any more. */
+  const drop = (id) => {
+    told.add(id);
+    if (fresh.delete(id)) tellFresh();
+    const row = document.getElementById(id);
+    if (!row?.contains(document.activeElement)) row?.remove();
+  };
+
+  /** Pieces that wait until nothing of what they are put in the place of is marked any more. */
+  const held = new Map();
+  document.addEventListener("selectionchange", () => {
+    const pieces = [...held.values()];
+    held.clear();
+    pieces.forEach(swap);
+  });
+  const isMarked = (piece) => {
+    const selection = document.getSelection();
+    return selection !== null && !selection.isCollapsed && selection.containsNode(piece, true);
+  };
+
+  /** Puts a piece in the place of the one that was there; focus and what was typed or marked stay. */
+  const swap = ({ id, html, created, asks }) => {
+    told.add(id);
     const template = document.createElement("template");
     template.innerHTML = html;
+    if (id === "title") {
+      document.title = template.content.textContent;
+      return;
+    }
+    const old = document.getElementById(id);
+    if (old === null) {
+      if (created !== undefined) add(id, created, asks);
+      return;
+    }
     const piece = template.content.firstElementChild;
-    if (piece === null || same(piece, old)) return;
-    const active = document.activeElement;
-    const inside = old.contains(active) ? path(active, old) : null;
+    if (piece === null || same(piece, old)) return void held.delete(id);
+    if (isMarked(old)) return void held.set(id, { id, html });
+    const keep = kept(old);
     const open = [...old.querySelectorAll("details")].map((details) => details.open);
     if (id === "state" || id.startsWith("t-")) piece.classList.add("fresh");
     old.replaceWith(piece);
     [...piece.querySelectorAll("details")].forEach((details, at) => (details.open ||= open[at] ?? false));
-    if (inside !== null) at(piece, inside)?.focus();
+    keep(piece);
     const badge = piece.querySelector(".badge");
     if (id === "state" && badge !== null) announce(`Task: ${badge.textContent.trim()}`);
     tick();
+  };
+
+  const fields = (piece) => [...piece.querySelectorAll("input:not([type=hidden]), select, textarea")];
+  /** Which question a field is of, and which of its fields it is, wherever that stands. */
+  const name = (field) => {
+    const isOneOf = field.type === "checkbox" || field.type === "radio";
+    return JSON.stringify([field.form?.elements.namedItem("key")?.value, field.name, isOneOf ? field.value : ""]);
+  };
+
+  /** What a reader has done to a piece, to be done to the one in its place. */
+  const kept = (old) => {
+    const typed = new Map();
+    for (const field of fields(old)) {
+      if (field.type === "checkbox" || field.type === "radio") {
+        const { checked } = field;
+        if (checked !== field.defaultChecked) typed.set(name(field), (other) => (other.checked = checked));
+        continue;
+      }
+      const { value } = field;
+      const was = field.options === undefined ? field.defaultValue : [...field.options].find((option) => option.defaultSelected)?.value;
+      if (value !== was) typed.set(name(field), (other) => (other.value = value));
+    }
+    const active = document.activeElement;
+    if (!old.contains(active)) return (piece) => fields(piece).forEach((field) => typed.get(name(field))?.(field));
+    const field = fields(old).includes(active) ? name(active) : undefined;
+    const steps = path(active, old);
+    const { selectionStart: from, selectionEnd: to } = active;
+    return (piece) => {
+      fields(piece).forEach((each) => typed.get(name(each))?.(each));
+      const again = field === undefined ? at(piece, steps) : fields(piece).find((each) => name(each) === field);
+      again?.focus();
+      if (typeof from === "number") again?.setSelectionRange?.(from, to);
+    };
   };
 
   /** Whether two pieces say the same, whatever their times read. */
@@ -166,6 +234,9 @@
   /** How many pages of one browser have a stream at a time: it has six connections for a server, however many of its windows are seen. */
   const STREAMS = 4;
 
+  /** How many rows a page asks after that are in no list any more. */
+  const ASKED = 100;
+
   /** How often a page without one comes back for what is new. */
   const EVERY = 2000;
 
@@ -193,11 +264,13 @@
   const place = () => {
     const url = new URL(follow, location.href);
     for (const [name, { next }] of logs) url.searchParams.set(name, next);
+    for (const id of asked) url.searchParams.append("row", id);
     return url;
   };
 
   async function connect() {
     close();
+    told = new Set();
     const mine = (turn = {});
     const given = refused ? undefined : await right();
     if (turn !== mine) return given?.();
@@ -212,6 +285,13 @@
       notice.hidden = true;
     });
     source.addEventListener("swap", ({ data }) => swap(JSON.parse(data)));
+    source.addEventListener("left", ({ data }) => drop(JSON.parse(data).id));
+    // All rows of the list were told of: those that are left of an earlier one are asked after.
+    source.addEventListener("listed", () => {
+      const missing = rows().filter((id) => !told.has(id) && !asked.has(id));
+      asked = new Set([...asked].filter((id) => document.getElementById(id) !== null).concat(missing).slice(-ASKED));
+      if (missing.length > 0 && given !== undefined) connect();
+    });
     source.addEventListener("append", ({ data }) => append(JSON.parse(data)));
     source.addEventListener("end", () => {
       done = true;

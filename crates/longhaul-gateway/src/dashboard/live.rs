@@ -3,7 +3,8 @@
 //! Whoever connects is sent all that the page shows, and from then on what is another. So nothing is kept for those who
 //! were away, and any node can go on where another was. Output begins where the page ends, which it says.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,8 +19,8 @@ use super::colour::Painter;
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::tasks::{self, Wanted};
-use super::{question, result, task, timeline};
-use crate::admin::{Admin, AdminError, Ends, From, PARTS, Stretch, Viewer, state_of};
+use super::{Facts, frame, question, result, task, timeline};
+use crate::admin::{Admin, AdminError, Ends, From, PAGE, PARTS, State, Stretch, Viewer, state_of};
 
 /// How often a list is looked at.
 const LIST_EVERY: Duration = Duration::from_secs(1);
@@ -48,12 +49,15 @@ pub(super) async fn follow(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, 
     }
     let (sender, pieces) = mpsc::channel(16);
     let (admin, viewer) = (look.inner.admin.clone(), look.viewer.clone());
-    let told = Told { sender, last: HashMap::new(), silent: Duration::ZERO, once };
+    let told = Told { sender, last: HashMap::new(), rows: BTreeSet::new(), silent: Duration::ZERO, once };
     let draining = look.inner.admin.engine().clone();
     match asked.says("view").as_deref() {
         Some("tasks") => {
             let wanted = Wanted::of(asked);
             wanted.find()?;
+            let rows =
+                asked.all("row").into_iter().filter_map(|row| tasks::id_of_row(&row).map(str::to_owned));
+            let told = Told { rows: rows.take(PAGE).collect(), ..told };
             tokio::spawn(async move {
                 let _place = place;
                 tokio::select! {
@@ -72,11 +76,11 @@ pub(super) async fn follow(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, 
                     (asked.says(stream).and_then(|next| next.parse().ok()).unwrap_or(0), Painter::default()),
                 );
             }
-            let facts = Facts { admin, viewer };
+            let followed = Followed { admin, viewer, server: look.inner.facts() };
             tokio::spawn(async move {
                 let _place = place;
                 tokio::select! {
-                    () = follow_task(facts, record, offsets, told) => {}
+                    () = follow_task(followed, record, offsets, told) => {}
                     () = draining.draining() => {}
                     () = sleep(LONGEST) => {}
                 }
@@ -92,6 +96,8 @@ struct Told {
     sender: mpsc::Sender<Bytes>,
     /// Its pieces as they were sent last, by their ids.
     last: HashMap<String, u64>,
+    /// The tasks that it has rows of.
+    rows: BTreeSet<String>,
     silent: Duration,
     /// It is told what there is now, and comes back for more.
     once: bool,
@@ -116,11 +122,27 @@ impl Told {
 
     /// A piece of the page, unless it is as it was.
     async fn piece(&mut self, id: &str, html: &Markup) -> Result<(), Gone> {
+        if self.is_new(id, html) {
+            self.event("swap", &json!({ "id": id, "html": html.0 })).await
+        } else {
+            Ok(())
+        }
+    }
+
+    fn is_new(&mut self, id: &str, html: &Markup) -> bool {
         let digest = digest(&html.0);
-        if self.last.insert(id.to_owned(), digest) == Some(digest) {
+        self.last.insert(id.to_owned(), digest) != Some(digest)
+    }
+
+    /// A row of the list, unless it is as it was; with what tells whether one that the page does not have is news.
+    async fn row(&mut self, record: &Record, now: Time) -> Result<(), Gone> {
+        let (id, html) = (tasks::row_id(record.id.as_str()), tasks::row(record, now));
+        if !self.is_new(&id, &html) {
             return Ok(());
         }
-        self.event("swap", &json!({ "id": id, "html": html.0 })).await
+        let asks = state_of(record) == State::Input;
+        let data = json!({ "id": id, "html": html.0, "created": record.created_at.unix_ms(), "asks": asks });
+        self.event("swap", &data).await
     }
 
     /// Waits, and says that it does if that has been long enough.
@@ -155,14 +177,22 @@ async fn follow_list(admin: Admin, viewer: Viewer, wanted: Wanted, mut told: Tol
 
 async fn list(admin: &Admin, viewer: &Viewer, wanted: &Wanted, told: &mut Told) -> Result<(), Gone> {
     told.send("retry: 1000\n\n".to_owned()).await?;
+    let mut is_first = true;
     loop {
         match wanted.list(admin, viewer).await {
             Ok(listing) => {
                 let now = admin.now();
                 told.piece("counts", &tasks::counts(wanted, &listing)).await?;
+                let before = std::mem::take(&mut told.rows);
                 for record in listing.asking.iter().chain(&listing.tasks) {
-                    told.piece(&tasks::row_id(record.id.as_str()), &tasks::row(record, now)).await?;
+                    told.row(record, now).await?;
+                    told.rows.insert(record.id.as_str().to_owned());
                 }
+                others(admin, viewer, before, told).await?;
+                if is_first {
+                    told.event("listed", &json!({})).await?;
+                }
+                is_first = false;
             }
             Err(error) => tracing::debug!(?error, "a page cannot follow the list for now"),
         }
@@ -173,20 +203,51 @@ async fn list(admin: &Admin, viewer: &Viewer, wanted: &Wanted, told: &mut Told) 
     }
 }
 
-struct Facts {
+/// Tells of the rows that the page has `before` and the list has not any more: their tasks have moved on, or are too old for it.
+async fn others(
+    admin: &Admin,
+    viewer: &Viewer,
+    before: BTreeSet<String>,
+    told: &mut Told,
+) -> Result<(), Gone> {
+    for id in before {
+        if told.rows.contains(&id) {
+            continue;
+        }
+        match admin.task_again(viewer, &id).await {
+            Ok(record) => {
+                told.row(&record, admin.now()).await?;
+                // How it ended stays so.
+                if !record.is_terminal() {
+                    told.rows.insert(id);
+                }
+            }
+            Err(AdminError::NoTask) => told.event("left", &json!({ "id": tasks::row_id(&id) })).await?,
+            Err(error) => {
+                tracing::debug!(?error, "a page cannot follow a task for now");
+                told.rows.insert(id);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a page follows a task with.
+struct Followed {
     admin: Admin,
     viewer: Viewer,
+    server: Arc<Facts>,
 }
 
 /// Where each stream was left, and who paints it from there.
 type Offsets = HashMap<&'static str, (u64, Painter)>;
 
-async fn follow_task(facts: Facts, record: Record, offsets: Offsets, mut told: Told) {
-    let _gone = one(&facts, record, offsets, &mut told).await;
+async fn follow_task(followed: Followed, record: Record, offsets: Offsets, mut told: Told) {
+    let _gone = one(&followed, record, offsets, &mut told).await;
 }
 
-async fn one(facts: &Facts, record: Record, mut offsets: Offsets, told: &mut Told) -> Result<(), Gone> {
-    let Facts { admin, viewer } = facts;
+async fn one(followed: &Followed, record: Record, mut offsets: Offsets, told: &mut Told) -> Result<(), Gone> {
+    let Followed { admin, viewer, server } = followed;
     told.send("retry: 1000\n\n".to_owned()).await?;
     let (mut record, mut done) = (record, false);
     // There may be thousands: they are read again only when there are others.
@@ -194,13 +255,13 @@ async fn one(facts: &Facts, record: Record, mut offsets: Offsets, told: &mut Tol
     loop {
         // Read before its output: what an ended task has written is there.
         let ended = record.is_terminal();
-        let gave = give(facts, &record, &mut offsets, told).await?;
+        let gave = give(followed, &record, &mut offsets, told).await?;
         let waits = (record.questions.len(), record.children.ended);
         let are = Some((record.epoch, record.steps, record.step_bytes, record.owed, waits, ended));
         if are != steps_of || steps.is_none() {
             (steps, steps_of) = (timeline::steps(admin, viewer, &record).await, are);
         }
-        show(&record, steps.as_ref(), admin.now(), told).await?;
+        show(&record, steps.as_ref(), server, admin.now(), told).await?;
         if ended && !gave && !done {
             // A page that has all of it needs nobody to follow.
             done = true;
@@ -227,8 +288,13 @@ async fn one(facts: &Facts, record: Record, mut offsets: Offsets, told: &mut Tol
 }
 
 /// What is new of the output; whether anything is.
-async fn give(facts: &Facts, record: &Record, offsets: &mut Offsets, told: &mut Told) -> Result<bool, Gone> {
-    let Facts { admin, viewer } = facts;
+async fn give(
+    followed: &Followed,
+    record: &Record,
+    offsets: &mut Offsets,
+    told: &mut Told,
+) -> Result<bool, Gone> {
+    let Followed { admin, viewer, .. } = followed;
     // A command that waited for its place had no streams.
     for stream in admin.streams(record).await {
         offsets.entry(stream).or_default();
@@ -261,12 +327,20 @@ fn painted(painter: &mut Painter, stretch: &Stretch, once: bool) -> (String, u64
 }
 
 /// What is new of the task.
-async fn show(record: &Record, steps: Option<&Ends>, now: Time, told: &mut Told) -> Result<(), Gone> {
+async fn show(
+    record: &Record,
+    steps: Option<&Ends>,
+    server: &Facts,
+    now: Time,
+    told: &mut Told,
+) -> Result<(), Gone> {
+    told.piece("title", &frame::titled(&task::title(record), server)).await?;
     told.piece("state", &task::state(record, now)).await?;
     told.piece("questions", &question::section(record, now, None)).await?;
     told.piece("actions", &task::actions(record)).await?;
     told.piece("timeline", &timeline::timeline(record, steps, now)).await?;
-    told.piece("result", &result::section(record)).await
+    told.piece("result", &result::section(record)).await?;
+    told.piece("facts", &task::facts(server, record, now)).await
 }
 
 #[cfg(test)]

@@ -40,6 +40,11 @@ impl<'r> Asked<'r> {
     pub(super) fn says(&self, name: &str) -> Option<Cow<'r, str>> {
         form::value(self.query().as_bytes(), name)
     }
+
+    /// As [`Asked::says`], all that it says so.
+    pub(super) fn all(&self, name: &str) -> Vec<Cow<'r, str>> {
+        form::values(self.query().as_bytes(), name)
+    }
 }
 
 /// The first parts of the paths that are ours.

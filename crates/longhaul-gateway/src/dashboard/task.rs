@@ -13,7 +13,7 @@ use super::frame::{self, Page, Tab};
 use super::question::{self, Filled};
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
-use super::{result, tasks, timeline, tools};
+use super::{Facts, result, tasks, timeline, tools};
 use crate::admin::{AdminError, Calling, From, PARTS, State, Stretch, state_of, why};
 use crate::clean;
 
@@ -36,7 +36,7 @@ pub(super) async fn show(
     }
     let again = if record.is_terminal() { admin.made_again(look.viewer, &record).await } else { Vec::new() };
     let (steps, now) = (timeline::steps(admin, look.viewer, &record).await, admin.now());
-    let title = format!("{} {}", clean::line(&record.tool, 60), State::name(state_of(&record)));
+    let title = title(&record);
     let outputs: Vec<_> = outputs.into_iter().map(Painted::of).collect();
     let offsets: String =
         outputs.iter().map(|painted| format!("&{}={}", painted.stretch.stream, painted.next)).collect();
@@ -55,13 +55,18 @@ pub(super) async fn show(
         @for painted in &outputs { (output(&record, painted)) }
         (result::section(&record))
         (arguments(&record))
-        (facts(look, &record, now))
+        (facts(&look.inner.facts(), &record, now))
     };
     let reloads = !record.is_terminal() && record.questions.is_empty();
     // What was typed and refused stays: a page that follows would show the question anew.
     let follows = filled.is_none().then_some(follows);
     let page = Page { tab: Tab::Tasks, title: &title, follows, reloads, body };
     Ok(respond::page(status, page.render(look.inner, look.viewer)))
+}
+
+/// What its page is called.
+pub(super) fn title(record: &Record) -> String {
+    format!("{} {}", clean::line(&record.tool, 60), State::name(state_of(record)))
 }
 
 /// Where it stands.
@@ -95,7 +100,7 @@ pub(super) fn actions(record: &Record) -> Markup {
                     }
                 }
             }
-            p.hint { "From a terminal: " code { "longhaul tasks " (if record.is_terminal() { "result" } else { "watch" }) " " (record.id.as_str()) } }
+            p.hint { "From a terminal: " code { "longhaul tasks " (if record.is_terminal() { "result" } else { "watch" }) " " (record.id.as_str()) } " · " a href={ "/admin/api" (place) } { "As JSON" } }
         }
     }
 }
@@ -165,7 +170,7 @@ fn arguments(record: &Record) -> Markup {
 }
 
 /// All else that is known of it.
-pub(super) fn facts(look: Look<'_>, record: &Record, now: Time) -> Markup {
+pub(super) fn facts(server: &Facts, record: &Record, now: Time) -> Markup {
     let owner = match &record.owner {
         Owner::Principal(principal) => clean::line(principal.as_str(), 200),
         Owner::Anonymous => "nobody in particular: whoever has the id".to_owned(),
@@ -188,7 +193,6 @@ pub(super) fn facts(look: Look<'_>, record: &Record, now: Time) -> Markup {
         Some(Outcome::Error { code, .. }) => Some(format!("error {code}")),
         _ => None,
     };
-    let server = look.inner.facts();
     let command = server.commands.iter().find(|command| *command.name == *record.tool);
     let line = command.map(|command| command.command().collect::<Vec<_>>().join(" "));
     let mut facts: Vec<(&str, Markup)> = vec![
@@ -218,8 +222,9 @@ pub(super) fn facts(look: Look<'_>, record: &Record, now: Time) -> Markup {
     if let Some(exit) = exit {
         facts.push(("Ended with", html! { (exit) }));
     }
-    if record.once.is_some() {
-        facts.push(("Idempotency key", html! { "given: the same call finds this task" }));
+    if let Some(once) = &record.once {
+        let key = clean::line(once.key.as_str(), 200);
+        facts.push(("Idempotency key", html! { code { (key) } ": the same call under it finds this task" }));
     }
     html! {
         section id="facts" aria-labelledby="facts-title" {

@@ -206,6 +206,11 @@ pub(super) fn row_id(id: &str) -> String {
     format!("t-{id}")
 }
 
+/// The task whose row is called so.
+pub(super) fn id_of_row(row: &str) -> Option<&str> {
+    row.strip_prefix("t-")
+}
+
 /// The arguments in a line.
 fn arguments(record: &Record) -> String {
     let shown = shown_arguments(record);

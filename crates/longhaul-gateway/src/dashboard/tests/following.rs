@@ -58,3 +58,32 @@ async fn a_page_that_has_no_stream_is_told_all_there_is_and_when_it_was_all() {
     }
     drop(streams);
 }
+
+#[tokio::test]
+async fn a_row_that_is_in_no_list_any_more_is_told_of_to_whoever_has_it() {
+    let scene = Scene::new().await;
+    let browser = scene.enter().await;
+    let place = browser.deploy().await;
+    browser.until(&place, "It asks").await;
+    let id = place.strip_prefix("/tasks/").unwrap();
+    // It asks, so it is none of those that work; the other has been forgotten.
+    let events = format!("/events?view=tasks&status=working&row=t-{id}&row=t-forgotten-1&row=odd");
+    let answer = browser.get(&events).await;
+    let PageBody::Pieces(mut pieces) = answer.into_body() else { panic!("no stream") };
+    let mut heard = String::new();
+    let mut hear = async |words: &str| {
+        while !heard.contains(words) {
+            let piece = tokio::time::timeout(Duration::from_secs(60), pieces.recv()).await;
+            heard += std::str::from_utf8(&piece.unwrap().expect("it goes on")).unwrap();
+        }
+        std::mem::take(&mut heard)
+    };
+    let first = hear("event: listed").await;
+    assert!(first.contains("event: left\ndata: {\"id\":\"t-forgotten-1\"}"), "{first}");
+    let row = format!("\"id\":\"t-{id}\"");
+    let told = first.lines().find(|line| line.contains(&row)).unwrap();
+    assert!(told.contains("needs input") && told.contains("\"asks\":true"), "{told}");
+    assert_eq!(browser.submit(&format!("{place}/cancel"), "").await.status(), StatusCode::SEE_OTHER);
+    let then = hear(&row).await;
+    assert!(!then.contains("event: left"), "{then}");
+}
