@@ -50,6 +50,8 @@ pub struct Hosting {
     pub ttl: Duration,
     /// The same at most, whatever a server says. Default 24 h.
     pub max_ttl: Duration,
+    /// The same at least, of a task whose server counts from its creation: its end is to be seen, however late that comes. Default 5 min.
+    pub min_ttl: Duration,
     /// How often servers are to ask after a task. Default 1 s.
     pub poll_interval: Duration,
     /// How many requests about tasks may wait for their answers at once in one connection. Default 64.
@@ -86,6 +88,7 @@ impl Hosting {
         Self {
             ttl: Duration::from_secs(60 * 60),
             max_ttl: Duration::from_secs(24 * 60 * 60),
+            min_ttl: Duration::from_secs(5 * 60),
             poll_interval: Duration::from_secs(1),
             max_waiting: 64,
             page_size: 100,
@@ -148,7 +151,7 @@ impl Hosting {
 
     /// How long a task is kept after its end.
     fn retention(&self, wanted: TaskWanted) -> Retention {
-        let wanted = wanted.ttl_ms.map_or(self.ttl, Duration::from_millis);
+        let wanted = wanted.ttl_ms.map_or(self.ttl, |ms| Duration::from_millis(ms).max(self.min_ttl));
         Retention::AfterTerminal(wanted.min(self.max_ttl))
     }
 }
