@@ -112,6 +112,8 @@ fn what_was_built_here_is_not_copied_into_an_image() {
 #[test]
 fn what_the_unit_runs_serves() {
     let unit = packaged("systemd/longhaul.service");
+    let kills = unit.lines().find_map(|line| line.strip_prefix("KillMode="));
+    assert_eq!(kills, Some("process"), "what a stopped server leaves running would be ended with it");
     let served = folder("");
     let state = served.path().join("state");
     std::fs::create_dir(&state).unwrap();

@@ -118,7 +118,7 @@ impl Taken {
             None => vec![own.to_owned(), format!("{}_{own}", server.name)],
         };
         for name in &wanted {
-            if own.is_empty() || name.len() > LONGEST {
+            if own.is_empty() || name.chars().count() > LONGEST {
                 return Err(format!("`{}` is no name of 1 to {LONGEST} characters", name.escape_debug()));
             }
             if self.take(name, &of)? {

@@ -1,8 +1,9 @@
 //! A table of tasks that fits the terminal it is shown in.
 
 use comfy_table::Table;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::term::{clean, width};
+use crate::term::width;
 
 /// What is in a table, its headings first, and what of it may be missing.
 pub(super) struct Rows<const N: usize> {
@@ -19,10 +20,9 @@ impl<const N: usize> Rows<N> {
         self.fitted(width().unwrap_or(usize::MAX))
     }
 
-    /// In lines of at most `width` characters, or as wide as an id.
+    /// In lines of at most `width` columns, or as wide as an id.
     fn fitted(mut self, width: usize) -> String {
-        let length =
-            |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let length = |column: usize| self.rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
         let lengths: [usize; N] = std::array::from_fn(length);
         let mut columns: Vec<usize> = (0..N).collect();
         // A space stands before and behind each.
@@ -37,7 +37,7 @@ impl<const N: usize> Rows<N> {
             }
             if nth == 0 && lengths[*column] >= excess + LEAST {
                 for row in &mut self.rows {
-                    row[*column] = clean::line(&row[*column], lengths[*column] - excess);
+                    row[*column] = cut(&row[*column], lengths[*column] - excess);
                 }
                 break;
             }
@@ -78,7 +78,22 @@ impl<const N: usize> Rows<N> {
     }
 }
 
-/// The fewest characters that are worth showing of a column.
+/// As much of a text as so many columns of a terminal have room for: a letter of Chinese takes two.
+fn cut(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let mut left = columns.saturating_sub(1);
+    let fits = |letter: &char| {
+        let width = letter.width().unwrap_or(0);
+        let is_room = width <= left;
+        left = if is_room { left - width } else { 0 };
+        is_room
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// The fewest columns that are worth showing of one of a table.
 const LEAST: usize = 8;
 
 #[cfg(test)]
@@ -100,7 +115,7 @@ mod tests {
     fn a_table_fits_and_its_ids_are_whole() {
         for width in 14..70 {
             let lines = lines(width);
-            assert!(lines.iter().all(|line| line.chars().count() <= width), "{width}: {lines:#?}");
+            assert!(lines.iter().all(|line| line.width() <= width), "{width}: {lines:#?}");
             assert!(lines.iter().any(|line| line.contains("test-3q9v8k2f")), "{width}: {lines:#?}");
         }
         assert!(lines(80)[1].contains("212/412 running api::auth  1m1s"));
