@@ -8,7 +8,8 @@ use std::time::Duration;
 pub struct Settings {
     /// How long a claim holds without renewal. Default 30 s.
     pub lease: Duration,
-    /// The least time an outcome can be read, even if the task's time is up at once. Default 5 min.
+    /// The least time an outcome can be read of a task whose time counts from its creation
+    /// ([`Retention::FromCreation`](crate::Retention)), even if that is up at once. Default 5 min.
     pub min_result_retention: Duration,
     /// How long after its end a task is kept at most that is still to be undone, though it may be forgotten for its
     /// callers before. Default 7 d.

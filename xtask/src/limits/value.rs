@@ -9,7 +9,12 @@ use syn::{BinOp, Expr, Lit};
 ///
 /// When it is anything else.
 pub(super) fn written(expr: &Expr) -> Result<String> {
-    let Expr::Call(call) = expr else { return Ok(amount(number(expr)?)) };
+    let call = match expr {
+        Expr::Call(call) => call,
+        // What is counted is written as a number; what has a size, as a product or a shift.
+        Expr::Lit(_) => return Ok(number(expr)?.to_string()),
+        _ => return Ok(amount(number(expr)?)),
+    };
     let (Expr::Path(path), Some(argument)) = (&*call.func, call.args.first()) else { bail!("no value") };
     let unit = path.path.segments.last().map(|segment| segment.ident.to_string());
     match unit.as_deref() {
@@ -71,6 +76,7 @@ mod tests {
             ("64 << 20", "64 MiB"),
             ("128 * 1024 - 1024", "127 KiB"),
             ("500", "500"),
+            ("1024", "1024"),
             ("Duration::from_secs(7 * 24 * 60 * 60)", "7 d"),
             ("Duration::from_secs(90)", "90 s"),
             ("Duration::from_millis(50)", "50 ms"),

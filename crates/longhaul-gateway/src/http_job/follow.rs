@@ -626,8 +626,8 @@ const ELSEWHERE: Duration = Duration::from_secs(2);
 const LOST: u32 = 3;
 /// How many in a row that cannot be read.
 const MISREAD: u32 = 5;
-const MAX_ID: usize = 1024;
-const MAX_URL: usize = 4096;
+const MAX_ID: usize = 1 << 10;
+const MAX_URL: usize = 4 << 10;
 
 #[cfg(test)]
 mod tests {
