@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_cannot_have_a_task_kept_for_ever() {
+    fn a_server_cannot_have_a_task_kept_for_ever_nor_forgotten_at_once() {
         let hosting = Hosting::default();
         let kept = |ttl_ms| {
             let mut wanted = TaskWanted::default();
@@ -398,7 +398,8 @@ mod tests {
             hosting.retention(wanted)
         };
         assert_eq!(kept(None), Retention::AfterTerminal(Duration::from_secs(3600)));
-        assert_eq!(kept(Some(1000)), Retention::AfterTerminal(Duration::from_secs(1)));
+        assert_eq!(kept(Some(1000)), Retention::AfterTerminal(Duration::from_secs(300)));
+        assert_eq!(kept(Some(301_000)), Retention::AfterTerminal(Duration::from_secs(301)));
         assert_eq!(kept(Some(u64::MAX)), Retention::AfterTerminal(Duration::from_secs(24 * 3600)));
     }
 }
