@@ -96,7 +96,7 @@ struct Told {
     sender: mpsc::Sender<Bytes>,
     /// Its pieces as they were sent last, by their ids.
     last: HashMap<String, u64>,
-    /// The tasks that it has rows of.
+    /// The tasks that it has rows of, as long as those may change: no more than a list has, and than it names.
     rows: BTreeSet<String>,
     silent: Duration,
     /// It is told what there is now, and comes back for more.
@@ -183,12 +183,16 @@ async fn list(admin: &Admin, viewer: &Viewer, wanted: &Wanted, told: &mut Told) 
             Ok(listing) => {
                 let now = admin.now();
                 told.piece("counts", &tasks::counts(wanted, &listing)).await?;
-                let before = std::mem::take(&mut told.rows);
-                for record in listing.asking.iter().chain(&listing.tasks) {
+                let shown = || listing.asking.iter().chain(&listing.tasks);
+                for record in shown() {
                     told.row(record, now).await?;
-                    told.rows.insert(record.id.as_str().to_owned());
                 }
-                others(admin, viewer, before, told).await?;
+                let listed: BTreeSet<&str> = shown().map(|record| record.id.as_str()).collect();
+                // Those that come later wait for who loads the page anew.
+                if is_first {
+                    told.rows.extend(listed.iter().map(|id| (*id).to_owned()));
+                }
+                others(admin, viewer, &listed, told).await?;
                 if is_first {
                     told.event("listed", &json!({})).await?;
                 }
@@ -203,30 +207,28 @@ async fn list(admin: &Admin, viewer: &Viewer, wanted: &Wanted, told: &mut Told) 
     }
 }
 
-/// Tells of the rows that the page has `before` and the list has not any more: their tasks have moved on, or are too old for it.
+/// Tells of the rows that the page has and the list has not any more: their tasks have moved on, or are too old for it.
 async fn others(
     admin: &Admin,
     viewer: &Viewer,
-    before: BTreeSet<String>,
+    listed: &BTreeSet<&str>,
     told: &mut Told,
 ) -> Result<(), Gone> {
-    for id in before {
-        if told.rows.contains(&id) {
-            continue;
-        }
+    let left: Vec<String> = told.rows.iter().filter(|id| !listed.contains(id.as_str())).cloned().collect();
+    for id in left {
         match admin.task_again(viewer, &id).await {
             Ok(record) => {
                 told.row(&record, admin.now()).await?;
                 // How it ended stays so.
-                if !record.is_terminal() {
-                    told.rows.insert(id);
+                if record.is_terminal() {
+                    told.rows.remove(&id);
                 }
             }
-            Err(AdminError::NoTask) => told.event("left", &json!({ "id": tasks::row_id(&id) })).await?,
-            Err(error) => {
-                tracing::debug!(?error, "a page cannot follow a task for now");
-                told.rows.insert(id);
+            Err(AdminError::NoTask) => {
+                told.rows.remove(&id);
+                told.event("left", &json!({ "id": tasks::row_id(&id) })).await?;
             }
+            Err(error) => tracing::debug!(?error, "a page cannot follow a task for now"),
         }
     }
     Ok(())

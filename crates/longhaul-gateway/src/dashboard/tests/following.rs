@@ -1,6 +1,18 @@
 //! Pages that follow what happens.
 
+use tokio::sync::mpsc::Receiver;
+
 use super::*;
+
+/// What a page is sent, up to these words.
+async fn hear(pieces: &mut Receiver<Bytes>, words: &str) -> String {
+    let mut heard = String::new();
+    while !heard.contains(words) {
+        let piece = tokio::time::timeout(Duration::from_secs(60), pieces.recv()).await;
+        heard += std::str::from_utf8(&piece.unwrap().expect("it goes on")).unwrap();
+    }
+    heard
+}
 
 #[tokio::test]
 async fn a_page_that_follows_hears_of_what_changes_and_of_an_end() {
@@ -12,16 +24,9 @@ async fn a_page_that_follows_hears_of_what_changes_and_of_an_end() {
     let answer = browser.get(&format!("/events?view=task&id={id}")).await;
     assert_eq!(answer.headers()[CONTENT_TYPE], "text/event-stream");
     let PageBody::Pieces(mut pieces) = answer.into_body() else { panic!("no stream") };
-    let mut heard = String::new();
-    let mut hear = async |words: &str| {
-        while !heard.contains(words) {
-            let piece = tokio::time::timeout(Duration::from_secs(60), pieces.recv()).await;
-            heard += std::str::from_utf8(&piece.unwrap().expect("it goes on")).unwrap();
-        }
-    };
-    hear("\"id\":\"questions\"").await;
+    hear(&mut pieces, "\"id\":\"questions\"").await;
     assert_eq!(browser.submit(&format!("{place}/cancel"), "").await.status(), StatusCode::SEE_OTHER);
-    hear("event: end\ndata: {\"status\":\"cancelled\"}").await;
+    hear(&mut pieces, "event: end\ndata: {\"status\":\"cancelled\"}").await;
     scene.dispatcher.engine().drain(Duration::ZERO).await;
     let rest =
         tokio::time::timeout(Duration::from_secs(60), async { while pieces.recv().await.is_some() {} });
@@ -70,20 +75,12 @@ async fn a_row_that_is_in_no_list_any_more_is_told_of_to_whoever_has_it() {
     let events = format!("/events?view=tasks&status=working&row=t-{id}&row=t-forgotten-1&row=odd");
     let answer = browser.get(&events).await;
     let PageBody::Pieces(mut pieces) = answer.into_body() else { panic!("no stream") };
-    let mut heard = String::new();
-    let mut hear = async |words: &str| {
-        while !heard.contains(words) {
-            let piece = tokio::time::timeout(Duration::from_secs(60), pieces.recv()).await;
-            heard += std::str::from_utf8(&piece.unwrap().expect("it goes on")).unwrap();
-        }
-        std::mem::take(&mut heard)
-    };
-    let first = hear("event: listed").await;
+    let first = hear(&mut pieces, "event: listed").await;
     assert!(first.contains("event: left\ndata: {\"id\":\"t-forgotten-1\"}"), "{first}");
     let row = format!("\"id\":\"t-{id}\"");
     let told = first.lines().find(|line| line.contains(&row)).unwrap();
     assert!(told.contains("needs input") && told.contains("\"asks\":true"), "{told}");
     assert_eq!(browser.submit(&format!("{place}/cancel"), "").await.status(), StatusCode::SEE_OTHER);
-    let then = hear(&row).await;
+    let then = hear(&mut pieces, &row).await;
     assert!(!then.contains("event: left"), "{then}");
 }
