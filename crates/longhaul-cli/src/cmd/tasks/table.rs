@@ -85,10 +85,8 @@ fn cut(text: &str, columns: usize) -> String {
     }
     let mut left = columns.saturating_sub(1);
     let fits = |letter: &char| {
-        let width = letter.width().unwrap_or(0);
-        let is_room = width <= left;
-        left = if is_room { left - width } else { 0 };
-        is_room
+        let rest = left.checked_sub(letter.width().unwrap_or(0));
+        rest.inspect(|rest| left = *rest).is_some()
     };
     text.chars().take_while(fits).chain(['…']).collect()
 }
@@ -109,6 +107,12 @@ mod tests {
         ];
         let table = Rows { rows, id: 1, give_way: &[2, 3] };
         table.fitted(width).lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_letter_that_takes_two_columns_is_counted_as_two() {
+        assert_eq!(cut("进度", 4), "进度");
+        assert_eq!((cut("进度a", 4), cut("进度a", 3)), ("进…".to_owned(), "进…".to_owned()));
     }
 
     #[test]
