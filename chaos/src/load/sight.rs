@@ -1,7 +1,8 @@
 //! What one observer has seen of tasks, and what it must not see.
 
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::Value;
 
 use super::effects::{Stop, moment};
 use super::order::{BRIEF, KEPT, Order};
