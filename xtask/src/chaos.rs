@@ -10,8 +10,8 @@ use anyhow::Result;
 use crate::site::{Ran, Site};
 use crate::stamp;
 use crate::tally::Tally;
-use crate::test::libtest::Tests;
-use crate::test::{TESTED, program};
+use crate::test::libtest::{Tests, failures};
+use crate::test::program;
 use crate::tools::system;
 
 /// How long random kills may take.
@@ -149,11 +149,26 @@ const EXPLORED: [&str; 6] = [
     "crates/longhaul-store/src/",
     "crates/longhaul-tasks/src/",
     "crates/longhaul/src/",
-    "crates/longhaul/tests/explorer/",
+    "chaos/explorer/src/",
 ];
 
 fn explorer(site: &Site) -> Command {
-    site.cargo(&["test", "--locked", "-p", "longhaul", "--features", "sqlite", "--test", "explorer"])
+    site.cargo(&["test", "--locked", "--profile", "explorer", "-p", EXPLORER])
+}
+
+/// The package that explores and simulates: it is built apart from all others, and optimized.
+pub(crate) const EXPLORER: &str = "longhaul-explorer";
+
+/// How many seeds the simulator plays among the checks.
+const SEEDS: &str = "2000";
+
+/// The stage `explorer`.
+pub(crate) fn explorer_stage(site: &Site) -> Result<Tally> {
+    let mut command = explorer(site);
+    command.env("LONGHAUL_SIM_SEEDS", SEEDS).env("LONGHAUL_SIM_THREADS", "2").env("RUST_BACKTRACE", "0");
+    let ran = site.run_telling(&mut command, failures)?;
+    tell_explored(&ran.lines);
+    Ok(Tests::read(&ran.lines, ran.success).tally)
 }
 
 /// Says how many crashes tests have tried, and of how many, if any; how many there was no time for.
@@ -192,12 +207,8 @@ impl Explored {
 ///
 /// When the tests cannot be run.
 pub(crate) fn simulate(site: &Site, seeds: Option<u64>, seed: Option<u64>, at_once: u64) -> Result<Tally> {
-    // As all tests are built, so that nothing is built for this alone.
-    let mut command = site.cargo(&["test", "--locked", "--workspace", "--features", TESTED]);
-    command
-        .args(["--test", "explorer", "sim::"])
-        .env("LONGHAUL_SIM_THREADS", at_once.to_string())
-        .env("RUST_BACKTRACE", "0");
+    let mut command = explorer(site);
+    command.arg("sim::").env("LONGHAUL_SIM_THREADS", at_once.to_string()).env("RUST_BACKTRACE", "0");
     for (name, number) in [("LONGHAUL_SIM_SEEDS", seeds), ("LONGHAUL_SIM_SEED", seed)] {
         if let Some(number) = number {
             command.env(name, number.to_string());

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use anyhow::Result;
 
 use super::libtest::{self, Tests};
-use crate::chaos;
+use crate::chaos::EXPLORER;
 use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
@@ -42,7 +42,7 @@ pub(super) fn features(site: &Site) -> Result<Tally> {
 }
 
 /// The features without which a test would be left out in silence.
-pub(crate) const TESTED: &str = "longhaul/child-process,longhaul/http,longhaul/http2,longhaul/http-client,longhaul/oauth,\
+const TESTED: &str = "longhaul/child-process,longhaul/http,longhaul/http2,longhaul/http-client,longhaul/oauth,\
     longhaul/sqlite,longhaul-store/conformance,longhaul-store/postgres,longhaul-store/redis,longhaul-store/sealed,\
     longhaul-store/sqlite,longhaul-store/wrap,longhaul-store/crash-points,longhaul-gateway/crash-points,longhaul-cli/otel";
 
@@ -63,9 +63,6 @@ pub(crate) fn program(site: &Site, name: &str) -> Result<PathBuf> {
 /// How many tests run at once: most wait for a process or for a time.
 const AT_ONCE: &str = "8";
 
-/// How many seeds the simulator plays among the tests: one takes some 80 ms in a debug build.
-const SEEDS: &str = "2000";
-
 /// Every test and every program builds, with the features that all stages use.
 pub(super) fn build(site: &Site) -> Result<Tally> {
     let workspace = Workspace::members(&site.root)?;
@@ -75,6 +72,7 @@ pub(super) fn build(site: &Site) -> Result<Tally> {
     // Together, since for the programs alone what they share with tests would be built with fewer features again.
     let mut build =
         site.cargo(&["build", "--quiet", "--workspace", "--locked", "--tests", "--features", TESTED]);
+    build.args(["--exclude", EXPLORER]);
     build.args(programs.flat_map(|program| ["--bin", program]));
     let ran = site.run(&mut build)?;
     site.are_programs_built.store(ran.success, Ordering::Relaxed);
@@ -104,12 +102,11 @@ fn run_tests(site: &Site) -> Result<Tally> {
     set_up(site)?;
     let mut command =
         site.cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--features", TESTED]);
+    command.args(["--exclude", EXPLORER]);
     // Tests panic on purpose, in processes of their own too, and a failed one says where it stands.
     command.env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", AT_ONCE);
-    command.env("LONGHAUL_SIM_SEEDS", SEEDS).env("LONGHAUL_SIM_THREADS", "2");
     let ran = site.run_telling(&mut command, libtest::failures)?;
     let tests = Tests::read(&ran.lines, ran.success);
-    chaos::tell_explored(&ran.lines);
     for name in &tests.ignored {
         println!("left out: {name}");
     }

@@ -13,7 +13,7 @@ use crate::site::Site;
 use crate::tally::Tally;
 use crate::tools::system;
 use crate::{bench, chaos, conformance, interop, tidy};
-pub(crate) use cargo::{TESTED, program};
+pub(crate) use cargo::program;
 use room::Room;
 
 /// The most time everything may take together, after which what still runs is killed: a machine that others share takes
@@ -68,7 +68,14 @@ const ROWS: &[&[Lane]] = &[
     ],
     // The first two lanes build next to nothing, and mostly wait: for processes and for times.
     &[
-        &[Stage::new("tests", "unit, integration and documentation tests of every crate", cargo::tests)],
+        &[
+            Stage::new("tests", "unit, integration and documentation tests of every crate", cargo::tests),
+            Stage::new(
+                "explorer",
+                "servers end at every operation of their store, fleets live through a month, and no promise is broken",
+                chaos::explorer_stage,
+            ),
+        ],
         &[
             Stage::new(
                 "crash",
