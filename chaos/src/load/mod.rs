@@ -29,6 +29,7 @@ use longhaul_store::Sqlite;
 
 use crate::mcp::{Address, Client, Era};
 use crate::place::Place;
+use crate::processes;
 use crate::server::Server;
 use caller::Caller;
 use effects::{Effects, Stop};
@@ -304,6 +305,7 @@ fn judge(place: &Place, world: &World, found: Found<'_>) -> Result<String> {
     let address = Address::of(server.ready()?);
     broken.extend(all(&mut observers, &|_, era| Client::new(era, address.clone())));
     drop((server, servers));
+    broken.extend(processes::expect_none(place, None, PATIENCE).err().map(|left| left.to_string()));
     let calls: Vec<_> = callers.iter().flat_map(|caller| &caller.done).collect();
     for (call, era) in calls.iter().flat_map(|call| Era::BOTH.map(|era| (call, era))) {
         let sights = callers.iter().map(|caller| &caller.sight).chain(&observers);

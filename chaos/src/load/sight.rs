@@ -36,8 +36,12 @@ struct Early {
 struct Seen {
     status: String,
     date: String,
+    /// All that was told, but for its date.
+    told: Value,
     /// How it ended, to the byte.
     end: Option<String>,
+    /// When that was first seen, in milliseconds.
+    ended: Option<i64>,
     /// What it came to for who waited for that.
     result: Option<String>,
     gone: bool,
@@ -77,10 +81,13 @@ impl Sight {
             Reply::Result(raw) => raw.get().to_owned(),
         };
         self.looks += 1;
-        let told: Value = serde_json::from_str(&raw).unwrap_or_default();
+        let mut told: Value = serde_json::from_str(&raw).unwrap_or_default();
         let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
         let (status, date) = (text("status"), text("lastUpdatedAt"));
         let questions = questions(&told);
+        if let Some(told) = told.as_object_mut() {
+            told.remove("lastUpdatedAt");
+        }
         let has_ended = matches!(&*status, "completed" | "failed" | "cancelled");
         // In a session the rest of it is asked for.
         let result = match client.era() {
@@ -109,8 +116,8 @@ impl Sight {
         if date < seen.date {
             complain(format!("its date ran backwards from {} to {raw}", seen.date));
         }
-        if date == seen.date && status != seen.status {
-            complain(format!("it was {} and is {status} without a new date", seen.status));
+        if date == seen.date && told != seen.told {
+            complain(format!("it was {} and is {told} without a new date", seen.told));
         }
         for (text, name) in &questions {
             if self.answered.contains(name) {
@@ -122,7 +129,7 @@ impl Sight {
             }
         }
         self.changes += usize::from(status != seen.status);
-        (seen.status, seen.date) = (status, date);
+        (seen.status, seen.date, seen.told) = (status, date, told);
         match seen.status.as_str() {
             "working" | "input_required" => {
                 seen.open = Some(asked);
@@ -130,6 +137,10 @@ impl Sight {
             }
             "completed" | "failed" | "cancelled" => {
                 seen.end = Some(raw);
+                let ended = *seen.ended.get_or_insert(asked);
+                if order.tool == BRIEF && asked - ended > KEPT_MS + SWEPT_MS {
+                    complain(format!("it is still there {} ms after it was seen ended", asked - ended));
+                }
                 Shown::Ended
             }
             other => {
@@ -192,6 +203,9 @@ impl Sight {
 
 /// [`KEPT`], in milliseconds.
 const KEPT_MS: i64 = KEPT.as_millis() as i64;
+
+/// How long what is to be forgotten may be left lying, in milliseconds: whoever sweeps each second may be stopped or cut off.
+const SWEPT_MS: i64 = 60_000;
 
 /// What a task came to, be it an error; nothing while nobody says so.
 fn result(client: &Client, id: &str) -> Option<String> {

@@ -223,12 +223,16 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
     world.waits.on("every task to be looked at again");
     look_again(&mut observers, 0);
     world.waits.on("the store to be checked, and the verdict");
-    check(place, direct, &mut broken)?;
-    let (quick, calls_rows) = rest.rows.into_iter().partition(|row| &*row.tool == QUICK);
-    rest.rows = calls_rows;
     let calls: Vec<_> = callers.iter().flat_map(|caller| &caller.done).collect();
     let (read, unread) = read_output(world, &calls);
     broken.extend(unread);
+    check(place, direct, &mut broken)?;
+    // What they have begun has ended, and they with it.
+    let (done, figures) = (std::mem::take(&mut fleet.done), fleet.figures);
+    drop(fleet);
+    broken.extend(processes::expect_none(place, None, PATIENCE).err().map(|left| left.to_string()));
+    let (quick, calls_rows) = rest.rows.into_iter().partition(|row| &*row.tool == QUICK);
+    rest.rows = calls_rows;
     for (call, era) in calls.iter().flat_map(|call| Era::BOTH.map(|era| (call, era))) {
         let sights = callers.iter().map(|caller| &caller.sight).chain(&observers);
         let ends: BTreeSet<&str> = sights.filter_map(|sight| sight.end(era, &call.id)).collect();
@@ -270,7 +274,7 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
     }
     let such = |is: &dyn Fn(&Order) -> bool| calls.iter().filter(|call| is(&call.order)).count();
     let (sessions, commands) = (such(&|order| order.era == Era::D2), such(&|order| order.tool == COMMAND));
-    let faults = fleet.done.iter().map(|(fault, count)| format!("{count} {fault}")).collect::<Vec<_>>();
+    let faults = done.iter().map(|(fault, count)| format!("{count} {fault}")).collect::<Vec<_>>();
     let told = [
         format!("loaded for {:.0} s", loaded.as_secs_f64()),
         format!(
@@ -279,8 +283,8 @@ fn judge(place: &Place, world: &World, found: Found<'_>, direct: &str) -> Result
         ),
         format!("how they ended: {}", verdict.ends()),
         format!("faults: {}", faults.join(", ")),
-        format!("takeovers: {}", fleet.figures.takeovers),
-        format!("fenced writes: {}", fleet.figures.fenced),
+        format!("takeovers: {}", figures.takeovers),
+        format!("fenced writes: {}", figures.fenced),
         format!(
             "looks: {looks} by {} observers saw {changes} statuses; {waits} results were waited for",
             CALLERS + OBSERVERS
