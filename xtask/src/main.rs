@@ -182,7 +182,7 @@ enum Command {
     Stories,
     /// Put servers that others wrote behind ours, and see that clients see the same and that nothing is left of them
     #[command(
-        after_help = "Examples:\n  cargo xtask behind everything rmcp\n  cargo xtask behind --sessions 1000 rmcp"
+        after_help = "Examples:\n  cargo xtask behind everything rmcp\n  cargo xtask behind --sessions 1000 rmcp\n  cargo xtask behind --killed"
     )]
     Behind {
         /// Servers to put there; all of them by default
@@ -190,6 +190,9 @@ enum Command {
         /// How many sessions are begun and end, each in its own way
         #[arg(long, value_name = "N", default_value_t = 50)]
         sessions: usize,
+        /// Only kill ours in the middle of calls, and see what its clients come back to
+        #[arg(long, conflicts_with_all = ["servers", "sessions"])]
+        killed: bool,
     },
     /// Have our client visit servers that others wrote
     #[command(after_help = "Example:\n  cargo xtask visit everything python")]
@@ -470,8 +473,8 @@ fn run(command: Command) -> Result<Tally> {
             println!("interop: {tally}");
             tally
         }
-        Command::Behind { servers, sessions } => {
-            let tally = interop::behind(&site(test::BUDGET)?, &servers, sessions)?;
+        Command::Behind { servers, sessions, killed } => {
+            let tally = interop::behind(&site(test::BUDGET)?, &servers, sessions, killed)?;
             println!("behind: {tally}");
             tally
         }

@@ -5,93 +5,160 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 
+import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
+
 import { success, textOf } from "./answer.mjs";
 import { waitFor } from "./held.mjs";
 import { withPeer } from "./peer.mjs";
 import { report } from "./tap.mjs";
 import { withSession } from "./tasks_session.mjs";
 
-/** What its server says once it has begun. */
-const BEGUN = "half of it";
-
-/** What is called, with what, and what must come of it if anything can: `killed.rs` configures the servers by these names. */
+/**
+ * What is called, with what, and what must come of it if anything can: `killed.rs` configures the servers by these names. A call
+ * is in the middle once its task `says` so, or `asks`, which is answered by whoever comes back; `by` names those who can.
+ */
 const CALLS = JSON.parse(await readFile("conformance/interop/killed.json", "utf8"));
 
-/** Clients with tasks, and hosts without. */
-const DIALECTS = ["d2", "d3"];
-const HOSTS = ["v2-legacy", "modern"];
+/** How long whoever comes back waits for one request, in milliseconds. */
+const PATIENCE = 120_000;
+
+const ABLE = { elicitation: { form: {} } };
+const ADA = { action: "accept", content: { name: "Ada" } };
+
+/** Every kind of client: how it begins its calls, and how it comes back to those that it has begun. */
+const CLIENTS = {
+  d2: withTasks("d2"),
+  d3: withTasks("d3"),
+  // It comes for the result of a task, as which a session is asked by one that it did not begin.
+  legacy: streaming("legacy"),
+  "v2-legacy": withoutTasks("v2-legacy"),
+  modern: withoutTasks("modern"),
+};
 
 const [verb, url, file] = process.argv.slice(2);
 const target = { url };
 if (verb === "begin") {
-  const begun = await Promise.all([...DIALECTS.map(startWithTasks), ...HOSTS.map(startWithout)]);
-  const all = begun.flat();
-  await withSession("d3", target, async ({ session }) => {
-    for (const { tool, taskId } of all.filter(({ tool }) => tool === "its_work")) {
-      let said;
-      while (!(said = (await session.task(taskId).snapshot()).statusMessage)?.includes(BEGUN)) await pause(50);
-      console.log(`# ${tool}: ${said}`);
-    }
-  });
+  const all = (await Promise.all(Object.entries(CLIENTS).map(begun))).flat();
+  await inTheMiddle(all);
   await writeFile(file, JSON.stringify(all));
   process.exit(0);
 } else if (verb === "end") {
-  const begun = JSON.parse(await readFile(file, "utf8"));
-  const of = (client) => begun.filter((call) => call.client === client);
+  const all = JSON.parse(await readFile(file, "utf8"));
   const ended = new Map();
-  const all = [
-    ...DIALECTS.map((client) => withSession(client, target, ({ session }) => each(of(client), ended, comeBack(session)))),
-    ...HOSTS.map((client) => withPeer(client, target, (peer) => each(of(client), ended, waited(peer)))),
-  ];
-  const over = Promise.all(all);
-  const checks = begun.map((call) => [`${call.client}: ${call.tool}`, () => over.then(() => judged(call, ended.get(call)))]);
+  const over = Promise.all(Object.entries(CLIENTS).map(([client, { end }]) => end(all.filter((call) => call.client === client), ended)));
+  const checks = all.map((call) => [`${call.client}: ${call.tool}`, () => over.then(() => judged(call, ended.get(call)))]);
   process.exit((await report("killed", checks)) ? 0 : 1);
 } else {
   console.error("usage: node killed.mjs (begin | end) URL FILE");
   process.exit(2);
 }
 
-function startWithTasks(client) {
-  return withSession(client, target, ({ session, preference }) =>
-    Promise.all(CALLS.map(async ({ tool, with: args }) => {
-      const execution = await session.callTool(tool, args, { task: { preference } });
-      assert.equal(execution.kind, "task", `${client}: ${tool} did not become a task`);
-      let reference;
-      await execution.handoff((made) => void (reference = JSON.parse(JSON.stringify(made))));
-      return { client, tool, taskId: execution.handle.taskId, reference };
-    })),
-  );
+async function begun([client, { begin }]) {
+  const calls = CALLS.filter(({ by }) => by === undefined || by.includes(client));
+  return (await begin(calls)).map((call) => ({ client, ...call }));
 }
 
-function startWithout(client) {
-  return withPeer(client, target, (peer) =>
-    Promise.all(CALLS.map(async ({ tool, with: args }) => {
-      const { taskId } = success(await peer.call(tool, args)).structuredContent ?? {};
-      assert.ok(taskId, `${client}: ${tool} was not handed over`);
-      return { client, tool, taskId };
-    })),
-  );
+/** Waits until every call of which that can be seen is in the middle. */
+function inTheMiddle(all) {
+  return withSession("d3", target, async ({ session }) => {
+    for (const { client, tool, taskId } of all) {
+      const { asks, says } = CALLS.find((call) => call.tool === tool);
+      const isThere = ({ status, statusMessage }) => (asks ? status === "input_required" : (statusMessage ?? "").includes(says ?? ""));
+      let task = await session.task(taskId).snapshot();
+      while (!isThere(task)) {
+        assert.ok(["working", "input_required"].includes(task.status), `${client}: ${tool} is over: ${task.statusMessage}`);
+        await pause(50);
+        task = await session.task(taskId).snapshot();
+      }
+      console.log(`# ${client}: ${tool}: ${task.status}, ${task.statusMessage}`);
+    }
+  });
+}
+
+function withTasks(client) {
+  const begin = (calls) =>
+    withSession(
+      client,
+      target,
+      ({ session, preference }) =>
+        Promise.all(calls.map(async ({ tool, with: args }) => {
+          const execution = await session.callTool(tool, args, { task: { preference } });
+          assert.equal(execution.kind, "task", `${client}: ${tool} did not become a task`);
+          let reference;
+          await execution.handoff((made) => void (reference = JSON.parse(JSON.stringify(made))));
+          return { tool, taskId: execution.handle.taskId, reference };
+        })),
+      // It says that it can be asked, and does not answer yet.
+      { capabilities: ABLE, onInputRequest: never },
+    );
+  const outcome = (session) => async ({ reference }) => {
+    const { outcome } = await (await session.resumeTask(reference)).settle();
+    if (outcome.error !== undefined) return { failed: true, text: outcome.error.message };
+    return { failed: outcome.result.isError === true, text: textOf(outcome.result) };
+  };
+  const answers = { capabilities: ABLE, onInputRequest: () => ADA };
+  const end = (calls, ended) => withSession(client, target, ({ session }) => each(calls, ended, outcome(session)), answers);
+  return { begin, end };
+}
+
+function streaming(client) {
+  const begin = (calls) =>
+    peering(client, never, async (peer) => {
+      // It learns from the list which tools may run as tasks.
+      await peer.tools();
+      return Promise.all(calls.map(async ({ tool, with: args }) => {
+        for await (const { type, task } of peer.client.experimental.tasks.callToolStream({ name: tool, arguments: args })) {
+          assert.equal(type, "taskCreated", `${client}: ${tool} did not become a task`);
+          return { tool, taskId: task.taskId };
+        }
+      }));
+    });
+  const outcome = (peer) => async ({ taskId }) => {
+    try {
+      const result = await peer.client.experimental.tasks.getTaskResult(taskId, CallToolResultSchema, { timeout: PATIENCE });
+      return { failed: result.isError === true, text: textOf(result) };
+    } catch (error) {
+      if (typeof error.code !== "number") throw error;
+      return { failed: true, text: error.message };
+    }
+  };
+  const end = (calls, ended) => peering(client, () => ADA, (peer) => each(calls, ended, outcome(peer)));
+  return { begin, end };
+}
+
+function withoutTasks(client) {
+  const begin = (calls) =>
+    peering(client, never, (peer) =>
+      Promise.all(calls.map(async ({ tool, with: args }) => {
+        const { taskId } = success(await peer.call(tool, args)).structuredContent ?? {};
+        assert.ok(taskId, `${client}: ${tool} was not handed over`);
+        return { tool, taskId };
+      })),
+    );
+  const outcome = (peer) => async ({ taskId }) => {
+    const result = await waitFor(peer, taskId);
+    return { failed: result.isError === true, text: textOf(result) };
+  };
+  const end = (calls, ended) => peering(client, () => ADA, (peer) => each(calls, ended, outcome(peer)));
+  return { begin, end };
+}
+
+/** A client whose user answers so. */
+function peering(client, answer, use) {
+  const answering = (peer) => {
+    peer.answer("elicitation/create", answer);
+    return use(peer);
+  };
+  return withPeer(client, target, answering, { capabilities: ABLE });
+}
+
+function never() {
+  return new Promise(() => {});
 }
 
 async function each(calls, ended, outcome) {
   const settled = await Promise.allSettled(calls.map(outcome));
   for (const [index, call] of calls.entries()) ended.set(call, settled[index]);
-}
-
-/** The text of what a task came to, and whether it failed. */
-function comeBack(session) {
-  return async ({ reference }) => {
-    const { outcome } = await (await session.resumeTask(reference)).settle();
-    if (outcome.error !== undefined) return { failed: true, text: outcome.error.message };
-    return { failed: outcome.result.isError === true, text: textOf(outcome.result) };
-  };
-}
-
-function waited(peer) {
-  return async ({ taskId }) => {
-    const result = await waitFor(peer, taskId);
-    return { failed: result.isError === true, text: textOf(result) };
-  };
 }
 
 function judged({ tool }, { value, reason }) {

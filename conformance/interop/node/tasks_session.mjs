@@ -34,24 +34,27 @@ export function sessionChecks(dialect, target) {
 
 const TASKS = "io.modelcontextprotocol/tasks";
 
-/** Runs `use` with tasks of a dialect, and closes the connection whatever happens. */
-export async function withSession(dialect, target, use) {
-  const extensions = { [TASKS]: {} };
-  const { client, transport } = await connectModern(
-    target,
-    dialect === "d2" ? { mode: "legacy" } : { capabilities: { extensions } },
-  );
+/**
+ * Runs `use` with tasks of a dialect, and closes the connection whatever happens. What else the client is able to do is
+ * `capabilities`, and `onInputRequest` answers what it is asked.
+ */
+export async function withSession(dialect, target, use, { capabilities = {}, onInputRequest } = {}) {
+  const able = dialect === "d2" ? capabilities : { ...capabilities, extensions: { [TASKS]: {} } };
+  const { client, transport } = await connectModern(target, {
+    capabilities: able,
+    ...(dialect === "d2" && { mode: "legacy" }),
+  });
   const wire = watch(transport);
   const besides = {
     rawDispatch: coordinate(transport),
     v2RequestFraming: {
       protocolVersion: MODERN,
       clientInfo: { name: "longhaul-interop", version: "1.0.0" },
-      clientCapabilities: { extensions },
+      clientCapabilities: able,
     },
   };
   try {
-    const options = { endpointId: "server-under-test", ...(dialect === "d3" ? besides : {}) };
+    const options = { endpointId: "server-under-test", onInputRequest, ...(dialect === "d3" ? besides : {}) };
     const session = createTaskSessionFromClient(client, options);
     assert.ok(session.capabilities.execution, "the server declares no tasks");
     return await use({ client, session, wire, preference: dialect === "d2" ? "require" : "allow" });

@@ -22,6 +22,7 @@ const SERVERS: &[(&str, &str, Over, &str)] = &[
     ("again", "everything", Over::Stdio, AGAIN),
     ("rust", "rmcp", Over::Stdio, AGAIN),
     ("once", "everything", Over::Stdio, ""),
+    ("last", "typescript-v1", Over::Stdio, ""),
 ];
 
 /// Its tools may be called again.

@@ -47,17 +47,21 @@ pub(super) const BEHIND: &[Behind] = &[
 /// How many sessions the stage `interop` has end in every way.
 pub(super) const SESSIONS: usize = 50;
 
-/// Puts the servers named behind ours, or all; and has so many sessions end.
+/// Puts the servers named behind ours, or all; and has so many sessions end. Or has ours killed in the middle of calls, and nothing
+/// else.
 ///
 /// # Errors
 ///
 /// When a server has no such name, or something cannot be set up.
-pub(crate) fn behind(site: &Site, servers: &[String], sessions: usize) -> Result<Tally> {
+pub(crate) fn behind(site: &Site, servers: &[String], sessions: usize, only_killed: bool) -> Result<Tally> {
     theirs::known(servers)?;
     let chosen = |each: &&Behind| servers.is_empty() || servers.iter().any(|name| name == each.server);
     program(site, Server::Commands.name())?;
     let rigs = Rigs::new(site)?;
     wire::held(site, "behind", Whose::All, |site| {
+        if only_killed {
+            return killed(site, &rigs);
+        }
         let mut tally = Tally::default();
         for each in BEHIND.iter().filter(chosen) {
             tally += each.run(site, &rigs)?;
