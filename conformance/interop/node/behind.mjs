@@ -23,12 +23,25 @@ const LIMIT = 30_000;
 /** Whoever is served on asks where to work only during calls: one that does so at its start would work elsewhere here. */
 const ABLE = { sampling: {}, elicitation: { form: {}, url: {} }, ...(roots && { roots: {} }) };
 
+/** What asks for each kind of input. */
+const METHODS = { elicitation: "elicitation/create", sampling: "sampling/createMessage", roots: "roots/list" };
+
 /** The clients that know tasks, and in which dialect. */
 const DIALECTS = { "ext-tasks-d2": "d2", "ext-tasks-d3": "d3" };
 
+/** The one that comes for the result of a task while that asks, which is when servers of 2025-11-25 put what it asks. */
+const STREAM = "legacy-tasks";
+
+const knowsTasks = (client) => client in DIALECTS || client === STREAM;
+
+/** What a client with tasks sees without ours of one that asks. */
+const hears = ({ asks }, like) => !asks || like !== "ext-tasks-d2";
+
 /** Which steps of a pair are compared: a client with tasks is there for those that take long, the others for the rest. */
 const shared = ([client, like]) =>
-  [...steps.keys()].filter((index) => (client in DIALECTS || like in DIALECTS) === (steps[index].task !== undefined));
+  [...steps.keys()].filter(
+    (index) => (knowsTasks(client) || knowsTasks(like)) === (steps[index].task !== undefined) && hears(steps[index], like),
+  );
 
 const visits = new Map();
 const checks = pairs.flatMap((pair) =>
@@ -63,13 +76,21 @@ function visit(client, side, target) {
 }
 
 async function walk(client, target, wanted) {
-  const seen = new Map();
+  const [seen, told] = [new Map(), {}];
   const use = async (peer) => {
-    for (const index of wanted) seen.set(index, await came(steps[index], peer));
+    for (const index of wanted) seen.set(index, await came(steps[index], { ...peer, told }));
+  };
+  const answers = answersOf(told);
+  const answering = async (peer) => {
+    for (const [method, answer] of Object.entries(answers)) peer.answer(method, ({ params }) => answer(params));
+    // It learns from the list which tools may run as tasks.
+    if (client === STREAM) await peer.tools();
+    return use({ ...peer, streams: client === STREAM });
   };
   const dialect = DIALECTS[client];
-  if (dialect === undefined) await withPeer(client, target, (peer) => use(answering(peer)), { capabilities: ABLE });
-  else await withSession(dialect, target, use);
+  const onInputRequest = ({ kind, params }) => answers[METHODS[kind]](params);
+  if (dialect !== undefined) await withSession(dialect, target, use, { capabilities: ABLE, onInputRequest });
+  else await withPeer(client === STREAM ? "legacy" : client, target, answering, { capabilities: ABLE });
   return seen;
 }
 
@@ -80,7 +101,7 @@ function named(step) {
 
 /** What a step comes to: a result, or an error, and what was asked and told meanwhile; of one that `fails`, that it does. */
 async function came(step, peer) {
-  peer.told = { asked: [], progress: [] };
+  Object.assign(peer.told, { asked: [], progress: [] });
   try {
     const result = await within(LIMIT, taken(step, peer));
     return step.fails ? { failed: result.isError === true } : plain({ result, ...peer.told });
@@ -92,24 +113,25 @@ async function came(step, peer) {
   }
 }
 
-/** Has the client answer what it is asked, and remember what that was. */
-function answering(peer) {
-  const answer = (method, how) =>
-    peer.answer(method, ({ params }) => {
-      const { _meta, elicitationId, mode, ...question } = params;
-      peer.told.asked.push({ method, mode: mode ?? "form", question });
-      return how(params);
-    });
-  answer("sampling/createMessage", ({ messages }) => {
+/** What the client answers, by what it is asked; it remembers what that was. */
+function answersOf(told) {
+  const noted = (method, how) => (params) => {
+    const { _meta, elicitationId, mode, ...question } = params;
+    told.asked.push({ method, mode: mode ?? "form", question });
+    return how(params);
+  };
+  const sampled = ({ messages }) => {
     const [{ text }] = [messages.at(-1).content].flat();
     return { role: "assistant", model: "a model", stopReason: "endTurn", content: { type: "text", text: `re: ${text}` } };
-  });
-  answer("elicitation/create", (form) =>
-    form.mode === "url" ? { action: "accept" } : { action: "accept", content: filledIn(form.requestedSchema) },
-  );
-  // Servers ask for these on their own, too.
-  if (roots) peer.answer("roots/list", () => ({ roots: [{ uri: "file:///work", name: "work" }] }));
-  return peer;
+  };
+  const elicited = (form) =>
+    form.mode === "url" ? { action: "accept" } : { action: "accept", content: filledIn(form.requestedSchema) };
+  return {
+    [METHODS.sampling]: noted(METHODS.sampling, sampled),
+    [METHODS.elicitation]: noted(METHODS.elicitation, elicited),
+    // Servers ask for these on their own, too.
+    ...(roots && { [METHODS.roots]: () => ({ roots: [{ uri: "file:///work", name: "work" }] }) }),
+  };
 }
 
 /** What a user sends who puts the first thing that fits into every field that must be filled in. */
@@ -166,16 +188,25 @@ async function watched(peer, { watch, with: [change] }) {
     for (let looks = 0; looks < 4 && heard === undefined; looks += 1) await pause(50);
   }
   await subscription.close();
+  assert.ok(heard, `nothing was heard of ${watch}`);
   return { heard };
 }
 
 /** A call of what takes long: as a task, where the client has any. */
-async function worked({ session, preference, call }, name, args) {
+async function worked({ session, preference, streams, client, call }, name, args) {
+  if (streams) return streamed(client, name, args);
   if (session === undefined) return call(name, args);
   const execution = await session.callTool(name, args, { task: { preference } });
   const { outcome } = await execution.settle();
   if (outcome.error !== undefined) throw outcome.error;
   return outcome.result;
+}
+
+async function streamed(client, name, args) {
+  let last;
+  for await (const message of client.experimental.tasks.callToolStream({ name, arguments: args })) last = message;
+  if (last.type === "error") throw last.error;
+  return last.result;
 }
 
 /** Ours says by itself when a call becomes a task, and that it may be handed over. */
