@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import warnings
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,13 @@ class Told:
     def __init__(self) -> None:
         self.asked: list[Any] = []
         self.progress: list[Any] = []
+        self.changes: list[str] = []
 
     def forget(self) -> None:
-        self.asked, self.progress = [], []
+        self.asked, self.progress, self.changes = [], [], []
+
+    async def hear(self, message: Any) -> None:
+        self.changes.append(getattr(message, "method", ""))
 
     def _ask(self, method: str, params: Any) -> None:
         question = {"mode": "form", **shown(params)}
@@ -132,6 +137,7 @@ async def walk(era: str, target: Target, steps: dict[int, Any], has_roots: bool)
     answers: dict[str, Any] = {
         "sampling_callback": told.model,
         "elicitation_callback": told.user,
+        "message_handler": told.hear,
     }
     # Whoever is served on asks where to work only during calls: one that does so at its start would work elsewhere here.
     if has_roots:
@@ -142,7 +148,7 @@ async def walk(era: str, target: Target, steps: dict[int, Any], has_roots: bool)
             came: dict[str, Any] = {}
             try:
                 with anyio.fail_after(LIMIT):
-                    came["result"] = await taken(step, client, told)
+                    came["result"] = await taken(step, client, told, era)
             except MCPError as error:
                 # Each era has its own code for what is not there.
                 came["error"] = re.sub(r"^(MCP error -\d+: )+", "", error.error.message)
@@ -155,7 +161,7 @@ async def walk(era: str, target: Target, steps: dict[int, Any], has_roots: bool)
     return found
 
 
-async def taken(step: Any, client: Client, told: Told) -> Any:
+async def taken(step: Any, client: Client, told: Told, era: str) -> Any:
     """One step."""
     args: dict[str, Any] = step.get("with", {})
     match next(iter(step)):
@@ -181,8 +187,36 @@ async def taken(step: Any, client: Client, told: Told) -> Any:
             kind = PromptReference if wanted.pop("type") == "ref/prompt" else ResourceTemplateReference
             others = args.get("context", {}).get("arguments")
             return shown((await client.complete(kind(**wanted), args["argument"], others)).completion)
+        case "watch":
+            async with listening(client, era, resource_subscriptions=[step["watch"]]):
+                await watched(step, client, told)
         case kind:
             raise ValueError(f"this client does not know how to {kind}")
+
+
+@asynccontextmanager
+async def listening(client: Client, era: str, **wanted: Any) -> AsyncGenerator[None]:
+    """Has the server tell of changes; in a session it does so of lists without being asked."""
+    async with AsyncExitStack() as stack:
+        if era == "modern":
+            await stack.enter_async_context(client.listen(**wanted))
+        else:
+            for uri in wanted.get("resource_subscriptions", []):
+                with warnings.catch_warnings(action="ignore"):
+                    await client.subscribe_resource(uri)
+        yield
+
+
+async def watched(step: Any, client: Client, told: Told) -> None:
+    """Hears of a resource that changes."""
+    [change] = step["with"]
+    # A session's stream may still be opening.
+    for _ in range(50):
+        await client.call_tool(change, {})
+        await anyio.sleep(0.2)
+        if "notifications/resources/updated" in told.changes:
+            return
+    raise AssertionError(f"nothing was heard of {step['watch']}: {told.changes}")
 
 
 def shown(model: Any) -> Any:
