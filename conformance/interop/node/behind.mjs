@@ -171,6 +171,8 @@ async function taken(step, peer) {
       return (await client.complete({ ref: step.complete, ...args })).completion;
     case "watch":
       return watched(peer, step);
+    case "grow":
+      return grown(peer, step);
     case "task":
       return worked(peer, step.task, args);
   }
@@ -190,6 +192,34 @@ async function watched(peer, { watch, with: [change] }) {
   await subscription.close();
   assert.ok(heard, `nothing was heard of ${watch}`);
   return { heard };
+}
+
+/** Hears of a tool that comes and goes, and calls it in between. */
+async function grown(peer, { grow, tool }) {
+  const told = { times: 0 };
+  peer.hear("notifications/tools/list_changed", () => void (told.times += 1));
+  const subscription = await peer.listen({ toolsListChanged: true });
+  const turn = async (isThere) => {
+    const before = told.times;
+    await peer.call(grow, { [tool]: isThere });
+    for (let looks = 0; looks < 60; looks += 1) {
+      const isListed = (await peer.tools()).some(({ name }) => name === tool);
+      if (isListed === isThere && told.times > before) return true;
+      await pause(50);
+    }
+    return false;
+  };
+  let came = await turn(true);
+  // A session's stream was still opening.
+  for (let times = 0; times < 2 && !came; times += 1) {
+    await turn(false);
+    came = await turn(true);
+  }
+  assert.ok(came, `nothing was heard of ${tool}`);
+  const called = await peer.call(tool, {});
+  assert.ok(await turn(false), `nothing was heard of the end of ${tool}`);
+  await subscription.close();
+  return called;
 }
 
 /** A call of what takes long: as a task, where the client has any. */

@@ -87,6 +87,13 @@ function offered(server) {
     server.sendToolListChanged();
     return said("touched");
   });
+  const leaf = server.registerTool("leaf", { description: "There at times" }, () => said("green"));
+  leaf.disable();
+  server.registerTool("grow", { inputSchema: { leaf: z.boolean() } }, ({ leaf: isThere }) => {
+    if (isThere) leaf.enable();
+    else leaf.disable();
+    return said(isThere ? "it grew" : "it fell");
+  });
 }
 
 function asking(server) {

@@ -25,6 +25,8 @@ const said = (text) => ({ content: [{ type: "text", text }] });
 
 /** Tells those who listen over HTTP, where each request has a server of its own. */
 let notify;
+/** What such a server has at times, which the next one must know. */
+let hasLeaf = false;
 const seen = new Set();
 
 function rig({ era }) {
@@ -75,6 +77,16 @@ function offered(server, era) {
       await server.server.sendToolListChanged();
     }
     return said("touched");
+  });
+  const leaf = server.registerTool("leaf", { description: "There at times" }, () => said("green"));
+  if (!hasLeaf) leaf.disable();
+  server.registerTool("grow", { inputSchema: z.object({ leaf: z.boolean() }) }, ({ leaf: isThere }) => {
+    if (notify !== undefined && era !== "legacy") {
+      hasLeaf = isThere;
+      notify.toolsChanged();
+    } else if (isThere) leaf.enable();
+    else leaf.disable();
+    return said(isThere ? "it grew" : "it fell");
   });
 }
 

@@ -190,6 +190,9 @@ async def taken(step: Any, client: Client, told: Told, era: str) -> Any:
         case "watch":
             async with listening(client, era, resource_subscriptions=[step["watch"]]):
                 await watched(step, client, told)
+        case "grow":
+            async with listening(client, era, tools_list_changed=True):
+                return await grown(step, client, told)
         case kind:
             raise ValueError(f"this client does not know how to {kind}")
 
@@ -217,6 +220,33 @@ async def watched(step: Any, client: Client, told: Told) -> None:
         if "notifications/resources/updated" in told.changes:
             return
     raise AssertionError(f"nothing was heard of {step['watch']}: {told.changes}")
+
+
+async def grown(step: Any, client: Client, told: Told) -> Any:
+    """Hears of a tool that comes and goes, and calls it in between."""
+    tool = step["tool"]
+
+    async def turn(is_there: bool) -> bool:
+        told.changes.clear()
+        await client.call_tool(step["grow"], {tool: is_there})
+        with anyio.move_on_after(4):
+            while True:
+                is_listed = tool in [listed.name for listed in (await client.list_tools()).tools]
+                if is_listed == is_there and "notifications/tools/list_changed" in told.changes:
+                    return True
+                await anyio.sleep(0.05)
+        return False
+
+    came = await turn(True)
+    # A session's stream was still opening.
+    for _ in range(2):
+        if not came:
+            await turn(False)
+            came = await turn(True)
+    assert came, f"nothing was heard of {tool}"
+    called = shown(await client.call_tool(tool, {}))
+    assert await turn(False), f"nothing was heard of the end of {tool}"
+    return called
 
 
 def shown(model: Any) -> Any:

@@ -9,9 +9,10 @@ use longhaul::proto::dialect::{Dialect, Revision};
 use longhaul::proto::model::SubscriptionFilter;
 use longhaul::server::{Caller, Grant, Prompt, Resource, Scopes, local_user};
 use longhaul::transport::memory;
+use longhaul::{Tool, proto::model};
+use serde_json::json;
 
-use super::rig::{Front, at, both_eras, eventually, one_of_each, over_http};
-use longhaul::proto::model;
+use super::rig::{Front, Nothing, at, both_eras, eventually, one_of_each, over_http};
 
 async fn next(changes: &mut Subscription) -> Change {
     let next = tokio::time::timeout(Duration::from_secs(60), changes.next()).await;
@@ -40,6 +41,48 @@ async fn a_list_that_changes_is_listed_again_and_told() {
             catalogue.remove::<Resource>(&uri).unwrap();
             while !matches!(next(&mut changes).await, Change::Resources) {}
             assert!(client.resources().collect().await.unwrap().iter().all(|resource| resource.uri != uri));
+        }
+    }
+}
+
+/// Waits until a client is told that tools have changed and finds it so: the first word may be of something before.
+async fn told(client: &Client, changes: &mut Subscription, is_so: impl Fn(&[model::Tool]) -> bool) {
+    while !matches!(next(changes).await, Change::Tools) || !is_so(&client.list_tools().await.unwrap()) {}
+}
+
+#[tokio::test]
+async fn tools_that_come_turn_and_go_at_a_server_do_so_for_all_who_are_connected() {
+    for behind in both_eras() {
+        let (server, catalogue) = one_of_each("one");
+        let url = over_http(server.dispatcher().unwrap()).await;
+        let front = Front::before(vec![at("one", &url, "task = \"never\"")], behind).await;
+        let mut all = Vec::new();
+        for revision in both_eras() {
+            let client = front.caller(Options::default().revision(revision)).await;
+            let changes = client.subscribe(SubscriptionFilter::default().lists()).await.unwrap();
+            all.push((client, changes));
+        }
+        let late = |description: &str, says: &'static str| {
+            Tool::typed("late", description, move |_, Nothing {}| async move { says })
+        };
+        let described = |tools: &[model::Tool], wanted: Option<&str>| {
+            let late = tools.iter().find(|tool| tool.name == "late");
+            late.and_then(|tool| tool.description.as_deref()) == wanted
+        };
+        for (description, says) in [("It came", "here"), ("It turned", "here again")] {
+            catalogue.put(late(description, says)).unwrap();
+            for (client, changes) in &mut all {
+                told(client, changes, |tools| described(tools, Some(description))).await;
+                let said = client.call("late", &json!({})).await.unwrap();
+                assert_eq!(said.content[0].as_text(), Some(says), "{behind}");
+            }
+        }
+        catalogue.remove::<Tool>("late").unwrap();
+        for (client, changes) in &mut all {
+            told(client, changes, |tools| described(tools, None)).await;
+            let refused = client.call("late", &json!({})).await;
+            assert!(refused.as_ref().map_or(true, |result| result.is_error), "{behind}: {refused:?}");
+            assert!(client.call("who", &json!({})).await.is_ok(), "the others are as they were");
         }
     }
 }
