@@ -301,6 +301,56 @@ fn a_cancel_while_the_start_is_on_its_way_ends_the_job_that_comes_of_it() {
     server.kill();
 }
 
+#[test]
+fn jobs_come_change_and_go_while_they_are_served_and_what_they_have_begun_is_followed() {
+    let api = api();
+    let place = place(&api, "");
+    let mut server = start(&place);
+    let file = place.path("longhaul.toml");
+    let reload = |text: &str, said: &str| {
+        std::fs::write(&file, text).unwrap();
+        let said = format!("longhaul.toml was read again: {said}");
+        eventually(&said, || server.said().contains(&said).then_some(()));
+    };
+    let begun = |tool: &str| {
+        let known = api.state().jobs.len();
+        let id = begin(server.address(), tool, json!({"scene": "harbour", "frames": 3}));
+        eventually("the job", || (api.state().jobs.len() == known + 1).then_some(()));
+        id
+    };
+    let follows = |id: &str, frame: u64| {
+        api.state().job("job-1").unwrap().frame = frame;
+        says(&server, id, &format!("frame {frame} of 3"));
+    };
+    let before = begun("render");
+
+    let first = std::fs::read_to_string(&file).unwrap();
+    let changed = first.replace("body = { scene", "body = { quality = \"high\", scene");
+    reload(&changed, "job changed: render");
+    let after = begun("render");
+    let quality = |job: usize| api.state().jobs[job].order["quality"].clone();
+    assert_eq!((quality(0), quality(1)), (Value::Null, json!("high")));
+    follows(&before, 1);
+
+    let (rest, render) = changed.split_at(changed.find("[jobs.render]").unwrap());
+    let film = render.replace("[jobs.render", "[jobs.film");
+    reload(&format!("{changed}\n{film}"), "job added: film");
+    let added = begun("film");
+
+    reload(&format!("{rest}{film}"), "job removed: render");
+    let refused = call(server.address(), "render", json!({"scene": "moor", "frames": 2}));
+    assert!(refused["error"]["message"].as_str().is_some_and(|text| text.contains("render")), "{refused}");
+    follows(&before, 2);
+    assert_eq!(cancel(server.address(), &after)["status"], "cancelled");
+    eventually("the cancel", || (api.state().jobs[1].state == "cancelled").then_some(()));
+    end(&api, "succeeded");
+    is_film(&ended(server.address(), &before));
+    api.state().job("job-3").unwrap().state = "succeeded".to_owned();
+    assert_eq!(ended(server.address(), &added)["status"], "completed");
+    assert_eq!(api.state().jobs.len(), 3, "one job a call");
+    server.kill();
+}
+
 /// A place whose renderer is told where it can call back, and is asked by itself only once an hour. `body` is what of a
 /// call is believed.
 fn place_with_callback(api: &Api, body: &str) -> Place {
