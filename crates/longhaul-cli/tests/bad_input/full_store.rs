@@ -77,6 +77,7 @@ fn what_ends_on_a_full_disk_is_recorded_once_there_is_space() {
     assert_eq!(modern::cancel(address, &cancelled)["status"], "cancelled");
     fs::write(place.path("reporting"), "").unwrap();
     assert_eq!(text(&ended(address, &reporting)["result"]), "counted\n");
+    server.is_alone(&place);
     server.kill();
 }
 

@@ -35,6 +35,7 @@ fn tasks_past_the_quota_of_the_configuration_are_refused_and_begin_nothing() {
     for id in [&open[1], &third] {
         assert_eq!(cancel(address, id)["status"], "cancelled");
     }
+    server.is_alone(&place);
     server.kill();
 }
 

@@ -99,6 +99,13 @@ impl Server {
         self.child.id().cast_signed()
     }
 
+    /// Waits until nothing else runs in its place. A cancel is answered before its command has ended: a server that is killed in
+    /// between leaves that to the next one.
+    pub(crate) fn is_alone(&self, place: &Place) {
+        let others = || place.processes().into_iter().any(|(pid, _)| pid != self.pid());
+        eventually("the end of every command", || (!others()).then_some(()));
+    }
+
     /// Ends it with SIGKILL, and waits until it is gone.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
