@@ -1,12 +1,18 @@
 //! What a person is shown at a terminal, however wide it is and whatever a server says.
 
 use std::io::Read as _;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr as _;
 
-use super::{Server, folder, let_go, longhaul, open_terminal, orphan_that_ended, run, start_work};
+use super::{LONGHAUL, Server, folder, let_go, longhaul, open_terminal, orphan_that_ended, run, start_work};
+
+/// How wide a terminal is, and what says that it is to have no colour.
+const TERMINALS: [(u16, &str); 6] = [(40, ""), (40, "1"), (80, ""), (80, "1"), (200, ""), (200, "1")];
 
 #[test]
 fn a_list_fits_the_terminal_it_is_shown_in() {
@@ -26,28 +32,130 @@ fn a_list_fits_the_terminal_it_is_shown_in() {
     let_go(folder.path());
 }
 
-/// A tool that says what would do harm if a terminal believed it, and how far it is.
+/// A tool that says what would do harm if a terminal believed it, and how far it is; one in whose words a letter takes two
+/// columns, which works until a file is there, or another is not; and a server with what would do harm.
 const HOSTILE: &str = r#"
 [tools.hostile]
+title = "\u202Etitle 翻訳"
 description = "Says \u202Eevil and much more than there is room for in one line of a small terminal, whatever it is"
 command = ["sh", "-c", "for i in 1 2 3; do echo $i/3 'compiling \\033]0;owned\\007 what has a long name' >&3; sleep 0.4; done; printf 'said\\033[2J\\033]52;c;aGk=\\007\\342\\200\\256 all\\n'"]
 task = "always"
+input.word = { type = "string", description = "A word \u202Esdrawkcab 翻訳", required = false }
+
+[tools.wide]
+description = "長い名前のものを翻訳しています"
+command = ["sh", "-c", "for i in 1 2 3; do echo $i/3 '長い名前のものを翻訳しています、かなり時間がかかります、しばらくお待ちください' >&3; sleep 0.4; done; while [ -e longhaul.toml ] && [ ! -e go ]; do sleep 0.02; done; printf 翻訳"]
+task = "always"
 "#;
+
+/// A folder with those, and a server behind them that hides what one of its tools says.
+fn hostile_folder() -> tempfile::TempDir {
+    let folder = folder();
+    let behind = format!(
+        "[servers.behind]\ncommand = [{LONGHAUL:?}, \"serve\", \"behind.toml\", \"--stdio\", \"--store\", \"memory:\"]\n"
+    );
+    std::fs::write(folder.path().join("longhaul.toml"), format!("{HOSTILE}\n{behind}")).unwrap();
+    let sly = "[tools.sly]\ndescription = \"翻訳 \\u202Eevil\"\ncommand = [\"true\"]\n";
+    std::fs::write(folder.path().join("behind.toml"), sly).unwrap();
+    folder
+}
+
+/// What a command shows at such a terminal, where it is asked to end once it says `until`: nothing that would do harm, and no
+/// colour where none is to be.
+fn harmless(
+    folder: &Path,
+    (width, no_color): (u16, &str),
+    words: &[&str],
+    until: Option<&str>,
+) -> (ExitStatus, String) {
+    let mut command = longhaul(folder, words);
+    command.env("NO_COLOR", no_color);
+    let (status, shown) = at_terminal_until(width, command, until);
+    for harm in ["\u{1b}]", "\u{1b}[2J", "\u{202e}", "\u{7}"] {
+        assert!(!shown.contains(harm), "{words:?}: {shown:?}");
+    }
+    assert!(no_color.is_empty() || !has_colour(&shown), "{words:?}: {shown:?}");
+    (status, shown)
+}
+
+/// Whether it has a word of colour or weight to the terminal.
+fn has_colour(shown: &str) -> bool {
+    shown.split("\u{1b}[").skip(1).any(|rest| {
+        rest.find(|letter: char| letter.is_ascii_alphabetic()).is_some_and(|end| rest[end..].starts_with('m'))
+    })
+}
+
+#[test]
+fn letters_that_take_two_columns_fit_as_well() {
+    let folder = hostile_folder();
+    let server = Server::start(folder.path());
+    let (code, _, err) = run(folder.path(), &["call", "--wait", "1s", &server.url, "wide"]);
+    assert_eq!(code, 7, "{err}");
+    for terminal in TERMINALS {
+        let width = usize::from(terminal.0);
+        let (status, shown) = harmless(folder.path(), terminal, &["tasks"], None);
+        assert!(status.success(), "{shown}");
+        let list = shown.split(" of 1.").next().unwrap();
+        assert!(list.lines().all(|line| line.trim_end().width() <= width), "{width}: {list}");
+        assert!(list.contains("wide") && list.contains("working"), "{width}: {list}");
+        assert!(width < 200 || list.contains("長い名前"), "{width}: {list}");
+    }
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    for terminal in TERMINALS {
+        let width = usize::from(terminal.0);
+        let (status, shown) = harmless(folder.path(), terminal, &["call", &server.url, "wide"], None);
+        assert!(status.success() && shown.contains("翻訳"), "{shown}");
+        let frames: Vec<String> = shown.split(['\r', '\n']).map(without_controls).collect();
+        let mut drawn =
+            frames.iter().map(|frame| frame.trim_end()).filter(|frame| frame.starts_with("wide-"));
+        assert!(drawn.clone().any(|frame| frame.contains('長')), "{frames:#?}");
+        assert!(drawn.all(|frame| frame.width() <= width), "{width}: {frames:#?}");
+    }
+}
+
+#[test]
+fn what_is_shown_of_servers_and_of_this_machine_is_harmless_at_every_terminal() {
+    let folder = hostile_folder();
+    let server = Server::start(folder.path());
+    for terminal in TERMINALS {
+        let shown_of = |words: &[&str], said: &[&str]| {
+            let (status, shown) = harmless(folder.path(), terminal, words, None);
+            assert!(status.success(), "{words:?}: {shown}");
+            let seen = without_controls(&shown);
+            assert!(said.iter().all(|said| seen.contains(said)), "{words:?}: {shown}");
+        };
+        shown_of(
+            &["tools", &server.url],
+            &["hostile(word?: string)", "evil", "長い名前のものを翻訳しています"],
+        );
+        shown_of(&["tools", &server.url, "hostile"], &["title 翻訳", "evil", "A word sdrawkcab 翻訳"]);
+        shown_of(&["doctor", &server.url], &["ok"]);
+        shown_of(&["doctor"], &["ok"]);
+        let name = "名\u{202e}\u{1b}]0;owned\u{7}";
+        shown_of(
+            &["connect", "claude", "--print", "--url", &server.url, "--name", name],
+            &["名", &server.url],
+        );
+        let serve = ["serve", "--http", "127.0.0.1:0", "--store", "memory:"];
+        let (_, shown) = harmless(folder.path(), terminal, &serve, Some("ready"));
+        // It warns of an input that no command has.
+        assert_eq!(has_colour(&shown), terminal.1.is_empty(), "{shown:?}");
+        let banner = without_controls(&shown);
+        for said in ["  tools    hostile wide", "  server   behind", "`sly` is not served", "ready"] {
+            assert!(banner.contains(said), "{said}: {shown}");
+        }
+    }
+}
 
 #[test]
 fn a_call_fits_the_terminal_and_nothing_of_what_is_said_reaches_it_raw() {
-    let folder = folder();
-    std::fs::write(folder.path().join("longhaul.toml"), HOSTILE).unwrap();
+    let folder = hostile_folder();
     let server = Server::start(folder.path());
-    for (width, no_color) in [(40, ""), (40, "1"), (80, ""), (200, "1")] {
+    for terminal in TERMINALS {
+        let width = usize::from(terminal.0);
         let shown_of = |words: &[&str]| {
-            let mut command = longhaul(folder.path(), words);
-            command.env("NO_COLOR", no_color);
-            let (status, shown) = at_terminal(width, command);
+            let (status, shown) = harmless(folder.path(), terminal, words, None);
             assert!(status.success(), "{words:?}: {shown:?}");
-            for harm in ["\u{1b}]", "\u{1b}[2J", "\u{202e}", "\u{7}"] {
-                assert!(!shown.contains(harm), "{words:?}: {shown:?}");
-            }
             shown
         };
         let called = shown_of(&["call", &server.url, "hostile"]);
@@ -59,10 +167,9 @@ fn a_call_fits_the_terminal_and_nothing_of_what_is_said_reaches_it_raw() {
             .filter(|frame| frame.starts_with("hostile-"))
             .collect();
         assert!(drawn.iter().any(|frame| frame.contains("compiling")), "{frames:#?}");
-        assert!(drawn.iter().all(|frame| frame.chars().count() <= usize::from(width)), "{width}: {drawn:#?}");
+        assert!(drawn.iter().all(|frame| frame.width() <= width), "{width}: {drawn:#?}");
         assert!(called.contains("said all"), "{called:?}");
 
-        assert!(shown_of(&["tools", &server.url]).contains("hostile"));
         let listed = run(folder.path(), &["tasks", "list", "--json"]).1;
         let listed: Value = serde_json::from_str(&listed).unwrap();
         let id = listed["tasks"][0]["taskId"].as_str().unwrap_or_else(|| panic!("{listed}"));
@@ -73,7 +180,12 @@ fn a_call_fits_the_terminal_and_nothing_of_what_is_said_reaches_it_raw() {
 }
 
 /// What a command shows at a terminal that is so wide.
-fn at_terminal(width: u16, mut command: Command) -> (ExitStatus, String) {
+fn at_terminal(width: u16, command: Command) -> (ExitStatus, String) {
+    at_terminal_until(width, command, None)
+}
+
+/// The same of one that is asked to end once it has said something.
+fn at_terminal_until(width: u16, mut command: Command, mut until: Option<&str>) -> (ExitStatus, String) {
     let (master, terminal) = open_terminal();
     let mut size = rustix::termios::tcgetwinsize(&terminal).unwrap();
     (size.ws_col, size.ws_row) = (width, 24);
@@ -85,6 +197,10 @@ fn at_terminal(width: u16, mut command: Command) -> (ExitStatus, String) {
     let (mut master, mut bytes, mut shown) = (std::fs::File::from(master), [0; 4096], Vec::new());
     while let Ok(read @ 1..) = master.read(&mut bytes) {
         shown.extend_from_slice(&bytes[..read]);
+        if until.is_some_and(|said| String::from_utf8_lossy(&shown).contains(said)) {
+            until = None;
+            kill_process(Pid::from_child(&running), Signal::TERM).unwrap();
+        }
     }
     (running.wait().unwrap(), String::from_utf8_lossy(&shown).into_owned())
 }
