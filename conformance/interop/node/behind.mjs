@@ -78,6 +78,7 @@ function visit(client, side, target) {
 async function walk(client, target, wanted) {
   const [seen, told] = [new Map(), {}];
   const use = async (peer) => {
+    await within(LIMIT, haveCome(peer.client, wanted));
     for (const index of wanted) seen.set(index, await came(steps[index], { ...peer, told }));
   };
   const answers = answersOf(told);
@@ -92,6 +93,17 @@ async function walk(client, target, wanted) {
   if (dialect !== undefined) await withSession(dialect, target, use, { capabilities: ABLE, onInputRequest });
   else await withPeer(client === STREAM ? "legacy" : client, target, answering, { capabilities: ABLE });
   return seen;
+}
+
+/** Waits until the tools are there that are called: some servers put them up once they know what a client is able to do. */
+async function haveCome(client, wanted) {
+  const called = wanted.map((index) => steps[index]).filter(({ fails }) => !fails);
+  const awaited = called.map(({ call, task }) => call ?? task).filter(Boolean);
+  for (;;) {
+    const listed = (await client.listTools()).tools.map(({ name }) => name);
+    if (awaited.every((name) => listed.includes(name))) return;
+    await pause(50);
+  }
 }
 
 function named(step) {

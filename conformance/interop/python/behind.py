@@ -143,6 +143,7 @@ async def walk(era: str, target: Target, steps: dict[int, Any], has_roots: bool)
     if has_roots:
         answers["list_roots_callback"] = told.roots
     async with connected(era, target, **answers) as client:
+        await have_come(client, {step["call"] for step in steps.values() if "call" in step and not step.get("fails")})
         for index, step in steps.items():
             told.forget()
             came: dict[str, Any] = {}
@@ -159,6 +160,13 @@ async def walk(era: str, target: Target, steps: dict[int, Any], has_roots: bool)
             else:
                 found[index] = plain({**came, "asked": told.asked, "progress": told.progress})
     return found
+
+
+async def have_come(client: Client, awaited: set[str]) -> None:
+    """Waits until these tools are there: some servers put them up once they know what a client is able to do."""
+    with anyio.fail_after(LIMIT):
+        while not awaited <= {tool.name for tool in (await client.list_tools()).tools}:
+            await anyio.sleep(0.05)
 
 
 async def taken(step: Any, client: Client, told: Told, era: str) -> Any:
