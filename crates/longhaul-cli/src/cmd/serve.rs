@@ -262,6 +262,7 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
     };
     let (dashboard, page) = pages.unzip();
     let told = watched.map(|place| place.tell(&dispatcher, requests, config)).transpose()?;
+    let signals = signals();
     banner::show(config, &args.file, listening, page.as_ref(), told.as_ref(), &open, &upstreams.lines());
     let served = Served {
         catalogue,
@@ -284,12 +285,12 @@ async fn serve(config: &Config, args: &Args, watch: Watch) -> Outcome<()> {
             }
             options.endpoint = config.server.role != Role::Worker;
             let (engine, drain) = (dispatcher.engine().clone(), options.drain);
-            serve_http(options, dispatcher, listener).await?;
+            serve_http(options, dispatcher, listener, signals).await?;
             if config.server.role == Role::Worker {
                 engine.finish(drain).await;
             }
         }
-        None => serve_stdio(dispatcher).await?,
+        None => serve_stdio(dispatcher, signals).await?,
     }
     upstreams.close().await;
     if let Some(audit) = audit {
@@ -421,8 +422,9 @@ async fn serve_http(
     options: http::Options,
     dispatcher: Dispatcher,
     listener: Listener,
+    signals: Option<Signals>,
 ) -> anyhow::Result<()> {
-    let stopped = stopped(dispatcher.engine().clone(), options.drain);
+    let stopped = stopped(signals, dispatcher.engine().clone(), options.drain);
     listener.serve(dispatcher, options, stopped).await.context("the listener failed")
 }
 
@@ -433,21 +435,26 @@ fn files() -> usize {
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
-async fn serve_stdio(dispatcher: Dispatcher) -> anyhow::Result<()> {
+async fn serve_stdio(dispatcher: Dispatcher, signals: Option<Signals>) -> anyhow::Result<()> {
     let (reader, writer) = stdio::stdio();
     let options = driver::Options::default();
-    let stopped = stopped(dispatcher.engine().clone(), options.drain);
+    let stopped = stopped(signals, dispatcher.engine().clone(), options.drain);
     Ok(driver::serve_only_client(dispatcher, local_user(), reader, writer, options, stopped).await?)
+}
+
+/// What asks a process to stop: SIGTERM and SIGINT.
+type Signals = (Signal, Signal);
+
+/// Those that come from here on, which is from before it says that it is ready; without handlers they end the process as they
+/// always did.
+fn signals() -> Option<Signals> {
+    Some((signal(SignalKind::terminate()).ok()?, signal(SignalKind::interrupt()).ok()?))
 }
 
 /// Completes when the process is asked to stop, and says what it waits for. Asked again, it is gone at once: what is
 /// durable lives on as it does whatever ends a server.
-async fn stopped(engine: Engine, drain: Duration) {
-    let mut signals = match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(terminate), Ok(interrupt)) => (terminate, interrupt),
-        // Without handlers the signals end the process as they always did.
-        _ => return std::future::pending().await,
-    };
+async fn stopped(signals: Option<Signals>, engine: Engine, drain: Duration) {
+    let Some(mut signals) = signals else { return std::future::pending().await };
     either(&mut signals).await;
     tokio::spawn(async move { exit::at_once(either(&mut signals).await) });
     let waiting = match engine.waiting() {
@@ -460,7 +467,7 @@ async fn stopped(engine: Engine, drain: Duration) {
 }
 
 /// The first of them that comes.
-async fn either((terminate, interrupt): &mut (Signal, Signal)) -> SignalKind {
+async fn either((terminate, interrupt): &mut Signals) -> SignalKind {
     let (kind, came) = tokio::select! {
         came = terminate.recv() => (SignalKind::terminate(), came),
         came = interrupt.recv() => (SignalKind::interrupt(), came),

@@ -137,7 +137,8 @@ fn what_is_shown_of_servers_and_of_this_machine_is_harmless_at_every_terminal() 
             &["名", &server.url],
         );
         let serve = ["serve", "--http", "127.0.0.1:0", "--store", "memory:"];
-        let (_, shown) = harmless(folder.path(), terminal, &serve, Some("ready"));
+        let (status, shown) = harmless(folder.path(), terminal, &serve, Some("ready"));
+        assert!(status.success(), "it ends in order: {status} {shown}");
         // It warns of an input that no command has.
         assert_eq!(has_colour(&shown), terminal.1.is_empty(), "{shown:?}");
         let banner = without_controls(&shown);
