@@ -8,7 +8,7 @@ use longhaul::tasks::{made_again_of, shown_arguments};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Admin, AdminError, Leg, State, Viewer, course, why};
+use super::{Admin, AdminError, Leg, State, Viewer, Why, course};
 use crate::tool::took;
 
 /// A task. Times are the store's, and ages are told as well: whoever reads them may have another clock.
@@ -62,14 +62,14 @@ pub(crate) struct ShownQuestion {
 
 impl Shown {
     /// As it stands in a list: without what it asks and came to.
-    pub(crate) fn brief(record: &Record, now: Time) -> Self {
+    fn brief(record: &Record, why: &Why, now: Time) -> Self {
         let task = project::task(record, View::D2);
         let ms = |from: Time, to: Time| u64::try_from(to.since(from).as_millis()).unwrap_or(u64::MAX);
         Self {
             task_id: record.id.to_string(),
             tool: record.tool.to_string(),
             status: state_of(record).word(),
-            now: why(record, now).to_string(),
+            now: why.to_string(),
             progress: progress(record),
             created_at: task.created_at,
             last_updated_at: task.last_updated_at,
@@ -91,7 +91,7 @@ impl Shown {
     }
 
     /// All of it.
-    pub(crate) fn whole(record: &Record, now: Time) -> Self {
+    fn whole(record: &Record, why: &Why, now: Time) -> Self {
         let asked = record.questions.iter().map(|question| ShownQuestion {
             key: question.key.to_string(),
             asked_ms_ago: u64::try_from(now.since(question.asked_at).as_millis()).unwrap_or(u64::MAX),
@@ -103,11 +103,22 @@ impl Shown {
             None => (None, None),
         };
         let course = course(record, now);
-        Self { questions: asked.collect(), result, error, course, ..Self::brief(record, now) }
+        Self { questions: asked.collect(), result, error, course, ..Self::brief(record, why, now) }
     }
 }
 
 impl Admin {
+    /// A task as it stands in a list, as of `now`.
+    pub(crate) fn brief(&self, record: &Record, now: Time) -> Shown {
+        Shown::brief(record, &self.why(record, now), now)
+    }
+
+    /// All that is shown of a task.
+    pub(crate) fn whole(&self, record: &Record) -> Shown {
+        let now = self.now();
+        Shown::whole(record, &self.why(record, now), now)
+    }
+
     /// The task, if `viewer` sees one of this name.
     ///
     /// # Errors

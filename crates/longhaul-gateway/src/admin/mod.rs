@@ -41,7 +41,7 @@ pub(crate) use output::{From, PARTS, Stretch};
 pub(crate) use steps::{Ends, Place, ShownStep, Stands};
 pub(crate) use tools::{Calling, Offered};
 pub use viewer::Viewer;
-pub(crate) use why::{When, why};
+pub(crate) use why::{When, Why, why};
 
 use crate::fleet::Fleet;
 use crate::tool::Streams;

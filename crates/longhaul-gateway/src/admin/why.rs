@@ -5,8 +5,9 @@ use std::fmt;
 use longhaul::proto::model::{ElicitParams, InputRequest};
 use longhaul::store::{Outcome, Phase, Question, Record, Time};
 use longhaul::tasks::project::{self, View};
+use longhaul::tasks::runner::InLine;
 
-use super::span;
+use super::{Admin, span};
 use crate::clean;
 
 /// The sentence, and the moment that it counts from or to.
@@ -45,13 +46,20 @@ impl fmt::Display for Why {
 /// How many characters a sentence has at most.
 const LONGEST: usize = 200;
 
-/// The sentence on a task.
-pub(crate) fn why(record: &Record, now: Time) -> Why {
-    let (words, at) = sentence(record, now);
+impl Admin {
+    /// The sentence on a task.
+    pub(crate) fn why(&self, record: &Record, now: Time) -> Why {
+        why(record, self.engine().in_line(record), now)
+    }
+}
+
+/// The sentence on a task; where it stands `in_line`, if it does and that is known.
+pub(crate) fn why(record: &Record, in_line: Option<InLine>, now: Time) -> Why {
+    let (words, at) = sentence(record, in_line, now);
     Why { words: clean::line(&words, LONGEST), when: at.map(|at| When { at, now }) }
 }
 
-fn sentence(record: &Record, now: Time) -> (String, Option<Time>) {
+fn sentence(record: &Record, in_line: Option<InLine>, now: Time) -> (String, Option<Time>) {
     if let Some(reason) = &record.cancelling
         && !record.is_terminal()
     {
@@ -61,6 +69,9 @@ fn sentence(record: &Record, now: Time) -> (String, Option<Time>) {
     }
     if let Some(question) = record.questions.first() {
         return (asks(question, record.questions.len()), None);
+    }
+    if let Some(line) = in_line.filter(|_| !record.is_terminal()) {
+        return (queued(line, &record.tool), None);
     }
     let said = || project::task(record, View::D2).status_message.unwrap_or_default();
     match &record.phase {
@@ -81,8 +92,9 @@ fn sentence(record: &Record, now: Time) -> (String, Option<Time>) {
             (format!("queued: waits for a node with a place for `{tool}`"), Some(record.created_at))
         }
         Phase::Parked { .. } if record.children.open > 0 => {
-            let tasks = if record.children.open == 1 { "task" } else { "tasks" };
-            (format!("waits for {} {tasks} that it made", record.children.open), None)
+            let (open, all) = (record.children.open, record.children.open + record.children.ended);
+            let of = if open < all { format!(" of {all}") } else { String::new() };
+            (format!("waits for {open}{of} task{} that it made", if all == 1 { "" } else { "s" }), None)
         }
         Phase::Parked { until: Some(until) } if *until > now => ("goes on".to_owned(), Some(*until)),
         Phase::Parked { .. } => ("is about to go on".to_owned(), None),
@@ -92,6 +104,16 @@ fn sentence(record: &Record, now: Time) -> (String, Option<Time>) {
         Phase::Running { .. } => (working(record), None),
         _ => (said(), None),
     }
+}
+
+/// How many come before it.
+fn queued(InLine { ahead, limit, .. }: InLine, tool: &str) -> String {
+    let place = match ahead {
+        0 => ", next in line".to_owned(),
+        1 => " behind 1 other".to_owned(),
+        ahead => format!(" behind {ahead} others"),
+    };
+    format!("queued{place}: limit {limit} for `{tool}`")
 }
 
 /// What it is at.
@@ -140,7 +162,7 @@ mod tests {
         let said = |change: &dyn Fn(&mut Record)| {
             let mut record = base.clone();
             change(&mut record);
-            why(&record, now).to_string()
+            why(&record, None, now).to_string()
         };
         let lease = |until| Lease::new(NodeId::new("node-b").unwrap(), until);
         let running = |until| Phase::Running { lease: lease(at(until)) };
@@ -160,6 +182,13 @@ mod tests {
             }),
             "waits for 2 tasks that it made"
         );
+        assert_eq!(
+            said(&|record| {
+                record.phase = Phase::Parked { until: None };
+                (record.children.open, record.children.ended) = (2, 3);
+            }),
+            "waits for 2 of 5 tasks that it made"
+        );
         assert_eq!(said(&|record| record.phase = running(988)), "node node-b has not been heard of for 12s");
         assert_eq!(
             said(&|record| {
@@ -169,6 +198,11 @@ mod tests {
             "212/412 api::auth"
         );
         assert_eq!(said(&|record| record.phase = Phase::Done(Outcome::lost("gone"))), "worker_lost: gone");
+        let mut waits = base.clone();
+        waits.phase = running(1010);
+        let in_line = |ahead| why(&waits, Some(InLine::new(ahead, 2)), now).to_string();
+        assert_eq!(in_line(3), "queued behind 3 others: limit 2 for `deploy`");
+        assert_eq!(in_line(0), "queued, next in line: limit 2 for `deploy`");
         assert_eq!(now.since(base.created_at), Duration::from_secs(60));
     }
 }

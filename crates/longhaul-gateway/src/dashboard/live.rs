@@ -135,8 +135,9 @@ impl Told {
     }
 
     /// A row of the list, unless it is as it was; with what tells whether one that the page does not have is news.
-    async fn row(&mut self, record: &Record, now: Time) -> Result<(), Gone> {
-        let (id, html) = (tasks::row_id(record.id.as_str()), tasks::row(record, now));
+    async fn row(&mut self, admin: &Admin, record: &Record, now: Time) -> Result<(), Gone> {
+        let (id, html) =
+            (tasks::row_id(record.id.as_str()), tasks::row(record, &admin.why(record, now), now));
         if !self.is_new(&id, &html) {
             return Ok(());
         }
@@ -185,7 +186,7 @@ async fn list(admin: &Admin, viewer: &Viewer, wanted: &Wanted, told: &mut Told) 
                 told.piece("counts", &tasks::counts(wanted, &listing)).await?;
                 let shown = || listing.asking.iter().chain(&listing.tasks);
                 for record in shown() {
-                    told.row(record, now).await?;
+                    told.row(admin, record, now).await?;
                 }
                 let listed: BTreeSet<&str> = shown().map(|record| record.id.as_str()).collect();
                 // Those that come later wait for who loads the page anew.
@@ -218,7 +219,7 @@ async fn others(
     for id in left {
         match admin.task_again(viewer, &id).await {
             Ok(record) => {
-                told.row(&record, admin.now()).await?;
+                told.row(admin, &record, admin.now()).await?;
                 // How it ended stays so.
                 if record.is_terminal() {
                     told.rows.remove(&id);
@@ -249,7 +250,7 @@ async fn follow_task(followed: Followed, record: Record, offsets: Offsets, mut t
 }
 
 async fn one(followed: &Followed, record: Record, mut offsets: Offsets, told: &mut Told) -> Result<(), Gone> {
-    let Followed { admin, viewer, server } = followed;
+    let Followed { admin, viewer, .. } = followed;
     told.send("retry: 1000\n\n".to_owned()).await?;
     let (mut record, mut done) = (record, false);
     // There may be thousands: they are read again only when there are others.
@@ -263,7 +264,7 @@ async fn one(followed: &Followed, record: Record, mut offsets: Offsets, told: &m
         if are != steps_of || steps.is_none() {
             (steps, steps_of) = (timeline::steps(admin, viewer, &record).await, are);
         }
-        show(&record, steps.as_ref(), server, admin.now(), told).await?;
+        show(followed, &record, steps.as_ref(), told).await?;
         if ended && !gave && !done {
             // A page that has all of it needs nobody to follow.
             done = true;
@@ -330,14 +331,15 @@ fn painted(painter: &mut Painter, stretch: &Stretch, once: bool) -> (String, u64
 
 /// What is new of the task.
 async fn show(
+    followed: &Followed,
     record: &Record,
     steps: Option<&Ends>,
-    server: &Facts,
-    now: Time,
     told: &mut Told,
 ) -> Result<(), Gone> {
+    let Followed { admin, server, .. } = followed;
+    let now = admin.now();
     told.piece("title", &frame::titled(&task::title(record), server)).await?;
-    told.piece("state", &task::state(record, now)).await?;
+    told.piece("state", &task::state(record, &admin.why(record, now))).await?;
     told.piece("questions", &question::section(record, now, None)).await?;
     told.piece("actions", &task::actions(record)).await?;
     told.piece("timeline", &timeline::timeline(record, steps, now)).await?;

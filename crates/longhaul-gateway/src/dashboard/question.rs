@@ -35,7 +35,7 @@ pub(super) fn section(record: &Record, now: Time, filled: Option<&Filled>) -> Ma
                     h2 id={ "question-" (index) } { "It asks" }
                     @match found {
                         Some((_, asked)) => (form(record, question, asked, index, filled.filter(|filled| *filled.key == *question.key))),
-                        None => p { (why(record, now).words) ". The program that called has to answer that." },
+                        None => p { (why(record, None, now).words) ". The program that called has to answer that." },
                     }
                     p.hint {
                         "Asked " (frame::ago(question.asked_at, now)) "."

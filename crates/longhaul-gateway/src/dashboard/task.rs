@@ -14,7 +14,7 @@ use super::question::{self, Filled};
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::{Facts, result, tasks, timeline, tools};
-use crate::admin::{AdminError, Calling, From, PARTS, State, Stretch, state_of, why};
+use crate::admin::{AdminError, Calling, From, PARTS, State, Stretch, Why, state_of};
 use crate::clean;
 
 /// How many bytes of output a page begins with.
@@ -45,7 +45,7 @@ pub(super) async fn show(
         p.crumbs { a href="/" { "Tasks" } }
         h1 { (clean::line(&record.tool, 128)) }
         p.identity { "Task " code id="task-id" { (record.id.as_str()) } }
-        (state(&record, now))
+        (state(&record, &admin.why(&record, now)))
         (question::section(&record, now, filled))
         (actions(&record))
         @for other in &again {
@@ -70,8 +70,7 @@ pub(super) fn title(record: &Record) -> String {
 }
 
 /// Where it stands.
-pub(super) fn state(record: &Record, now: Time) -> Markup {
-    let sentence = why(record, now);
+pub(super) fn state(record: &Record, sentence: &Why) -> Markup {
     html! {
         p.state id="state" {
             (frame::badge(state_of(record)))

@@ -9,7 +9,7 @@ use super::form::{encoded, value};
 use super::frame::{self, Page, Tab};
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
-use crate::admin::{Admin, AdminError, Cancelled, Find, Listing, PAGE, State, Viewer, state_of, why};
+use crate::admin::{Admin, AdminError, Cancelled, Find, Listing, PAGE, State, Viewer, Why, state_of};
 use crate::clean;
 
 /// Which page of which list is asked for.
@@ -80,7 +80,7 @@ pub(super) async fn show(look: Look<'_>, asked: &Asked<'_>) -> Result<Answer, Ad
             p.done role="status" { (cancelled) @if cancelled == 1 { " task was" } @else { " tasks were" } " cancelled." }
         }
         p.new { a.button id="new" href={ "/" (wanted.query(wanted.state, None)) } hidden {} }
-        (table(&listing, now))
+        (table(&look.inner.admin, &listing, now))
         (cancel_these(&wanted, &listing, now))
         @if let Some(next) = &listing.next {
             p.more { a.button href={ "/" (wanted.query(wanted.state, Some(next))) } { "Older tasks" } }
@@ -154,7 +154,7 @@ pub(super) fn counts(wanted: &Wanted, listing: &Listing) -> Markup {
     }
 }
 
-fn table(listing: &Listing, now: Time) -> Markup {
+fn table(admin: &Admin, listing: &Listing, now: Time) -> Markup {
     let is_empty = listing.asking.is_empty() && listing.tasks.is_empty();
     html! {
         @if is_empty {
@@ -172,7 +172,7 @@ fn table(listing: &Listing, now: Time) -> Markup {
                     }
                 }
                 tbody id="tasks" {
-                    @for record in listing.asking.iter().chain(&listing.tasks) { (row(record, now)) }
+                    @for record in listing.asking.iter().chain(&listing.tasks) { (row(record, &admin.why(record, now), now)) }
                 }
             }
         }
@@ -180,8 +180,7 @@ fn table(listing: &Listing, now: Time) -> Markup {
 }
 
 /// One task in the list.
-pub(super) fn row(record: &Record, now: Time) -> Markup {
-    let sentence = why(record, now);
+pub(super) fn row(record: &Record, sentence: &Why, now: Time) -> Markup {
     let id = record.id.as_str();
     html! {
         tr id=(row_id(id)) {
@@ -250,6 +249,7 @@ mod tests {
     use longhaul::store::{Json, Owner, TaskId};
 
     use super::*;
+    use crate::admin::why;
 
     #[test]
     fn what_others_wrote_is_text() {
@@ -259,7 +259,7 @@ mod tests {
         let id = TaskId::new("t-0123456789abcdef").unwrap();
         let mut record = Record::new(id, Owner::Anonymous, "<b>", arguments, Json::null(), at);
         record.status_message = Some("\"><img src=x onerror=alert(1)>".into());
-        let html = row(&record, at).into_string();
+        let html = row(&record, &why(&record, None, at), at).into_string();
         assert!(!html.contains("<script") && !html.contains("<img") && !html.contains("<b>"), "{html}");
         assert!(!html.contains(['\u{1b}', '\u{202e}']), "{html}");
     }

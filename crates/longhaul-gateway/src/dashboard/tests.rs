@@ -5,6 +5,7 @@ mod many;
 mod nodes;
 mod steps;
 mod tools;
+mod waiting;
 
 use std::collections::HashSet;
 use std::sync::Arc;

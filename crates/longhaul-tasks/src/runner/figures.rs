@@ -1,11 +1,11 @@
 //! What a node has come across: numbers for who watches it.
 
-use std::collections::BTreeMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use longhaul_store::{StoreError, Time};
+use longhaul_store::{StoreError, TaskId, Time};
 
 /// What one node has come across since its engine was made. All but [`queue_age`](Self::queue_age) only rise.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -31,6 +31,24 @@ pub struct Figures {
     /// Open tasks that nothing would ever have moved on, each counted once by each node that looks
     /// ([`Pace::check_every`](super::Pace)). Anything but 0 is a mistake in this library or in a store.
     pub witness_violations: u64,
+}
+
+/// Where a task stands that waits for a place among the calls of its tool on this node.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct InLine {
+    /// How many get a place before it.
+    pub ahead: usize,
+    /// How many calls of its tool this node runs at once.
+    pub limit: usize,
+}
+
+impl InLine {
+    /// Behind `ahead` others, where `limit` run at once.
+    #[must_use]
+    pub fn new(ahead: usize, limit: usize) -> Self {
+        Self { ahead, limit }
+    }
 }
 
 /// One number.
@@ -89,24 +107,48 @@ impl Counts {
     }
 }
 
-/// Who waits for a place, since when. Clones are the same.
+/// Who waits for a place among the calls of its tool. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Queue(Arc<Mutex<BTreeMap<u64, Time>>>);
+pub(super) struct Queue(Arc<Mutex<HashMap<Arc<str>, Line>>>);
+
+/// Those that wait for a place of one tool, in the order in which they get one.
+#[derive(Debug, Default)]
+struct Line {
+    /// The number of each, ever higher, and since when it waits.
+    waiting: VecDeque<(u64, Time)>,
+    numbers: HashMap<TaskId, u64>,
+}
+
+impl Line {
+    /// Where the one of this number stands, or would.
+    fn index(&self, number: u64) -> usize {
+        self.waiting.partition_point(|(other, _)| *other < number)
+    }
+}
 
 impl Queue {
     /// One more waits, until what this gives is dropped.
-    pub(super) fn enter(&self, since: Time) -> Queued {
-        let mut waiting = self.lock();
-        let number = waiting.last_key_value().map_or(0, |(last, _)| last + 1);
-        waiting.insert(number, since);
-        Queued { queue: self.clone(), number }
+    pub(super) fn enter(&self, tool: &Arc<str>, id: &TaskId, since: Time) -> Queued {
+        let mut lines = self.lock();
+        let line = lines.entry(Arc::clone(tool)).or_default();
+        let number = line.waiting.back().map_or(0, |(last, _)| last + 1);
+        line.waiting.push_back((number, since));
+        line.numbers.insert(id.clone(), number);
+        Queued { queue: self.clone(), tool: Arc::clone(tool), id: id.clone(), number }
+    }
+
+    /// How many get a place of `tool` before this task, if it waits for one.
+    pub(super) fn ahead(&self, tool: &str, id: &TaskId) -> Option<usize> {
+        let lines = self.lock();
+        let line = lines.get(tool)?;
+        line.numbers.get(id).map(|number| line.index(*number))
     }
 
     fn oldest(&self) -> Option<Time> {
-        self.lock().first_key_value().map(|(_, since)| *since)
+        self.lock().values().filter_map(|line| line.waiting.front()).map(|(_, since)| *since).min()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Time>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Line>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,11 +157,55 @@ impl Queue {
 #[derive(Debug)]
 pub(super) struct Queued {
     queue: Queue,
+    tool: Arc<str>,
+    id: TaskId,
     number: u64,
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        self.queue.lock().remove(&self.number);
+        let mut lines = self.queue.lock();
+        let Some(line) = lines.get_mut(&self.tool) else { return };
+        let at = line.index(self.number);
+        if line.waiting.get(at).is_some_and(|(number, _)| *number == self.number) {
+            line.waiting.remove(at);
+        }
+        if line.numbers.get(&self.id) == Some(&self.number) {
+            line.numbers.remove(&self.id);
+        }
+        if line.waiting.is_empty() {
+            lines.remove(&self.tool);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_knows_how_many_come_before_it_of_its_tool() {
+        let (queue, test, deploy) = (Queue::default(), Arc::from("test"), Arc::from("deploy"));
+        let id = |name: &str| TaskId::new(name).unwrap();
+        let enter = |tool, name, at| queue.enter(tool, &id(name), Time::from_unix_ms(at));
+        let first = enter(&test, "t-1", 10);
+        let second = enter(&test, "t-2", 20);
+        let third = enter(&test, "t-3", 30);
+        let other = enter(&deploy, "d-1", 5);
+        let ahead = |tool, name| queue.ahead(tool, &id(name));
+        assert_eq!(
+            [ahead("test", "t-1"), ahead("test", "t-3"), ahead("deploy", "d-1")],
+            [Some(0), Some(2), Some(0)]
+        );
+        assert_eq!([ahead("test", "d-1"), ahead("build", "t-1")], [None, None]);
+        assert_eq!(queue.oldest(), Some(Time::from_unix_ms(5)));
+        drop((second, other));
+        assert_eq!([ahead("test", "t-2"), ahead("test", "t-3")], [None, Some(1)]);
+        let fourth = enter(&test, "t-4", 40);
+        drop(first);
+        assert_eq!([ahead("test", "t-3"), ahead("test", "t-4")], [Some(0), Some(1)]);
+        assert_eq!(queue.oldest(), Some(Time::from_unix_ms(30)));
+        drop((third, fourth));
+        assert!(queue.lock().is_empty(), "nothing is kept of who is gone");
     }
 }

@@ -33,7 +33,7 @@ use longhaul_store::{
 };
 use tokio::sync::watch;
 
-pub use figures::Figures;
+pub use figures::{Figures, InLine};
 pub use keeper::{Body, Keeper, StepError, Undoing};
 pub use worker::{Entry, Worker};
 
@@ -46,6 +46,7 @@ use crate::job::FoundJobs;
 use crate::machine::Plan;
 use call::{Waiter, named};
 use control::{Control, Controls};
+use figures::Queued;
 use follow::{Again, Followers};
 use join::{Joins, Stage};
 use run::Run;
@@ -147,6 +148,12 @@ impl Inner {
         id::mint(tool, self.store.now(), &*self.environment)
     }
 
+    /// What notes that a task waits for a place of `tool`, as long as what it gives is kept.
+    fn waits(self: &Arc<Self>, tool: &Arc<str>, id: &TaskId) -> impl FnOnce() -> Queued + Send + 'static {
+        let (inner, tool, id) = (Arc::clone(self), Arc::clone(tool), id.clone());
+        move || inner.counts.queue.enter(&tool, &id, inner.store.now())
+    }
+
     /// Completes once the process is about to go.
     async fn draining(&self) {
         // The sender lives as long as the engine.
@@ -213,6 +220,13 @@ impl Engine {
     /// What this node has come across so far.
     pub fn figures(&self) -> Figures {
         self.0.counts.figures(self.0.store.now())
+    }
+
+    /// Where a task stands in the line for a place among the calls of its tool, if it waits for one on this node. Another
+    /// node's lines are known there alone.
+    pub fn in_line(&self, record: &Record) -> Option<InLine> {
+        let ahead = self.0.counts.queue.ahead(&record.tool, &record.id)?;
+        Some(InLine::new(ahead, self.0.workers.limit(&record.tool)?))
     }
 
     /// Whether it works on nothing itself.

@@ -81,6 +81,19 @@ pub trait Entry: fmt::Debug + Send + Sync + 'static {
 /// The right to run, given back when dropped.
 pub(super) type Place = Option<OwnedSemaphorePermit>;
 
+/// The next of these places, given in the order in which it is waited for; what `waits` gives is kept from then on.
+pub(super) fn next_place(
+    places: Arc<Semaphore>,
+    waits: impl FnOnce() -> Queued + Send + 'static,
+) -> BoxFuture<'static, Place> {
+    Box::pin(async move {
+        // Here, where the semaphore has it wait, and not before: so both have one order.
+        let _waits = waits();
+        // The semaphore is never closed.
+        places.acquire_owned().await.ok()
+    })
+}
+
 /// Every tool of a node, with the places for its calls.
 #[derive(Debug, Default)]
 pub(super) struct Workers {
@@ -165,12 +178,18 @@ impl Workers {
         self.read().get(tool).and_then(|(worker, _)| worker.entry.clone())
     }
 
-    /// A place for one more call of `tool`, or else the wait for one, of which the caller is told; `waits` is kept meanwhile.
+    /// How many calls of `tool` may run at once, if that is limited.
+    pub(super) fn limit(&self, tool: &str) -> Option<usize> {
+        self.read().get(tool).and_then(|(worker, _)| worker.limit).map(|limit| limit.max(1))
+    }
+
+    /// A place for one more call of `tool`, or else the wait for one, of which the caller is told; what `waits` gives is kept
+    /// meanwhile.
     pub(super) fn admit(
         &self,
         tool: &str,
         reporter: &Reporter,
-        waits: impl FnOnce() -> Queued,
+        waits: impl FnOnce() -> Queued + Send + 'static,
     ) -> Result<Place, BoxFuture<'static, Place>> {
         let workers = self.read();
         let Some((worker, Some(places))) = workers.get(tool) else { return Ok(None) };
@@ -179,12 +198,7 @@ impl Workers {
         }
         let limit = worker.limit.unwrap_or(1);
         reporter.status(format!("queued: {limit} of {tool} are running, its limit"));
-        let (places, waits) = (Arc::clone(places), waits());
-        Err(Box::pin(async move {
-            let _waits = waits;
-            // The semaphore is never closed.
-            places.acquire_owned().await.ok()
-        }))
+        Err(next_place(Arc::clone(places), waits))
     }
 
     /// A place for a call that runs already, if there is one left: it cannot be made to wait.

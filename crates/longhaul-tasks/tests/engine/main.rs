@@ -28,7 +28,7 @@ use longhaul_store::{Limits, Memory, Outcome, Owner, Scope, Settings};
 use longhaul_tasks::environment::Tokio;
 use longhaul_tasks::job::ExternalJob;
 use longhaul_tasks::machine::Caller;
-use longhaul_tasks::runner::{Answer, Call, Engine, Pace, Worker};
+use longhaul_tasks::runner::{Answer, Call, Engine, InLine, Pace, Worker};
 
 use rig::{Outside, ann, call, engine, future, job, json, open, success, task};
 
@@ -80,9 +80,16 @@ async fn calls_past_the_limit_wait_for_a_place_as_tasks() {
     let record = engine.find(Scope::Operator, &second).await.unwrap().unwrap();
     let message = "queued: 1 of job are running, its limit";
     assert_eq!(record.status_message.as_deref(), Some(message));
+    assert_eq!(engine.in_line(&record), Some(InLine::new(0, 1)));
+    let third = task(engine.call(call(Caller::TakesTask, self::job(&outside))).await);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let last = engine.find(Scope::Operator, &third).await.unwrap().unwrap();
+    assert_eq!(engine.in_line(&last), Some(InLine::new(1, 1)));
+    engine.cancel(Scope::Operator, &third, None).await.unwrap();
     outside.end(&first, success());
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(outside.kept(&second), "it starts knowing that it is to outlive this process");
+    assert_eq!([engine.in_line(&record), engine.in_line(&last)], [None, None]);
     outside.end(&second, success());
     engine.ended(Scope::Operator, &second).await.unwrap().unwrap();
 }

@@ -61,7 +61,7 @@ impl Cx {
         let mut ends = Vec::with_capacity(children.len());
         for child in children {
             let open: Vec<&Child> = children.iter().filter(|child| child.is_open()).collect();
-            ends.push(child.ended(&open).await);
+            ends.push(child.ended(&open, children.len()).await);
         }
         ends
     }
@@ -90,7 +90,8 @@ impl Cx {
         if let Some(StepState::Learnt { value, .. }) = keeper.find(key, of)? {
             return serde_json::from_str(value.as_str()).map_err(|why| keeper.changed(key, why));
         }
-        self.say_what_is_awaited(&children.iter().filter(|child| child.is_open()).collect::<Vec<_>>());
+        let open: Vec<&Child> = children.iter().filter(|child| child.is_open()).collect();
+        self.say_what_is_awaited(&open, children.len());
         let mut ends: Vec<Pin<Box<dyn Future<Output = _> + Send + '_>>> = Vec::with_capacity(children.len());
         for child in children {
             ends.push(Box::pin(keeper.learnt(&child.key)));
@@ -107,15 +108,17 @@ impl Cx {
         Ok(first)
     }
 
-    /// Says in the task's status what it waits for.
-    fn say_what_is_awaited(&self, open: &[&Child]) {
+    /// Says in the task's status what it waits for: these of so many that it waits for together.
+    fn say_what_is_awaited(&self, open: &[&Child], of: usize) {
+        let counted = if open.len() < of { format!("{} of {of}", open.len()) } else { of.to_string() };
         match open {
             [] => {}
-            [one] => self.status(format!("waits for {} ({})", one.tool, one.id)),
+            [one] if of == 1 => self.status(format!("waits for {} ({})", one.tool, one.id)),
+            [one] => self.status(format!("waits for {counted} tasks: {} ({})", one.tool, one.id)),
             several => {
                 let tools: Vec<&str> = several.iter().take(NAMED).map(|child| &*child.tool).collect();
                 let more = if several.len() > NAMED { ", …" } else { "" };
-                self.status(format!("waits for {} tasks: {}{more}", several.len(), tools.join(", ")));
+                self.status(format!("waits for {counted} tasks: {}{more}", tools.join(", ")));
             }
         }
     }
@@ -273,7 +276,7 @@ impl Child {
     ///
     /// When it ended otherwise than well. As a [`ToolError`] that keeps what the child's caller would have been told.
     pub async fn join(&self) -> Result<CallToolResult, ChildError> {
-        self.ended(&[self]).await
+        self.ended(&[self], 1).await
     }
 
     /// The same, read as a `T`: its structured content, or without any its text, which is to be JSON.
@@ -306,11 +309,11 @@ impl Child {
         matches!(state, Some(Some(StepState::Child(_))))
     }
 
-    /// Waits until it has ended, as one of those that the work waits for.
-    async fn ended(&self, open: &[&Self]) -> Result<CallToolResult, ChildError> {
+    /// Waits until it has ended, as one of those that are open of the so many that the work waits for.
+    async fn ended(&self, open: &[&Self], of: usize) -> Result<CallToolResult, ChildError> {
         let Some(keeper) = self.cx.keeper() else { return pending().await };
         if self.is_open() {
-            self.cx.say_what_is_awaited(open);
+            self.cx.say_what_is_awaited(open, of);
         }
         let (value, _) = keeper.learnt(&self.key).await;
         self.cx.status(format!("{} has ended", self.tool));

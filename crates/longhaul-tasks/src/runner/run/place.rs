@@ -7,15 +7,16 @@ use longhaul_store::Outcome;
 
 use crate::environment::BoxFuture;
 use crate::runner::keeper::Keeper;
-use crate::runner::worker::Place;
+use crate::runner::runs::Listed;
+use crate::runner::worker::{Place, next_place};
 
 /// Polls work that has a place. What waits for a task that it has made gives its place back, for that task may need it,
 /// and is polled next when it has one again.
 pub(super) fn poll(
     work: &mut BoxFuture<'static, Outcome>,
     keeper: Option<&Keeper>,
-    place: &mut Place,
-    returning: &mut Option<BoxFuture<'static, Place>>,
+    (listed, tool): (&Listed, &Arc<str>),
+    (place, returning): (&mut Place, &mut Option<BoxFuture<'static, Place>>),
     task: &mut Context<'_>,
 ) -> Poll<Outcome> {
     if let Some(way) = returning {
@@ -29,9 +30,7 @@ pub(super) fn poll(
         && keeper.is_some_and(Keeper::awaits_child)
         && let Some(given) = place.take()
     {
-        let places = Arc::clone(given.semaphore());
-        // The semaphore is never closed.
-        *returning = Some(Box::pin(async move { places.acquire_owned().await.ok() }));
+        *returning = Some(next_place(Arc::clone(given.semaphore()), listed.inner.waits(tool, &listed.id)));
     }
     polled
 }
