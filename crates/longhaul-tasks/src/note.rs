@@ -1,5 +1,7 @@
 //! What a row says of its call for whoever takes it up, or shows it to people.
 
+use std::sync::Arc;
+
 use longhaul_store::{Json, Record, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -18,6 +20,9 @@ pub(crate) struct Note {
     /// What the server wrote of the caller, for work that is entered again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) caller: Option<Box<RawValue>>,
+    /// Which client called, in a line for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client: Option<Arc<str>>,
     /// The arguments that nobody is to be shown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) secret: Vec<String>,
@@ -61,6 +66,11 @@ pub fn shown_arguments(record: &Record) -> Json {
 /// The task whose call this one is, [made again](crate::runner::Engine::again).
 pub fn made_again_of(record: &Record) -> Option<TaskId> {
     Note::of(record).again_of
+}
+
+/// Which client made the call of a task, as it named itself then: its name, and its version. Nobody has checked that.
+pub fn calling_client(record: &Record) -> Option<Arc<str>> {
+    Note::of(record).client
 }
 
 /// What a server wrote of the caller of a task ([`Call::context`](crate::runner::Call::context)), if it wrote anything.

@@ -1,15 +1,18 @@
 //! A task as it is shown: all that its store knows of it, and nothing that is secret.
 
+use std::sync::Arc;
+
 use longhaul::proto::jsonrpc::ErrorObject;
 use longhaul::proto::model::{CallToolResult, Progress};
+use longhaul::service::trace_of;
 use longhaul::store::{Owner, Record, TaskId, Time};
 use longhaul::tasks::project::{self, View};
-use longhaul::tasks::{made_again_of, shown_arguments};
+use longhaul::tasks::{calling_client, made_again_of, shown_arguments};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{Admin, AdminError, Leg, State, Viewer, Why, course};
-use crate::tool::took;
+use crate::tool::{Ended, took};
 
 /// A task. Times are the store's, and ages are told as well: whoever reads them may have another clock.
 #[derive(Clone, Debug, Serialize)]
@@ -49,6 +52,17 @@ pub(crate) struct Shown {
     pub(crate) result: Option<CallToolResult>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<ErrorObject>,
+    /// The client that called, as it named itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client: Option<Arc<str>>,
+    /// Of a command that has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) signal: Option<i32>,
+    /// The trace that the call belongs to, 32 hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) trace_id: Option<String>,
 }
 
 /// A question that waits for an answer.
@@ -87,6 +101,10 @@ impl Shown {
             questions: Vec::new(),
             result: None,
             error: None,
+            client: None,
+            exit_code: None,
+            signal: None,
+            trace_id: None,
         }
     }
 
@@ -103,7 +121,19 @@ impl Shown {
             None => (None, None),
         };
         let course = course(record, now);
-        Self { questions: asked.collect(), result, error, course, ..Self::brief(record, why, now) }
+        let (client, trace_id) = (calling_client(record), trace_id(record));
+        let Ended { exit_code, signal } = Ended::of(record.outcome()).unwrap_or_default();
+        Self {
+            questions: asked.collect(),
+            result,
+            error,
+            course,
+            client,
+            exit_code,
+            signal,
+            trace_id,
+            ..Self::brief(record, why, now)
+        }
     }
 }
 
@@ -144,6 +174,11 @@ impl Admin {
 /// Where a task stands. A tool that says it failed has failed, for whoever looks.
 pub(crate) fn state_of(record: &Record) -> State {
     State::of(project::status(record, View::D2))
+}
+
+/// The trace that the call of a task belongs to, as its tools write it.
+pub(crate) fn trace_id(record: &Record) -> Option<String> {
+    trace_of(record).map(|trace| format!("{:032x}", trace.trace_id()))
 }
 
 fn owner(record: &Record) -> String {

@@ -35,7 +35,7 @@ pub(crate) use find::{Find, State};
 use keys::Sessions;
 pub use keys::{KEY_LASTS, new_key};
 pub(crate) use list::{Listing, PAGE};
-pub(crate) use look::{Shown, state_of};
+pub(crate) use look::{Shown, state_of, trace_id};
 pub(crate) use nodes::Nodes;
 pub(crate) use output::{From, PARTS, Stretch};
 pub(crate) use steps::{Ends, Place, ShownStep, Stands};

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 use longhaul::store::{Dialect, Outcome, Owner, Record, Rerun, Time};
-use longhaul::tasks::shown_arguments;
+use longhaul::tasks::{calling_client, shown_arguments};
 use maud::{Markup, html};
 use tokio::sync::mpsc;
 
@@ -14,8 +14,9 @@ use super::question::{self, Filled};
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::{Facts, result, tasks, timeline, tools};
-use crate::admin::{AdminError, Calling, From, PARTS, State, Stretch, Why, state_of};
+use crate::admin::{AdminError, Calling, From, PARTS, State, Stretch, Why, state_of, trace_id};
 use crate::clean;
+use crate::tool::Ended;
 
 /// How many bytes of output a page begins with.
 const OUTPUT: usize = 64 << 10;
@@ -190,7 +191,7 @@ pub(super) fn facts(server: &Facts, record: &Record, now: Time) -> Markup {
     };
     let exit = match record.outcome() {
         Some(Outcome::Error { code, .. }) => Some(format!("error {code}")),
-        _ => None,
+        outcome => Ended::of(outcome).map(|ended| ended.to_string()),
     };
     let command = server.commands.iter().find(|command| *command.name == *record.tool);
     let line = command.map(|command| command.command().collect::<Vec<_>>().join(" "));
@@ -205,6 +206,9 @@ pub(super) fn facts(server: &Facts, record: &Record, now: Time) -> Markup {
         facts.push((if record.is_terminal() { "Forgotten" } else { "Ends" }, frame::within(at, now)));
     }
     facts.push(("Owner", html! { (owner) }));
+    if let Some(client) = calling_client(record) {
+        facts.push(("Client", html! { (clean::line(&client, 200)) }));
+    }
     facts.push(("Kind", html! { (dialect) }));
     facts.push(("If its server dies", html! { (rerun) }));
     // Not the number that the timeline gives an attempt: this one begins anew whenever the task gets on.
@@ -220,6 +224,9 @@ pub(super) fn facts(server: &Facts, record: &Record, now: Time) -> Markup {
     }
     if let Some(exit) = exit {
         facts.push(("Ended with", html! { (exit) }));
+    }
+    if let Some(trace) = trace_id(record) {
+        facts.push(("Trace", html! { code { (trace) } }));
     }
     if let Some(once) = &record.once {
         let key = clean::line(once.key.as_str(), 200);

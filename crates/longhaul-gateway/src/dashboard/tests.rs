@@ -1,5 +1,6 @@
 //! The pages of a server in this process, asked as browsers and scripts do.
 
+mod facts;
 mod following;
 mod many;
 mod nodes;
@@ -67,6 +68,11 @@ impl Scene {
     async fn polled(tool: Tool, polls: PollOptions) -> Self {
         let store = Arc::new(Memory::new());
         let server = Server::new("ci", "1.0.0").store(Arc::<Memory>::clone(&store)).tool(tool).polls(polls);
+        Self::serving(server, store).await
+    }
+
+    /// The pages of this server, who is let in kept in this store.
+    async fn serving(server: Server, store: Arc<Memory>) -> Self {
         let dispatcher = server.dispatcher().unwrap();
         dispatcher.start().await.unwrap();
         let runs = tempfile::tempdir().unwrap();

@@ -24,6 +24,7 @@ pub use definition::{job_tool, tools};
 pub use found::FoundRuns;
 pub use job::CommandJob;
 pub use output::Outputs;
+pub(crate) use result::Ended;
 pub use result::written;
 pub use run::cancel as end_run;
 pub use store_name::store_name;

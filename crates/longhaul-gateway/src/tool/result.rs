@@ -1,5 +1,6 @@
 //! From the end of a run to the result of its call.
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -134,6 +135,46 @@ pub fn written(outcome: Option<&Outcome>, stream: Stream) -> u64 {
     };
     let result = serde_json::from_str::<Value>(value.as_str()).unwrap_or_default();
     result.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// How the command of a task has ended: with an exit code, or by a signal.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Ended {
+    #[serde(default)]
+    pub(crate) exit_code: Option<i32>,
+    #[serde(default)]
+    pub(crate) signal: Option<i32>,
+}
+
+impl Ended {
+    /// As what its task has come to says it; `None` of a task that was no command, and of a command that did not run to its
+    /// end.
+    pub(crate) fn of(outcome: Option<&Outcome>) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Answer {
+            #[serde(rename = "_meta")]
+            meta: Meta,
+        }
+        #[derive(Deserialize)]
+        struct Meta {
+            #[serde(rename = "dev.longhaul/run")]
+            run: Ended,
+        }
+        let Some(Outcome::Result { value, .. }) = outcome else { return None };
+        let answer: Answer = serde_json::from_str(value.as_str()).ok()?;
+        Some(answer.meta.run).filter(|run| *run != Self::default())
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.exit_code, self.signal) {
+            (Some(code), _) => write!(f, "exit code {code}"),
+            (None, Some(signal)) => f.write_str(&signal_name(signal)),
+            (None, None) => Ok(()),
+        }
+    }
 }
 
 fn facts(exit: &Exit) -> Facts {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::capability::ClientCapabilities;
+use super::implementation::Implementation;
 use super::logging::LoggingLevel;
 use super::trace_parent::TraceParent;
 use crate::jsonrpc::{ErrorObject, ProgressToken, Text};
@@ -112,6 +113,8 @@ pub struct RequestMeta<'a> {
     pub idempotency_key: Option<Cow<'a, str>>,
     /// Which trace of the caller's it belongs to.
     pub trace_parent: Option<TraceParent>,
+    /// Who the caller says it is (modern era), unread: see [`client`](Self::client).
+    pub client_info: Option<&'a RawValue>,
 }
 
 /// The member of `_meta` that says which trace a request belongs to (W3C Trace Context).
@@ -129,6 +132,13 @@ pub const IDEMPOTENCY_KEY: &str = "dev.longhaul/idempotencyKey";
 pub const DURABLE_TASKS: &str = "dev.longhaul/durable-tasks";
 
 impl<'a> RequestMeta<'a> {
+    /// Who the caller says it is, [shortened](Implementation::shortened); `None` where it does not say, or says it wrongly, which
+    /// is no reason to refuse the request.
+    pub fn client(&self) -> Option<Implementation> {
+        let info: Implementation = serde_json::from_str(self.client_info?.get()).ok()?;
+        Some(info.shortened())
+    }
+
     /// Takes up the key that a transport says beside the message.
     ///
     /// # Errors
@@ -158,7 +168,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut meta = RequestMeta::default();
-                let mut seen = [false; 6];
+                let mut seen = [false; 7];
                 while let Some(Text(key)) = map.next_key()? {
                     let member = match key.as_ref() {
                         "progressToken" => 0,
@@ -167,6 +177,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
                         "io.modelcontextprotocol/logLevel" => 3,
                         IDEMPOTENCY_KEY => 4,
                         TRACE_PARENT => 5,
+                        "io.modelcontextprotocol/clientInfo" => 6,
                         _ => {
                             map.next_value::<IgnoredAny>()?;
                             continue;
@@ -183,7 +194,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestMeta<'a> {
                         3 => meta.log_level = map.next_value()?,
                         4 => meta.idempotency_key = map.next_value::<Option<Text<'de>>>()?.map(|t| t.0),
                         // What is wrong with it is no reason to refuse the request.
-                        _ => meta.trace_parent = lenient(map.next_value::<&RawValue>()?),
+                        5 => meta.trace_parent = lenient(map.next_value::<&RawValue>()?),
+                        _ => meta.client_info = Some(map.next_value()?),
                     }
                 }
                 Ok(meta)

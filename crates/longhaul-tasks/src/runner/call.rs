@@ -89,6 +89,8 @@ pub struct Call {
     pub keeper: Keeper,
     /// What is to be written of the caller, for work that is entered again: a JSON value.
     pub context: Option<Box<RawValue>>,
+    /// Which client calls, in a line for people: see [`calling_client`](crate::calling_client).
+    pub client: Option<Arc<str>>,
     /// Where it says how far it is.
     pub reports: (Reporter, Reports),
     /// Who is told of what happens meanwhile.
@@ -119,6 +121,7 @@ impl Call {
             work,
             keeper: Keeper::new(),
             context: None,
+            client: None,
             reports: Reporter::new(),
             observer: Arc::new(Nobody),
         }

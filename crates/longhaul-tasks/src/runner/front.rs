@@ -19,7 +19,14 @@ pub(super) fn queue(inner: &Arc<Inner>, call: Call) -> Ticket {
     let (waiter, ticket) = Waiter::new(&inner.runs, controls.clone());
     let id = named(inner, &call);
     let mut task = new_task(&id, &call);
-    task.caller = Note { again: true, caller: call.context, secret: call.secret, ..Note::default() }.json();
+    task.caller = Note {
+        again: true,
+        caller: call.context,
+        client: call.client,
+        secret: call.secret,
+        ..Note::default()
+    }
+    .json();
     task.start = Start::Queued { not_before: inner.store.now() };
     let wait = |time| inner.environment.sleep(time);
     let told = call.after.filter(|_| call.plan.caller == Caller::TakesTask && !call.plan.tells_at_once);

@@ -24,8 +24,8 @@ use crate::wire;
 pub(crate) struct Exchanges {
     connection: ServerConnection,
     running: HashMap<Serial, Running>,
-    /// What the client of the session calls itself.
-    client_name: Option<Arc<str>>,
+    /// What the client of the session calls itself, and its version.
+    client: Option<(Arc<str>, Arc<str>)>,
     /// How to ask the client of the session.
     line: Option<Line>,
     /// The client is gone: what runs on has nobody to answer.
@@ -57,7 +57,7 @@ impl Exchanges {
         let connection = ServerConnection::new(max_open)
             .with_own_methods(dispatcher.own_methods())
             .with_drafted_tasks(dispatcher.has_drafted_tasks());
-        Self { connection, running: HashMap::new(), client_name: None, line: None, closed: false }
+        Self { connection, running: HashMap::new(), client: None, line: None, closed: false }
     }
 
     /// A client without a session, in the revision its version header names.
@@ -117,7 +117,12 @@ impl Exchanges {
             let _ = self.connection.handle_answered(&request.id, admitted.serial);
         })?;
         wire::asked(dialect, Some(&request.id), &request.method, request.params.as_str());
-        let caller = self.introduce(caller, &meta);
+        let mut caller = self.introduce(caller, &meta);
+        if admitted.method == Method::CallTool
+            && let Some(client) = meta.client()
+        {
+            caller.introduce(&client);
+        }
         let mut exchange = Exchange::new(&request.id, dialect, admitted.method, &request.params, caller);
         exchange.name = &request.method;
         exchange.progress_token = meta.progress_token;
@@ -213,7 +218,8 @@ impl Exchanges {
     fn begin(&mut self, handshake: InitializeParams) -> Result<&'static Dialect, ErrorObject> {
         let session = self.connection.handle_initialize(handshake)?;
         self.line = Some(Line::new());
-        self.client_name = Some(session.client_info.name.as_str().into());
+        let client = &session.client_info;
+        self.client = Some((client.name.as_str().into(), client.version.as_str().into()));
         Ok(session.dialect)
     }
 
@@ -228,7 +234,7 @@ impl Exchanges {
             (None, Some(session)) => {
                 caller.capabilities = session.capabilities.clone();
                 caller.log_level = Some(session.log_level);
-                caller.client_name.clone_from(&self.client_name);
+                (caller.client_name, caller.client_version) = self.client.clone().unzip();
                 caller.line.clone_from(&self.line);
             }
             (None, None) => {}

@@ -139,8 +139,10 @@ pub struct Caller {
     pub capabilities: ClientCapabilities,
     /// The least severe log message it wants; `None` for none.
     pub log_level: Option<LoggingLevel>,
-    /// What it calls itself, in a session.
+    /// What it calls itself: in its session, or with a call.
     pub client_name: Option<Arc<str>>,
+    /// Its version, as it says itself.
+    pub client_version: Option<Arc<str>>,
     /// Which trace of its own the request belongs to.
     pub trace_parent: Option<TraceParent>,
     /// How to ask it, in a session.
@@ -164,6 +166,21 @@ pub(crate) enum Origin {
 }
 
 impl Caller {
+    /// Notes who its client says it is.
+    pub(crate) fn introduce(&mut self, client: &Implementation) {
+        self.client_name = Some(client.name.as_str().into());
+        self.client_version = Some(client.version.as_str().into());
+    }
+
+    /// Its client in a line, if that has said who it is.
+    pub(crate) fn client(&self) -> Option<Arc<str>> {
+        let name = self.client_name.as_deref().filter(|name| !name.is_empty())?;
+        match self.client_version.as_deref().filter(|version| !version.is_empty()) {
+            Some(version) => Some(format!("{name} {version}").into()),
+            None => Some(name.into()),
+        }
+    }
+
     /// A caller who has declared nothing yet.
     pub fn new(principal: Option<Principal>) -> Self {
         Self { principal, ..Self::default() }

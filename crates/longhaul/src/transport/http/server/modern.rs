@@ -83,6 +83,11 @@ fn start(
     let method = dialect.request(&request.method).or_else(own);
     let method = method.ok_or_else(|| ErrorObject::method_not_found(&request.method))?;
     wire::asked(dialect, Some(&request.id), &request.method, request.params.as_str());
+    if method == Method::CallTool
+        && let Some(client) = meta.client()
+    {
+        caller.introduce(&client);
+    }
     caller.capabilities = meta.client_capabilities.unwrap_or_default();
     caller.log_level = meta.log_level;
     caller.trace_parent = meta.trace_parent;
