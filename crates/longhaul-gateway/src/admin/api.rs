@@ -143,11 +143,16 @@ async fn tasks(admin: &Admin, viewer: &Viewer, asked: &Asked<'_>) -> Result<Answ
     let now = admin.now();
     let shown: Vec<Shown> =
         listing.asking.iter().chain(&listing.tasks).map(|record| admin.brief(record, now)).collect();
-    let (asking, working) = listing.open;
+    let counts = listing.counts;
     Ok(ok(&json!({
         "tasks": shown,
         "next": listing.next.as_ref().map(Cursor::as_str),
-        "counts": { "inputRequired": asking, "working": working, "all": listing.all },
+        "counts": {
+            "inputRequired": counts.of(State::Input), "working": counts.of(State::Working),
+            "completed": counts.of(State::Completed), "failed": counts.of(State::Failed),
+            "cancelled": counts.of(State::Cancelled), "all": counts.all,
+            "moreOpen": counts.has_more(State::Working), "moreEnded": counts.has_more(State::Completed),
+        },
     })))
 }
 

@@ -1,6 +1,9 @@
 //! Lists of tasks: those that wait for an answer first, then the newest.
 
+use std::time::Duration;
+
 use longhaul::store::{Cursor, Filter, Record};
+use tokio::time::Instant;
 
 use super::{Admin, AdminError, Find, State, Viewer, state_of};
 
@@ -9,6 +12,9 @@ pub(crate) const PAGE: usize = 100;
 
 /// How many open tasks are looked at for those that wait for an answer.
 const MOST_OPEN: usize = 2000;
+
+/// How many kept tasks are looked at for how many have ended how.
+const MOST_KEPT: usize = 1000;
 
 /// How often the store is asked for one page: what is rare is found on a later page.
 const ROUNDS: usize = 20;
@@ -22,12 +28,53 @@ pub(crate) struct Listing {
     pub(crate) tasks: Vec<Record>,
     /// Where the next page begins, if there may be one.
     pub(crate) next: Option<Cursor>,
-    /// How many wait for an answer, and how many others are open.
-    pub(crate) open: (usize, usize),
-    /// There are more open tasks than were counted.
-    pub(crate) has_more_open: bool,
+    /// How many there are.
+    pub(crate) counts: Counts,
+}
+
+/// How many tasks stand where, of those that were looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    by_state: [usize; State::ALL.len()],
+    /// There are more open tasks than were looked at.
+    has_more_open: bool,
+    /// And more that have ended.
+    has_more_ended: bool,
     /// How many there are in all, for who sees all.
     pub(crate) all: Option<u64>,
+}
+
+impl Counts {
+    /// How many stand so, at least.
+    pub(crate) fn of(&self, state: State) -> usize {
+        self.by_state[state as usize]
+    }
+
+    /// Whether there may be more that stand so.
+    pub(crate) fn has_more(&self, state: State) -> bool {
+        if state.is_open() { self.has_more_open } else { self.has_more_ended }
+    }
+}
+
+/// When one who follows a list looks again at what: the later, the more has to be read for it. So a page of a busy server reads
+/// no more in the mean than its own length, twice.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    counts: Counts,
+    counts_due: Option<Instant>,
+    page_due: Option<Instant>,
+}
+
+impl Pace {
+    fn is_due(at: Option<Instant>) -> bool {
+        at.is_none_or(|at| at <= Instant::now())
+    }
+
+    /// When as much may be read again.
+    fn after(rows: usize) -> Option<Instant> {
+        let seconds = u64::try_from(rows / PAGE).unwrap_or(u64::MAX);
+        Instant::now().checked_add(Duration::from_secs(seconds))
+    }
 }
 
 impl Admin {
@@ -43,21 +90,55 @@ impl Admin {
         after: Option<&Cursor>,
         limit: usize,
     ) -> Result<Listing, AdminError> {
+        self.list_again(viewer, find, after, limit, &mut Pace::default()).await
+    }
+
+    /// The same for who follows it: at most every second, and of what is not [due](Pace) yet nothing.
+    pub(crate) async fn list_again(
+        &self,
+        viewer: &Viewer,
+        find: &Find,
+        after: Option<&Cursor>,
+        limit: usize,
+        pace: &mut Pace,
+    ) -> Result<Listing, AdminError> {
         let _poll = self.poll(viewer, 0)?;
         let mut listing = Listing::default();
         let limit = limit.clamp(1, PAGE);
-        let most_asking = if find.state.is_none() && after.is_none() { limit } else { 0 };
-        self.look_at_open(viewer, find, most_asking, &mut listing).await?;
+        if Pace::is_due(pace.counts_due) {
+            let most = if find.state.is_none() && after.is_none() { limit } else { 0 };
+            let rows = self.count(viewer, find, most, &mut listing).await?;
+            (pace.counts, pace.counts_due) = (listing.counts, Pace::after(rows));
+        }
+        listing.counts = pace.counts;
+        if Pace::is_due(pace.page_due) {
+            let rows = self.page(viewer, find, after, limit, &mut listing).await?;
+            // A page that was filled at once is as long as what it shows.
+            pace.page_due = Pace::after(rows.saturating_sub(PAGE));
+        }
+        Ok(listing)
+    }
+
+    /// Reads a page of the list itself; how many rows that took.
+    async fn page(
+        &self,
+        viewer: &Viewer,
+        find: &Find,
+        after: Option<&Cursor>,
+        limit: usize,
+        listing: &mut Listing,
+    ) -> Result<usize, AdminError> {
         let (filter, now) = (find.filter(), self.now());
-        let mut after = after.cloned();
+        let (mut after, mut rows) = (after.cloned(), 0);
         for _ in 0..ROUNDS {
             let wanted = limit - listing.tasks.len();
             let page = self.engine().list(viewer.scope(), &filter, after.as_ref(), wanted).await?;
             listing.next = page.next.clone();
+            rows += page.tasks.len();
             for record in page.tasks {
                 if find.ends_before(&record, now) {
                     listing.next = None;
-                    return Ok(listing);
+                    return Ok(rows);
                 }
                 // Those that wait for an answer stand before all others already, as many as there is room for.
                 let is_first = listing.asking.iter().any(|shown| shown.id == record.id);
@@ -70,38 +151,74 @@ impl Admin {
                 break;
             }
         }
-        Ok(listing)
+        Ok(rows)
     }
 
-    /// Counts what is open, and keeps at most `most` of those that wait for an answer.
-    async fn look_at_open(
+    /// Counts what there is, and keeps at most `most` of those that wait for an answer; how many rows that took.
+    async fn count(
         &self,
         viewer: &Viewer,
         find: &Find,
         most: usize,
         listing: &mut Listing,
-    ) -> Result<(), AdminError> {
-        let (mut asking, mut seen, mut after) = (0, 0, None);
-        while seen < MOST_OPEN {
+    ) -> Result<usize, AdminError> {
+        let kept = self.look_through(viewer, (&Filter::all(), MOST_KEPT), (find, most)).await?;
+        let mut rows = kept.rows;
+        let mut counts =
+            Counts { by_state: kept.by_state, has_more_ended: kept.has_more, ..Counts::default() };
+        listing.asking = kept.asking;
+        if kept.has_more {
+            // The open ones may be older than those.
+            let open = self.look_through(viewer, (&Filter::open(), MOST_OPEN), (find, most)).await?;
+            for state in State::ALL.into_iter().filter(|state| state.is_open()) {
+                counts.by_state[state as usize] = open.by_state[state as usize];
+            }
+            counts.has_more_open = open.has_more;
+            listing.asking = open.asking;
+            rows += open.rows;
+        }
+        if viewer.is_operator() {
+            counts.all = Some(self.engine().counts().await?.retained);
+        }
+        listing.counts = counts;
+        Ok(rows)
+    }
+
+    /// Looks through the newest tasks of a filter, so many at most; keeps so many of those that wait for an answer and are
+    /// looked for.
+    async fn look_through(
+        &self,
+        viewer: &Viewer,
+        (filter, most): (&Filter, usize),
+        (find, most_asking): (&Find, usize),
+    ) -> Result<Seen, AdminError> {
+        let (mut seen, mut after) = (Seen::default(), None);
+        while seen.rows < most {
             // Few at once, for arguments may be long.
-            let page = self.engine().list(viewer.scope(), &Filter::open(), after.as_ref(), PAGE).await?;
-            seen += page.tasks.len();
-            for record in page.tasks.into_iter().filter(|record| state_of(record) == State::Input) {
-                asking += 1;
-                if listing.asking.len() < most && find.admits(&record) {
-                    listing.asking.push(record);
+            let page = self.engine().list(viewer.scope(), filter, after.as_ref(), PAGE).await?;
+            seen.rows += page.tasks.len();
+            for record in page.tasks {
+                let state = state_of(&record);
+                seen.by_state[state as usize] += 1;
+                if state == State::Input && seen.asking.len() < most_asking && find.admits(&record) {
+                    seen.asking.push(record);
                 }
             }
             after = page.next;
             if after.is_none() {
-                break;
+                return Ok(seen);
             }
         }
-        listing.open = (asking, seen - asking);
-        listing.has_more_open = after.is_some();
-        if viewer.is_operator() {
-            listing.all = Some(self.engine().counts().await?.retained);
-        }
-        Ok(())
+        seen.has_more = true;
+        Ok(seen)
     }
+}
+
+/// What was seen of tasks.
+#[derive(Default)]
+struct Seen {
+    rows: usize,
+    by_state: [usize; State::ALL.len()],
+    asking: Vec<Record>,
+    has_more: bool,
 }

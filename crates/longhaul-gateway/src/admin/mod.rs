@@ -34,7 +34,7 @@ pub use error::AdminError;
 pub(crate) use find::{Find, State};
 use keys::Sessions;
 pub use keys::{KEY_LASTS, new_key};
-pub(crate) use list::{Listing, PAGE};
+pub(crate) use list::{Listing, PAGE, Pace};
 pub(crate) use look::{Shown, state_of, trace_id};
 pub(crate) use nodes::Nodes;
 pub(crate) use output::{From, PARTS, Stretch};

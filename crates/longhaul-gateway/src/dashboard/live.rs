@@ -20,7 +20,7 @@ use super::respond::{self, Answer};
 use super::route::{Asked, Look};
 use super::tasks::{self, Wanted};
 use super::{Facts, frame, question, result, task, timeline};
-use crate::admin::{Admin, AdminError, Ends, From, PAGE, PARTS, State, Stretch, Viewer, state_of};
+use crate::admin::{Admin, AdminError, Ends, From, PAGE, PARTS, Pace, State, Stretch, Viewer, state_of};
 
 /// How often a list is looked at.
 const LIST_EVERY: Duration = Duration::from_secs(1);
@@ -178,9 +178,9 @@ async fn follow_list(admin: Admin, viewer: Viewer, wanted: Wanted, mut told: Tol
 
 async fn list(admin: &Admin, viewer: &Viewer, wanted: &Wanted, told: &mut Told) -> Result<(), Gone> {
     told.send("retry: 1000\n\n".to_owned()).await?;
-    let mut is_first = true;
+    let (mut is_first, mut pace) = (true, Pace::default());
     loop {
-        match wanted.list(admin, viewer).await {
+        match wanted.list_again(admin, viewer, &mut pace).await {
             Ok(listing) => {
                 let now = admin.now();
                 told.piece("counts", &tasks::counts(wanted, &listing)).await?;

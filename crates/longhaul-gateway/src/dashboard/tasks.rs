@@ -9,7 +9,7 @@ use super::form::{encoded, value};
 use super::frame::{self, Page, Tab};
 use super::respond::{self, Answer};
 use super::route::{Asked, Look};
-use crate::admin::{Admin, AdminError, Cancelled, Find, Listing, PAGE, State, Viewer, Why, state_of};
+use crate::admin::{Admin, AdminError, Cancelled, Find, Listing, PAGE, Pace, State, Viewer, Why, state_of};
 use crate::clean;
 
 /// Which page of which list is asked for.
@@ -49,7 +49,17 @@ impl Wanted {
     }
 
     pub(super) async fn list(&self, admin: &Admin, viewer: &Viewer) -> Result<Listing, AdminError> {
-        admin.list(viewer, &self.find()?, self.after.as_ref(), PAGE).await
+        self.list_again(admin, viewer, &mut Pace::default()).await
+    }
+
+    /// The same for who follows it, at its pace.
+    pub(super) async fn list_again(
+        &self,
+        admin: &Admin,
+        viewer: &Viewer,
+        pace: &mut Pace,
+    ) -> Result<Listing, AdminError> {
+        admin.list_again(viewer, &self.find()?, self.after.as_ref(), PAGE, pace).await
     }
 }
 
@@ -135,20 +145,23 @@ pub(super) async fn cancel_all(look: Look<'_>, asked: &Asked<'_>) -> Result<Answ
 
 /// How many there are of what, each a link to those.
 pub(super) fn counts(wanted: &Wanted, listing: &Listing) -> Markup {
-    let (asking, working) = listing.open;
-    let more = if listing.has_more_open { "+" } else { "" };
+    let counts = listing.counts;
+    let some = |state| {
+        let more = if counts.has_more(state) { "+" } else { "" };
+        format!("{}{more}", frame::count(counts.of(state) as u64))
+    };
     let link = |state: Option<State>, words: String| {
         let current = (state == wanted.state).then_some("true");
         html! { li { a href={ "/" (wanted.query(state, None)) } aria-current=[current] { (words) } } }
     };
-    let all = listing.all.map_or_else(|| "all".to_owned(), |all| format!("{all} in all"));
+    let all = counts.all.map_or_else(|| "all".to_owned(), |all| format!("{} in all", frame::count(all)));
+    let needs = if counts.of(State::Input) == 1 { "needs" } else { "need" };
     html! {
         ul.counts id="counts" aria-label="By status" {
-            (link(Some(State::Input), format!("{asking}{more} need{} input", if asking == 1 { "s" } else { "" })))
-            (link(Some(State::Working), format!("{working}{more} working")))
-            (link(Some(State::Completed), "completed".to_owned()))
-            (link(Some(State::Failed), "failed".to_owned()))
-            (link(Some(State::Cancelled), "cancelled".to_owned()))
+            (link(Some(State::Input), format!("{} {needs} input", some(State::Input))))
+            @for state in [State::Working, State::Completed, State::Failed, State::Cancelled] {
+                (link(Some(state), format!("{} {}", some(state), state.name())))
+            }
             (link(None, all))
         }
     }

@@ -1,8 +1,14 @@
 //! Pages that follow what happens.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use longhaul::store::{
+    Cursor, Filter, Json, NewTask, Overlay, Owner, Page, Record, Scope, StoreFuture, TaskId, TaskStore,
+};
 use tokio::sync::mpsc::Receiver;
 
 use super::*;
+use crate::admin::{Find, PAGE, Pace, Viewer};
 
 /// What a page is sent, up to these words.
 async fn hear(pieces: &mut Receiver<Bytes>, words: &str) -> String {
@@ -83,4 +89,67 @@ async fn a_row_that_is_in_no_list_any_more_is_told_of_to_whoever_has_it() {
     assert_eq!(browser.submit(&format!("{place}/cancel"), "").await.status(), StatusCode::SEE_OTHER);
     let then = hear(&mut pieces, &row).await;
     assert!(!then.contains("event: left"), "{then}");
+}
+
+/// Counts the rows that are read.
+#[derive(Debug)]
+struct Counting {
+    store: Arc<Memory>,
+    rows: Arc<AtomicUsize>,
+}
+
+impl Overlay for Counting {
+    type Below = Memory;
+
+    fn below(&self) -> &Memory {
+        &self.store
+    }
+
+    fn get<'a>(&'a self, scope: Scope<'a>, id: &'a TaskId) -> StoreFuture<'a, Option<Record>> {
+        self.rows.fetch_add(1, Ordering::Relaxed);
+        TaskStore::get(self.below(), scope, id)
+    }
+
+    fn list<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> StoreFuture<'a, Page> {
+        Box::pin(async move {
+            let page = TaskStore::list(self.below(), scope, filter, after, limit).await?;
+            self.rows.fetch_add(page.tasks.len(), Ordering::Relaxed);
+            Ok(page)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_a_list_reads_about_as_much_as_it_shows() {
+    let (store, rows) = (Arc::new(Memory::new()), Arc::new(AtomicUsize::new(0)));
+    let server =
+        Server::new("ci", "1.0.0").store(Counting { store: Arc::clone(&store), rows: Arc::clone(&rows) });
+    let scene = Scene::serving(server, Arc::clone(&store)).await;
+    for number in 0..3000 {
+        // No worker has this tool, so they stay as they are.
+        let owner = Owner::principal(format!("owner-{}", number % 10)).unwrap();
+        let id = TaskId::new(format!("t-{number}")).unwrap();
+        let task = NewTask::new(id, owner, "other", Json::parse("{}").unwrap());
+        TaskStore::create(&*store, task).await.unwrap();
+    }
+    let admin = &scene.dashboard.0.admin;
+    for (typed, first) in [("", 3000 + PAGE), ("nothing-has-this", 3000 + 2000)] {
+        let (find, mut pace) = (Find::read(typed, None).unwrap(), Pace::default());
+        rows.store(0, Ordering::Relaxed);
+        let listing = admin.list_again(&Viewer::operator(), &find, None, PAGE, &mut pace).await.unwrap();
+        let page = if typed.is_empty() { PAGE } else { 0 };
+        assert_eq!((listing.tasks.len(), rows.load(Ordering::Relaxed)), (page, first), "{typed:?}");
+        for _ in 0..300 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            admin.list_again(&Viewer::operator(), &find, None, PAGE, &mut pace).await.unwrap();
+        }
+        let a_second = (rows.load(Ordering::Relaxed) - first) / 300;
+        assert!(a_second <= 2 * PAGE + PAGE / 10, "{typed:?}: {a_second}");
+    }
 }

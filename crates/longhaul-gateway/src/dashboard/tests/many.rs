@@ -64,6 +64,14 @@ async fn a_script_cancels_all_that_it_filters_for() {
     assert_eq!((status, &done), (StatusCode::OK, &json!({ "cancelled": 1, "more": false })));
     let (_, done) = browser.api(Method::POST, "cancel", &json!({ "status": "input" })).await;
     assert_eq!((&done["cancelled"], open(&browser).await), (&json!(2), 0));
+    let (_, list) = browser.api(Method::GET, "tasks", &Value::Null).await;
+    let counts = &list["counts"];
+    assert_eq!([&counts["cancelled"], &counts["completed"], &counts["all"]], [3, 0, 3], "{counts}");
+    assert_eq!([&counts["moreOpen"], &counts["moreEnded"]], [false, false], "{counts}");
+    let page = browser.page("/").await;
+    for said in ["0 need input", "0 working", "0 completed", "0 failed", "3 cancelled", "3 in all"] {
+        assert!(page.contains(&format!(">{said}</a>")), "{said}: {page}");
+    }
 }
 
 #[tokio::test]
